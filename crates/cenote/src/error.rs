@@ -1,0 +1,125 @@
+//! Errors: each says what, where and what to do.
+
+use std::path::PathBuf;
+
+use crate::memory::MapError;
+
+/// A result of this library.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong with a pool. Nothing here leaves the pool damaged or an operation half done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused something.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// A file could not be used.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// The file is not a pool.
+    #[error("{path} is not a cenote pool: {why}; create one with `cenote create`")]
+    NotAPool {
+        /// Which file.
+        path: PathBuf,
+        /// How that was seen.
+        why: String,
+    },
+    /// The pool's format is newer than this library, or older than it reads.
+    #[error(
+        "{path} has pool format version {found}, this build reads version {supported}; use a matching version of cenote"
+    )]
+    Version {
+        /// Which file.
+        path: PathBuf,
+        /// The file's version.
+        found: u32,
+        /// The version of this build.
+        supported: u32,
+    },
+    /// The pool was made for the other memory kind.
+    #[error("the pool was created for {pool} memory and cannot be opened as {asked} memory")]
+    Kind {
+        /// What the pool is for.
+        pool: &'static str,
+        /// What was asked for.
+        asked: &'static str,
+    },
+    /// Something read from the pool cannot be right.
+    #[error("damaged pool: {what} at offset {at:#x}; run `cenote fsck` on it")]
+    Corrupt {
+        /// What was read.
+        what: &'static str,
+        /// Where.
+        at: u64,
+    },
+    /// There is no room.
+    #[error(
+        "the pool is full: {needed} bytes do not fit ({why}); delete something, or use a larger maximum or file system"
+    )]
+    Full {
+        /// How many bytes were wanted.
+        needed: u64,
+        /// What the limit was.
+        why: &'static str,
+    },
+    /// All places in a table of the pool are taken.
+    #[error(
+        "all {limit} {what} of the pool are in use; close some, or create the pool with more (`--{flag}`)"
+    )]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many there may be.
+        limit: u32,
+        /// The option of `cenote create` that sets it.
+        flag: &'static str,
+    },
+    /// A key is longer than a key may be.
+    #[error("a key of {len} bytes is too long; keys have at most {max} bytes")]
+    KeyTooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The maximum in bytes.
+        max: usize,
+    },
+    /// A name cannot be used.
+    #[error("the name {name:?} cannot be used: names have 1 to {max} bytes")]
+    Name {
+        /// The name.
+        name: String,
+        /// The maximum in bytes.
+        max: usize,
+    },
+    /// There is nothing of that name.
+    #[error("the pool has no map named {name:?}")]
+    NoSuchMap {
+        /// The name.
+        name: String,
+    },
+    /// An option has a value that cannot work.
+    #[error("{option} cannot be {value}: {why}")]
+    Option {
+        /// Which option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// This process was forked off the one that opened the pool.
+    #[error("this process was forked from the one that opened the pool; open the pool anew in the child")]
+    Forked,
+}
+
+impl Error {
+    /// A damaged pool.
+    pub(crate) fn corrupt(what: &'static str, at: u64) -> Self {
+        Self::Corrupt { what, at }
+    }
+}

@@ -1,0 +1,108 @@
+//! Walking a map for `fsck`: everything it refers to, and whether it is what it should be. Nobody writes meanwhile.
+
+use super::level::{self, GROUP_SLOTS, Level};
+use super::object;
+use super::slot::{Slot, fingerprint};
+use super::{HashMap, next_level};
+use crate::error::{Error, Result};
+use crate::memory::{LINE, Memory, SyncWord};
+use crate::pod::Worker;
+
+/// What a walk found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Audit {
+    /// Keys bound.
+    pub keys: u64,
+    /// Levels.
+    pub levels: u64,
+    /// Chain lines.
+    pub lines: u64,
+    /// Slots of all levels, for the fill.
+    pub slots: u64,
+}
+
+/// Calls `line` for the chain lines of a level that is retired and not freed yet.
+pub fn lines_of_retired<M: Memory>(worker: &Worker<M>, offset: u64, mut line: impl FnMut(u64)) -> Result<()> {
+    let level = level::at(worker, offset)?;
+    for group in 0..level.groups {
+        let mut link = level.link(group);
+        while let Some(next) = Slot(link.load(worker.mem())).as_link() {
+            worker.check("a chain line", next, LINE)?;
+            line(next);
+            link = SyncWord::at(next + LINE - 8);
+        }
+    }
+    Ok(())
+}
+
+impl<M: Memory> HashMap<M> {
+    /// Calls `reach` for every allocation that the map refers to (its header, levels, chain lines, objects), and
+    /// `suspect` for what is not as it should be.
+    pub fn audit(&self, mut reach: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audit> {
+        let worker = &*self.worker;
+        let _pin = worker.pin()?;
+        let mut audit = Audit::default();
+        reach(self.header);
+        let mut level = Level::decode(worker, self.root().load(worker.mem()))?;
+        let mut earlier = Vec::new();
+        while let Some(this) = level {
+            if earlier.contains(&this.offset) {
+                return Err(Error::corrupt("a list of levels without end", this.offset));
+            }
+            earlier.push(this.offset);
+            reach(this.offset);
+            audit.levels += 1;
+            audit.slots += this.groups * (GROUP_SLOTS + 1);
+            for group in 0..this.groups {
+                self.audit_group(&this, group, &mut audit, &mut reach, &mut suspect)?;
+            }
+            level = Level::decode(worker, this.next().load(worker.mem()))?;
+        }
+        Ok(audit)
+    }
+
+    fn audit_group(
+        &self,
+        level: &Level,
+        group: u64,
+        audit: &mut Audit,
+        reach: &mut impl FnMut(u64),
+        suspect: &mut impl FnMut(Error),
+    ) -> Result<()> {
+        let worker = &*self.worker;
+        let mut slots = Vec::new();
+        self.each_slot(level, group, |at: SyncWord| {
+            slots.push((at, Slot(at.load(worker.mem()))))
+        })?;
+        for (at, slot) in slots {
+            if let Some(line) = slot.as_link() {
+                audit.lines += 1;
+                reach(line);
+            } else if slot.is_binding() {
+                match object::read(worker, slot) {
+                    Ok(pair) => {
+                        let hash = self.hash(pair.key);
+                        if level.group_of(hash) != group || !slot.has_fingerprint(fingerprint(hash)) {
+                            suspect(Error::corrupt("a key in a place of another", at.offset()));
+                        }
+                    }
+                    Err(error) => suspect(error),
+                }
+                // While it is frozen its copy may be in the next level: the same object, and the same key.
+                if !slot.is_frozen() || !self.is_copied(level, slot)? {
+                    audit.keys += 1;
+                    reach(slot.offset());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a frozen binding has been copied already.
+    fn is_copied(&self, level: &Level, slot: Slot) -> Result<bool> {
+        let pair = object::read(&self.worker, slot)?;
+        let next = next_level(&self.worker, level)?;
+        let probe = self.probe(&next, self.hash(pair.key), pair.key)?;
+        Ok(matches!(probe, super::probe::Probe::Bound { .. }))
+    }
+}

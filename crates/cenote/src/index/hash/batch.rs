@@ -1,0 +1,124 @@
+//! Getting many keys at once: their cache misses overlap.
+//!
+//! Keys are taken in groups. For each group, first all home lines are begun to be fetched, then all candidate
+//! objects, and only then is anything compared. On incoherent memory the lines of a group are dropped from the
+//! cache under one fence, and fetched by plain loads.
+
+use super::level::home_line;
+use super::object;
+use super::slot::{Slot, fingerprint};
+use super::{Bytes, HashMap};
+use crate::error::Result;
+use crate::memory::{LINE, Memory};
+
+/// Keys whose misses overlap: about as many as a core keeps in flight.
+const GROUP: usize = 24;
+
+/// What is known of a key on its way.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    hash: u64,
+    line: u64,
+    candidate: u64,
+}
+
+impl<M: Memory> HashMap<M> {
+    /// Looks all keys up, and calls `each` with the position of a key and its value. The bytes are only valid
+    /// during the call. Values are found in the order of the keys.
+    ///
+    /// Cost: as many misses as `get`, but many at a time.
+    pub fn get_many<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut each: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let mut first = 0;
+        for group in keys.chunks(GROUP) {
+            self.get_group(group, |n, value| each(first + n, value))?;
+            first += group.len();
+        }
+        Ok(())
+    }
+
+    /// [`HashMap::get_many`] for 8-byte keys and values. Values of other lengths count as missing.
+    pub fn get_many_u64(&self, keys: &[u64], mut each: impl FnMut(usize, Option<u64>)) -> Result<()> {
+        let mut first = 0;
+        for group in keys.chunks(GROUP) {
+            let mut bytes = [[0; 8]; GROUP];
+            for (bytes, key) in bytes.iter_mut().zip(group) {
+                *bytes = key.to_le_bytes();
+            }
+            self.get_group(&bytes[..group.len()], |n, value| {
+                each(
+                    first + n,
+                    value.and_then(|value| value.try_into().ok().map(u64::from_le_bytes)),
+                );
+            })?;
+            first += group.len();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn get_group<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut each: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let worker = &*self.worker;
+        let mem = worker.mem();
+        let _pin = worker.pin()?;
+        let Some(level) = self.oldest()? else {
+            (0..keys.len()).for_each(|n| each(n, None));
+            return Ok(());
+        };
+        let mut steps = [Step::default(); GROUP];
+        for (step, key) in steps.iter_mut().zip(keys) {
+            step.hash = self.hash(key.as_ref());
+            step.line = level.group(level.group_of(step.hash)) + home_line(step.hash) * LINE;
+            mem.prefetch(step.line);
+        }
+        if !M::COHERENT {
+            mem.fence();
+        }
+        for step in &mut steps[..keys.len()] {
+            step.candidate = self.candidate(step.line, step.hash);
+            if step.candidate != 0 {
+                worker.check("a map's object", Slot(step.candidate).offset(), 16)?;
+                if M::COHERENT {
+                    mem.prefetch(Slot(step.candidate).offset());
+                }
+            }
+        }
+        for (n, (step, key)) in steps.iter().zip(keys).enumerate() {
+            let key = key.as_ref();
+            let mut value = None;
+            if step.candidate != 0 && !self.is_in_place() {
+                value = object::value_if_key(worker, Slot(step.candidate), key)?.map(Bytes::Shared);
+            }
+            if value.is_none() {
+                value = self.lookup(step.hash, key)?;
+            }
+            each(n, value.as_ref().map(Bytes::as_bytes));
+        }
+        Ok(())
+    }
+
+    /// The first binding of a line, dropped from the cache before, that has the fingerprint; 0 if there is none.
+    #[inline]
+    fn candidate(&self, line: u64, hash: u64) -> u64 {
+        let mem = self.worker.mem();
+        let slots = 8 - home_line(hash);
+        let wanted = fingerprint(hash);
+        for n in 0..slots {
+            let word = mem.load_speculative(line + 8 * n);
+            if Slot(word).has_fingerprint(wanted) && Slot(word).is_binding() {
+                return word;
+            }
+            if word == 0 {
+                return 0;
+            }
+        }
+        0
+    }
+}

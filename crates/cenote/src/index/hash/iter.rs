@@ -1,0 +1,162 @@
+//! Iterating: by ascending hash, one group at a time.
+//!
+//! A position is a hash. A step collects the bindings of the group that the position falls into, with hashes from
+//! the position to the group's end, and moves on to that end. Where the group has begun to move, the same interval
+//! of hashes is collected from the next level too, however large that is. So a key that is there all the time is
+//! seen exactly once, whatever the map does meanwhile; one that comes or goes may be seen or not.
+
+use super::HashMap;
+use super::level::Level;
+use super::next_level;
+use super::object;
+use super::slot::Slot;
+use crate::error::{Error, Result};
+use crate::memory::{Memory, SyncWord};
+
+/// How many levels deep an interval is followed.
+const DEPTH_MAX: u32 = 8;
+/// Behind the largest hash.
+const END: u128 = 1 << 64;
+
+/// A binding that was collected.
+struct Seen<'m> {
+    hash: u64,
+    slot: Slot,
+    key: &'m [u8],
+}
+
+/// A place in an iteration. It refers to nothing, and may be kept for any time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor(u128);
+
+impl<M: Memory> HashMap<M> {
+    /// Calls `each` for the pairs of the next group that has any, and returns where to go on; `None` at the end.
+    ///
+    /// The map is pinned meanwhile; `each` should be quick.
+    pub fn step(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
+        let mut position = from.0;
+        while position < END {
+            let _pin = self.worker.pin()?;
+            let Some(level) = self.oldest()? else {
+                return Ok(None);
+            };
+            let group = level.group_of(position as u64);
+            let end = level.first_hash(group + 1);
+            let mut seen = Vec::new();
+            self.collect(&level, position..end, DEPTH_MAX, &mut seen)?;
+            for Seen { slot, key, .. } in &seen {
+                if let Some(value) = self.value_of(*slot, key)? {
+                    each(key, value.as_bytes());
+                }
+            }
+            position = end;
+            if !seen.is_empty() {
+                break;
+            }
+        }
+        Ok((position < END).then_some(Cursor(position)))
+    }
+
+    /// Calls `each` for every pair.
+    pub fn for_each(&self, mut each: impl FnMut(&[u8], &[u8])) -> Result<()> {
+        let mut cursor = Some(Cursor::default());
+        while let Some(from) = cursor {
+            cursor = self.step(from, &mut each)?;
+        }
+        Ok(())
+    }
+
+    /// Collects the bindings of `level`, and of those after it, with hashes in an interval.
+    fn collect<'m>(
+        &'m self,
+        level: &Level,
+        hashes: std::ops::Range<u128>,
+        depth: u32,
+        seen: &mut Vec<Seen<'m>>,
+    ) -> Result<()> {
+        let worker = &*self.worker;
+        let mut moved = false;
+        let mut words = Vec::new();
+        for group in level.group_of(hashes.start as u64)..=level.group_of((hashes.end - 1) as u64) {
+            self.each_slot(level, group, |at: SyncWord| {
+                words.push(Slot(at.load(worker.mem())))
+            })?;
+        }
+        for slot in words {
+            moved |= slot.is_moved();
+            if slot.is_binding() {
+                let key = object::read(worker, slot)?.key;
+                let hash = self.hash(key);
+                if hashes.contains(&u128::from(hash)) {
+                    add(
+                        seen,
+                        Seen {
+                            hash,
+                            slot: slot.settled(),
+                            key,
+                        },
+                    );
+                }
+            }
+        }
+        if moved {
+            if depth == 0 {
+                return Err(Error::corrupt("a list of levels without end", level.offset));
+            }
+            self.collect(&next_level(worker, level)?, hashes, depth - 1, seen)?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds a binding; one of the same key from an earlier level makes way.
+fn add<'m>(seen: &mut Vec<Seen<'m>>, new: Seen<'m>) {
+    match seen
+        .iter_mut()
+        .find(|old| old.hash == new.hash && old.key == new.key)
+    {
+        Some(old) => *old = new,
+        None => seen.push(new),
+    }
+}
+
+/// An owned iteration over a map: pairs are copied out, group by group, and nothing is pinned in between.
+pub struct Iter<'a, M: Memory> {
+    map: &'a HashMap<M>,
+    cursor: Option<Cursor>,
+    ready: std::vec::IntoIter<(Vec<u8>, Vec<u8>)>,
+}
+
+impl<M: Memory> HashMap<M> {
+    /// Iterates over copies of all pairs; see the [module documentation](self) for what it guarantees.
+    pub fn iter(&self) -> Iter<'_, M> {
+        Iter {
+            map: self,
+            cursor: Some(Cursor::default()),
+            ready: Vec::new().into_iter(),
+        }
+    }
+}
+
+impl<M: Memory> Iterator for Iter<'_, M> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(pair) = self.ready.next() {
+                return Some(Ok(pair));
+            }
+            let mut pairs = Vec::new();
+            match self.map.step(self.cursor?, |key, value| {
+                pairs.push((key.to_vec(), value.to_vec()))
+            }) {
+                Ok(cursor) => self.cursor = cursor,
+                Err(error) => {
+                    self.cursor = None;
+                    return Some(Err(error));
+                }
+            }
+            self.ready = pairs.into_iter();
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Levels: the arrays of groups that a map is made of, oldest first.
+//!
+//! ```text
+//! line 0   reference of this level, and how many groups        written before publication
+//! line 1   next        the level that this one moves to, or 0  sync
+//! line 2   cursor      the next chunk of groups to move         sync
+//! line 3   links       chain lines appended                     sync
+//! line 4   grower      who prepares the next level, or 0        sync
+//! line 5   retirer     who retires this level, or 0             sync
+//! line 8   done        one bit a chunk of 16 groups             sync
+//!          groups      two lines each
+//! ```
+//!
+//! A *group* is two adjacent lines of eight slots; a key belongs to one group, and within it to one line, its
+//! home, which is looked at first. The last slot of the second line links further lines (a *chain*) when both are
+//! full, so that an insertion never has to wait for a larger level.
+//!
+//! A level is referred to by a word: offset, logarithm of its units, and a last bit that only root words use.
+
+use crate::error::{Error, Result};
+use crate::memory::{Memory, SyncWord};
+use crate::pod::Worker;
+use crate::pod::geometry::{UNIT, UNIT_SHIFT};
+
+/// Slots of a line.
+pub const LINE_SLOTS: u64 = 8;
+/// Bytes of a group.
+pub const GROUP_BYTES: u64 = 128;
+/// Slots of a group that hold bindings.
+pub const GROUP_SLOTS: u64 = 15;
+/// Groups that one helper moves at a time.
+pub const CHUNK_GROUPS: u64 = 16;
+/// The last bit of a root word: its replicas are being updated.
+pub const UPDATING: u64 = 1;
+
+/// The last bit of a replica: its worker has not yet seen that the root stayed.
+pub const TENTATIVE: u64 = 1;
+
+const HEADER_BYTES: u64 = 512;
+const ORDER_SHIFT: u32 = 1;
+const ORDER_MASK: u64 = 0x3f;
+
+/// A level of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Where it is.
+    pub offset: u64,
+    /// Logarithm of its units.
+    pub order: u32,
+    /// Its groups.
+    pub groups: u64,
+    first_group: u64,
+}
+
+impl Level {
+    /// The level of `1 << order` units at `offset`.
+    #[inline]
+    pub fn new(offset: u64, order: u32) -> Self {
+        let bytes = UNIT << order;
+        // Bits for as many groups as there could be, in whole lines.
+        let done = ((bytes / GROUP_BYTES).div_ceil(CHUNK_GROUPS * 64) * 8).next_multiple_of(64);
+        let first_group = HEADER_BYTES + done;
+        Self {
+            offset,
+            order,
+            groups: (bytes - first_group) / GROUP_BYTES,
+            first_group: offset + first_group,
+        }
+    }
+
+    /// Reads a reference, checking it; `None` for 0.
+    #[inline]
+    pub fn decode<M: Memory>(worker: &Worker<M>, reference: u64) -> Result<Option<Self>> {
+        let reference = reference & !UPDATING;
+        if reference == 0 {
+            return Ok(None);
+        }
+        let order = (reference >> ORDER_SHIFT & ORDER_MASK) as u32;
+        let offset = reference & !(UNIT - 1);
+        if order > 31 || reference & (UNIT - 1) & !(ORDER_MASK << ORDER_SHIFT) != 0 {
+            return Err(Error::corrupt("a reference to a level", offset));
+        }
+        worker.check("a reference to a level", offset, UNIT << order)?;
+        Ok(Some(Self::new(offset, order)))
+    }
+
+    /// The word that refers to it.
+    pub fn reference(&self) -> u64 {
+        self.offset | u64::from(self.order) << ORDER_SHIFT
+    }
+
+    /// Bytes of a level of that order.
+    pub fn bytes(order: u32) -> u64 {
+        1 << (UNIT_SHIFT + order)
+    }
+
+    /// The level that this one moves to.
+    #[inline]
+    pub fn next(&self) -> SyncWord {
+        SyncWord::at(self.offset + 64)
+    }
+
+    /// The next chunk of groups to move.
+    pub fn cursor(&self) -> SyncWord {
+        SyncWord::at(self.offset + 128)
+    }
+
+    /// Chain lines appended.
+    pub fn links(&self) -> SyncWord {
+        SyncWord::at(self.offset + 192)
+    }
+
+    /// Who prepares the next level.
+    pub fn grower(&self) -> SyncWord {
+        SyncWord::at(self.offset + 256)
+    }
+
+    /// Who retires this level.
+    pub fn retirer(&self) -> SyncWord {
+        SyncWord::at(self.offset + 320)
+    }
+
+    /// The word of the done bitmap for a chunk, and its bit.
+    pub fn done(&self, chunk: u64) -> (u64, u64) {
+        (self.offset + HEADER_BYTES + chunk / 64 * 8, 1 << (chunk % 64))
+    }
+
+    /// Chunks of groups.
+    pub fn chunks(&self) -> u64 {
+        self.groups.div_ceil(CHUNK_GROUPS)
+    }
+
+    /// The group of a hash: its high bits, scaled.
+    #[inline]
+    pub fn group_of(&self, hash: u64) -> u64 {
+        ((u128::from(hash) * u128::from(self.groups)) >> 64) as u64
+    }
+
+    /// The first hash that belongs to a group; of the group after the last one, one more than the largest hash.
+    pub fn first_hash(&self, group: u64) -> u128 {
+        ((u128::from(group)) << 64).div_ceil(u128::from(self.groups))
+    }
+
+    /// The offset of a group's first line.
+    #[inline]
+    pub fn group(&self, group: u64) -> u64 {
+        self.first_group + group * GROUP_BYTES
+    }
+
+    /// The slot that links a group's chain.
+    pub fn link(&self, group: u64) -> SyncWord {
+        SyncWord::at(self.group(group) + 8 * GROUP_SLOTS)
+    }
+
+    /// Makes a level of memory that is not published: all slots empty.
+    pub fn format<M: Memory>(&self, mem: &M) {
+        mem.zero(self.offset, Self::bytes(self.order));
+        mem.write_word(self.offset, self.reference());
+        mem.write_word(self.offset + 8, self.groups);
+        mem.persist(self.offset, Self::bytes(self.order));
+    }
+}
+
+/// Reads the reference that a level begins with; for one that is known by its offset alone.
+pub fn at<M: Memory>(worker: &Worker<M>, offset: u64) -> Result<Level> {
+    worker.check("a level", offset, UNIT)?;
+    let mut word = [0; 8];
+    word.copy_from_slice(worker.mem().bytes(offset, 8));
+    Level::decode(worker, u64::from_le_bytes(word))?
+        .filter(|level| level.offset == offset)
+        .ok_or(Error::corrupt("a level", offset))
+}
+
+/// The home line of a hash within its group.
+#[inline]
+pub fn home_line(hash: u64) -> u64 {
+    hash >> 16 & 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_fit_and_hashes_map_to_them_in_order() {
+        for order in 0..20 {
+            let level = Level::new(1 << 40, order);
+            assert!(level.group(level.groups) <= level.offset + Level::bytes(order));
+            assert_eq!(level.group(0) % 64, 0);
+            let (word, _) = level.done(level.chunks() - 1);
+            assert!(word + 8 <= level.group(0));
+            assert_eq!(level.group_of(u64::MAX), level.groups - 1);
+            for group in [0, 1, level.groups / 2, level.groups - 1] {
+                let first = level.first_hash(group);
+                assert_eq!(level.group_of(first as u64), group);
+                if group > 0 {
+                    assert_eq!(level.group_of(first as u64 - 1), group - 1);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The hash map: CLevelHash (pcc-indexes, section 6.1) with the P³ guidelines, and beyond them.
+//!
+//! A map is a list of [levels](level), oldest first; normally there is one. A key belongs to one group of two lines.
+//! All bindings are in [slots](slot), changed by single compare-exchanges; [objects](object) are written once. To
+//! grow, a next level is linked, and everybody who writes helps to move groups to it: slots are frozen, copied and
+//! marked moved, one by one, so that a helper may die after any step.
+//!
+//! What is not as in the paper, and why:
+//! - one group of two adjacent lines instead of two buckets per level, so that one flush and one fence fetch a
+//!   bucket, and moving and iterating are local;
+//! - chains instead of resizing when a bucket is full: growth is never in anybody's way;
+//! - slots never become empty again and never change their key, which makes insertion unique without locks and
+//!   without duplicates that must be cleaned up;
+//! - a slot says itself whether it is still valid (`moved`), so that a stale root is harmless: a lookup that
+//!   speculates on a cached root needs no check of it, neither for a hit nor for a miss.
+//!
+//! Protocol, proofs and crash analysis: `docs/protocols/hash.md`.
+
+pub mod audit;
+pub mod batch;
+pub mod iter;
+pub mod level;
+pub mod object;
+pub mod probe;
+pub mod resize;
+pub mod slot;
+pub mod update;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::error::{Error, Result};
+use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::pod::directory::{self, KIND_HASH};
+use crate::pod::heap;
+use crate::pod::{Pin, Worker};
+
+use level::Level;
+pub use object::KEY_MAX;
+pub use update::{Put, Replace};
+
+/// Which of the paper's guidelines a handle follows. All of them is P³; none of replication and speculation is SP;
+/// on coherent memory, none at all is CC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guidelines {
+    /// G1: values are replaced by new objects, never overwritten. A property of the map, fixed when it is created;
+    /// without it, 8-byte values of 8-byte keys are overwritten in place and every read fetches the object afresh.
+    pub out_of_place: bool,
+    /// G2: each worker reads its own replica of the root and of the epoch.
+    pub replicate: bool,
+    /// G3: the root is taken from the handle's cache while the worker's announcement stands.
+    pub speculate: bool,
+}
+
+impl Guidelines {
+    /// All guidelines.
+    pub const P3: Self = Self {
+        out_of_place: true,
+        replicate: true,
+        speculate: true,
+    };
+    /// Conversion only.
+    pub const SP: Self = Self {
+        out_of_place: true,
+        replicate: false,
+        speculate: false,
+    };
+    /// As on a coherent machine, in place.
+    pub const CC: Self = Self {
+        out_of_place: false,
+        replicate: false,
+        speculate: false,
+    };
+}
+
+impl Default for Guidelines {
+    fn default() -> Self {
+        Self::P3
+    }
+}
+
+/// Bytes of a map's header before the replicas.
+const HEADER_BYTES: u64 = 128;
+/// Bytes of each worker's share: a line for its replica of the root, one for its count.
+const SHARE_BYTES: u64 = 128;
+const MAGIC: u64 = u64::from_le_bytes(*b"CLEVEL\x01\x00");
+const FLAG_IN_PLACE: u64 = 1;
+
+/// A worker's handle on a map. Each thread has its own.
+pub struct HashMap<M: Memory> {
+    worker: Rc<Worker<M>>,
+    header: u64,
+    seed: u64,
+    in_place: bool,
+    guidelines: Guidelines,
+    replica: SyncWord,
+    count: OwnedWord,
+    /// The level last used, and the worker's stamp when it was read from the pool.
+    cached: Cell<Option<(u64, Level)>>,
+}
+
+impl<M: Memory> HashMap<M> {
+    /// Opens the map of a name, or creates it.
+    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
+        let named = directory::find_or_create(&worker, name, KIND_HASH, || create(&worker, guidelines))?;
+        Self::at(worker, named.offset, guidelines)
+    }
+
+    /// Opens the map of a name, if there is one.
+    pub fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
+        match directory::find(&worker, name)? {
+            Some(named) if named.kind == KIND_HASH => Self::at(worker, named.offset, guidelines),
+            _ => Err(Error::NoSuchMap {
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    /// Opens the map whose header is at an offset.
+    pub fn at(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines) -> Result<Self> {
+        let workers = u64::from(worker.geometry().parameters.workers);
+        worker.check("a map's header", header, HEADER_BYTES + workers * SHARE_BYTES)?;
+        let mem = worker.mem();
+        let words = mem.bytes(header + 64, 32);
+        let word = |n: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&words[n * 8..n * 8 + 8]);
+            u64::from_le_bytes(word)
+        };
+        if !header.is_multiple_of(64) || word(0) != MAGIC || word(3) != workers {
+            return Err(Error::corrupt("a map's header", header));
+        }
+        let share = share(header, u64::from(worker.me() - 1));
+        Ok(Self {
+            header,
+            seed: word(1),
+            in_place: word(2) & FLAG_IN_PLACE != 0,
+            guidelines,
+            replica: SyncWord::at(share),
+            count: OwnedWord::at(share + 64),
+            cached: Cell::new(None),
+            worker,
+        })
+    }
+
+    /// The worker.
+    pub fn worker(&self) -> &Rc<Worker<M>> {
+        &self.worker
+    }
+
+    /// Where its header is.
+    pub fn header(&self) -> u64 {
+        self.header
+    }
+
+    /// Whether small values are overwritten in place.
+    pub fn is_in_place(&self) -> bool {
+        self.in_place
+    }
+
+    fn root(&self) -> SyncWord {
+        SyncWord::at(self.header)
+    }
+
+    /// A key's hash.
+    #[inline]
+    fn hash(&self, key: &[u8]) -> u64 {
+        xxhash_rust::xxh3::xxh3_64_with_seed(key, self.seed)
+    }
+
+    /// The level to begin with; `None` while the map has none. The worker is pinned.
+    #[inline]
+    fn oldest(&self) -> Result<Option<Level>> {
+        let worker = &*self.worker;
+        if self.guidelines.speculate
+            && let Some((stamp, level)) = self.cached.get()
+            && stamp == worker.stamp()
+        {
+            return Ok(Some(level));
+        }
+        let reference = if self.guidelines.replicate {
+            match self.replica.load(worker.mem()) {
+                unset if unset == 0 || unset & level::TENTATIVE != 0 => {
+                    resize::adopt_replica(worker, self.header, self.replica)
+                }
+                reference => reference,
+            }
+        } else {
+            self.root().load(worker.mem()) & !level::UPDATING
+        };
+        if let Some((_, level)) = self.cached.get()
+            && level.reference() == reference
+        {
+            self.cached.set(Some((worker.stamp(), level)));
+            return Ok(Some(level));
+        }
+        let level = Level::decode(worker, reference)?;
+        self.cached.set(level.map(|level| (worker.stamp(), level)));
+        Ok(level)
+    }
+
+    /// The number of keys: exact when nobody writes, else some number it had meanwhile, give or take the writes
+    /// in flight. Cost: one peek a worker.
+    pub fn len(&self) -> u64 {
+        let workers = u64::from(self.worker.pod().workers_high());
+        let sum = (0..workers)
+            .map(|worker| OwnedWord::at(share(self.header, worker) + 64).peek(self.worker.mem()))
+            .fold(0u64, u64::wrapping_add);
+        // Writes in flight may be seen in any order.
+        if sum > i64::MAX as u64 { 0 } else { sum }
+    }
+
+    /// Whether it has no keys; see [`HashMap::len`].
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key. Nothing is copied: while the [`Value`] lives, the bytes stay.
+    ///
+    /// Cost on incoherent memory, with all guidelines: one line fetch, and one miss for the object if this host has
+    /// not read it before; without speculation one sync load more, without replication that load is everybody's.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_, M>>> {
+        let pin = self.worker.pin()?;
+        let found = self.lookup(self.hash(key), key)?;
+        Ok(found.map(|bytes| Value { bytes, _pin: pin }))
+    }
+
+    /// The value of an 8-byte key, if it has 8 bytes; what [`HashMap::get`] does, with a copy.
+    #[inline]
+    pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
+        let key = key.to_le_bytes();
+        let _pin = self.worker.pin()?;
+        let found = self.lookup(self.hash(&key), &key)?;
+        Ok(found.and_then(|bytes| bytes.as_bytes().try_into().ok().map(u64::from_le_bytes)))
+    }
+}
+
+/// A worker's share of the map whose header is at `header`.
+fn share(header: u64, worker: u64) -> u64 {
+    header + HEADER_BYTES + worker * SHARE_BYTES
+}
+
+/// The level after `level`, in which something says that it has moved there.
+fn next_level<M: Memory>(worker: &Worker<M>, level: &Level) -> Result<Level> {
+    Level::decode(worker, level.next().load(worker.mem()))?
+        .ok_or(Error::corrupt("a level that moves nowhere, seen", level.offset))
+}
+
+/// A value's bytes: in the pool, or a copy where they may be overwritten in place.
+#[derive(Clone, Copy, Debug)]
+pub enum Bytes<'m> {
+    /// In the pool.
+    Shared(&'m [u8]),
+    /// A copy of an 8-byte value.
+    Copied([u8; 8]),
+}
+
+impl Bytes<'_> {
+    /// The bytes.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Shared(bytes) => bytes,
+            Self::Copied(bytes) => bytes,
+        }
+    }
+}
+
+/// A value that was found. It pins: while it lives, what it refers to is not reused, and neither is anything that
+/// was retired after it was made, so keep it briefly.
+pub struct Value<'m, M: Memory> {
+    bytes: Bytes<'m>,
+    _pin: Pin<'m, M>,
+}
+
+impl<M: Memory> std::ops::Deref for Value<'_, M> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.bytes.as_bytes()
+    }
+}
+
+impl<M: Memory> std::fmt::Debug for Value<'_, M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.bytes.as_bytes().fmt(f)
+    }
+}
+
+/// Allocates and writes a map's header as the worker's auxiliary object.
+fn create<M: Memory>(worker: &Worker<M>, guidelines: Guidelines) -> Result<u64> {
+    let workers = u64::from(worker.geometry().parameters.workers);
+    let len = HEADER_BYTES + workers * SHARE_BYTES;
+    let header = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
+    let mem = worker.mem();
+    mem.zero(header, len);
+    let id = worker.pod().superblock().id;
+    let seed = xxhash_rust::xxh3::xxh3_64_with_seed(&header.to_le_bytes(), id);
+    let flags = if guidelines.out_of_place { 0 } else { FLAG_IN_PLACE };
+    for (n, value) in [MAGIC, seed, flags, workers].into_iter().enumerate() {
+        mem.write_word(header + 64 + 8 * n as u64, value);
+    }
+    mem.persist(header, len);
+    Ok(header)
+}

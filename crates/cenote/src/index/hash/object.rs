@@ -1,0 +1,101 @@
+//! Objects of a hash map: a key and its value, written once.
+//!
+//! | | bytes |
+//! |---|---|
+//! | small | key (8), value (8) |
+//! | other | key length (8), value length (8), key, value |
+
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pod::Worker;
+
+use super::slot::Slot;
+
+/// The longest key, in bytes.
+pub const KEY_MAX: usize = 1 << 16;
+const HEADER: u64 = 16;
+
+/// Whether a pair is stored as a small object.
+#[inline]
+pub fn is_small(key: &[u8], value: &[u8]) -> bool {
+    key.len() == 8 && value.len() == 8
+}
+
+/// Bytes that a pair's object needs.
+#[inline]
+pub fn size(key: &[u8], value: &[u8]) -> u64 {
+    if is_small(key, value) {
+        16
+    } else {
+        HEADER + key.len() as u64 + value.len() as u64
+    }
+}
+
+#[inline]
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[..8]);
+    u64::from_le_bytes(word)
+}
+
+/// Writes a pair to memory that is not published, and has it written back.
+#[inline]
+pub fn write<M: Memory>(mem: &M, at: u64, key: &[u8], value: &[u8]) {
+    if is_small(key, value) {
+        mem.write_word(at, word(key));
+        mem.write_word(at + 8, word(value));
+        mem.persist(at, 16);
+        return;
+    }
+    mem.write_word(at, key.len() as u64);
+    mem.write_word(at + 8, value.len() as u64);
+    mem.write(at + HEADER, key);
+    mem.write(at + HEADER + key.len() as u64, value);
+    mem.persist(at, size(key, value));
+}
+
+/// A published pair.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'m> {
+    /// The key.
+    pub key: &'m [u8],
+    /// The value.
+    pub value: &'m [u8],
+}
+
+/// The pair that a slot binds; everything read is checked.
+#[inline]
+pub fn read<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<Pair<'m>> {
+    let at = slot.offset();
+    worker.check("a map's object", at, HEADER)?;
+    let mem = worker.mem();
+    if slot.is_small() {
+        let (key, value) = mem.bytes(at, 16).split_at(8);
+        return Ok(Pair { key, value });
+    }
+    let header = mem.bytes(at, HEADER);
+    let (key_len, value_len) = (word(header), word(&header[8..]));
+    if key_len > KEY_MAX as u64 {
+        return Err(Error::corrupt("a key's length", at));
+    }
+    let len = value_len
+        .checked_add(HEADER + key_len)
+        .ok_or(Error::corrupt("a value's length", at + 8))?;
+    worker.check("a value's length", at, len)?;
+    let (key, value) = mem.bytes(at, len)[HEADER as usize..].split_at(key_len as usize);
+    Ok(Pair { key, value })
+}
+
+/// The value that a slot binds, if it is bound to `key`.
+#[inline]
+pub fn value_if_key<'m, M: Memory>(
+    worker: &'m Worker<M>,
+    slot: Slot,
+    key: &[u8],
+) -> Result<Option<&'m [u8]>> {
+    if slot.is_small() && key.len() != 8 {
+        return Ok(None);
+    }
+    let pair = read(worker, slot)?;
+    Ok((pair.key == key).then_some(pair.value))
+}

@@ -1,0 +1,414 @@
+//! Growing, and moving from one level to the next. Everybody who writes helps; nobody waits.
+//!
+//! | step | by whom | word | if it dies |
+//! |---|---|---|---|
+//! | claim to prepare a level | one who appended too many lines | `grower` | the next one takes the claim over |
+//! | link it | the same | `next`: 0 -> level | the level is freed, or is linked |
+//! | freeze a slot | any helper | slot | any helper goes on |
+//! | copy it | any helper | slot in the next level: empty -> binding | any helper finds the copy |
+//! | mark it moved | any helper | slot | any helper marks it |
+//! | mark a chunk done | its helper | `done` | the chunk is moved again, which changes nothing |
+//! | claim to retire the old level | one who saw all chunks done | `retirer` | recovery goes on in its name |
+//! | move the root | anyone | root: old -> new, updating | anyone goes on |
+//! | move the replicas | anyone | replica: old -> new | anyone goes on |
+//! | clear the root's last bit | anyone | root | anyone goes on |
+//! | retire the old level | who claimed it | its list | recovery goes on in its name |
+//!
+//! **Copied once.** A copier searches the next level, then looks whether the original is still frozen, then
+//! exchanges the empty slot it found. A key is removed from the next level only after its original is marked moved;
+//! so if the original was still frozen after the search, the key had not been there and gone; and if it arrived
+//! since, it took that very empty slot. Either way the exchange fails.
+//!
+//! **One move at a time.** A level gets a next one only while it is the root, that is, after all of its predecessor
+//! has moved to it.
+
+use super::level::{self, CHUNK_GROUPS, GROUP_SLOTS, Level, TENTATIVE, UPDATING};
+use super::object;
+use super::probe::{Probe, check_line};
+use super::slot::Slot;
+use super::{HashMap, next_level, share};
+use crate::error::{Error, Result};
+use crate::memory::{LINE, Memory, SyncWord};
+use crate::pod::Worker;
+use crate::pod::crash::{Point, crash_point};
+use crate::pod::heap;
+use crate::pod::lock;
+use crate::pod::publish::{drain_auxiliary, publish_auxiliary};
+use crate::pod::retire::{self, Actor};
+
+/// The tag of ranges that hold a level.
+pub const LEVEL_TAG: u8 = 1;
+/// A level grows when more than one in this many of its groups has a chain.
+const GROUPS_PER_LINK: u64 = 16;
+/// The part of a new level's slots, in percent, that the keys may fill.
+const FILL_PERCENT: u64 = 45;
+/// The largest level, as logarithm of its units.
+const ORDER_MAX: u32 = 31;
+
+impl<M: Memory> HashMap<M> {
+    /// The level to write to first; makes the first one, and helps if the map is moving.
+    #[inline]
+    pub(super) fn level_for_writing(&self) -> Result<Level> {
+        let level = match self.oldest()? {
+            Some(level) => level,
+            None => self.first_level()?,
+        };
+        if self.worker.mem().load_speculative(level.next().offset()) == 0 {
+            return Ok(level);
+        }
+        self.level_while_moving()
+    }
+
+    #[cold]
+    fn level_while_moving(&self) -> Result<Level> {
+        let oldest = || {
+            self.cached.set(None);
+            self.oldest()?.ok_or(Error::corrupt("a map's root", self.header))
+        };
+        self.help(&oldest()?)?;
+        oldest()
+    }
+
+    #[cold]
+    fn first_level(&self) -> Result<Level> {
+        self.link_level(self.root(), 0)?;
+        self.oldest()?.ok_or(Error::corrupt("a map's root", self.header))
+    }
+
+    /// Allocates an empty level and links it in `word`, if nobody else has.
+    fn link_level(&self, word: SyncWord, order: u32) -> Result<()> {
+        let worker = &*self.worker;
+        let destination = worker.record().aux_object();
+        let offset = heap::allocate_for(
+            worker,
+            worker.actor(),
+            Level::bytes(order),
+            destination,
+            LEVEL_TAG,
+        )?;
+        let level = Level::new(offset, order);
+        level.format(worker.mem());
+        let points = [Point::GrowLevel, Point::GrowLinked];
+        publish_auxiliary(worker, word, 0, level.reference(), offset, points)?;
+        Ok(())
+    }
+
+    /// Called after a line was linked: begins to grow when there are too many.
+    pub(super) fn consider_growth(&self, level: &Level, links: u64) -> Result<()> {
+        if links * GROUPS_PER_LINK <= level.groups {
+            return Ok(());
+        }
+        let worker = &*self.worker;
+        let mem = worker.mem();
+        let is_root = self.root().load(mem) == level.reference();
+        if !is_root || level.next().load(mem) != 0 {
+            return Ok(());
+        }
+        let mine = u64::from(worker.me()) | u64::from(worker.generation()) << 32;
+        let grower = level.grower();
+        let claim = match grower.compare_exchange(mem, 0, mine) {
+            Ok(_) => true,
+            Err(other) => lock::is_gone(worker, other)? && grower.compare_exchange(mem, other, mine).is_ok(),
+        };
+        if !claim {
+            return Ok(());
+        }
+        let order = order_for(self.len());
+        let linked = self.link_level(level.next(), order);
+        let _ = grower.compare_exchange(mem, mine, 0);
+        match linked {
+            // There is no room for a larger level; chains go on working.
+            Err(Error::Full { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Gives the map a level for `keys` keys from the start. Only for a map that has none yet.
+    pub fn reserve(&self, keys: u64) -> Result<()> {
+        retire::ensure_room(&self.worker, self.worker.actor())?;
+        let _pin = self.worker.pin()?;
+        if self.oldest()?.is_none() {
+            self.link_level(self.root(), order_for(keys))?;
+        }
+        Ok(())
+    }
+
+    /// Does a share of the work of moving `level` to its next one.
+    #[cold]
+    pub(super) fn help(&self, level: &Level) -> Result<()> {
+        let mem = self.worker.mem();
+        let Some(next) = Level::decode(&self.worker, level.next().load(mem))? else {
+            return Ok(());
+        };
+        if level.cursor().load(mem) < level.chunks() {
+            let chunk = level.cursor().fetch_add(mem, 1);
+            if chunk < level.chunks() {
+                return self.move_chunk(level, &next, chunk);
+            }
+        }
+        self.move_rest(level, &next)?;
+        self.finish(level, &next)
+    }
+
+    /// Moves what is left of a level: chunks whose helpers are slow, or dead.
+    fn move_rest(&self, level: &Level, next: &Level) -> Result<()> {
+        let mem = self.worker.mem();
+        for chunk in 0..level.chunks() {
+            let (word, bit) = level.done(chunk);
+            if mem.load(word) & bit == 0 {
+                self.move_chunk(level, next, chunk)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn move_chunk(&self, level: &Level, next: &Level, chunk: u64) -> Result<()> {
+        let groups = chunk * CHUNK_GROUPS..((chunk + 1) * CHUNK_GROUPS).min(level.groups);
+        for group in groups.clone() {
+            self.prefetch_group(level, group);
+        }
+        for group in groups {
+            self.move_group(level, next, group)?;
+        }
+        crash_point(Point::MigrateChunk);
+        let (word, bit) = level.done(chunk);
+        self.worker.mem().fetch_or(word, bit);
+        Ok(())
+    }
+
+    /// Brings the objects of a group near: each will be read for its key.
+    fn prefetch_group(&self, level: &Level, group: u64) {
+        if !M::COHERENT {
+            return;
+        }
+        let mem = self.worker.mem();
+        for line in [level.group(group), level.group(group) + LINE] {
+            for word in mem.fetch_line(line) {
+                let slot = Slot(word);
+                if slot.is_binding() && self.worker.check("", slot.offset(), 16).is_ok() {
+                    mem.prefetch(slot.offset());
+                }
+            }
+        }
+    }
+
+    /// Moves the group of a hash and returns the level in which to go on.
+    pub(super) fn move_on(&self, level: &Level, hash: u64) -> Result<Level> {
+        let next = next_level(&self.worker, level)?;
+        self.move_group(level, &next, level.group_of(hash))?;
+        Ok(next)
+    }
+
+    /// Moves one group: freezes all its slots, then copies what they bind.
+    fn move_group(&self, level: &Level, next: &Level, group: u64) -> Result<()> {
+        let mut frozen = Vec::new();
+        self.each_slot(level, group, |at| {
+            if let Some(slot) = self.freeze(at) {
+                frozen.push((at, slot));
+            }
+        })?;
+        for (at, slot) in frozen {
+            crash_point(Point::MigrateFrozen);
+            self.copy(next, at, slot)?;
+            crash_point(Point::MigrateCopied);
+            let _ = at.compare_exchange(self.worker.mem(), slot.0, slot.moved().0);
+        }
+        Ok(())
+    }
+
+    /// Calls `each` for all slots of a group, its links included, in the order in which they fill.
+    pub(super) fn each_slot(&self, level: &Level, group: u64, mut each: impl FnMut(SyncWord)) -> Result<()> {
+        let at = level.group(group);
+        for n in 0..GROUP_SLOTS {
+            each(SyncWord::at(at + 8 * n));
+        }
+        let mut link = level.link(group);
+        // A damaged chain may be a cycle; a sound one is no longer than the pool has lines.
+        let mut lines_left = self.worker.committed_units()? << 10;
+        loop {
+            each(link);
+            let Some(line) = Slot(link.load(self.worker.mem())).as_link() else {
+                return Ok(());
+            };
+            check_line(self, line)?;
+            lines_left -= 1;
+            if lines_left == 0 {
+                return Err(Error::corrupt("a chain without end", line));
+            }
+            for n in 0..7 {
+                each(SyncWord::at(line + 8 * n));
+            }
+            link = SyncWord::at(line + 56);
+        }
+    }
+
+    /// Freezes a slot: bindings become frozen, everything else but links moved. Returns what must be copied.
+    fn freeze(&self, at: SyncWord) -> Option<Slot> {
+        let mem = self.worker.mem();
+        let mut slot = Slot(at.load(mem));
+        loop {
+            if slot.as_link().is_some() || slot.is_moved() {
+                return None;
+            }
+            if slot.is_frozen() {
+                return Some(slot);
+            }
+            let next = if slot.is_binding() {
+                slot.frozen()
+            } else {
+                slot.moved()
+            };
+            match at.compare_exchange(mem, slot.0, next.0) {
+                Ok(_) => return slot.is_binding().then_some(next),
+                Err(found) => slot = Slot(found),
+            }
+        }
+    }
+
+    /// Copies a frozen binding to the next level, unless it is there or has been there.
+    fn copy(&self, next: &Level, original: SyncWord, slot: Slot) -> Result<()> {
+        let pair = object::read(&self.worker, slot)?;
+        let hash = self.hash(pair.key);
+        let mem = self.worker.mem();
+        loop {
+            let probe = self.probe(next, hash, pair.key)?;
+            if original.load(mem) != slot.0 {
+                return Ok(());
+            }
+            match probe {
+                Probe::Bound { .. } => return Ok(()),
+                Probe::Vacant(at) => {
+                    if at.compare_exchange(mem, 0, slot.settled().0).is_ok() {
+                        return Ok(());
+                    }
+                }
+                Probe::Full(at) => self.append_line(next, at)?,
+                Probe::Moved => {
+                    return Err(Error::corrupt("a level that moves before its turn", next.offset));
+                }
+            }
+        }
+    }
+
+    /// After all groups have moved: makes `next` the root, and retires `level` if nobody has claimed to.
+    fn finish(&self, level: &Level, next: &Level) -> Result<()> {
+        let worker = &*self.worker;
+        let mem = worker.mem();
+        let record = worker.record();
+        // Named before it is claimed: recovery looks whether the claim is ours.
+        record.root_level().set(mem, level.reference());
+        record.root().set(mem, self.header);
+        mem.persist(record.root().offset(), 16);
+        if level
+            .retirer()
+            .compare_exchange(mem, 0, u64::from(worker.me()))
+            .is_err()
+        {
+            record.root().set(mem, 0);
+            mem.persist(record.root().offset(), 8);
+            move_root(worker, self.header, level, next);
+            return Ok(());
+        }
+        crash_point(Point::RootClaimed);
+        move_root(worker, self.header, level, next);
+        crash_point(Point::RootDone);
+        retire::retire(worker, worker.actor(), level.offset)?;
+        record.root().set(mem, 0);
+        mem.persist(record.root().offset(), 8);
+        Ok(())
+    }
+}
+
+/// The replica of the root in a worker's share of a map.
+fn replica_of(header: u64, worker: u64) -> SyncWord {
+    SyncWord::at(share(header, worker))
+}
+
+/// Moves the root and all its replicas from a level to the next; repeatable, by anyone, at the same time. Once it is
+/// done, nobody who pins from now on begins with `level`.
+fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &Level) {
+    let mem = worker.mem();
+    let root = SyncWord::at(header);
+    let (old, new) = (level.reference(), next.reference());
+    let _ = root.compare_exchange(mem, old, new | UPDATING);
+    crash_point(Point::RootMoved);
+    for index in 0..u64::from(worker.geometry().parameters.workers) {
+        let replica = replica_of(header, index);
+        let found = replica.load(mem);
+        if found & !TENTATIVE == old {
+            let _ = replica.compare_exchange(mem, found, new);
+        }
+    }
+    let _ = root.compare_exchange(mem, new | UPDATING, new);
+}
+
+/// Gives a worker a replica of the root. It is tentative until the root is seen not to have moved meanwhile: from
+/// then on, whoever moves the root finds it. Returns the root's level, to be used now.
+#[cold]
+pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica: SyncWord) -> u64 {
+    let mem = worker.mem();
+    let root = SyncWord::at(header);
+    let left = replica.load(mem);
+    if left & TENTATIVE != 0 {
+        // A dead worker's attempt.
+        let _ = replica.compare_exchange(mem, left, 0);
+    }
+    let reference = root.load(mem);
+    if reference == 0 || reference & UPDATING != 0 {
+        return reference & !UPDATING;
+    }
+    if replica.compare_exchange(mem, 0, reference | TENTATIVE).is_ok() {
+        let settled = if root.load(mem) == reference { reference } else { 0 };
+        let _ = replica.compare_exchange(mem, reference | TENTATIVE, settled);
+    }
+    reference
+}
+
+/// The order of the smallest level in which `keys` keys leave enough room.
+fn order_for(keys: u64) -> u32 {
+    (0..ORDER_MAX)
+        .find(|&order| {
+            let slots = u128::from(Level::new(0, order).groups * (GROUP_SLOTS + 1));
+            slots * u128::from(FILL_PERCENT) >= u128::from(keys) * 100
+        })
+        .unwrap_or(ORDER_MAX)
+}
+
+/// Recovery: finishes the retirement that a dead worker had claimed, if it had.
+pub fn finish_root<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let mem = worker.mem();
+    let (header, reference) = (actor.record.root().get(mem), actor.record.root_level().get(mem));
+    let level = Level::decode(worker, reference)?.ok_or(Error::corrupt("a level in a record", reference))?;
+    if level.retirer().load(mem) == u64::from(actor.me) {
+        let place = crate::pod::slab::locate(worker, level.offset)?;
+        let is_retired = place.retirer(mem) != Some(crate::pod::block::CELL_LIVE);
+        if !is_retired {
+            let workers = u64::from(worker.geometry().parameters.workers);
+            worker.check("a map's header in a record", header, share(0, workers))?;
+            let next = next_level(worker, &level)?;
+            move_root(worker, header, &level, &next);
+            retire::retire(worker, actor, level.offset)?;
+        }
+    }
+    actor.record.root().set(mem, 0);
+    mem.persist(actor.record.root().offset(), 8);
+    Ok(())
+}
+
+/// Reclamation: frees the chain lines of a retired level that is about to be freed.
+pub fn drain_range<M: Memory>(worker: &Worker<M>, actor: Actor, offset: u64) -> Result<()> {
+    let mem = worker.mem();
+    let level = level::at(worker, offset)?;
+    if level.links().load(mem) == 0 {
+        return Ok(());
+    }
+    for group in 0..level.groups {
+        let link = level.link(group);
+        while let Some(line) = Slot(link.load(mem)).as_link() {
+            worker.check("a chain line", line, LINE)?;
+            let next = SyncWord::at(line + 56).load(mem);
+            drain_auxiliary(worker, actor, link, Slot::link(line).0, line, next)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Slots: one sync word each, eight to a line.
+//!
+//! ```text
+//! 63        48 47                     4  3    2  1    0
+//! fingerprint   offset / 16               kind    move
+//! ```
+//!
+//! | value | meaning | who may change it, into what |
+//! |---|---|---|
+//! | 0 | empty | an inserter: an object; an appender (last slot): a link; a migrator: moved |
+//! | object | a key's current binding | an updater: another object of the same key; a remover: a tombstone; a migrator: frozen |
+//! | tombstone | the key was removed | a migrator: moved |
+//! | link | the next line of the chain | nobody |
+//! | object, frozen | the binding, which will be copied and not changed here | who has copied it: moved |
+//! | anything, moved | look in the next level | nobody |
+//!
+//! A slot that is not empty never becomes empty again and never binds another key. Both facts carry the proofs in
+//! `docs/protocols/hash.md`. Moved slots keep what they held: recovery reads it there.
+
+use crate::pod::publish::SLOT_MOVE_BITS;
+
+/// A slot's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub u64);
+
+const FROZEN: u64 = 0b01;
+const MOVED: u64 = 0b11;
+const KIND: u64 = 0b1100;
+const KIND_SMALL: u64 = 0b0100;
+const KIND_TOMBSTONE: u64 = 0b1000;
+const KIND_LINK: u64 = 0b1100;
+const OFFSET: u64 = 0x0000_ffff_ffff_fff0;
+/// The fingerprint's place.
+pub const FINGERPRINT_SHIFT: u32 = 48;
+
+impl Slot {
+    /// Nothing was ever here.
+    pub const EMPTY: Self = Self(0);
+
+    /// A binding to the object at `offset`; `small` if it is a key and a value of 8 bytes each and nothing else.
+    #[inline]
+    pub fn object(offset: u64, small: bool, hash: u64) -> Self {
+        let kind = if small { KIND_SMALL } else { 0 };
+        Self(fingerprint(hash) << FINGERPRINT_SHIFT | offset | kind)
+    }
+
+    /// What the worker with mark `remover` leaves when it removes a key.
+    pub fn tombstone(remover: u16) -> Self {
+        Self(u64::from(remover) << 4 | KIND_TOMBSTONE)
+    }
+
+    /// The next line of a chain.
+    pub fn link(offset: u64) -> Self {
+        Self(offset | KIND_LINK)
+    }
+
+    /// Whether nothing was ever here, and nothing forbids it.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether it says to look in the next level.
+    #[inline]
+    pub fn is_moved(self) -> bool {
+        self.0 & SLOT_MOVE_BITS == MOVED
+    }
+
+    /// Whether it is a binding that will be copied and may not be changed here.
+    #[inline]
+    pub fn is_frozen(self) -> bool {
+        self.0 & SLOT_MOVE_BITS == FROZEN
+    }
+
+    /// Whether it binds a key: frozen or not, but not moved.
+    #[inline]
+    pub fn is_binding(self) -> bool {
+        self.0 & KIND_TOMBSTONE == 0 && self.0 & OFFSET != 0 && !self.is_moved()
+    }
+
+    /// Whether it has this fingerprint. Says nothing of slots that are no bindings.
+    #[inline]
+    pub fn has_fingerprint(self, fingerprint: u64) -> bool {
+        self.0 >> FINGERPRINT_SHIFT == fingerprint
+    }
+
+    /// Whether its object is a small one.
+    #[inline]
+    pub fn is_small(self) -> bool {
+        self.0 & KIND == KIND_SMALL
+    }
+
+    /// The next line, if it is a link.
+    #[inline]
+    pub fn as_link(self) -> Option<u64> {
+        (self.0 & KIND == KIND_LINK).then_some(self.0 & OFFSET)
+    }
+
+    /// The object or line it refers to.
+    #[inline]
+    pub fn offset(self) -> u64 {
+        self.0 & OFFSET
+    }
+
+    /// The same, to be copied.
+    pub fn frozen(self) -> Self {
+        Self(self.0 | FROZEN)
+    }
+
+    /// The same, copied or with nothing to copy.
+    pub fn moved(self) -> Self {
+        Self(self.0 | MOVED)
+    }
+
+    /// The same as it was before it was frozen.
+    pub fn settled(self) -> Self {
+        Self(self.0 & !SLOT_MOVE_BITS)
+    }
+}
+
+/// The fingerprint of a hash: its low 16 bits, as the high ones choose the group. Never 0, so that a slot with a
+/// fingerprint is never taken for an empty one.
+#[inline]
+pub fn fingerprint(hash: u64) -> u64 {
+    (hash & 0xffff).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_moves_do_not_mix() {
+        let object = Slot::object(0x1230, true, 0xabcd_0000_0000_beef);
+        assert!(object.is_binding() && object.is_small() && object.has_fingerprint(0xbeef));
+        assert!(object.frozen().is_binding() && object.frozen().is_frozen() && !object.frozen().is_moved());
+        assert!(!object.moved().is_binding() && object.moved().is_moved() && !object.moved().is_frozen());
+        assert_eq!(object.moved().settled(), object);
+        assert!(!Slot::tombstone(7).is_binding() && Slot::tombstone(7).as_link().is_none());
+        assert!(!Slot::tombstone(7).is_empty() && !Slot::tombstone(7).is_moved());
+        assert_eq!(Slot::link(0x40).as_link(), Some(0x40));
+        assert!(!Slot::link(0x40).is_binding());
+        assert!(Slot::EMPTY.moved().is_moved() && !Slot::EMPTY.moved().is_binding());
+        assert_eq!(fingerprint(0x1_0000), 1);
+    }
+}

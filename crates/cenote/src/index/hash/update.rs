@@ -1,0 +1,272 @@
+//! Writing: insert, replace, compare-and-replace, remove.
+//!
+//! Each write is one compare-exchange on the slot that the search found (see `pod::publish` for what surrounds it).
+//! If the slot changed meanwhile, search again: somebody else made progress. A slot that is frozen or moved means
+//! that the group is on its way to the next level: the writer moves the whole group itself and goes on there.
+
+use super::level::{LINE_SLOTS, Level};
+use super::object;
+use super::probe::Probe;
+use super::slot::Slot;
+use super::{HashMap, KEY_MAX};
+use crate::error::{Error, Result};
+use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
+use crate::pod::crash::Point;
+use crate::pod::heap;
+use crate::pod::publish::{Change, publish, publish_auxiliary};
+use crate::pod::record::operation;
+use crate::pod::retire;
+
+/// What an upsert found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The key was new.
+    Inserted,
+    /// The key had a value, which is replaced.
+    Replaced,
+}
+
+/// What a compare-and-replace found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// The expected value, which is replaced.
+    Replaced,
+    /// Another value, which stays.
+    Differs(Vec<u8>),
+    /// No such key.
+    Missing,
+}
+
+/// When a write happens.
+#[derive(Clone, Copy)]
+enum When<'a> {
+    Always,
+    IfAbsent,
+    IfEqual(&'a [u8]),
+}
+
+/// How a write ended.
+enum Outcome {
+    Inserted,
+    Replaced,
+    Exists,
+    Differs(Vec<u8>),
+    Missing,
+}
+
+impl<M: Memory> HashMap<M> {
+    /// Sets a key's value, whether it had one or not.
+    ///
+    /// Cost: a search, one compare-exchange, one object; for a key that had a value, one add on the old object's
+    /// cell.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Put> {
+        match self.write(key, value, When::Always)? {
+            Outcome::Inserted => Ok(Put::Inserted),
+            _ => Ok(Put::Replaced),
+        }
+    }
+
+    /// [`HashMap::put`] for an 8-byte key and value: no byte of either leaves the registers but into the object.
+    #[inline]
+    pub fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
+        self.put(&key.to_le_bytes(), &value.to_le_bytes())
+    }
+
+    /// Sets a key's value if it has none; whether it did.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(matches!(
+            self.write(key, value, When::IfAbsent)?,
+            Outcome::Inserted
+        ))
+    }
+
+    /// Replaces a key's value if it is `expected`.
+    pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<Replace> {
+        Ok(match self.write(key, value, When::IfEqual(expected))? {
+            Outcome::Differs(found) => Replace::Differs(found),
+            Outcome::Missing => Replace::Missing,
+            _ => Replace::Replaced,
+        })
+    }
+
+    fn write(&self, key: &[u8], value: &[u8], when: When<'_>) -> Result<Outcome> {
+        if key.len() > KEY_MAX {
+            return Err(Error::KeyTooLong {
+                len: key.len(),
+                max: KEY_MAX,
+            });
+        }
+        let worker = &*self.worker;
+        self.prepare()?;
+        let _pin = worker.pin()?;
+        let outcome = self.write_pinned(self.hash(key), key, value, when);
+        if !matches!(outcome, Ok(Outcome::Inserted | Outcome::Replaced)) {
+            heap::discard(worker)?;
+        }
+        outcome
+    }
+
+    /// What every write does before it pins.
+    #[inline]
+    fn prepare(&self) -> Result<()> {
+        let worker = &*self.worker;
+        if worker.pod().is_forked() {
+            return Err(Error::Forked);
+        }
+        retire::collect_sometimes(worker)?;
+        retire::ensure_room(worker, worker.actor())
+    }
+
+    fn write_pinned(&self, hash: u64, key: &[u8], value: &[u8], when: When<'_>) -> Result<Outcome> {
+        let mut new = Slot::EMPTY;
+        let mut level = self.level_for_writing()?;
+        loop {
+            let (at, current, old) = match self.probe(&level, hash, key)? {
+                Probe::Bound { slot, .. } if slot.is_frozen() => {
+                    level = self.move_on(&level, hash)?;
+                    continue;
+                }
+                Probe::Bound {
+                    at,
+                    slot,
+                    value: found,
+                } => {
+                    match when {
+                        When::IfAbsent => return Ok(Outcome::Exists),
+                        When::IfEqual(expected) if found.as_bytes() != expected => {
+                            return Ok(Outcome::Differs(found.as_bytes().to_vec()));
+                        }
+                        _ => {}
+                    }
+                    if self.is_in_place() && slot.is_small() && value.len() == 8 {
+                        if self.overwrite(slot, found.as_bytes(), value, when) {
+                            return Ok(Outcome::Replaced);
+                        }
+                        continue;
+                    }
+                    (at, slot, slot.offset())
+                }
+                Probe::Vacant(at) => {
+                    if matches!(when, When::IfEqual(_)) {
+                        return Ok(Outcome::Missing);
+                    }
+                    (at, Slot::EMPTY, 0)
+                }
+                Probe::Full(at) => {
+                    if matches!(when, When::IfEqual(_)) {
+                        return Ok(Outcome::Missing);
+                    }
+                    self.append_line(&level, at)?;
+                    continue;
+                }
+                Probe::Moved => {
+                    level = self.move_on(&level, hash)?;
+                    continue;
+                }
+            };
+            if new == Slot::EMPTY {
+                new = self.build(hash, key, value)?;
+            }
+            let inserted = old == 0;
+            let change = Change {
+                slot: at,
+                current: current.0,
+                next: new.0,
+                operation: operation::PUT,
+                old,
+                count: inserted.then(|| self.counted(1)),
+            };
+            if publish(&self.worker, &change)?.is_ok() {
+                return Ok(if inserted {
+                    Outcome::Inserted
+                } else {
+                    Outcome::Replaced
+                });
+            }
+        }
+    }
+
+    /// Allocates and writes a pair's object; returns the slot that binds it.
+    fn build(&self, hash: u64, key: &[u8], value: &[u8]) -> Result<Slot> {
+        let object = heap::allocate(&self.worker, object::size(key, value))?;
+        object::write(self.worker.mem(), object, key, value);
+        Ok(Slot::object(object, object::is_small(key, value), hash))
+    }
+
+    /// Overwrites a small value in place; `false` if it must be looked at again.
+    fn overwrite(&self, slot: Slot, found: &[u8], value: &[u8], when: When<'_>) -> bool {
+        let word = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |word, &byte| word << 8 | u64::from(byte))
+        };
+        let at = SyncWord::at(slot.offset() + 8);
+        let mem = self.worker.mem();
+        if let When::IfEqual(_) = when {
+            return at.compare_exchange(mem, word(found), word(value)).is_ok();
+        }
+        at.store(mem, word(value));
+        true
+    }
+
+    /// The counter after one more or one less.
+    #[inline]
+    fn counted(&self, change: i64) -> (OwnedWord, u64) {
+        (
+            self.count,
+            self.count.get(self.worker.mem()).wrapping_add_signed(change),
+        )
+    }
+
+    /// Removes a key; whether it was there.
+    ///
+    /// Cost: a search, one compare-exchange, one add on the object's cell.
+    pub fn remove(&self, key: &[u8]) -> Result<bool> {
+        let worker = &*self.worker;
+        self.prepare()?;
+        let _pin = worker.pin()?;
+        let hash = self.hash(key);
+        let Some(_) = self.oldest()? else { return Ok(false) };
+        let mut level = self.level_for_writing()?;
+        loop {
+            match self.probe(&level, hash, key)? {
+                Probe::Bound { at, slot, .. } if !slot.is_frozen() => {
+                    let change = Change {
+                        slot: at,
+                        current: slot.0,
+                        next: Slot::tombstone(worker.me()).0,
+                        operation: operation::REMOVE,
+                        old: slot.offset(),
+                        count: Some(self.counted(-1)),
+                    };
+                    if publish(worker, &change)?.is_ok() {
+                        return Ok(true);
+                    }
+                }
+                Probe::Bound { .. } | Probe::Moved => level = self.move_on(&level, hash)?,
+                Probe::Vacant(_) | Probe::Full(_) => return Ok(false),
+            }
+        }
+    }
+
+    /// Links a further line behind a full group.
+    pub(super) fn append_line(&self, level: &Level, link: SyncWord) -> Result<()> {
+        let worker = &*self.worker;
+        let mem = worker.mem();
+        let line = heap::allocate_for(worker, worker.actor(), LINE, worker.record().aux_object(), 0)?;
+        if line % LINE != 0 {
+            return Err(Error::corrupt("an object that should be a line", line));
+        }
+        mem.zero(line, LINE);
+        mem.persist(line, LINE);
+        let points = [Point::LinkIntent, Point::LinkDone];
+        if publish_auxiliary(worker, link, 0, Slot::link(line).0, line, points)? {
+            let links = level.links().fetch_add(mem, 1) + 1;
+            self.consider_growth(level, links)?;
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(LINE_SLOTS * 8 == LINE, "a line is full of slots");

@@ -1,0 +1,132 @@
+//! The backend for memory that hardware keeps coherent among all sharers: processes of one machine.
+//!
+//! Plain atomics. Write-back and invalidate are nothing; a fetched line is eight acquire loads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use super::{MapError, Mapping, Memory};
+
+/// Coherent shared memory. See the [module documentation](self).
+#[derive(Clone)]
+pub struct Coherent {
+    mapping: Arc<Mapping>,
+}
+
+impl Coherent {
+    #[inline]
+    fn word(&self, at: u64) -> &AtomicU64 {
+        self.mapping.word(at)
+    }
+}
+
+impl Memory for Coherent {
+    const COHERENT: bool = true;
+    const NAME: &'static str = "coherent";
+
+    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
+        Ok(Self { mapping })
+    }
+
+    #[inline]
+    fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    #[inline]
+    fn load(&self, at: u64) -> u64 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn store(&self, at: u64, value: u64) {
+        self.word(at).store(value, Ordering::Release)
+    }
+
+    #[inline]
+    fn announce(&self, at: u64, value: u64) {
+        // A swap is a full barrier on every architecture that matters here and cheaper than store and fence.
+        self.word(at).swap(value, Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.word(at)
+            .compare_exchange(current, new, Ordering::SeqCst, Ordering::Acquire)
+    }
+
+    #[inline]
+    fn fetch_add(&self, at: u64, value: u64) -> u64 {
+        self.word(at).fetch_add(value, Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn fetch_or(&self, at: u64, value: u64) -> u64 {
+        self.word(at).fetch_or(value, Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn fetch_and(&self, at: u64, value: u64) -> u64 {
+        self.word(at).fetch_and(value, Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn load_speculative(&self, at: u64) -> u64 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn fetch_line(&self, at: u64) -> [u64; 8] {
+        self.mapping.read_line(at)
+    }
+
+    #[inline]
+    fn prefetch(&self, at: u64) {
+        self.mapping.prefetch(at)
+    }
+
+    #[inline]
+    fn owned_store(&self, at: u64, value: u64) {
+        self.word(at).store(value, Ordering::Release)
+    }
+
+    #[inline]
+    fn owned_load(&self, at: u64) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn owned_peek(&self, at: u64) -> u64 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn bytes(&self, at: u64, len: u64) -> &[u8] {
+        self.mapping.bytes(at, len)
+    }
+
+    #[inline]
+    fn write(&self, at: u64, data: &[u8]) {
+        self.mapping.write(at, data)
+    }
+
+    #[inline]
+    fn write_word(&self, at: u64, value: u64) {
+        self.word(at).store(value, Ordering::Relaxed)
+    }
+
+    fn zero(&self, at: u64, len: u64) {
+        self.mapping.zero(at, len)
+    }
+
+    #[inline]
+    fn write_back(&self, _at: u64, _len: u64) {}
+
+    #[inline]
+    fn invalidate(&self, _at: u64, _len: u64) {}
+
+    #[inline]
+    fn fence(&self) {
+        fence(Ordering::SeqCst)
+    }
+}

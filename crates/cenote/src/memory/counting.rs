@@ -1,0 +1,167 @@
+//! A backend over another that counts, per thread, what reaches memory. "What is counted is what can be
+//! improved": tests of the cost rule and `bench --count` use it; nothing else pays for it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::{MapError, Mapping, Memory, lines};
+
+/// Operations of one thread since its last [`Counts::reset`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// Sync loads and peeks: one round trip each.
+    pub sync_loads: u64,
+    /// Sync stores and announcements.
+    pub sync_stores: u64,
+    /// Compare-exchanges and other read-modify-writes.
+    pub exchanges: u64,
+    /// Lines fetched afresh.
+    pub line_fetches: u64,
+    /// Protected ranges read through the cache: at most one miss a line.
+    pub protected_lines: u64,
+    /// Lines written back or invalidated.
+    pub flushed_lines: u64,
+    /// Fences.
+    pub fences: u64,
+}
+
+thread_local! {
+    static COUNTS: Cell<Counts> = const { Cell::new(Counts {
+        sync_loads: 0, sync_stores: 0, exchanges: 0, line_fetches: 0, protected_lines: 0, flushed_lines: 0, fences: 0,
+    }) };
+}
+
+fn count(change: impl FnOnce(&mut Counts)) {
+    COUNTS.with(|cell| {
+        let mut counts = cell.get();
+        change(&mut counts);
+        cell.set(counts);
+    });
+}
+
+impl Counts {
+    /// This thread's counts.
+    pub fn current() -> Self {
+        COUNTS.get()
+    }
+
+    /// Starts this thread's counts anew.
+    pub fn reset() {
+        COUNTS.set(Self::default());
+    }
+
+    /// Lines that had to come from memory if nothing was cached.
+    pub fn lines_from_memory(&self) -> u64 {
+        self.sync_loads + self.line_fetches + self.protected_lines
+    }
+}
+
+/// Counts the operations of `M`.
+#[derive(Clone)]
+pub struct Counting<M: Memory>(M);
+
+impl<M: Memory> Memory for Counting<M> {
+    const COHERENT: bool = M::COHERENT;
+    const NAME: &'static str = M::NAME;
+
+    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
+        M::over(mapping).map(Self)
+    }
+
+    fn mapping(&self) -> &Mapping {
+        self.0.mapping()
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        count(|c| c.sync_loads += 1);
+        self.0.load(at)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        count(|c| c.sync_stores += 1);
+        self.0.store(at, value)
+    }
+
+    fn announce(&self, at: u64, value: u64) {
+        count(|c| c.sync_stores += 1);
+        self.0.announce(at, value)
+    }
+
+    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        count(|c| c.exchanges += 1);
+        self.0.compare_exchange(at, current, new)
+    }
+
+    fn fetch_add(&self, at: u64, value: u64) -> u64 {
+        count(|c| c.exchanges += 1);
+        self.0.fetch_add(at, value)
+    }
+
+    fn fetch_or(&self, at: u64, value: u64) -> u64 {
+        count(|c| c.exchanges += 1);
+        self.0.fetch_or(at, value)
+    }
+
+    fn fetch_and(&self, at: u64, value: u64) -> u64 {
+        count(|c| c.exchanges += 1);
+        self.0.fetch_and(at, value)
+    }
+
+    fn load_speculative(&self, at: u64) -> u64 {
+        self.0.load_speculative(at)
+    }
+
+    fn fetch_line(&self, at: u64) -> [u64; 8] {
+        count(|c| c.line_fetches += 1);
+        self.0.fetch_line(at)
+    }
+
+    fn prefetch(&self, at: u64) {
+        self.0.prefetch(at)
+    }
+
+    fn owned_store(&self, at: u64, value: u64) {
+        self.0.owned_store(at, value)
+    }
+
+    fn owned_load(&self, at: u64) -> u64 {
+        self.0.owned_load(at)
+    }
+
+    fn owned_peek(&self, at: u64) -> u64 {
+        count(|c| c.sync_loads += 1);
+        self.0.owned_peek(at)
+    }
+
+    fn bytes(&self, at: u64, len: u64) -> &[u8] {
+        count(|c| c.protected_lines += lines(at, len).count() as u64);
+        self.0.bytes(at, len)
+    }
+
+    fn write(&self, at: u64, data: &[u8]) {
+        self.0.write(at, data)
+    }
+
+    fn write_word(&self, at: u64, value: u64) {
+        self.0.write_word(at, value)
+    }
+
+    fn zero(&self, at: u64, len: u64) {
+        self.0.zero(at, len)
+    }
+
+    fn write_back(&self, at: u64, len: u64) {
+        count(|c| c.flushed_lines += lines(at, len).count() as u64);
+        self.0.write_back(at, len)
+    }
+
+    fn invalidate(&self, at: u64, len: u64) {
+        count(|c| c.flushed_lines += lines(at, len).count() as u64);
+        self.0.invalidate(at, len)
+    }
+
+    fn fence(&self) {
+        count(|c| c.fences += 1);
+        self.0.fence()
+    }
+}

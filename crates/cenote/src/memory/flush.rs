@@ -1,0 +1,101 @@
+//! Cache control on x86-64: which instructions this CPU has, and their use. Another architecture is one more
+//! file with the same three functions; none is claimed that was not run.
+
+use super::MapError;
+
+/// The instruction that drops a line from the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushKind {
+    /// `clflushopt`: weakly ordered, so that several overlap.
+    Optimised,
+    /// `clflush`: one after another; every x86-64 CPU has it.
+    Plain,
+}
+
+/// Executes flushes, write-backs and fences with what the CPU offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Flusher {
+    kind: FlushKind,
+    clwb: bool,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Flusher {
+    /// Asks the CPU what it has.
+    pub fn detect() -> Result<Self, MapError> {
+        let leaf = core::arch::x86_64::__cpuid_count(7, 0);
+        let kind = if leaf.ebx & (1 << 23) != 0 {
+            FlushKind::Optimised
+        } else {
+            FlushKind::Plain
+        };
+        Ok(Self {
+            kind,
+            clwb: leaf.ebx & (1 << 24) != 0,
+        })
+    }
+
+    /// The flush instruction in use.
+    pub fn kind(self) -> FlushKind {
+        self.kind
+    }
+
+    /// Drops the line that holds `at` from the cache; a dirty line is written back first.
+    #[inline]
+    pub fn flush(self, at: *const u8) {
+        // SAFETY: flushing changes no value; `at` lies in a mapping that the caller keeps alive.
+        unsafe {
+            match self.kind {
+                FlushKind::Optimised => {
+                    core::arch::asm!("clflushopt [{}]", in(reg) at, options(nostack, preserves_flags))
+                }
+                FlushKind::Plain => {
+                    core::arch::asm!("clflush [{}]", in(reg) at, options(nostack, preserves_flags))
+                }
+            }
+        }
+    }
+
+    /// Writes the line that holds `at` back and may keep it in the cache.
+    #[inline]
+    pub fn write_back(self, at: *const u8) {
+        if !self.clwb {
+            return self.flush(at);
+        }
+        // SAFETY: as for `flush`; the CPU has the instruction.
+        unsafe { core::arch::asm!("clwb [{}]", in(reg) at, options(nostack, preserves_flags)) }
+    }
+
+    /// Completes flushes and write-backs, and orders every load and store around it.
+    #[inline]
+    pub fn fence(self) {
+        // SAFETY: a fence has no precondition.
+        unsafe { core::arch::asm!("mfence", options(nostack, preserves_flags)) }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Flusher {
+    /// There is no cache control for this architecture here.
+    pub fn detect() -> Result<Self, MapError> {
+        Err(MapError::Unsupported(
+            "cache control on this CPU architecture (x86-64 has it)",
+        ))
+    }
+
+    /// Never reached: a flusher cannot be made here.
+    pub fn kind(self) -> FlushKind {
+        self.kind
+    }
+
+    /// Never reached: a flusher cannot be made here.
+    pub fn flush(self, _at: *const u8) {}
+
+    /// Never reached: a flusher cannot be made here.
+    pub fn write_back(self, _at: *const u8) {
+        let _ = self.clwb;
+    }
+
+    /// Never reached: a flusher cannot be made here.
+    pub fn fence(self) {}
+}

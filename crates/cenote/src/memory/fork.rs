@@ -1,0 +1,118 @@
+//! `fork`: a child must never act under its parent's identity.
+//!
+//! Two mechanisms. A page that the kernel wipes in every child (`MADV_WIPEONFORK`) tells a child, also one made
+//! by a raw system call, that it is one: [`forked`] is a single load. And a handler that runs in children of
+//! `fork` closes the descriptors that hold liveness locks, so that a child that outlives its parent does not
+//! keep it alive in the eyes of others.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use super::MapError;
+
+/// One page: its first byte is 1 in the process that made it and 0 in every child.
+struct Canary(*const u8);
+
+// SAFETY: the page is written once, before it is shared, and only read afterwards.
+unsafe impl Send for Canary {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Canary {}
+
+static CANARY: OnceLock<Option<Canary>> = OnceLock::new();
+
+/// Descriptors that a forked child closes; slots hold -1 when free. Fixed, as a fork handler must not allocate.
+const SLOTS: usize = 1024;
+static DESCRIPTORS: [AtomicI32; SLOTS] = [const { AtomicI32::new(-1) }; SLOTS];
+static USED: AtomicUsize = AtomicUsize::new(0);
+static SLOT_LOCK: Mutex<()> = Mutex::new(());
+
+extern "C" fn in_child() {
+    for slot in &DESCRIPTORS[..USED.load(Ordering::Acquire).min(SLOTS)] {
+        let descriptor = slot.swap(-1, Ordering::AcqRel);
+        if descriptor >= 0 {
+            // SAFETY: the descriptor was registered by its owner, which in this child will never use it again:
+            // every operation asks `forked` first.
+            unsafe { libc::close(descriptor) };
+        }
+    }
+}
+
+fn canary() -> &'static Option<Canary> {
+    CANARY.get_or_init(|| {
+        // SAFETY: a fresh anonymous page; the handler is a plain function that lives for ever.
+        unsafe {
+            let page = libc::mmap(
+                std::ptr::null_mut(),
+                4096,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            if page == libc::MAP_FAILED || libc::madvise(page, 4096, libc::MADV_WIPEONFORK) != 0 {
+                return None;
+            }
+            page.cast::<u8>().write(1);
+            if libc::pthread_atfork(None, None, Some(in_child)) != 0 {
+                return None;
+            }
+            Some(Canary(page.cast()))
+        }
+    })
+}
+
+/// Starts to watch for forks; the process must call it before it opens a pool.
+pub fn watch_fork() -> Result<ForkWatch, MapError> {
+    match canary() {
+        Some(canary) => Ok(ForkWatch(canary.0)),
+        None => Err(MapError::Os {
+            what: "watching for forks",
+            source: io::Error::last_os_error(),
+        }),
+    }
+}
+
+/// Tells whether this process is a child of the one that made it.
+#[derive(Clone, Copy, Debug)]
+pub struct ForkWatch(*const u8);
+
+// SAFETY: the page is only ever read, and never unmapped.
+unsafe impl Send for ForkWatch {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for ForkWatch {}
+
+/// Whether this process was forked off after `watch` was made.
+#[inline]
+pub fn forked(watch: ForkWatch) -> bool {
+    // SAFETY: the page is mapped for the life of the process; volatile, because the kernel may change it.
+    unsafe { watch.0.read_volatile() == 0 }
+}
+
+/// Has a descriptor closed in forked children, until the returned value is dropped.
+pub fn on_fork_close(descriptor: i32) -> CloseOnFork {
+    let _guard = SLOT_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for (index, slot) in DESCRIPTORS.iter().enumerate() {
+        if slot
+            .compare_exchange(-1, descriptor, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+        {
+            USED.fetch_max(index + 1, Ordering::AcqRel);
+            return CloseOnFork(Some(index));
+        }
+    }
+    CloseOnFork(None)
+}
+
+/// See [`on_fork_close`].
+#[derive(Debug)]
+pub struct CloseOnFork(Option<usize>);
+
+impl Drop for CloseOnFork {
+    fn drop(&mut self) {
+        if let Some(index) = self.0 {
+            DESCRIPTORS[index].store(-1, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! A pool's file and its mapping: address space for the whole maximum, bytes reserved before they are promised,
+//! and the kernel-held locks that tell the living from the dead.
+//!
+//! The mapping covers the maximum size from the start, so that growth by any process needs nothing from the
+//! others; touching bytes beyond the file, or unreserved ones on a full file system, would be a bus error, so
+//! the pod layer checks every offset against what is committed. Huge pages are asked for where the file system
+//! gives them.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Address space is aligned so that huge pages can be used.
+const HUGE: u64 = 2 << 20;
+
+/// What can go wrong between a pool and the operating system.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was being done.
+        what: &'static str,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// There is no room for bytes that would have to be promised.
+    #[error("the file system has no room for {bytes} more bytes")]
+    NoSpace {
+        /// How many bytes were asked for.
+        bytes: u64,
+    },
+    /// This machine lacks something.
+    #[error("this machine does not support {0}")]
+    Unsupported(&'static str),
+}
+
+fn os(what: &'static str) -> impl FnOnce(io::Error) -> MapError {
+    move |source| MapError::Os { what, source }
+}
+
+/// A mapped pool file. All access is bounds-checked against the mapping.
+#[derive(Debug)]
+pub struct Mapping {
+    base: *mut u8,
+    len: u64,
+    file: Option<File>,
+    /// The whole reservation, to be given back.
+    unmap: (*mut u8, usize),
+}
+
+// SAFETY: the mapping is shared memory; all access to it goes through atomics or through the contract's rules
+// for protected data, neither of which depends on the thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of `file`, however long the file is.
+    pub fn of_file(file: File, len: u64) -> Result<Self, MapError> {
+        Self::map(Some(file), len)
+    }
+
+    /// Memory of this process alone, for tests.
+    pub fn anonymous(len: u64) -> Result<Self, MapError> {
+        Self::map(None, len)
+    }
+
+    fn map(file: Option<File>, len: u64) -> Result<Self, MapError> {
+        let too_large = || MapError::Unsupported("a mapping of this size");
+        let reserve = len
+            .checked_add(HUGE)
+            .and_then(|n| usize::try_from(n).ok())
+            .ok_or_else(too_large)?;
+        // SAFETY: a fresh private reservation without access; nothing is overwritten.
+        let area = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                reserve,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if area == libc::MAP_FAILED {
+            return Err(os("reserving address space for the pool's maximum size")(
+                io::Error::last_os_error(),
+            ));
+        }
+        let start = (area as u64).next_multiple_of(HUGE);
+        let (flags, fd) = match &file {
+            Some(file) => (libc::MAP_SHARED | libc::MAP_FIXED, file.as_raw_fd()),
+            None => (
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+                -1,
+            ),
+        };
+        // SAFETY: the target lies within the reservation made above, which belongs to this function.
+        let base = unsafe {
+            libc::mmap(
+                start as *mut libc::c_void,
+                len as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                fd,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            let error = io::Error::last_os_error();
+            // SAFETY: the reservation is ours and unused.
+            unsafe { libc::munmap(area, reserve) };
+            return Err(os("mapping the pool file")(error));
+        }
+        // SAFETY: advice about our own mapping; failure only means no huge pages.
+        unsafe { libc::madvise(base, len as usize, libc::MADV_HUGEPAGE) };
+        Ok(Self {
+            base: base.cast(),
+            len,
+            file,
+            unmap: (area.cast(), reserve),
+        })
+    }
+
+    /// Bytes mapped: the pool's maximum size.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether nothing is mapped.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The file's length now; the mapping's where there is no file.
+    pub fn file_len(&self) -> Result<u64, MapError> {
+        match &self.file {
+            Some(file) => Ok(file
+                .metadata()
+                .map_err(os("reading the pool file's length"))?
+                .len()),
+            None => Ok(self.len),
+        }
+    }
+
+    /// Reserves a range of the file on its file system, growing the file if it is shorter. After it, touching
+    /// the range cannot fail.
+    pub fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        loop {
+            // SAFETY: a plain system call on a file that we own.
+            let done = unsafe { libc::fallocate(file.as_raw_fd(), 0, at as i64, len as i64) };
+            if done == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => continue,
+                Some(libc::ENOSPC) | Some(libc::EFBIG) | Some(libc::EDQUOT) => {
+                    return Err(MapError::NoSpace { bytes: len });
+                }
+                Some(libc::EOPNOTSUPP) => {
+                    return Err(MapError::Unsupported(
+                        "reserving space on the pool's file system (tmpfs, ext4 and xfs do)",
+                    ));
+                }
+                _ => return Err(os("reserving space for the pool")(error)),
+            }
+        }
+    }
+
+    #[inline]
+    fn pointer(&self, at: u64, len: u64) -> *mut u8 {
+        if at > self.len || len > self.len - at {
+            out_of_bounds(at, len, self.len);
+        }
+        // SAFETY: `at + len` lies within the mapping, as was just checked.
+        unsafe { self.base.add(at as usize) }
+    }
+
+    #[inline]
+    pub(super) fn word(&self, at: u64) -> &AtomicU64 {
+        let pointer = self.pointer(at & !7, 8);
+        // SAFETY: in bounds, aligned (the base is, and `at` was rounded), and shared words are only ever
+        // accessed as atomics.
+        unsafe { &*pointer.cast::<AtomicU64>() }
+    }
+
+    #[inline]
+    pub(super) fn read_line(&self, at: u64) -> [u64; 8] {
+        let pointer = self.pointer(at & !63, 64).cast::<AtomicU64>();
+        let mut line = [0; 8];
+        for (i, word) in line.iter_mut().enumerate() {
+            // SAFETY: the eight words lie in the line that was bounds-checked; accessed as atomics.
+            *word = unsafe { (*pointer.add(i)).load(Ordering::Acquire) };
+        }
+        line
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self, at: u64) {
+        let pointer = self.pointer(at & !63, 64);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch is a hint and reads nothing; the address is in the mapping.
+        unsafe {
+            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(pointer.cast())
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = pointer;
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self, at: u64, len: u64) -> &[u8] {
+        let pointer = self.pointer(at, len);
+        // SAFETY: in bounds; protected data is not written while it is published (the visibility rule), and
+        // unpublished data is read by its writer alone.
+        unsafe { std::slice::from_raw_parts(pointer, len as usize) }
+    }
+
+    #[inline]
+    pub(super) fn write(&self, at: u64, data: &[u8]) {
+        let pointer = self.pointer(at, data.len() as u64);
+        // SAFETY: in bounds; the range is unpublished and belongs to the caller; `data` cannot overlap it, as it
+        // would have to be a published range.
+        unsafe { std::ptr::copy(data.as_ptr(), pointer, data.len()) }
+    }
+
+    pub(super) fn zero(&self, at: u64, len: u64) {
+        let pointer = self.pointer(at, len);
+        // SAFETY: in bounds; the range is unpublished and belongs to the caller.
+        unsafe { std::ptr::write_bytes(pointer, 0, len as usize) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the whole reservation is ours; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.unmap.0.cast(), self.unmap.1) };
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn out_of_bounds(at: u64, len: u64, mapped: u64) -> ! {
+    // Offsets are validated where they are read from the pool; to get here is a defect of this library, and to
+    // go on would be to touch memory that is not ours.
+    panic!("offset {at:#x} with length {len:#x} lies outside the mapping of {mapped:#x} bytes")
+}
+
+/// A file on its way to become a pool: it has no name before [`NamelessFile::publish`], so that a creator that is
+/// killed leaves nothing.
+pub(crate) struct NamelessFile {
+    file: File,
+    temporary: Option<std::path::PathBuf>,
+}
+
+impl NamelessFile {
+    /// Creates a nameless file in the folder of `path`.
+    pub(crate) fn create(path: &Path, mode: u32) -> Result<Self, MapError> {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let nameless = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_TMPFILE)
+            .mode(mode)
+            .open(folder);
+        match nameless {
+            Ok(file) => Ok(Self {
+                file,
+                temporary: None,
+            }),
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)
+                ) =>
+            {
+                let mut name = path.as_os_str().to_owned();
+                name.push(format!(".creating-{}", std::process::id()));
+                let temporary = std::path::PathBuf::from(name);
+                let file = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .truncate(true)
+                    .mode(mode)
+                    .open(&temporary)
+                    .map_err(os("creating the pool file"))?;
+                Ok(Self {
+                    file,
+                    temporary: Some(temporary),
+                })
+            }
+            Err(error) => Err(os("creating the pool file")(error)),
+        }
+    }
+
+    /// A path by which this process can open the file while it has no name.
+    pub(crate) fn path(&self) -> std::path::PathBuf {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
+    }
+
+    /// Another handle on the file.
+    pub(crate) fn file(&self) -> Result<File, MapError> {
+        self.file.try_clone().map_err(os("creating the pool file"))
+    }
+
+    /// Gives the file its name; fails if there is one of that name already.
+    pub(crate) fn publish(mut self, path: &Path) -> Result<(), MapError> {
+        let to = std::ffi::CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| os("naming the pool file")(io::ErrorKind::InvalidInput.into()))?;
+        let (from, flags) = match self.temporary.take() {
+            None => (self.path(), libc::AT_SYMLINK_FOLLOW),
+            Some(temporary) => (temporary, 0),
+        };
+        let source = std::ffi::CString::new(from.as_os_str().as_bytes())
+            .map_err(|_| os("naming the pool file")(io::ErrorKind::InvalidInput.into()))?;
+        // SAFETY: two valid C strings and a plain system call.
+        let linked = unsafe {
+            libc::linkat(
+                libc::AT_FDCWD,
+                source.as_ptr(),
+                libc::AT_FDCWD,
+                to.as_ptr(),
+                flags,
+            )
+        };
+        let error = io::Error::last_os_error();
+        if flags == 0 {
+            let _ = std::fs::remove_file(&from);
+        }
+        if linked == 0 {
+            Ok(())
+        } else {
+            Err(os("naming the pool file")(error))
+        }
+    }
+}
+
+impl Drop for NamelessFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            let _ = std::fs::remove_file(temporary);
+        }
+    }
+}
+
+/// Far behind any pool's end, so that lock bytes are never data.
+const LOCK_BASE: i64 = 1 << 62;
+
+/// An open file description whose byte locks say who is alive. The kernel drops them when the last process that
+/// holds the description has gone, after its last memory access, whatever ended it, in any PID namespace.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    file: File,
+}
+
+impl FileLock {
+    /// Opens a description of its own on `path`, so that no other handle shares its locks.
+    pub(crate) fn open(path: &Path) -> Result<Self, MapError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_CLOEXEC)
+            .open(path)
+            .map_err(os("opening the file that holds the liveness locks"))?;
+        Ok(Self { file })
+    }
+
+    fn request(byte: u32, kind: libc::c_int) -> libc::flock {
+        // SAFETY: `flock` is plain data for which all zeroes is a valid value.
+        let mut request: libc::flock = unsafe { std::mem::zeroed() };
+        request.l_type = kind as i16;
+        request.l_whence = libc::SEEK_SET as i16;
+        request.l_start = LOCK_BASE + i64::from(byte);
+        request.l_len = 1;
+        request
+    }
+
+    fn control(&self, command: libc::c_int, request: &mut libc::flock) -> io::Result<()> {
+        loop {
+            // SAFETY: a valid descriptor and a valid request.
+            if unsafe { libc::fcntl(self.file.as_raw_fd(), command, request as *mut libc::flock) } == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Takes a byte's lock; `false` if somebody alive has it.
+    pub(crate) fn try_lock(&self, byte: u32) -> Result<bool, MapError> {
+        match self.control(libc::F_OFD_SETLK, &mut Self::request(byte, libc::F_WRLCK)) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            Err(error) => Err(os("taking a liveness lock")(error)),
+        }
+    }
+
+    /// Gives a byte's lock back.
+    pub(crate) fn unlock(&self, byte: u32) -> Result<(), MapError> {
+        self.control(libc::F_OFD_SETLK, &mut Self::request(byte, libc::F_UNLCK))
+            .map_err(os("releasing a liveness lock"))
+    }
+
+    /// Whether another description holds a byte's lock.
+    pub(crate) fn is_locked(&self, byte: u32) -> Result<bool, MapError> {
+        let mut request = Self::request(byte, libc::F_WRLCK);
+        self.control(libc::F_OFD_GETLK, &mut request)
+            .map_err(os("asking for a liveness lock"))?;
+        Ok(request.l_type != libc::F_UNLCK as i16)
+    }
+
+    /// The descriptor, to be closed in a forked child.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+}

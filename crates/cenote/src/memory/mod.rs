@@ -1,0 +1,147 @@
+//! The memory contract: the only way in which the rest of the library touches a pool.
+//!
+//! A pool is shared by *hosts*, each a domain in which hardware keeps caches coherent. Between hosts nothing
+//! is coherent unless a backend says so. Three ways of sharing follow, and each word of a pool is shared in
+//! exactly one of them for as long as its block is in use:
+//!
+//! | way | typed cell | writer | reader on another host |
+//! |---|---|---|---|
+//! | sync word | [`SyncWord`] | anyone, atomically, past the cache | anyone, past the cache |
+//! | single writer | [`OwnedWord`] | its owner, through the cache, then written back | [`OwnedWord::peek`], afresh |
+//! | protected data | [`Published`] | once, before publication, then written back | through the cache, no flush |
+//!
+//! **Ordering.** `load` is an acquire, `store` a release, `announce` and the read-modify-writes are
+//! sequentially consistent. [`Memory::fence`] completes all write-backs and invalidations begun by this thread
+//! and orders everything before it with everything after it.
+//!
+//! **Offsets.** Every operation takes an offset from the start of the pool and checks it against the mapping, so
+//! that no offset can touch memory outside it. Callers check offsets against what the pool has *committed*
+//! first (the trust rule): an offset inside the mapping but beyond the file would be a bus error.
+//!
+//! The contract and its costs are described in `docs/memory-model.md`; litmus tests and the conformance suite
+//! that every backend passes are in `conformance_tests.rs`.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // this layer is where they are allowed
+
+mod cells;
+mod coherent;
+mod counting;
+mod exchange;
+mod flush;
+mod fork;
+mod local;
+mod mapping;
+mod noncoherent;
+
+#[cfg(test)]
+mod conformance_tests;
+
+pub use cells::{OwnedWord, Published, SyncWord};
+pub use coherent::Coherent;
+pub use counting::{Counting, Counts};
+pub use exchange::{CpuExchange, Exchange};
+pub use flush::FlushKind;
+pub use fork::{CloseOnFork, ForkWatch, forked, on_fork_close, watch_fork};
+pub use local::LocalWord;
+pub(crate) use mapping::{FileLock, NamelessFile};
+pub use mapping::{MapError, Mapping};
+pub use noncoherent::Noncoherent;
+
+/// Bytes of a cache line, the unit of write-back and of ownership.
+pub const LINE: u64 = 64;
+
+/// One memory backend. See the [module documentation](self) for the contract.
+pub trait Memory: Clone + Send + Sync + 'static {
+    /// Whether hardware keeps every sharer's cache coherent. Code that exists only because caches may be stale
+    /// (flush rounds, long-lived announcements) is compiled out where this is true.
+    const COHERENT: bool;
+
+    /// The backend's name, as stored in pools and printed by tools.
+    const NAME: &'static str;
+
+    /// Takes over a mapping.
+    fn over(mapping: std::sync::Arc<Mapping>) -> Result<Self, MapError>;
+
+    /// The mapping below.
+    fn mapping(&self) -> &Mapping;
+
+    /// Sync word: acquire load. One memory round trip where caches are incoherent.
+    fn load(&self, at: u64) -> u64;
+
+    /// Sync word: release store.
+    fn store(&self, at: u64, value: u64);
+
+    /// Sync word: a store that is ordered before every later load of this thread.
+    fn announce(&self, at: u64, value: u64);
+
+    /// Sync word: compare-exchange; `Err` holds what was found instead.
+    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64>;
+
+    /// Sync word: wrapping add, returns what was there before.
+    fn fetch_add(&self, at: u64, value: u64) -> u64;
+
+    /// Sync word: bitwise or, returns what was there before.
+    fn fetch_or(&self, at: u64, value: u64) -> u64;
+
+    /// Sync word: bitwise and, returns what was there before.
+    fn fetch_and(&self, at: u64, value: u64) -> u64;
+
+    /// A load of a sync word through the cache. It may be stale by any amount; whoever uses it must be able to
+    /// find that out.
+    fn load_speculative(&self, at: u64) -> u64;
+
+    /// The eight words of the line at `at` (a multiple of 64), each at least as new as this call and read in
+    /// ascending order. One flush and one miss where caches are incoherent.
+    fn fetch_line(&self, at: u64) -> [u64; 8];
+
+    /// A hint that the line at `at` will be fetched soon.
+    fn prefetch(&self, at: u64);
+
+    /// Single-writer word: its owner's store, through the cache (release). Not visible to other hosts before it
+    /// is written back.
+    fn owned_store(&self, at: u64, value: u64);
+
+    /// Single-writer word: its owner's load, through the cache.
+    fn owned_load(&self, at: u64) -> u64;
+
+    /// Single-writer word: anybody else's load, afresh (acquire).
+    fn owned_peek(&self, at: u64) -> u64;
+
+    /// Protected data: the bytes, through the cache. They must have been published, or belong to the caller.
+    fn bytes(&self, at: u64, len: u64) -> &[u8];
+
+    /// Protected data that is not published yet: copies `data` in.
+    fn write(&self, at: u64, data: &[u8]);
+
+    /// Protected data that is not published yet: one word.
+    fn write_word(&self, at: u64, value: u64);
+
+    /// Protected data that is not published yet: zeroes. `at` and `len` are multiples of 8.
+    fn zero(&self, at: u64, len: u64);
+
+    /// Begins to write the lines of a range back to memory. Complete after [`Memory::fence`].
+    fn write_back(&self, at: u64, len: u64);
+
+    /// Drops the lines of a range from this host's cache (writing them back first if they are dirty). Complete
+    /// after [`Memory::fence`].
+    fn invalidate(&self, at: u64, len: u64);
+
+    /// Completes this thread's write-backs and invalidations; orders all its memory operations.
+    fn fence(&self);
+
+    /// Has a range written back and waits for it; later stores of this thread cannot reach memory before it.
+    /// Costs nothing on coherent memory, where stores are seen in program order.
+    #[inline]
+    fn persist(&self, at: u64, len: u64) {
+        if !Self::COHERENT {
+            self.write_back(at, len);
+            self.fence();
+        }
+    }
+}
+
+/// The lines that a byte range touches, as offsets.
+pub(crate) fn lines(at: u64, len: u64) -> impl Iterator<Item = u64> {
+    let first = at & !(LINE - 1);
+    let end = at.saturating_add(len);
+    (first..end).step_by(LINE as usize)
+}

@@ -1,0 +1,180 @@
+//! The backend for memory that hosts share without coherence: every sync operation goes to memory past the
+//! cache, protected data is written back before it is published.
+//!
+//! What each operation is made of on x86-64:
+//!
+//! | operation | instructions | round trips |
+//! |---|---|---|
+//! | `load`, `owned_peek`, `fetch_line` | `clflushopt`, `mfence`, load(s) | 1 |
+//! | `store`, `announce` | store, `clwb`, `mfence` | 1 |
+//! | `compare_exchange` and kin | by the [`Exchange`] seam | 1, here 2 |
+//! | `write_back`, `invalidate` | `clwb` or `clflushopt` a line | 0 |
+//! | `fence` | `mfence` | waits for those begun |
+//!
+//! On a coherent machine this backend is correct and costs what it would on an incoherent one, give or take the
+//! device's latency; that is how its figures are measured.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::exchange::{CpuExchange, Exchange};
+use super::flush::Flusher;
+use super::{MapError, Mapping, Memory, lines};
+
+/// Incoherent shared memory, with compare-exchange by `X`. See the [module documentation](self).
+#[derive(Clone)]
+pub struct Noncoherent<X: Exchange = CpuExchange> {
+    mapping: Arc<Mapping>,
+    flusher: Flusher,
+    exchange: X,
+}
+
+impl<X: Exchange> Noncoherent<X> {
+    #[inline]
+    fn word(&self, at: u64) -> &AtomicU64 {
+        self.mapping.word(at)
+    }
+
+    #[inline]
+    fn drop_line(&self, at: u64) {
+        self.flusher.flush(self.word(at & !7).as_ptr() as *const u8);
+        self.flusher.fence();
+    }
+
+    /// A read-modify-write by compare-exchange; returns what was there before.
+    #[inline]
+    fn update(&self, at: u64, change: impl Fn(u64) -> u64) -> u64 {
+        let mut current = self.load(at);
+        loop {
+            match self.compare_exchange(at, current, change(current)) {
+                Ok(before) => return before,
+                Err(found) => current = found,
+            }
+        }
+    }
+}
+
+impl<X: Exchange> Memory for Noncoherent<X> {
+    const COHERENT: bool = false;
+    const NAME: &'static str = "noncoherent";
+
+    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
+        Ok(Self {
+            mapping,
+            flusher: Flusher::detect()?,
+            exchange: X::default(),
+        })
+    }
+
+    #[inline]
+    fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    #[inline]
+    fn load(&self, at: u64) -> u64 {
+        self.drop_line(at);
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn store(&self, at: u64, value: u64) {
+        let word = self.word(at);
+        word.store(value, Ordering::Release);
+        self.flusher.write_back(word.as_ptr() as *const u8);
+        self.flusher.fence();
+    }
+
+    #[inline]
+    fn announce(&self, at: u64, value: u64) {
+        self.store(at, value)
+    }
+
+    #[inline]
+    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.exchange
+            .compare_exchange(self.flusher, self.word(at), current, new)
+    }
+
+    fn fetch_add(&self, at: u64, value: u64) -> u64 {
+        self.update(at, |current| current.wrapping_add(value))
+    }
+
+    fn fetch_or(&self, at: u64, value: u64) -> u64 {
+        self.update(at, |current| current | value)
+    }
+
+    fn fetch_and(&self, at: u64, value: u64) -> u64 {
+        self.update(at, |current| current & value)
+    }
+
+    #[inline]
+    fn load_speculative(&self, at: u64) -> u64 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn fetch_line(&self, at: u64) -> [u64; 8] {
+        self.drop_line(at);
+        self.mapping.read_line(at)
+    }
+
+    #[inline]
+    fn prefetch(&self, at: u64) {
+        // A stale copy must not be kept: the line is dropped now, and fetched by whoever reads it.
+        self.flusher.flush(self.word(at & !7).as_ptr() as *const u8);
+    }
+
+    #[inline]
+    fn owned_store(&self, at: u64, value: u64) {
+        self.word(at).store(value, Ordering::Release)
+    }
+
+    #[inline]
+    fn owned_load(&self, at: u64) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn owned_peek(&self, at: u64) -> u64 {
+        self.load(at)
+    }
+
+    #[inline]
+    fn bytes(&self, at: u64, len: u64) -> &[u8] {
+        self.mapping.bytes(at, len)
+    }
+
+    #[inline]
+    fn write(&self, at: u64, data: &[u8]) {
+        self.mapping.write(at, data)
+    }
+
+    #[inline]
+    fn write_word(&self, at: u64, value: u64) {
+        self.word(at).store(value, Ordering::Relaxed)
+    }
+
+    fn zero(&self, at: u64, len: u64) {
+        self.mapping.zero(at, len)
+    }
+
+    #[inline]
+    fn write_back(&self, at: u64, len: u64) {
+        for line in lines(at, len) {
+            self.flusher.write_back(self.word(line).as_ptr() as *const u8);
+        }
+    }
+
+    #[inline]
+    fn invalidate(&self, at: u64, len: u64) {
+        for line in lines(at, len) {
+            self.flusher.flush(self.word(line).as_ptr() as *const u8);
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        self.flusher.fence()
+    }
+}

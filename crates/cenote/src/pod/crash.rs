@@ -1,0 +1,153 @@
+//! Named crash points: places where the crash tests end the process with `kill -9`.
+//!
+//! Without the feature `crash-points` a point is nothing. With it, `CENOTE_CRASH=name:n` in the environment kills
+//! the process when it passes the point of that name for the n-th time, and `CENOTE_CRASH_LOG=file` appends the
+//! name of each point to a file when it is first passed, so that tests can assert that all were reached.
+
+macro_rules! points {
+    ($($variant:ident = $name:literal, $what:literal;)*) => {
+        /// A place where a crash is tested.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Point { $(#[doc = $what] $variant,)* }
+
+        impl Point {
+            /// All of them.
+            pub const ALL: &'static [Point] = &[$(Point::$variant,)*];
+
+            /// The name used in the environment.
+            pub const fn name(self) -> &'static str {
+                match self { $(Point::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+points! {
+    OpenLocked = "open.locked", "the liveness lock is held, the process entry still free";
+    OpenAlive = "open.alive", "the process entry says alive, no worker attached";
+    AttachClaimed = "attach.claimed", "a worker record is claimed, its announcement not yet set";
+    LockTaken = "lock.taken", "the allocator's lock is held, nothing logged";
+    RedoWritten = "redo.written", "log entries are written, the commit is not";
+    RedoCommitted = "redo.committed", "the log is committed, nothing applied";
+    RedoHalfApplied = "redo.half-applied", "some of the log is applied";
+    RedoApplied = "redo.applied", "all is applied, the log still committed";
+    RedoCleared = "redo.cleared", "the log is cleared, the lock still held";
+    GrowReserved = "grow.reserved", "the file has grown, the units are not committed";
+    SlabCells = "slab.cells", "a new slab block is owned, its cells are not initialised";
+    SlabReady = "slab.ready", "a new slab block is ready, nothing taken from it";
+    SlabIntent = "slab.intent", "cells are about to be taken, the reserve says so";
+    SlabTaken = "slab.taken", "cells are taken into the reserve";
+    SlabRelease = "slab.release", "an exhausted block is released, the reserve still names it";
+    AdoptIntent = "adopt.intent", "an abandoned block is about to be adopted";
+    AdoptDone = "adopt.done", "an abandoned block is adopted, nothing taken";
+    AllocNew = "alloc.new", "an object is named in the operation record, still in the reserve";
+    AllocTaken = "alloc.taken", "an object is allocated and not written";
+    PublishIntent = "publish.intent", "the operation record is complete, the slot unchanged";
+    PublishDone = "publish.done", "the slot is changed, the operation not finished";
+    PublishCounted = "publish.counted", "the length is counted, the old object not retired";
+    RetireIntent = "retire.intent", "an object is named as being retired";
+    RetireMarked = "retire.marked", "its cell says retired, the list does not";
+    RetirePushed = "retire.pushed", "the list says retired, the record still names it";
+    RetireChunk = "retire.chunk", "a chunk for the list is allocated, not linked";
+    RetireLinked = "retire.linked", "a chunk is linked, the tail not moved";
+    CollectFreed = "collect.freed", "a retired object is freed, the list's head not moved";
+    CollectChunk = "collect.chunk", "an exhausted chunk is retired, the head not moved";
+    DrainedLine = "drain.unlinked", "a chain line is taken out of a freed level, not freed";
+    EpochHalf = "epoch.half", "the epoch is advanced, its replicas are not";
+    LinkIntent = "link.intent", "a chain line is allocated, not linked";
+    LinkDone = "link.done", "a chain line is linked, the record not cleared";
+    GrowLevel = "resize.allocated", "a new level is allocated, not linked";
+    GrowLinked = "resize.linked", "a new level is linked, the record not cleared";
+    MigrateFrozen = "resize.frozen", "a slot is frozen, not copied";
+    MigrateCopied = "resize.copied", "a slot is copied, not marked moved";
+    MigrateChunk = "resize.chunk", "a chunk of groups is moved, not marked done";
+    RootClaimed = "resize.claimed", "a finished level's retirement is claimed";
+    RootMoved = "resize.root", "the root has moved, its replicas have not";
+    RootDone = "resize.replicas", "the replicas have moved, the old level is not retired";
+    NameIntent = "name.intent", "a map is built, its name not published";
+    NameDone = "name.done", "a map's name is published, the record not cleared";
+    RecoverClaimed = "recover.claimed", "a dead process is claimed for recovery";
+    RecoverVerdict = "recover.verdict", "a dead operation's outcome is decided, not acted on";
+    RecoverOperation = "recover.operation", "a dead operation is finished";
+    RecoverReserve = "recover.reserve", "a dead worker's reserves are returned";
+    RecoverWorker = "recover.worker", "a dead worker is recovered";
+    RecoverProcess = "recover.process", "all workers are recovered, the process entry still claimed";
+    BigFreed = "big.freed", "a retired range is freed, the list's head not moved";
+    DetachDone = "detach.done", "a worker is detached, its process entry still alive";
+}
+
+/// Passes a crash point.
+#[inline(always)]
+pub fn crash_point(point: Point) {
+    #[cfg(feature = "crash-points")]
+    armed::pass(point);
+    #[cfg(not(feature = "crash-points"))]
+    let _ = point;
+}
+
+#[cfg(feature = "crash-points")]
+mod armed {
+    use std::collections::HashMap;
+    use std::io::Write;
+    use std::sync::{Mutex, OnceLock};
+
+    use super::Point;
+
+    struct Armed {
+        target: Option<(String, u64)>,
+        log: Option<std::fs::File>,
+        passed: Mutex<HashMap<&'static str, u64>>,
+    }
+
+    fn armed() -> &'static Armed {
+        static ARMED: OnceLock<Armed> = OnceLock::new();
+        ARMED.get_or_init(|| {
+            let target = std::env::var("CENOTE_CRASH").ok().and_then(|text| {
+                let (name, count) = text.rsplit_once(':')?;
+                Some((name.to_owned(), count.parse().ok()?))
+            });
+            let log = std::env::var_os("CENOTE_CRASH_LOG").and_then(|path| {
+                std::fs::OpenOptions::new()
+                    .append(true)
+                    .create(true)
+                    .open(path)
+                    .ok()
+            });
+            Armed {
+                target,
+                log,
+                passed: Mutex::new(HashMap::new()),
+            }
+        })
+    }
+
+    pub(super) fn pass(point: Point) {
+        let armed = armed();
+        if armed.target.is_none() && armed.log.is_none() {
+            return;
+        }
+        let name = point.name();
+        let mut passed = armed
+            .passed
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let count = passed.entry(name).or_insert(0);
+        *count += 1;
+        if *count == 1
+            && let Some(mut log) = armed.log.as_ref()
+        {
+            let _ = writeln!(log, "{name}");
+        }
+        if armed
+            .target
+            .as_ref()
+            .is_some_and(|(target, nth)| target == name && *count == *nth)
+        {
+            // SAFETY: ends this very process.
+            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The directory: names of what a pool holds.
+//!
+//! An entry is published by its first word, which holds the offset of what is named, and its kind; the name is
+//! written before and never changed. Entries are made under a recoverable lock of their own; looking one up takes
+//! none.
+
+use super::crash::Point;
+use super::geometry::ENTRY_BYTES;
+use super::lock;
+use super::publish::publish_auxiliary;
+use super::superblock::DIRECTORY_LOCK;
+use super::worker::Worker;
+use crate::error::{Error, Result};
+use crate::memory::{Memory, SyncWord};
+
+/// The longest name, in bytes.
+pub const NAME_MAX: usize = 180;
+/// The kind of a hash map.
+pub const KIND_HASH: u64 = 1;
+
+const KIND_MASK: u64 = 15;
+const NAME_AT: u64 = 64;
+
+/// A named thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: u64,
+    /// Where it is.
+    pub offset: u64,
+}
+
+fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Result<Option<Named>> {
+    let mem = worker.mem();
+    let at = worker.geometry().entry(index);
+    let word = mem.load(at);
+    if word == 0 {
+        return Ok(None);
+    }
+    let len = mem.owned_load(at + NAME_AT);
+    if len == 0 || len > NAME_MAX as u64 {
+        return Err(Error::corrupt("a name's length", at + NAME_AT));
+    }
+    let name = std::str::from_utf8(mem.bytes(at + NAME_AT + 8, len))
+        .map_err(|_| Error::corrupt("a name", at + NAME_AT + 8))?
+        .to_owned();
+    Ok(Some(Named {
+        name,
+        kind: word & KIND_MASK,
+        offset: word & !KIND_MASK,
+    }))
+}
+
+/// All names.
+pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Named>> {
+    (0..worker.geometry().parameters.entries)
+        .filter_map(|index| read(worker, index).transpose())
+        .collect()
+}
+
+/// Finds a name. The cost grows with the number of names: keep what it finds.
+pub fn find<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> {
+    for index in 0..worker.geometry().parameters.entries {
+        if let Some(named) = read(worker, index)?
+            && named.name == name
+        {
+            return Ok(Some(named));
+        }
+    }
+    Ok(None)
+}
+
+/// Finds a name, or makes it for what `build` allocates as the worker's auxiliary object.
+pub fn find_or_create<M: Memory>(
+    worker: &Worker<M>,
+    name: &str,
+    kind: u64,
+    build: impl FnOnce() -> Result<u64>,
+) -> Result<Named> {
+    if name.is_empty() || name.len() > NAME_MAX {
+        return Err(Error::Name {
+            name: name.to_owned(),
+            max: NAME_MAX,
+        });
+    }
+    if let Some(named) = find(worker, name)? {
+        return Ok(named);
+    }
+    let mem = worker.mem();
+    let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
+    if let Some(named) = find(worker, name)? {
+        return Ok(named);
+    }
+    let limit = worker.geometry().parameters.entries;
+    let at = (0..limit)
+        .map(|index| worker.geometry().entry(index))
+        .find(|&at| mem.load(at) == 0)
+        .ok_or(Error::TooMany {
+            what: "directory entries",
+            limit,
+            flag: "names",
+        })?;
+    let offset = build()?;
+    mem.write_word(at + NAME_AT, name.len() as u64);
+    mem.write(at + NAME_AT + 8, name.as_bytes());
+    mem.persist(at + NAME_AT, ENTRY_BYTES - NAME_AT);
+    let points = [Point::NameIntent, Point::NameDone];
+    if !publish_auxiliary(worker, SyncWord::at(at), 0, offset | kind, offset, points)? {
+        return Err(Error::corrupt(
+            "a directory entry that changed under its lock, seen",
+            at,
+        ));
+    }
+    Ok(Named {
+        name: name.to_owned(),
+        kind,
+        offset,
+    })
+}

@@ -1,0 +1,100 @@
+//! Epochs (pcc-indexes, section 6.3 and appendix B): when is it certain that no reader holds an object?
+//!
+//! There is a global epoch, a replica of it in every worker's record, and every worker's announcement: the epoch
+//! it read before it began to read, or `IDLE`. An object is unlinked first and then tagged with the unlinker's
+//! replica of the epoch; it may be reused once its tag is below the least announcement *minus one*. The one is for
+//! replicas: while they are being updated, two of them may differ by one, never by more, because the epoch is not
+//! advanced again before all of them have caught up.
+//!
+//! **Words.** `EPOCH` = epoch << 1 | updating. Whoever finds the last bit set updates all replicas first and then
+//! clears it, so that an advancer that dies in between stops nobody. A replica only ever grows.
+//!
+//! **Why a late announcement is harmless.** A reader announces with a full barrier, then loads; an unlinker
+//! unlinks with one, then looks at announcements. Either the look sees the announcement, or the load sees that the
+//! object is gone. An announcement that is older than the epoch only keeps memory longer.
+//!
+//! **Incoherent memory.** Announcing costs a round trip, so an announcement stands from one operation to the next.
+//! A background thread of the process withdraws those of idle workers when the epoch has moved on, and asks busy
+//! ones to announce anew.
+
+use super::crash::{Point, crash_point};
+use super::geometry::Geometry;
+use super::record::{IDLE, WorkerRecord};
+use super::superblock::EPOCH;
+use super::worker::Worker;
+use crate::memory::Memory;
+
+/// The first epoch of a pool: large enough that "minus one" never wraps.
+pub const FIRST: u64 = 8;
+
+/// The epoch to announce or to tag with.
+#[inline]
+pub fn current<M: Memory>(mem: &M, record: WorkerRecord, replicate: bool) -> u64 {
+    if replicate {
+        record.epoch().load(mem)
+    } else {
+        EPOCH.load(mem) >> 1
+    }
+}
+
+/// Raises one replica to `epoch`.
+fn raise<M: Memory>(mem: &M, record: WorkerRecord, epoch: u64) {
+    let mut replica = record.epoch().load(mem);
+    while replica < epoch {
+        match record.epoch().compare_exchange(mem, replica, epoch) {
+            Ok(_) => return,
+            Err(found) => replica = found,
+        }
+    }
+}
+
+/// Brings the replica of a worker that attaches up to date: on return it is at most one behind, as all others are.
+pub fn catch_up<M: Memory>(mem: &M, record: WorkerRecord) {
+    loop {
+        let epoch = EPOCH.load(mem) >> 1;
+        raise(mem, record, epoch);
+        if EPOCH.load(mem) >> 1 == epoch {
+            return;
+        }
+    }
+}
+
+/// Finishes an advance that somebody began.
+fn finish<M: Memory>(mem: &M, geometry: &Geometry, workers: u32, word: u64) {
+    for index in 0..workers {
+        raise(mem, WorkerRecord::new(geometry, index), word >> 1);
+    }
+    let _ = EPOCH.compare_exchange(mem, word, word & !1);
+}
+
+/// The least announcement, or the epoch if nobody reads.
+pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
+    let epoch = EPOCH.load(worker.mem()) >> 1;
+    (0..worker.pod().workers_high())
+        .map(|index| {
+            WorkerRecord::new(worker.geometry(), index)
+                .announced()
+                .load(worker.mem())
+        })
+        .filter(|&announced| announced != IDLE)
+        .fold(epoch, u64::min)
+}
+
+/// Advances the epoch by one, if all who read have announced it. Returns the least announcement.
+pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
+    let mem = worker.mem();
+    let word = EPOCH.load(mem);
+    if word & 1 != 0 {
+        finish(mem, worker.geometry(), worker.pod().workers_high(), word);
+    }
+    let least = least(worker);
+    let settled = word & !1;
+    if least >= settled >> 1 {
+        let next = settled.wrapping_add(2) | 1;
+        if EPOCH.compare_exchange(mem, settled, next).is_ok() {
+            crash_point(Point::EpochHalf);
+            finish(mem, worker.geometry(), worker.pod().workers_high(), next);
+        }
+    }
+    least
+}

@@ -1,0 +1,198 @@
+//! Where everything in a pool is: computed from the parameters in its superblock, never from constants alone.
+//!
+//! ```text
+//! 0        superblock            one page
+//!          process table         processes × 256 bytes
+//!          worker table          workers × 4 KiB
+//!          directory             entries × 256 bytes
+//!          block table           one sync word a unit
+//!          hints                 one bit a unit
+//!          buddy tree            two bytes a unit, in heap order
+//! data     units of 64 KiB       as many as are committed, up to the maximum
+//! ```
+//!
+//! Everything but the superblock and the first tables is sparse: only what belongs to committed units is reserved
+//! on the file system.
+
+use super::superblock::Kind;
+
+/// Bytes of a unit, the smallest block.
+pub const UNIT: u64 = 1 << UNIT_SHIFT;
+/// Its logarithm.
+pub const UNIT_SHIFT: u32 = 16;
+/// Bytes of a process entry.
+pub const PROCESS_BYTES: u64 = 256;
+/// Bytes of a worker record.
+pub const WORKER_BYTES: u64 = 4096;
+/// Bytes of a directory entry.
+pub const ENTRY_BYTES: u64 = 256;
+/// Most units a pool may have: 48-bit offsets.
+pub const MAX_UNITS: u64 = 1 << 31;
+
+const PAGE: u64 = 4096;
+const DATA_ALIGN: u64 = 2 << 20;
+
+/// The parameters of a pool, as its superblock holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Memory kind.
+    pub kind: Kind,
+    /// Most units it may grow to.
+    pub max_units: u64,
+    /// Places in the process table.
+    pub processes: u32,
+    /// Places in the worker table.
+    pub workers: u32,
+    /// Places in the directory.
+    pub entries: u32,
+}
+
+/// Offsets of all parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// What it was computed from.
+    pub parameters: Parameters,
+    /// The process table.
+    pub process_table: u64,
+    /// The worker table.
+    pub worker_table: u64,
+    /// The directory.
+    pub directory: u64,
+    /// The block table.
+    pub block_table: u64,
+    /// The hint bitmap.
+    pub hints: u64,
+    /// The buddy tree.
+    pub tree: u64,
+    /// The tree's depth: its leaves are nodes `1 << depth` and up.
+    pub depth: u32,
+    /// The first unit.
+    pub data: u64,
+    /// Bytes to map.
+    pub mapped: u64,
+}
+
+impl Parameters {
+    /// Whether a pool can have these; the reason if not.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.max_units == 0 || self.max_units > MAX_UNITS {
+            return Err("the maximum size is out of range (64 KiB to 128 TiB)");
+        }
+        if self.processes == 0 || self.processes > 4096 {
+            return Err("the number of processes is out of range (1 to 4096)");
+        }
+        if self.workers == 0 || self.workers > 32768 {
+            return Err("the number of workers is out of range (1 to 32768)");
+        }
+        if self.entries == 0 || self.entries > 65536 {
+            return Err("the number of directory entries is out of range (1 to 65536)");
+        }
+        Ok(())
+    }
+}
+
+impl Geometry {
+    /// The layout for checked parameters.
+    pub fn new(parameters: Parameters) -> Self {
+        let page = |n: u64| n.next_multiple_of(PAGE);
+        let depth = parameters.max_units.next_power_of_two().trailing_zeros();
+        let process_table = PAGE;
+        let worker_table = process_table + page(u64::from(parameters.processes) * PROCESS_BYTES);
+        let directory = worker_table + u64::from(parameters.workers) * WORKER_BYTES;
+        let block_table = directory + page(u64::from(parameters.entries) * ENTRY_BYTES);
+        let hints = block_table + page(parameters.max_units * 8);
+        let tree = hints + page(parameters.max_units.div_ceil(8));
+        let data = (tree + page(2 << depth)).next_multiple_of(DATA_ALIGN);
+        let mapped = data + parameters.max_units * UNIT;
+        Self {
+            parameters,
+            process_table,
+            worker_table,
+            directory,
+            block_table,
+            hints,
+            tree,
+            depth,
+            data,
+            mapped,
+        }
+    }
+
+    /// The ranges that must be reserved before the first `units` units may be used.
+    pub fn ranges(&self, units: u64) -> Vec<(u64, u64)> {
+        let mut ranges = vec![
+            (0, self.block_table),
+            (self.block_table, units * 8),
+            (self.hints, units.div_ceil(64) * 8),
+        ];
+        for level in 0..=self.depth {
+            let nodes = units.div_ceil(1 << (self.depth - level)).next_multiple_of(8);
+            ranges.push((self.tree + (1 << level), nodes));
+        }
+        ranges.push((self.data, units * UNIT));
+        ranges
+    }
+
+    /// A unit's offset.
+    #[inline]
+    pub fn unit_offset(&self, unit: u64) -> u64 {
+        self.data + (unit << UNIT_SHIFT)
+    }
+
+    /// The unit that holds an offset in the data area.
+    #[inline]
+    pub fn unit_of(&self, offset: u64) -> u64 {
+        offset.wrapping_sub(self.data) >> UNIT_SHIFT
+    }
+
+    /// A worker's record.
+    #[inline]
+    pub fn worker(&self, index: u32) -> u64 {
+        self.worker_table + u64::from(index) * WORKER_BYTES
+    }
+
+    /// A process's entry.
+    #[inline]
+    pub fn process(&self, index: u32) -> u64 {
+        self.process_table + u64::from(index) * PROCESS_BYTES
+    }
+
+    /// A directory entry.
+    #[inline]
+    pub fn entry(&self, index: u32) -> u64 {
+        self.directory + u64::from(index) * ENTRY_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_overlap_and_ranges_stay_inside() {
+        for max_units in [1, 2, 3, 63, 64, 1000, 1 << 14, (1 << 24) + 1] {
+            let g = Geometry::new(Parameters {
+                kind: Kind::Coherent,
+                max_units,
+                processes: 7,
+                workers: 9,
+                entries: 5,
+            });
+            let order = [
+                0,
+                g.process_table,
+                g.worker_table,
+                g.directory,
+                g.block_table,
+                g.hints,
+                g.tree,
+                g.data,
+                g.mapped,
+            ];
+            assert!(order.windows(2).all(|w| w[0] < w[1]), "{order:?}");
+            for (at, len) in g.ranges(max_units) {
+                assert!(at + len <= g.mapped, "{max_units}: {at:#x}+{len:#x}");
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The recoverable lock of the pool's own tables (Lupin, section 3.5): test-and-set, owner's identity inside.
+//!
+//! The word is 0, or the owner's worker index plus one in its low half and the owner's generation in its high half.
+//! Whoever waits looks, now and then, whether the owner lives; a dead owner's lock is taken over by one
+//! compare-exchange of identities; under the allocator's lock, what the owner had committed in its redo log is
+//! finished before anything else happens. Nobody waits for a timeout.
+//!
+//! Crash points: the holder may die anywhere; the taker over may die before, during or after the replay, and is
+//! then itself a dead owner with nothing committed of its own, so the *first* owner's log must not be forgotten:
+//! replay happens while the word still names the dead owner's successor, and a successor that dies is succeeded by
+//! one that replays every log in the table (there are few, and only committed ones cost anything).
+
+use super::crash::{Point, crash_point};
+use super::record::{Phase, State, WorkerRecord};
+use super::redo;
+use super::superblock::HEAP_LOCK;
+use super::worker::Worker;
+use crate::error::Result;
+use crate::memory::{Memory, SyncWord};
+
+/// Spins before a waiter yields its processor.
+const SPINS: u32 = 64;
+/// Yields between two looks at the owner.
+const YIELDS_PER_CHECK: u32 = 8;
+
+/// A held lock.
+pub struct Held<'w, M: Memory> {
+    word: SyncWord,
+    worker: &'w Worker<M>,
+}
+
+fn identity<M: Memory>(worker: &Worker<M>) -> u64 {
+    u64::from(worker.me()) | u64::from(worker.generation()) << 32
+}
+
+/// Takes the lock, from a dead owner if need be.
+pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_, M>> {
+    let mem = worker.mem();
+    let mine = identity(worker);
+    let mut waited = 0u32;
+    loop {
+        let owner = match word.compare_exchange(mem, 0, mine) {
+            Ok(_) => break,
+            Err(owner) => owner,
+        };
+        waited += 1;
+        if waited < SPINS {
+            std::hint::spin_loop();
+            continue;
+        }
+        if waited.is_multiple_of(YIELDS_PER_CHECK)
+            && is_gone(worker, owner)?
+            && word.compare_exchange(mem, owner, mine).is_ok()
+        {
+            if word == HEAP_LOCK {
+                finish_for_the_dead(worker);
+            }
+            return Ok(Held { word, worker });
+        }
+        std::thread::yield_now();
+    }
+    crash_point(Point::LockTaken);
+    Ok(Held { word, worker })
+}
+
+/// Whether an identity belongs to nobody alive.
+pub fn is_gone<M: Memory>(worker: &Worker<M>, identity: u64) -> Result<bool> {
+    let index = (identity & 0xffff) as u32;
+    if index == 0 || index > worker.geometry().parameters.workers {
+        return Ok(true);
+    }
+    let state = State::decode(
+        WorkerRecord::new(worker.geometry(), index - 1)
+            .state()
+            .load(worker.mem()),
+    );
+    if state.generation != (identity >> 32) as u32 || state.phase != Phase::Alive {
+        return Ok(true);
+    }
+    Ok(!worker.pod().process_lives(state.process)?)
+}
+
+/// Replays the committed logs of all workers whose process is dead. Under the lock only its holder commits, and a
+/// log is cleared before its lock is released, so at most one is found, or its replay is repeated.
+fn finish_for_the_dead<M: Memory>(worker: &Worker<M>) {
+    let geometry = worker.geometry();
+    for index in 0..worker.pod().workers_high() {
+        if index + 1 == u32::from(worker.me()) {
+            continue;
+        }
+        redo::replay(worker.mem(), WorkerRecord::new(geometry, index), geometry.data);
+    }
+}
+
+impl<M: Memory> Drop for Held<'_, M> {
+    fn drop(&mut self) {
+        // A failed exchange would mean that somebody took us for dead: then the lock is no longer ours to release.
+        let _ = self
+            .word
+            .compare_exchange(self.worker.mem(), identity(self.worker), 0);
+    }
+}

@@ -1,0 +1,279 @@
+//! Processes: how one joins a pool, how others see whether it lives, how it leaves.
+//!
+//! Liveness is a byte lock that the kernel holds on the pool file (or a side file) for the process and drops when
+//! its last thread has gone; no process id and no timeout is involved, so it is right across PID namespaces and
+//! reused ids.
+//!
+//! **Joining.** Take the byte lock of a place whose entry is free, then move the entry `Free(g) -> Alive(g + 1)`.
+//! A crash between the two leaves nothing: the kernel drops the lock. Hence an entry that says `Alive` while its
+//! byte is unlocked belonged to a process that died.
+//!
+//! **Leaving.** Detach all workers, move the entry to `Free`, drop the lock.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use super::crash::{Point, crash_point};
+use super::geometry::Geometry;
+use super::record::{Phase, ProcessRecord, State, WorkerRecord};
+use super::superblock::{self, Superblock};
+use super::worker::{LocalPin, Worker};
+use crate::error::{Error, Result};
+use crate::memory::{CloseOnFork, FileLock, ForkWatch, LocalWord, Memory, forked, on_fork_close, watch_fork};
+
+/// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
+pub type FinishRoot<M> = fn(&Worker<M>, super::retire::Actor) -> Result<()>;
+/// Frees what a tagged range refers to, before the range itself is freed; registered by the index layer.
+pub type DrainRange<M> = fn(&Worker<M>, super::retire::Actor, u64) -> Result<()>;
+
+/// What the layers above register, so that recovery can finish what it does not understand.
+#[derive(Clone, Copy)]
+pub struct Hooks<M: Memory> {
+    /// See [`FinishRoot`].
+    pub finish_root: FinishRoot<M>,
+    /// See [`DrainRange`].
+    pub drain_range: DrainRange<M>,
+}
+
+/// One process's view of a pool.
+pub struct Pod<M: Memory> {
+    mem: M,
+    geometry: Geometry,
+    superblock: Superblock,
+    path: PathBuf,
+    hooks: Hooks<M>,
+    index: u32,
+    generation: u32,
+    watch: ForkWatch,
+    lock: Option<FileLock>,
+    _close: CloseOnFork,
+    /// The workers of this process whose announcements its background thread looks after.
+    pub(super) local: Mutex<Vec<std::sync::Weak<LocalPin>>>,
+    /// Set when the background thread shall end.
+    closing: LocalWord,
+}
+
+impl<M: Memory> Pod<M> {
+    /// Joins the pool in `mem` as a new process.
+    pub fn join(
+        mem: M,
+        superblock: Superblock,
+        path: &Path,
+        lock_path: &Path,
+        host: u32,
+        hooks: Hooks<M>,
+    ) -> Result<Self> {
+        let watch = watch_fork()?;
+        let lock = FileLock::open(lock_path)?;
+        let close = on_fork_close(lock.descriptor());
+        let geometry = Geometry::new(superblock.parameters);
+        let mut pod = Self {
+            mem,
+            geometry,
+            superblock,
+            path: path.to_owned(),
+            hooks,
+            index: u32::MAX,
+            generation: 0,
+            watch,
+            lock: Some(lock),
+            _close: close,
+            local: Mutex::new(Vec::new()),
+            closing: LocalWord::new(0),
+        };
+        pod.take_place(host)?;
+        Ok(pod)
+    }
+
+    /// Takes a free place; if there is none, that of a dead process, whose workers are then ours to recover.
+    fn take_place(&mut self, host: u32) -> Result<()> {
+        for phase in [Phase::Free, Phase::Alive] {
+            for index in 0..self.geometry.parameters.processes {
+                if self.try_place(index, phase, host)? {
+                    return Ok(());
+                }
+            }
+        }
+        Err(Error::TooMany {
+            what: "process places",
+            limit: self.geometry.parameters.processes,
+            flag: "processes",
+        })
+    }
+
+    fn try_place(&mut self, index: u32, phase: Phase, host: u32) -> Result<bool> {
+        let record = ProcessRecord::new(&self.geometry, index);
+        let word = record.state().load(&self.mem);
+        let state = State::decode(word);
+        let lock = self.lock.as_ref().ok_or(Error::Forked)?;
+        if state.phase != phase || !lock.try_lock(index)? {
+            return Ok(false);
+        }
+        crash_point(Point::OpenLocked);
+        let generation = state.generation.wrapping_add(1);
+        let alive = State {
+            phase: Phase::Alive,
+            process: 0,
+            generation,
+        };
+        record.pid().set(&self.mem, u64::from(std::process::id()));
+        record.since().set(&self.mem, seconds_since_1970());
+        record.host().set(&self.mem, u64::from(host));
+        record
+            .flushed()
+            .store(&self.mem, superblock::FLUSH_ROUND.load(&self.mem));
+        self.mem.persist(record.pid().offset(), 64);
+        if record
+            .state()
+            .compare_exchange(&self.mem, word, alive.encode())
+            .is_err()
+        {
+            lock.unlock(index)?;
+            return Ok(false);
+        }
+        self.index = index;
+        self.generation = generation;
+        crash_point(Point::OpenAlive);
+        Ok(true)
+    }
+
+    /// The memory.
+    #[inline]
+    pub fn mem(&self) -> &M {
+        &self.mem
+    }
+
+    /// The layout.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The superblock's immutable part.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The pool's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the layers above registered.
+    pub fn hooks(&self) -> &Hooks<M> {
+        &self.hooks
+    }
+
+    /// This process's place.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// This process's generation.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Tells this process's background thread to end.
+    pub fn close(&self) {
+        self.closing.store(1);
+    }
+
+    /// Whether the background thread shall end.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load() != 0
+    }
+
+    /// Whether this process is a forked child of the one that joined.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        forked(self.watch)
+    }
+
+    /// One more than the highest worker index in use.
+    pub fn workers_high(&self) -> u32 {
+        let high = superblock::WORKERS_HIGH.load(&self.mem);
+        high.min(u64::from(self.geometry.parameters.workers)) as u32
+    }
+
+    /// Whether the process at a place lives: one system call for any but this one.
+    pub fn process_lives(&self, index: u32) -> Result<bool> {
+        if index == self.index {
+            return Ok(true);
+        }
+        if index >= self.geometry.parameters.processes {
+            return Ok(false);
+        }
+        match &self.lock {
+            Some(lock) => Ok(lock.is_locked(index)?),
+            None => Err(Error::Forked),
+        }
+    }
+
+    /// The places of processes that died and have not been recovered, or whose recoverer died.
+    pub fn dead_processes(&self) -> Result<Vec<u32>> {
+        let mut dead = Vec::new();
+        for index in 0..self.geometry.parameters.processes {
+            let state = State::decode(ProcessRecord::new(&self.geometry, index).state().load(&self.mem));
+            let unattended = match state.phase {
+                Phase::Free => false,
+                Phase::Alive => !self.process_lives(index)?,
+                Phase::Recovering => !self.process_lives(state.process)?,
+                Phase::Damaged => true,
+            };
+            if unattended && index != self.index {
+                dead.push(index);
+            }
+        }
+        Ok(dead)
+    }
+
+    /// Reads every worker's state: index and state of those that are not free.
+    pub fn attached_workers(&self) -> Vec<(u32, State)> {
+        (0..self.workers_high())
+            .map(|index| {
+                let word = WorkerRecord::new(&self.geometry, index).state().load(&self.mem);
+                (index, State::decode(word))
+            })
+            .filter(|(_, state)| state.phase != Phase::Free)
+            .collect()
+    }
+}
+
+impl<M: Memory> Drop for Pod<M> {
+    fn drop(&mut self) {
+        if self.is_forked() {
+            // The descriptor was closed when this child was made, and its number may be somebody else's by now.
+            std::mem::forget(self.lock.take());
+            return;
+        }
+        if self.index == u32::MAX {
+            return;
+        }
+        crash_point(Point::DetachDone);
+        let record = ProcessRecord::new(&self.geometry, self.index);
+        let free = State {
+            phase: Phase::Free,
+            process: 0,
+            generation: self.generation,
+        };
+        let mine = State {
+            phase: Phase::Alive,
+            process: 0,
+            generation: self.generation,
+        };
+        let _ = record
+            .state()
+            .compare_exchange(&self.mem, mine.encode(), free.encode());
+        if let Some(lock) = &self.lock {
+            let _ = lock.unlock(self.index);
+        }
+    }
+}
+
+/// The clock that people read.
+pub fn seconds_since_1970() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs())
+}

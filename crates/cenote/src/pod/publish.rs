@@ -1,0 +1,218 @@
+//! Operations that a crash cannot tear: change one slot, count it, retire what it held.
+//!
+//! The deciding step is one compare-exchange on a *slot*. Before it, the worker's operation record says which slot,
+//! what it will hold (`expected`, unique to this attempt: it names the new object, or the remover), the new object,
+//! the old one, and the counter with its value afterwards. After it, `operation = COMMITTED`, then the counting and
+//! the retirement, then `NONE`.
+//!
+//! **What recovery knows.** The dead worker's announcement still stands, so neither object was reused and the slot's
+//! memory was not. Slots keep what they held when they are frozen or moved. Hence the compare-exchange of a dead
+//! `PUT` happened if and only if one of these is seen, looked for in this order:
+//! 1. the slot holds `expected`, frozen or not;
+//! 2. some worker's record names the new object as the old one of its own operation: it was seen in the slot;
+//! 3. the new object is marked retired: it was unlinked, hence linked.
+//!
+//! (Whoever unlinks it names it first, marks it retired next, and only then forgets its name: so if 2 is not seen
+//! because it is over, 3 is.) A dead `REMOVE` is simpler: the tombstone names the remover and never changes.
+//!
+//! Auxiliary allocations (levels, chain lines, list chunks, maps) are published by words that never change again
+//! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
+
+use super::block::{CELL_FREE, CELL_LIVE};
+use super::crash::{Point, crash_point};
+use super::heap::{after_free, free_range, settle_published};
+use super::record::operation;
+use super::retire::{self, Actor};
+use super::slab::{Place, locate};
+use super::worker::Worker;
+use crate::error::{Error, Result};
+use crate::memory::{Memory, OwnedWord, SyncWord};
+
+/// Marks an `aux_word` that is a single-writer word.
+pub const OWNED_LINK: u64 = 1;
+
+/// Bits of a slot that say how far its move to another level has come; the rest stays as it was.
+pub const SLOT_MOVE_BITS: u64 = 0b11;
+
+/// One change of one slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// The slot.
+    pub slot: SyncWord,
+    /// What it must hold.
+    pub current: u64,
+    /// What it shall hold.
+    pub next: u64,
+    /// [`operation::PUT`] or [`operation::REMOVE`].
+    pub operation: u64,
+    /// The object that this unlinks, or 0.
+    pub old: u64,
+    /// The owned word that counts, and its value afterwards.
+    pub count: Option<(OwnedWord, u64)>,
+}
+
+/// Makes a change: `Ok(Err(found))` if the slot held something else, and nothing has happened; the allocated object
+/// is then still the caller's. The worker is pinned, has room to retire, and has written its object back.
+///
+/// Cost: one compare-exchange; on incoherent memory two write-backs with fences for the record.
+#[inline]
+pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::result::Result<(), u64>> {
+    let mem = worker.mem();
+    let actor = worker.actor();
+    let record = actor.record;
+    record.slot().set(mem, change.slot.offset());
+    record.expected().set(mem, change.next);
+    record.old_object().set(mem, change.old);
+    let (counter, count) = change
+        .count
+        .map_or((0, 0), |(word, value)| (word.offset(), value));
+    record.counter().set(mem, counter);
+    record.count().set(mem, count);
+    record.operation().set(mem, change.operation);
+    if !M::COHERENT {
+        record.write_back_operation(mem);
+        mem.fence();
+    }
+    crash_point(Point::PublishIntent);
+    if let Err(found) = change.slot.compare_exchange(mem, change.current, change.next) {
+        set(worker, record.operation(), operation::NONE);
+        // A name kept beyond the pin would be mistaken for evidence once the object is reused.
+        set(worker, record.old_object(), 0);
+        return Ok(Err(found));
+    }
+    crash_point(Point::PublishDone);
+    set(worker, record.operation(), operation::COMMITTED);
+    finish_committed(worker, actor)?;
+    Ok(Ok(()))
+}
+
+#[inline]
+fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
+    word.set(worker.mem(), value);
+    worker.mem().persist(word.offset(), 8);
+}
+
+/// What follows a change that happened; repeatable from any step.
+#[inline]
+pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let mem = worker.mem();
+    let record = actor.record;
+    let counter = record.counter().get(mem);
+    if counter != 0 {
+        set(worker, OwnedWord::at(counter), record.count().get(mem));
+    }
+    crash_point(Point::PublishCounted);
+    let new = record.new_object().get(mem);
+    if new != 0 {
+        settle_published(worker, new)?;
+    }
+    let old = record.old_object().get(mem);
+    if old != 0 {
+        retire::retire(worker, actor, old)?;
+    }
+    record.new_object().set(mem, 0);
+    record.old_object().set(mem, 0);
+    set(worker, record.operation(), operation::NONE);
+    Ok(())
+}
+
+/// Names the word that will publish the auxiliary allocation, and what it will hold.
+pub fn link_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor, word: u64, expected: u64) {
+    let mem = worker.mem();
+    actor.record.aux_word().set(mem, word);
+    actor.record.aux_expected().set(mem, expected);
+    mem.persist(actor.record.aux_object().offset(), 24);
+}
+
+/// Forgets the auxiliary allocation, after it was published or freed.
+pub fn clear_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) {
+    let mem = worker.mem();
+    actor.record.aux_object().set(mem, 0);
+    actor.record.aux_word().set(mem, 0);
+    actor.record.aux_expected().set(mem, 0);
+    mem.persist(actor.record.aux_object().offset(), 24);
+}
+
+/// Publishes the auxiliary allocation `object` by a compare-exchange of `word` from 0 to `expected`. If another was
+/// faster, the object is freed and `false` returned.
+pub fn publish_auxiliary<M: Memory>(
+    worker: &Worker<M>,
+    word: SyncWord,
+    empty: u64,
+    expected: u64,
+    object: u64,
+    points: [Point; 2],
+) -> Result<bool> {
+    let actor = worker.actor();
+    link_auxiliary(worker, actor, word.offset(), expected);
+    crash_point(points[0]);
+    if word.compare_exchange(worker.mem(), empty, expected).is_ok() {
+        crash_point(points[1]);
+        settle_published(worker, object)?;
+        clear_auxiliary(worker, actor);
+        return Ok(true);
+    }
+    discard_auxiliary(worker, actor)?;
+    Ok(false)
+}
+
+/// Frees an auxiliary allocation that nobody else has seen; repeatable from any step. Its block is still the actor's
+/// (nothing of its class was allocated since), so nobody can have taken its cell once it is free.
+pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let mem = worker.mem();
+    let object = actor.record.aux_object().get(mem);
+    if object != 0 {
+        match locate(worker, object)? {
+            Place::Slab(cell) => {
+                if cell.load(mem) == CELL_LIVE {
+                    cell.change(mem, CELL_LIVE, actor.me);
+                }
+                if cell.load(mem) == actor.me {
+                    let before = cell.change(mem, actor.me, CELL_FREE);
+                    after_free(worker, &cell, before);
+                }
+            }
+            Place::Range { unit, units, .. } => {
+                free_range(worker, unit, units, &[(actor.record.aux_object(), 0)])?;
+            }
+        }
+    }
+    clear_auxiliary(worker, actor);
+    Ok(())
+}
+
+/// Marks `aux_object` as a chain line that is being taken out of a range about to be freed.
+pub const DRAINING: u64 = 1;
+
+/// Takes the object that `link` refers to out of a private list of such objects and frees it; repeatable from any
+/// step. `link` holds `expected` while the object is still in the list, and `next` afterwards.
+pub fn drain_auxiliary<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    link: SyncWord,
+    expected: u64,
+    object: u64,
+    next: u64,
+) -> Result<()> {
+    let mem = worker.mem();
+    let Place::Slab(cell) = locate(worker, object)? else {
+        return Err(Error::corrupt("a chain line", object));
+    };
+    actor.record.aux_expected().set(mem, expected);
+    actor.record.aux_word().set(mem, link.offset());
+    set(worker, actor.record.aux_object(), object | DRAINING);
+    mem.persist(actor.record.aux_object().offset(), 24);
+    if link.load(mem) == expected {
+        if cell.load(mem) == CELL_LIVE {
+            cell.change(mem, CELL_LIVE, actor.me);
+        }
+        link.store(mem, next);
+    }
+    crash_point(Point::DrainedLine);
+    if cell.load(mem) == actor.me {
+        let before = cell.change(mem, actor.me, CELL_FREE);
+        after_free(worker, &cell, before);
+    }
+    clear_auxiliary(worker, actor);
+    Ok(())
+}

@@ -1,0 +1,302 @@
+//! Records of the instance table: what each process and each worker keeps in the pool, word by word.
+//!
+//! A worker is a thread's place in the pool: its identity, its announcement for epochs, what it is about to do,
+//! the objects it has reserved, and the list of those it has retired. Everything that recovery needs after the
+//! worker died is here, in single-writer words; only `state`, `announced` and `epoch` are sync words, each alone
+//! on its line. A worker record outlives its worker: its retired list stays until somebody has emptied it.
+
+use super::geometry::Geometry;
+use crate::memory::{Memory, OwnedWord, SyncWord};
+
+/// `announced` of a worker that reads nothing.
+pub const IDLE: u64 = u64::MAX;
+
+/// What a place in the instance table is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nobody has it.
+    Free,
+    /// Its instance lives, or has died unnoticed.
+    Alive,
+    /// An instance is finishing what the dead one had begun.
+    Recovering,
+    /// Not a value that this library writes.
+    Damaged,
+}
+
+/// The `state` word of a process or worker: phase, a process index, and the generation.
+///
+/// The process index is the recoverer's while a process is being recovered, and the owning process's for a
+/// worker. The generation grows with each instance that takes the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The phase.
+    pub phase: Phase,
+    /// See the type.
+    pub process: u32,
+    /// The generation.
+    pub generation: u32,
+}
+
+impl State {
+    /// Reads a state word.
+    pub fn decode(word: u64) -> Self {
+        let phase = match word & 0xff {
+            0 => Phase::Free,
+            1 => Phase::Alive,
+            2 => Phase::Recovering,
+            _ => Phase::Damaged,
+        };
+        Self {
+            phase,
+            process: (word >> 8) as u32 & 0xffff,
+            generation: (word >> 32) as u32,
+        }
+    }
+
+    /// The word for a state.
+    pub fn encode(self) -> u64 {
+        let phase = match self.phase {
+            Phase::Free => 0,
+            Phase::Alive => 1,
+            Phase::Recovering => 2,
+            Phase::Damaged => 3,
+        };
+        phase | u64::from(self.process & 0xffff) << 8 | u64::from(self.generation) << 32
+    }
+}
+
+/// A process's entry: state, then what its owner says of itself, then its share of flush rounds.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessRecord(u64);
+
+impl ProcessRecord {
+    /// The entry of process `index`.
+    pub fn new(geometry: &Geometry, index: u32) -> Self {
+        Self(geometry.process(index))
+    }
+
+    /// Phase, recoverer, generation.
+    pub fn state(self) -> SyncWord {
+        SyncWord::at(self.0)
+    }
+
+    /// The operating system's process id, as its namespace has it. For people; never used to decide anything.
+    pub fn pid(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 64)
+    }
+
+    /// Seconds since 1970 when it opened the pool.
+    pub fn since(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 72)
+    }
+
+    /// The host's id, given by the administrator; 0 on a single machine.
+    pub fn host(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 80)
+    }
+
+    /// The last flush round that this process has completed (incoherent memory).
+    pub fn flushed(self) -> SyncWord {
+        SyncWord::at(self.0 + 128)
+    }
+
+    /// The place of the host's heartbeat, for monitors of pods.
+    pub fn heartbeat(self) -> SyncWord {
+        SyncWord::at(self.0 + 192)
+    }
+}
+
+/// What an operation record says is being done.
+pub mod operation {
+    /// Nothing.
+    pub const NONE: u64 = 0;
+    /// A compare-exchange that publishes `new` in `slot`.
+    pub const PUT: u64 = 1;
+    /// A compare-exchange that unlinks `old` from `slot`.
+    pub const REMOVE: u64 = 2;
+    /// The compare-exchange happened: count, and retire `old`.
+    pub const COMMITTED: u64 = 3;
+    /// It did not: retire `new`.
+    pub const ABORTED: u64 = 4;
+}
+
+/// A worker's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerRecord(u64);
+
+/// Size classes there is room for in a record.
+pub const RESERVES: usize = 48;
+/// Entries of the redo log.
+pub const REDO_ENTRIES: u64 = 160;
+
+impl WorkerRecord {
+    /// The record of worker `index`.
+    #[inline]
+    pub fn new(geometry: &Geometry, index: u32) -> Self {
+        Self(geometry.worker(index))
+    }
+
+    /// Phase, owning process, generation.
+    pub fn state(self) -> SyncWord {
+        SyncWord::at(self.0)
+    }
+
+    /// The epoch it reads in, or [`IDLE`].
+    #[inline]
+    pub fn announced(self) -> SyncWord {
+        SyncWord::at(self.0 + 64)
+    }
+
+    /// Its replica of the global epoch, written by whoever advances that.
+    #[inline]
+    pub fn epoch(self) -> SyncWord {
+        SyncWord::at(self.0 + 128)
+    }
+
+    /// The operation: what kind, see [`operation`].
+    #[inline]
+    pub fn operation(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 192)
+    }
+
+    /// The operation: the slot that decides.
+    #[inline]
+    pub fn slot(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 200)
+    }
+
+    /// The operation: the word that the slot holds if it succeeded.
+    #[inline]
+    pub fn expected(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 208)
+    }
+
+    /// The operation: the object allocated for it, or 0.
+    #[inline]
+    pub fn new_object(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 216)
+    }
+
+    /// The operation: the object it unlinks, or 0.
+    #[inline]
+    pub fn old_object(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 224)
+    }
+
+    /// The operation: the owned word that counts it, or 0.
+    #[inline]
+    pub fn counter(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 232)
+    }
+
+    /// The operation: what the counter holds after it.
+    #[inline]
+    pub fn count(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 240)
+    }
+
+    /// The object that is just being retired, or 0.
+    #[inline]
+    pub fn retiring(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 248)
+    }
+
+    /// The auxiliary allocation (a level, a chain line, a list chunk, a map): the object, or 0.
+    pub fn aux_object(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 256)
+    }
+
+    /// The auxiliary allocation: the word that publishes it.
+    pub fn aux_word(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 264)
+    }
+
+    /// The auxiliary allocation: what that word holds once it is published.
+    pub fn aux_expected(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 272)
+    }
+
+    /// The root word whose old level this worker is retiring, or 0.
+    pub fn root(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 280)
+    }
+
+    /// The level that it is retiring.
+    pub fn root_level(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 288)
+    }
+
+    /// The retired list: its first chunk.
+    #[inline]
+    pub fn head(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 320)
+    }
+
+    /// The retired list: the first entry of the first chunk that is still retired.
+    #[inline]
+    pub fn head_index(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 328)
+    }
+
+    /// The retired list: its last chunk.
+    #[inline]
+    pub fn tail(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 336)
+    }
+
+    /// The retired list: entries in its last chunk.
+    #[inline]
+    pub fn tail_count(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 344)
+    }
+
+    /// A flush request: the chunk, the first entry, the end, and a serial number that makes it one.
+    pub fn flush_request(self) -> [OwnedWord; 4] {
+        [0, 8, 16, 24].map(|n| OwnedWord::at(self.0 + 384 + n))
+    }
+
+    /// Cells reserved in the current block of a size class.
+    #[inline]
+    pub fn reserve(self, class: usize) -> OwnedWord {
+        OwnedWord::at(self.0 + 448 + 8 * class as u64)
+    }
+
+    /// The redo log: how many entries are committed, with their checksum; 0 when there is nothing to redo.
+    pub fn redo_commit(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 896)
+    }
+
+    /// The redo log: entry `index`, an offset and a value.
+    pub fn redo_entry(self, index: u64) -> (OwnedWord, OwnedWord) {
+        let at = self.0 + 960 + 16 * index;
+        (OwnedWord::at(at), OwnedWord::at(at + 8))
+    }
+
+    /// Writes back the lines of the operation and auxiliary records.
+    #[inline]
+    pub fn write_back_operation<M: Memory>(self, mem: &M) {
+        mem.write_back(self.0 + 192, 192);
+    }
+
+    /// Drops the whole record from this host's cache, so that the words of a dead worker are read as they are.
+    pub fn invalidate<M: Memory>(self, mem: &M) {
+        mem.invalidate(self.0, super::geometry::WORKER_BYTES);
+        mem.fence();
+    }
+
+    /// Writes the whole record back.
+    pub fn write_back<M: Memory>(self, mem: &M) {
+        mem.write_back(self.0, super::geometry::WORKER_BYTES);
+        mem.fence();
+    }
+}
+
+const _: () = assert!(
+    448 + 8 * RESERVES as u64 <= 896,
+    "reserves must end before the redo log"
+);
+const _: () = assert!(
+    960 + 16 * REDO_ENTRIES <= super::geometry::WORKER_BYTES,
+    "the redo log must fit its record"
+);

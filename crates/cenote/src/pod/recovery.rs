@@ -1,0 +1,383 @@
+//! Recovery: finishing or undoing what a dead process had begun, by whoever notices.
+//!
+//! **Who notices.** Whoever waits for the allocator's lock (only as far as the lock), whoever finds that a dead
+//! worker's announcement holds reclamation back, whoever finds the pool full, whoever opens it, and the optional
+//! agent. Nobody else has to wait for recovery: it returns memory, it does not unblock.
+//!
+//! **Claim.** The dead process's entry: `Alive(g)` or `Recovering(by someone dead)` -> `Recovering(by us)`. Every step
+//! below may be repeated from its beginning by the next recoverer, if this one dies.
+//!
+//! **For each of its workers**, in this order, in the dead worker's name (its mark, its list, its reserves):
+//! 1. the allocator's lock, if it held it: taken over, log replayed;
+//! 2. its list: the freeing of a chunk, the tail, the head;
+//! 3. the object that it was retiring;
+//! 4. its operation: the outcome is decided from what others can see (see `publish`), *recorded*, then acted on;
+//! 5. its auxiliary allocation;
+//! 6. the old level that it had claimed to retire;
+//! 7. its reserves: cells returned, blocks abandoned;
+//! 8. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
+
+use super::block::CELL_LIVE;
+use super::class::CLASSES;
+use super::crash::{Point, crash_point};
+use super::heap::{self, Reserve};
+use super::lock;
+use super::publish::{
+    DRAINING, OWNED_LINK, SLOT_MOVE_BITS, clear_auxiliary, discard_auxiliary, drain_auxiliary,
+    finish_committed,
+};
+use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
+use super::retire::{self, Actor, Position};
+use super::slab::{Place, locate};
+use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES};
+use super::worker::Worker;
+use crate::error::{Error, Result};
+use crate::memory::{Memory, OwnedWord, SyncWord};
+
+/// What a recovery did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Recovered {
+    /// Dead processes whose places are free again.
+    pub processes: u32,
+    /// Their workers.
+    pub workers: u32,
+    /// Operations that had happened and were finished.
+    pub finished: u32,
+    /// Operations that had not happened and were undone.
+    pub undone: u32,
+}
+
+/// Recovers every dead process.
+pub fn recover_dead<M: Memory>(worker: &Worker<M>) -> Result<Recovered> {
+    let mut recovered = Recovered::default();
+    for index in worker.pod().dead_processes()? {
+        recover_process(worker, index, &mut recovered)?;
+    }
+    Ok(recovered)
+}
+
+/// Recovers the workers that the last process in our own place left; to be called before this process has any other.
+pub fn recover_own_place<M: Memory>(worker: &Worker<M>) -> Result<Recovered> {
+    let mut recovered = Recovered::default();
+    recover_workers(worker, worker.pod().index(), &mut recovered)?;
+    Ok(recovered)
+}
+
+/// Recovers the dead if one of them holds reclamation back.
+pub(super) fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    let mem = worker.mem();
+    let least = super::epoch::least(worker);
+    for (index, state) in worker.pod().attached_workers() {
+        let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
+        if announced == least && !worker.pod().process_lives(state.process)? {
+            recover_dead(worker)?;
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn recover_process<M: Memory>(worker: &Worker<M>, index: u32, recovered: &mut Recovered) -> Result<()> {
+    let mem = worker.mem();
+    let pod = worker.pod();
+    let record = ProcessRecord::new(worker.geometry(), index);
+    let word = record.state().load(mem);
+    let state = State::decode(word);
+    let dead = match state.phase {
+        Phase::Free => false,
+        Phase::Alive => !pod.process_lives(index)?,
+        Phase::Recovering => !pod.process_lives(state.process)?,
+        Phase::Damaged => true,
+    };
+    let claim = State {
+        phase: Phase::Recovering,
+        process: pod.index(),
+        generation: state.generation,
+    };
+    if !dead
+        || index == pod.index()
+        || record
+            .state()
+            .compare_exchange(mem, word, claim.encode())
+            .is_err()
+    {
+        return Ok(());
+    }
+    crash_point(Point::RecoverClaimed);
+    let outcome = recover_workers(worker, index, recovered);
+    crash_point(Point::RecoverProcess);
+    // A recovery that failed is given back as it was found, for others or for later.
+    let next = match outcome {
+        Ok(()) => State {
+            phase: Phase::Free,
+            process: 0,
+            generation: state.generation,
+        },
+        Err(_) => State {
+            phase: Phase::Alive,
+            process: 0,
+            generation: state.generation,
+        },
+    };
+    if record
+        .state()
+        .compare_exchange(mem, claim.encode(), next.encode())
+        .is_ok()
+        && outcome.is_ok()
+    {
+        recovered.processes += 1;
+        RECOVERIES.fetch_add(mem, 1);
+    }
+    outcome
+}
+
+fn recover_workers<M: Memory>(worker: &Worker<M>, process: u32, recovered: &mut Recovered) -> Result<()> {
+    for (index, state) in worker.pod().attached_workers() {
+        if state.process == process && index + 1 != u32::from(worker.me()) {
+            recover_worker(worker, index, state, recovered)?;
+            crash_point(Point::RecoverWorker);
+        }
+    }
+    Ok(())
+}
+
+fn recover_worker<M: Memory>(
+    worker: &Worker<M>,
+    index: u32,
+    state: State,
+    recovered: &mut Recovered,
+) -> Result<()> {
+    let mem = worker.mem();
+    let record = WorkerRecord::new(worker.geometry(), index);
+    let actor = Actor {
+        record,
+        me: index as u16 + 1,
+    };
+    drop(lock::acquire(worker, HEAP_LOCK)?);
+    drop(lock::acquire(worker, DIRECTORY_LOCK)?);
+    record.invalidate(mem);
+    mend_list(worker, actor)?;
+    let retiring = record.retiring().get(mem);
+    if retiring != 0 {
+        retire::retire(worker, actor, retiring)?;
+    }
+    match recover_operation(worker, actor)? {
+        Some(true) => recovered.finished += 1,
+        Some(false) => recovered.undone += 1,
+        None => {}
+    }
+    crash_point(Point::RecoverOperation);
+    recover_auxiliary(worker, actor)?;
+    if record.root().get(mem) != 0 {
+        (worker.pod().hooks().finish_root)(worker, actor)?;
+    }
+    heap::return_reserves(worker, actor)?;
+    crash_point(Point::RecoverReserve);
+    leave(worker, actor);
+    let free = State {
+        phase: Phase::Free,
+        process: 0,
+        generation: state.generation,
+    };
+    let _ = record
+        .state()
+        .compare_exchange(mem, state.encode(), free.encode());
+    recovered.workers += 1;
+    Ok(())
+}
+
+/// Withdraws the announcement, and leaves what the list holds to heirs.
+fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
+    let mem = worker.mem();
+    if actor.record.head().get(mem) != 0 {
+        ORPHANS.fetch_add(mem, 1);
+    }
+    actor.record.announced().store(mem, IDLE);
+    actor.record.write_back(mem);
+}
+
+/// Brings a list that was left between two steps into order.
+fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let mem = worker.mem();
+    let record = actor.record;
+    let retiring = record.retiring().get(mem);
+    if retiring & 1 != 0 {
+        retire::finish_chunk(worker, actor, retiring & !1)?;
+    }
+    let (head, tail) = retire::span(worker, record)?;
+    if tail.chunk == 0 {
+        record.tail().set(mem, head.chunk);
+    } else {
+        let next = retire::next_of(tail.chunk).get(mem);
+        if next != 0 {
+            worker.check("a retired list", next, retire::CHUNK_BYTES)?;
+            record.tail().set(mem, next);
+        }
+    }
+    mem.persist(record.tail().offset(), 8);
+    mend_head(worker, actor)
+}
+
+/// Moves the head past an entry that is free already.
+fn mend_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let mem = worker.mem();
+    let (head, tail) = retire::span(worker, actor.record)?;
+    let is_empty = head.chunk == 0 || head == tail || head.index >= retire::CHUNK_ENTRIES;
+    if is_empty {
+        return Ok(());
+    }
+    let object = retire::entry(head.chunk, head.index).0.get(mem);
+    if let Place::Slab(cell) = locate(worker, object)?
+        && cell.load(mem) != actor.me
+    {
+        let next = Position {
+            chunk: head.chunk,
+            index: head.index + 1,
+        };
+        actor.record.head().set(mem, next.chunk | next.index);
+        mem.persist(actor.record.head().offset(), 8);
+    }
+    Ok(())
+}
+
+/// Whether an object was named but never left the reserve.
+fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<bool> {
+    let Place::Slab(cell) = locate(worker, object)? else {
+        return Ok(false);
+    };
+    let reserve = Reserve(
+        actor
+            .record
+            .reserve(cell.class.min(CLASSES - 1))
+            .get(worker.mem()),
+    );
+    Ok(reserve.unit() == Some(cell.unit)
+        && reserve.word() == cell.index / 4
+        && reserve.mask() & 1 << (cell.index % 4) != 0)
+}
+
+/// Finishes or undoes the dead worker's operation: `Some(true)` if it had happened, `None` if there was none.
+fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Option<bool>> {
+    let mem = worker.mem();
+    let record = actor.record;
+    let set = |word: OwnedWord, value: u64| {
+        word.set(mem, value);
+        mem.persist(word.offset(), 8);
+    };
+    let new = record.new_object().get(mem);
+    let mut verdict = record.operation().get(mem);
+    if verdict == operation::PUT || verdict == operation::REMOVE {
+        let happened = has_happened(worker, actor, verdict, new)?;
+        verdict = if happened {
+            operation::COMMITTED
+        } else {
+            operation::ABORTED
+        };
+    } else if verdict == operation::NONE && new != 0 {
+        verdict = operation::ABORTED;
+    }
+    set(record.operation(), verdict);
+    crash_point(Point::RecoverVerdict);
+    match verdict {
+        operation::NONE => Ok(None),
+        operation::COMMITTED => {
+            check_counter(worker, record.counter().get(mem))?;
+            finish_committed(worker, actor)?;
+            Ok(Some(true))
+        }
+        operation::ABORTED => {
+            if new != 0 && !is_reserved(worker, actor, new)? {
+                retire::retire(worker, actor, new)?;
+            }
+            set(record.new_object(), 0);
+            set(record.old_object(), 0);
+            set(record.operation(), operation::NONE);
+            Ok(Some(false))
+        }
+        _ => Err(Error::corrupt("an operation record", record.operation().offset())),
+    }
+}
+
+fn check_counter<M: Memory>(worker: &Worker<M>, counter: u64) -> Result<()> {
+    if counter == 0 || (counter & 7 == 0 && worker.check("a counter", counter, 8).is_ok()) {
+        return Ok(());
+    }
+    Err(Error::corrupt("a counter in an operation record", counter))
+}
+
+/// Whether the compare-exchange of a dead worker happened; see `publish` for the argument.
+fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64) -> Result<bool> {
+    let mem = worker.mem();
+    let slot = actor.record.slot().get(mem);
+    if slot & 7 != 0 {
+        return Err(Error::corrupt("a slot in an operation record", slot));
+    }
+    worker.check("a slot in an operation record", slot, 8)?;
+    if SyncWord::at(slot).load(mem) & !SLOT_MOVE_BITS == actor.record.expected().get(mem) {
+        return Ok(true);
+    }
+    if kind == operation::REMOVE || new == 0 {
+        return Ok(false);
+    }
+    let seen_in_slot = (0..worker.pod().workers_high())
+        .map(|index| WorkerRecord::new(worker.geometry(), index))
+        .filter(|record| *record != actor.record)
+        .any(|record| record.old_object().peek(mem) == new);
+    if seen_in_slot {
+        return Ok(true);
+    }
+    Ok(locate(worker, new)?.retirer(mem) != Some(CELL_LIVE))
+}
+
+fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let mem = worker.mem();
+    let record = actor.record;
+    let object = record.aux_object().get(mem);
+    if object == 0 {
+        return Ok(());
+    }
+    let (word, expected) = (record.aux_word().get(mem), record.aux_expected().get(mem));
+    if word != 0 && (word & 6 != 0 || word >= worker.geometry().data + (worker.committed_units()? << 16)) {
+        return Err(Error::corrupt("a link in an auxiliary record", word));
+    }
+    if object & DRAINING != 0 {
+        let line = object & !DRAINING;
+        worker.check("a chain line", line, 64)?;
+        let next = SyncWord::at(line + 56).load(mem);
+        return drain_auxiliary(worker, actor, SyncWord::at(word), expected, line, next);
+    }
+    let published = match word {
+        0 => false,
+        _ if word & OWNED_LINK != 0 => OwnedWord::at(word & !OWNED_LINK).peek(mem) == expected,
+        _ => SyncWord::at(word).load(mem) == expected,
+    };
+    if published {
+        heap::settle_published(worker, object)?;
+        clear_auxiliary(worker, actor);
+        return Ok(());
+    }
+    if is_reserved(worker, actor, object)? {
+        clear_auxiliary(worker, actor);
+        return Ok(());
+    }
+    discard_auxiliary(worker, actor)
+}
+
+/// What a worker that leaves in peace does: give back what it holds, free what it can.
+pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let record = actor.record;
+    if record.root().get(worker.mem()) != 0 {
+        (worker.pod().hooks().finish_root)(worker, actor)?;
+    }
+    heap::discard(worker)?;
+    for _ in 0..3 {
+        let least = super::epoch::advance(worker);
+        retire::collect(worker, actor, least)?;
+    }
+    retire::free_empty_list(worker, actor)?;
+    heap::return_reserves(worker, actor)?;
+    leave(worker, actor);
+    Ok(())
+}
+
+const _: () = assert!(COMMITTED.offset() < 4096, "the redo limit covers the superblock");

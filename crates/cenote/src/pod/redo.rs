@@ -1,0 +1,137 @@
+//! The redo log that makes a change of several words one (Lupin, section 3.6).
+//!
+//! A [`Transaction`] collects writes under the allocator's lock. `commit` writes them to the log in the worker's
+//! record, then a commit word that carries their number and checksum, then applies them, clears the commit word
+//! and leaves the lock to its holder. A crash before the commit word leaves nothing to do; after it, whoever takes
+//! the lock over applies the log again. Entries are absolute values, so that applying twice is applying once.
+
+use super::crash::{Point, crash_point};
+use super::record::{REDO_ENTRIES, WorkerRecord};
+use crate::error::{Error, Result};
+use crate::memory::{Memory, OwnedWord};
+
+/// Marks an entry's offset as that of a single-writer word.
+const OWNED: u64 = 1;
+
+/// Writes that happen together or not at all.
+pub struct Transaction<'m, M: Memory> {
+    mem: &'m M,
+    log: WorkerRecord,
+    writes: Vec<(u64, u64)>,
+}
+
+impl<'m, M: Memory> Transaction<'m, M> {
+    /// An empty transaction that will be logged in `log`. The caller holds the lock that guards what it writes.
+    pub fn new(mem: &'m M, log: WorkerRecord) -> Self {
+        Self {
+            mem,
+            log,
+            writes: Vec::with_capacity(64),
+        }
+    }
+
+    /// A word as this transaction leaves it.
+    pub fn read(&self, at: u64) -> u64 {
+        match self.writes.iter().find(|(offset, _)| *offset == at) {
+            Some((_, value)) => *value,
+            None => self.mem.load(at),
+        }
+    }
+
+    /// Adds a write.
+    pub fn write(&mut self, at: u64, value: u64) {
+        match self.writes.iter_mut().find(|(offset, _)| *offset == at) {
+            Some((_, old)) => *old = value,
+            None => self.writes.push((at, value)),
+        }
+    }
+
+    /// Adds a write of a single-writer word, whose owner the caller acts for.
+    pub fn write_owned(&mut self, word: OwnedWord, value: u64) {
+        self.writes.push((word.offset() | OWNED, value));
+    }
+
+    /// Makes all writes happen.
+    pub fn commit(self) -> Result<()> {
+        let count = self.writes.len() as u64;
+        if count > REDO_ENTRIES {
+            return Err(Error::corrupt(
+                "a buddy tree that needs more writes than any can, seen",
+                self.log.state().offset(),
+            ));
+        }
+        for (index, (at, value)) in self.writes.iter().enumerate() {
+            let (offset_word, value_word) = self.log.redo_entry(index as u64);
+            offset_word.set(self.mem, *at);
+            value_word.set(self.mem, *value);
+        }
+        let (first, _) = self.log.redo_entry(0);
+        self.mem.write_back(first.offset(), 16 * count);
+        self.mem.fence();
+        crash_point(Point::RedoWritten);
+        set_commit(
+            self.mem,
+            self.log,
+            count | u64::from(checksum(&self.writes)) << 32,
+        );
+        crash_point(Point::RedoCommitted);
+        apply(self.mem, &self.writes);
+        crash_point(Point::RedoApplied);
+        set_commit(self.mem, self.log, 0);
+        crash_point(Point::RedoCleared);
+        Ok(())
+    }
+}
+
+fn set_commit<M: Memory>(mem: &M, log: WorkerRecord, value: u64) {
+    log.redo_commit().set(mem, value);
+    mem.write_back(log.redo_commit().offset(), 8);
+    mem.fence();
+}
+
+fn apply<M: Memory>(mem: &M, writes: &[(u64, u64)]) {
+    for (index, (at, value)) in writes.iter().enumerate() {
+        if index == 1 {
+            crash_point(Point::RedoHalfApplied);
+        }
+        if *at & OWNED != 0 {
+            mem.owned_store(*at & !OWNED, *value);
+            mem.persist(*at & !OWNED, 8);
+        } else {
+            mem.store(*at, *value);
+        }
+    }
+}
+
+fn checksum(writes: &[(u64, u64)]) -> u32 {
+    writes.iter().fold(0x9e37_79b9, |sum, (at, value)| {
+        let sum = crc32c::crc32c_append(sum, &at.to_le_bytes());
+        crc32c::crc32c_append(sum, &value.to_le_bytes())
+    })
+}
+
+/// Finishes what a dead holder of the lock had committed; the caller has taken the lock over. `limit` is the end of
+/// what may be written: a log that points elsewhere is damaged, and is dropped.
+pub fn replay<M: Memory>(mem: &M, log: WorkerRecord, limit: u64) -> bool {
+    let commit = log.redo_commit().peek(mem);
+    let count = commit & 0xffff_ffff;
+    if count == 0 {
+        return false;
+    }
+    let count = count.min(REDO_ENTRIES);
+    let writes: Vec<(u64, u64)> = (0..count)
+        .map(|index| {
+            let (at, value) = log.redo_entry(index);
+            (at.peek(mem), value.peek(mem))
+        })
+        .collect();
+    // A commit word that reached memory without all of its entries is no commit.
+    let whole = u64::from(checksum(&writes)) == commit >> 32;
+    if !whole || writes.iter().any(|(at, _)| *at & 6 != 0 || *at >= limit) {
+        set_commit(mem, log, 0);
+        return false;
+    }
+    apply(mem, &writes);
+    set_commit(mem, log, 0);
+    true
+}

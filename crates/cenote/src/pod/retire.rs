@@ -1,0 +1,480 @@
+//! Retired objects: unlinked, and waiting until no reader can hold them.
+//!
+//! Each worker record has a list of them, in the pool, so that it outlives its worker: a chain of chunks, each an
+//! object of 1 KiB with 63 entries of (object, epoch). Entries are appended at the tail and freed from the head,
+//! both by the record's worker alone, or by whoever has claimed the record after the worker left or died.
+//!
+//! ```text
+//! chunk:  next  count  (object, epoch) × 63        head = chunk | index     tail = chunk | count
+//! ```
+//!
+//! **Retiring** `x`: `retiring = x`; cell of `x`: live -> retired by me; entry and `tail`; `retiring = 0`. Whatever
+//! step a crash follows, recovery sees from the cell and from the last entry what is left to do.
+//!
+//! **Freeing** the entry at the head: cell: retired by me -> free; then the head moves. If a crash comes between,
+//! the cell no longer names this record, and recovery moves the head. A cell can never name it again for another
+//! reason, as the record's worker is dead: this is why cells hold a name and not a bit.
+//!
+//! **Exhausted chunks** are seen by nobody else and freed at once: `retiring = chunk | 1` and the same two steps.
+//!
+//! The list needs memory that may not be had when an object must be retired; so operations that may retire first
+//! make room ([`ensure_room`]), and fail as a whole if they cannot.
+
+use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
+use super::class::TABLE;
+use super::crash::{Point, crash_point};
+use super::epoch;
+use super::flush;
+use super::heap::{after_free, allocate_for, free_range};
+use super::publish::{OWNED_LINK, clear_auxiliary, link_auxiliary};
+use super::record::{Phase, State, WorkerRecord};
+use super::slab::{Place, locate, table_word};
+use super::superblock::ORPHANS;
+use super::worker::Worker;
+use crate::error::{Error, Result};
+use crate::memory::{Memory, OwnedWord};
+
+/// Bytes of a chunk.
+pub const CHUNK_BYTES: u64 = 1024;
+/// Entries of a chunk.
+pub const CHUNK_ENTRIES: u64 = 63;
+/// Entries that one operation may append.
+const ROOM: u64 = 3;
+/// Retired objects after which a worker tries to free some.
+const COLLECT_EVERY: u32 = 48;
+/// The low bits of a head or tail word; chunks are aligned to more.
+const INDEX_MASK: u64 = 63;
+
+/// In whose name something is done: a worker's record, and its mark. Normally the caller's own; recovery and the
+/// heirs of vacant records act for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The record.
+    pub record: WorkerRecord,
+    /// The worker's index plus one.
+    pub me: u16,
+}
+
+/// A place in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The chunk, or 0.
+    pub chunk: u64,
+    /// The entry in it.
+    pub index: u64,
+}
+
+impl Position {
+    fn decode(word: u64) -> Self {
+        Self {
+            chunk: word & !INDEX_MASK,
+            index: word & INDEX_MASK,
+        }
+    }
+
+    fn encode(self) -> u64 {
+        self.chunk | self.index
+    }
+}
+
+pub(super) fn next_of(chunk: u64) -> OwnedWord {
+    OwnedWord::at(chunk)
+}
+
+fn count_of(chunk: u64) -> OwnedWord {
+    OwnedWord::at(chunk + 8)
+}
+
+/// The object and the epoch of an entry.
+pub fn entry(chunk: u64, index: u64) -> (OwnedWord, OwnedWord) {
+    let at = chunk + 16 + 16 * index;
+    (OwnedWord::at(at), OwnedWord::at(at + 8))
+}
+
+/// Where the list of a record begins and ends now.
+pub fn span<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(Position, Position)> {
+    let head = Position::decode(record.head().get(worker.mem()));
+    let tail = Position::decode(record.tail().get(worker.mem()));
+    for chunk in [head.chunk, tail.chunk] {
+        if chunk != 0 {
+            worker.check("a retired list", chunk, CHUNK_BYTES)?;
+        }
+    }
+    Ok((head, tail))
+}
+
+fn set_position<M: Memory>(worker: &Worker<M>, word: OwnedWord, position: Position) {
+    word.set(worker.mem(), position.encode());
+    worker.mem().persist(word.offset(), 8);
+}
+
+fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
+    word.set(worker.mem(), value);
+    worker.mem().persist(word.offset(), 8);
+}
+
+/// Makes room for what an operation may retire.
+#[inline]
+pub fn ensure_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let tail = Position::decode(actor.record.tail().get(worker.mem()));
+    if tail.chunk != 0 && tail.index + ROOM <= CHUNK_ENTRIES {
+        return Ok(());
+    }
+    append_chunk(worker, actor, tail)
+}
+
+#[cold]
+fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, tail: Position) -> Result<()> {
+    let mem = worker.mem();
+    let chunk = allocate_for(worker, actor, CHUNK_BYTES, actor.record.aux_object(), 0)?;
+    // Allocation may have collected, and so moved the list; the tail is as it was, only an operation appends.
+    mem.zero(chunk, 16);
+    mem.persist(chunk, 16);
+    let link = if tail.chunk == 0 {
+        actor.record.head()
+    } else {
+        worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
+        set(worker, count_of(tail.chunk), tail.index);
+        next_of(tail.chunk)
+    };
+    link_auxiliary(worker, actor, link.offset() | OWNED_LINK, chunk);
+    crash_point(Point::RetireChunk);
+    set(worker, link, chunk);
+    crash_point(Point::RetireLinked);
+    set_position(worker, actor.record.tail(), Position { chunk, index: 0 });
+    clear_auxiliary(worker, actor);
+    Ok(())
+}
+
+/// Retires an object that the actor has unlinked. There must be room.
+#[inline]
+pub fn retire<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    let mem = worker.mem();
+    let place = locate(worker, object)?;
+    set(worker, actor.record.retiring(), object);
+    crash_point(Point::RetireIntent);
+    match place {
+        Place::Slab(cell) => {
+            let mark = cell.load(mem);
+            if mark == CELL_LIVE {
+                cell.change(mem, CELL_LIVE, actor.me);
+            } else if mark != actor.me {
+                set(worker, actor.record.retiring(), 0);
+                return Err(Error::corrupt("an object that is retired twice, seen", object));
+            }
+        }
+        Place::Range { unit, units, .. } => {
+            let word = table_word(worker, unit);
+            let mut current = word.load(mem);
+            let retired = Block::Range {
+                units,
+                state: RangeState::Retired,
+                owner: actor.me,
+            }
+            .encode();
+            while let Err(found) = word.compare_exchange(mem, current, retired | current & 0xff00) {
+                current = found;
+            }
+        }
+    }
+    crash_point(Point::RetireMarked);
+    push(worker, actor, object)?;
+    crash_point(Point::RetirePushed);
+    set(worker, actor.record.retiring(), 0);
+    if actor == worker.actor() {
+        worker.retired_since.set(worker.retired_since.get() + 1);
+    }
+    Ok(())
+}
+
+#[inline]
+fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    let mem = worker.mem();
+    let tail = Position::decode(actor.record.tail().get(mem));
+    worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
+    if tail.index > 0 && entry(tail.chunk, tail.index - 1).0.get(mem) == object {
+        return Ok(());
+    }
+    if tail.index >= CHUNK_ENTRIES {
+        return Err(Error::corrupt("a retired list without room", tail.chunk));
+    }
+    let (object_word, epoch_word) = entry(tail.chunk, tail.index);
+    object_word.set(mem, object);
+    epoch_word.set(mem, epoch::current(mem, actor.record, worker.replicates()));
+    mem.persist(object_word.offset(), 16);
+    set_position(
+        worker,
+        actor.record.tail(),
+        Position {
+            index: tail.index + 1,
+            ..tail
+        },
+    );
+    Ok(())
+}
+
+/// Frees what may be freed, now and then. Called by operations that retire, before they pin.
+#[inline]
+pub fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    if worker.retired_since.get() < COLLECT_EVERY {
+        return Ok(());
+    }
+    collect_now(worker)
+}
+
+#[cold]
+fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    worker.retired_since.set(0);
+    let least = epoch::advance(worker);
+    let freed = collect(worker, worker.actor(), least)?;
+    if ORPHANS.load(worker.mem()) != 0 {
+        inherit(worker, least)?;
+    }
+    if freed == 0 {
+        super::recovery::recover_if_held_back(worker)?;
+    }
+    Ok(())
+}
+
+/// Frees all that can be freed without waiting for anybody who lives.
+pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    super::recovery::recover_dead(worker)?;
+    for _ in 0..4 {
+        let least = epoch::advance(worker);
+        collect(worker, worker.actor(), least)?;
+        inherit(worker, least)?;
+    }
+    Ok(())
+}
+
+/// Frees the entries of the actor's list whose tag is below `least - 1`. Returns how many.
+pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
+    let mem = worker.mem();
+    let record = actor.record;
+    let mut freed = 0;
+    loop {
+        let (head, tail) = span(worker, record)?;
+        if head.chunk == 0 {
+            return Ok(freed);
+        }
+        let is_last = head.chunk == tail.chunk;
+        let count = if is_last {
+            tail.index
+        } else {
+            count_of(head.chunk).get(mem).min(CHUNK_ENTRIES)
+        };
+        if head.index >= count {
+            if is_last {
+                return Ok(freed);
+            }
+            free_chunk(worker, actor, head.chunk)?;
+            continue;
+        }
+        let ripe = (head.index..count)
+            .take_while(|&index| entry(head.chunk, index).1.get(mem).saturating_add(1) < least)
+            .count() as u64;
+        let mut end = head.index + ripe;
+        if !M::COHERENT && ripe > 0 {
+            // The reuse rule's second half: no host may still have the lines in its cache.
+            end = flush::flushed_until(worker, head, end)?;
+        }
+        if end == head.index {
+            return Ok(freed);
+        }
+        for index in head.index..end {
+            let next = Position {
+                chunk: head.chunk,
+                index: index + 1,
+            };
+            free_entry(worker, actor, entry(head.chunk, index).0.get(mem), next)?;
+            freed += 1;
+        }
+    }
+}
+
+fn free_entry<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, next: Position) -> Result<()> {
+    let mem = worker.mem();
+    let head = actor.record.head();
+    match locate(worker, object)? {
+        Place::Slab(cell) => {
+            if cell.load(mem) == actor.me {
+                let before = cell.change(mem, actor.me, CELL_FREE);
+                after_free(worker, &cell, before);
+                crash_point(Point::CollectFreed);
+            }
+            set_position(worker, head, next);
+        }
+        Place::Range {
+            unit,
+            units,
+            state: RangeState::Retired,
+            owner,
+        } if owner == actor.me => {
+            let tag = (table_word(worker, unit).load(mem) >> 8) as u8;
+            if tag != 0 {
+                (worker.pod().hooks().drain_range)(worker, actor, object)?;
+            }
+            free_range(worker, unit, units, &[(head, next.encode())])?;
+            crash_point(Point::BigFreed);
+        }
+        Place::Range { .. } => set_position(worker, head, next),
+    }
+    Ok(())
+}
+
+/// Frees the first chunk, all of whose entries are freed.
+fn free_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64) -> Result<()> {
+    set(worker, actor.record.retiring(), chunk | 1);
+    finish_chunk(worker, actor, chunk)
+}
+
+/// Finishes what `free_chunk` began, from whatever step.
+pub(super) fn finish_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64) -> Result<()> {
+    let mem = worker.mem();
+    let Place::Slab(cell) = locate(worker, chunk)? else {
+        return Err(Error::corrupt("a retired list's chunk", chunk));
+    };
+    let record = actor.record;
+    let is_first = Position::decode(record.head().get(mem)).chunk == chunk;
+    if is_first && cell.load(mem) == CELL_LIVE {
+        cell.change(mem, CELL_LIVE, actor.me);
+    }
+    crash_point(Point::CollectChunk);
+    if is_first {
+        let next = next_of(chunk).get(mem);
+        if next == 0 {
+            set(worker, record.tail(), 0);
+        }
+        set_position(
+            worker,
+            record.head(),
+            Position {
+                chunk: next & !INDEX_MASK,
+                index: 0,
+            },
+        );
+    }
+    if cell.load(mem) == actor.me {
+        let before = cell.change(mem, actor.me, CELL_FREE);
+        after_free(worker, &cell, before);
+    }
+    set(worker, record.retiring(), 0);
+    Ok(())
+}
+
+/// Frees the last chunk of a list that is empty, so that a record that is left holds nothing.
+pub(super) fn free_empty_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let (head, tail) = span(worker, actor.record)?;
+    if head.chunk != 0 && head == tail {
+        free_chunk(worker, actor, head.chunk)?;
+    }
+    Ok(())
+}
+
+/// Frees what vacant records still hold.
+pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<()> {
+    let mem = worker.mem();
+    let before = ORPHANS.load(mem);
+    let mut left = false;
+    for index in 0..worker.pod().workers_high() {
+        let record = WorkerRecord::new(worker.geometry(), index);
+        let word = record.state().load(mem);
+        let state = State::decode(word);
+        if state.phase != Phase::Free || record.head().peek(mem) == 0 {
+            continue;
+        }
+        let claimed = State {
+            phase: Phase::Recovering,
+            process: worker.pod().index(),
+            ..state
+        };
+        if record
+            .state()
+            .compare_exchange(mem, word, claimed.encode())
+            .is_err()
+        {
+            continue;
+        }
+        record.invalidate(mem);
+        let actor = Actor {
+            record,
+            me: index as u16 + 1,
+        };
+        let done = collect(worker, actor, least).and_then(|_| free_empty_list(worker, actor));
+        left |= record.head().get(mem) != 0;
+        record.write_back(mem);
+        let _ = record.state().compare_exchange(mem, claimed.encode(), word);
+        done?;
+    }
+    if !left && before != 0 {
+        let _ = ORPHANS.compare_exchange(mem, before, 0);
+    }
+    Ok(())
+}
+
+/// Objects and bytes that wait in a record's list.
+pub fn pending<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    mut each: impl FnMut(u64, u64),
+) -> Result<()> {
+    let mem = worker.mem();
+    let (head, tail) = span(worker, record)?;
+    let mut position = head;
+    // A damaged list may be a cycle; a sound one has no more chunks than the pool has room for.
+    let mut chunks_left = worker.committed_units()? * 64 + 1;
+    while position.chunk != 0 {
+        let is_last = position.chunk == tail.chunk;
+        let count = if is_last {
+            tail.index
+        } else {
+            count_of(position.chunk).peek(mem).min(CHUNK_ENTRIES)
+        };
+        for index in position.index..count {
+            let (object, epoch) = entry(position.chunk, index);
+            each(object.peek(mem), epoch.peek(mem));
+        }
+        if is_last {
+            break;
+        }
+        chunks_left -= 1;
+        let next = next_of(position.chunk).peek(mem);
+        if chunks_left == 0 || next == 0 {
+            return Err(Error::corrupt("a retired list", position.chunk));
+        }
+        worker.check("a retired list", next, CHUNK_BYTES)?;
+        position = Position {
+            chunk: next,
+            index: 0,
+        };
+    }
+    Ok(())
+}
+
+/// The chunks of a record's list.
+pub fn chunks<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<Vec<u64>> {
+    let (head, tail) = span(worker, record)?;
+    let mut found = Vec::new();
+    let mut chunk = head.chunk;
+    while chunk != 0 {
+        worker.check("a retired list", chunk, CHUNK_BYTES)?;
+        found.push(chunk);
+        if chunk == tail.chunk {
+            break;
+        }
+        if found.len() as u64 > worker.committed_units()? * 64 {
+            return Err(Error::corrupt("a retired list", chunk));
+        }
+        chunk = next_of(chunk).peek(worker.mem());
+    }
+    Ok(found)
+}
+
+const _: () = assert!(
+    16 + 16 * CHUNK_ENTRIES == CHUNK_BYTES,
+    "a chunk is full of entries"
+);
+const _: () = assert!(
+    TABLE[19].size as u64 == CHUNK_BYTES,
+    "chunks have a size class of their own size"
+);

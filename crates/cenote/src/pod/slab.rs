@@ -1,0 +1,187 @@
+//! Objects in slab blocks: where an object's cell is, and how cells change.
+//!
+//! Every object of a slab has a 16-bit cell: live, free, or retired by a certain worker (FUSEE's free bitmap,
+//! section 4.4, with room for the name of the retirer). Each change has one possible author, so that a plain add
+//! on the word of four cells does it and a crash can be told from its effect:
+//!
+//! | change | author |
+//! |---|---|
+//! | free -> live | the block's owner (into its reserve) |
+//! | live -> free | the same, for what it reserved and never used |
+//! | live -> retired by w | worker w, which unlinked the object, or recovery in its name |
+//! | retired by w -> free | worker w's retired list, or who inherited it |
+
+use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
+use super::class::{Class, TABLE, block_start};
+use super::geometry::UNIT;
+use super::worker::Worker;
+use crate::error::{Error, Result};
+use crate::memory::{Memory, SyncWord};
+
+/// The table word of a unit.
+#[inline]
+pub fn table_word<M: Memory>(worker: &Worker<M>, unit: u64) -> SyncWord {
+    SyncWord::at(worker.geometry().block_table + 8 * unit)
+}
+
+/// One object's cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    /// The first unit of its block.
+    pub unit: u64,
+    /// Its class.
+    pub class: usize,
+    /// Its number in the block.
+    pub index: u32,
+    word: SyncWord,
+    shift: u32,
+}
+
+/// Where an object is kept.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// In a slab.
+    Slab(Cell),
+    /// In units of its own.
+    Range {
+        /// The first.
+        unit: u64,
+        /// How many.
+        units: u32,
+        /// How far it has come.
+        state: RangeState,
+        /// Owner or retirer.
+        owner: u16,
+    },
+}
+
+impl Cell {
+    /// The cell of object `index` in the block that begins at `unit`.
+    #[inline]
+    pub fn new<M: Memory>(worker: &Worker<M>, unit: u64, class: usize, index: u32) -> Self {
+        let word = SyncWord::at(worker.geometry().unit_offset(unit) + u64::from(index / 4) * 8);
+        Self {
+            unit,
+            class,
+            index,
+            word,
+            shift: index % 4 * 16,
+        }
+    }
+
+    /// What it says.
+    #[inline]
+    pub fn load<M: Memory>(&self, mem: &M) -> u16 {
+        (self.word.load(mem) >> self.shift) as u16
+    }
+
+    /// Changes it; the caller is the one author of this change. Returns the whole word as it was.
+    #[inline]
+    pub fn change<M: Memory>(&self, mem: &M, from: u16, to: u16) -> u64 {
+        let delta = u64::from(to).wrapping_sub(u64::from(from)) << self.shift;
+        self.word.fetch_add(mem, delta)
+    }
+}
+
+/// Finds the place of an object, checking everything that is read on the way.
+#[inline]
+pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
+    worker.check("an object's offset", object, 16)?;
+    let geometry = worker.geometry();
+    let mut unit = geometry.unit_of(object);
+    let mut block = Block::decode(table_word(worker, unit).load(worker.mem()));
+    if block == Block::Tail {
+        unit = block_start(unit, 2);
+        block = Block::decode(table_word(worker, unit).load(worker.mem()));
+    }
+    let within = object - geometry.unit_offset(unit);
+    match block {
+        Block::Slab {
+            class, ready: true, ..
+        } => {
+            let class = usize::from(class);
+            let layout = TABLE
+                .get(class)
+                .ok_or(Error::corrupt("a block's size class", object))?;
+            match layout.index_of(within) {
+                Some(index) => Ok(Place::Slab(Cell::new(worker, unit, class, index))),
+                None => Err(Error::corrupt("an offset between objects", object)),
+            }
+        }
+        Block::Range { units, state, owner } if within == 0 => Ok(Place::Range {
+            unit,
+            units,
+            state,
+            owner,
+        }),
+        _ => Err(Error::corrupt("an object in a block that holds none", object)),
+    }
+}
+
+impl Place {
+    /// Bytes that the object may use.
+    pub fn capacity(&self) -> u64 {
+        match self {
+            Self::Slab(cell) => u64::from(TABLE[cell.class].size),
+            Self::Range { units, .. } => u64::from(*units) * UNIT,
+        }
+    }
+
+    /// Who retired it: worker index plus one; 0 if it is live; `None` if it is free.
+    #[inline]
+    pub fn retirer<M: Memory>(&self, mem: &M) -> Option<u16> {
+        match self {
+            Self::Slab(cell) => match cell.load(mem) {
+                CELL_FREE => None,
+                mark => Some(mark),
+            },
+            Self::Range {
+                state: RangeState::Retired,
+                owner,
+                ..
+            } => Some(*owner),
+            Self::Range { .. } => Some(CELL_LIVE),
+        }
+    }
+}
+
+/// Marks free all cells of a block that was just allocated.
+pub fn initialise_cells<M: Memory>(worker: &Worker<M>, unit: u64, class: &Class) {
+    let mem = worker.mem();
+    let base = worker.geometry().unit_offset(unit);
+    for word in 0..class.words() {
+        mem.write_word(base + 8 * u64::from(word), full_word(class, word));
+    }
+    mem.persist(base, 8 * u64::from(class.words()));
+}
+
+/// A cell word with all of its objects free; cells that belong to no object stay live, and are never taken.
+#[inline]
+pub fn full_word(class: &Class, word: u32) -> u64 {
+    let cells = (class.objects - word * 4).min(4);
+    if cells == 4 {
+        u64::MAX
+    } else {
+        (1 << (16 * cells)) - 1
+    }
+}
+
+/// Which of a word's four cells are free, as a mask.
+#[inline]
+pub fn free_mask(word: u64) -> u64 {
+    let mut mask = 0;
+    for i in 0..4 {
+        if (word >> (16 * i)) as u16 == CELL_FREE {
+            mask |= 1 << i;
+        }
+    }
+    mask
+}
+
+/// The cells of a mask, all ones.
+#[inline]
+pub fn cells_of(mask: u64) -> u64 {
+    (0..4)
+        .filter(|i| mask & 1 << i != 0)
+        .fold(0, |cells, i| cells | 0xffff << (16 * i))
+}

@@ -1,0 +1,322 @@
+//! A worker: one thread's place in the pool.
+//!
+//! `attach` claims a record `Free -> Alive`, `Drop` gives it back. Between the two the worker alone writes its
+//! record's owned words. [`Worker::pin`] announces that it is reading: from then on, until the [`Pin`] is dropped,
+//! nothing that it can reach is reused.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::crash::{Point, crash_point};
+use super::epoch;
+use super::geometry::{Geometry, UNIT};
+use super::process::Pod;
+use super::record::{IDLE, Phase, State, WorkerRecord};
+use super::retire::Actor;
+use super::superblock::{COMMITTED, WORKERS_HIGH};
+use crate::error::{Error, Result};
+use crate::memory::{LocalWord, Memory};
+
+/// What a worker and its process's background thread agree on (incoherent memory; see `epoch`).
+#[derive(Debug)]
+pub struct LocalPin {
+    /// The worker's record.
+    pub(super) record: WorkerRecord,
+    /// 0 idle, 1 reading, 2 looked after by the background thread.
+    pub(super) active: LocalWord,
+    /// What is announced in the pool.
+    pub(super) announced: LocalWord,
+    /// Set when the announcement is out of date.
+    pub(super) refresh: LocalWord,
+}
+
+/// A thread's place in the pool. Not shared between threads.
+pub struct Worker<M: Memory> {
+    pod: Arc<Pod<M>>,
+    actor: Actor,
+    generation: u32,
+    replicate: bool,
+    depth: Cell<u32>,
+    committed_end: Cell<u64>,
+    /// Grows whenever the announcement changes: what was cached under another stamp may have been reused.
+    stamp: Cell<u64>,
+    local: Arc<LocalPin>,
+    pub(super) retired_since: Cell<u32>,
+    pub(super) hint_cursor: Cell<u64>,
+    pub(super) flush_serial: Cell<u64>,
+    pub(super) flushing: Cell<Option<super::flush::Round>>,
+}
+
+impl<M: Memory> Worker<M> {
+    /// Takes a place in the worker table. If all are taken, some perhaps by the dead, those are recovered from the
+    /// last place, which is kept for that.
+    pub fn attach(pod: &Arc<Pod<M>>, replicate: bool) -> Result<Self> {
+        let limit = pod.geometry().parameters.workers;
+        for attempt in 0..2 {
+            for index in 0..(limit - 1).max(1) {
+                if let Some(worker) = Self::attach_at(pod, index, replicate)? {
+                    return Ok(worker);
+                }
+            }
+            if attempt == 0
+                && let Some(reserve) = Self::attach_at(pod, limit - 1, false)?
+            {
+                super::recovery::recover_dead(&reserve)?;
+            }
+        }
+        Err(Error::TooMany {
+            what: "worker places",
+            limit,
+            flag: "workers",
+        })
+    }
+
+    /// Takes a certain place, if it is free; the last one also from a dead process.
+    fn attach_at(pod: &Arc<Pod<M>>, index: u32, replicate: bool) -> Result<Option<Self>> {
+        if pod.is_forked() {
+            return Err(Error::Forked);
+        }
+        let mem = pod.mem();
+        let record = WorkerRecord::new(pod.geometry(), index);
+        let word = record.state().load(mem);
+        let state = State::decode(word);
+        let is_last = index + 1 == pod.geometry().parameters.workers;
+        let free = match state.phase {
+            Phase::Free => true,
+            _ => is_last && !pod.process_lives(state.process)?,
+        };
+        let generation = state.generation.wrapping_add(1);
+        let alive = State {
+            phase: Phase::Alive,
+            process: pod.index(),
+            generation,
+        };
+        if !free
+            || record
+                .state()
+                .compare_exchange(mem, word, alive.encode())
+                .is_err()
+        {
+            return Ok(None);
+        }
+        crash_point(Point::AttachClaimed);
+        record.invalidate(mem);
+        record.announced().store(mem, IDLE);
+        raise(mem, u64::from(index) + 1);
+        epoch::catch_up(mem, record);
+        let local = Arc::new(LocalPin {
+            record,
+            active: LocalWord::new(0),
+            announced: LocalWord::new(IDLE),
+            refresh: LocalWord::new(0),
+        });
+        if !M::COHERENT
+            && let Ok(mut all) = pod.local.lock()
+        {
+            all.retain(|other| other.strong_count() > 0);
+            all.push(Arc::downgrade(&local));
+        }
+        Ok(Some(Self {
+            pod: pod.clone(),
+            actor: Actor {
+                record,
+                me: index as u16 + 1,
+            },
+            generation,
+            replicate,
+            depth: Cell::new(0),
+            committed_end: Cell::new(0),
+            stamp: Cell::new(1),
+            local,
+            retired_since: Cell::new(0),
+            hint_cursor: Cell::new(0),
+            flush_serial: Cell::new(record.flush_request()[3].get(mem)),
+            flushing: Cell::new(None),
+        }))
+    }
+
+    /// The memory.
+    #[inline]
+    pub fn mem(&self) -> &M {
+        self.pod.mem()
+    }
+
+    /// The process's view.
+    #[inline]
+    pub fn pod(&self) -> &Arc<Pod<M>> {
+        &self.pod
+    }
+
+    /// The layout.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        self.pod.geometry()
+    }
+
+    /// Its record and mark.
+    #[inline]
+    pub fn actor(&self) -> Actor {
+        self.actor
+    }
+
+    /// Its record.
+    #[inline]
+    pub fn record(&self) -> WorkerRecord {
+        self.actor.record
+    }
+
+    /// Its index plus one: its mark in cells, table words and locks.
+    #[inline]
+    pub fn me(&self) -> u16 {
+        self.actor.me
+    }
+
+    /// Its generation.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Whether it reads its replica of the epoch rather than the epoch itself.
+    #[inline]
+    pub fn replicates(&self) -> bool {
+        self.replicate
+    }
+
+    /// What was cached under an equal stamp, while pinned, is still protected.
+    #[inline]
+    pub fn stamp(&self) -> u64 {
+        self.stamp.get()
+    }
+
+    /// Announces that this worker reads. Pins nest. On coherent memory one exchange on the worker's own line; on
+    /// incoherent memory nothing while the announcement stands, else a sync load and a sync store.
+    #[inline]
+    pub fn pin(&self) -> Result<Pin<'_, M>> {
+        if self.depth.get() == 0 {
+            if self.pod.is_forked() {
+                return Err(Error::Forked);
+            }
+            if M::COHERENT {
+                let epoch = epoch::current(self.mem(), self.actor.record, self.replicate);
+                self.actor.record.announced().announce(self.mem(), epoch);
+                self.stamp.set(self.stamp.get() + 1);
+            } else {
+                self.enter_incoherent();
+            }
+        }
+        self.depth.set(self.depth.get() + 1);
+        Ok(Pin { worker: self })
+    }
+
+    fn enter_incoherent(&self) {
+        while !self.local.active.exchange(0, 1) {
+            std::hint::spin_loop();
+        }
+        if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
+            self.local.refresh.store(0);
+            let epoch = epoch::current(self.mem(), self.actor.record, self.replicate);
+            self.actor.record.announced().announce(self.mem(), epoch);
+            self.local.announced.store(epoch);
+            self.stamp.set(self.stamp.get() + 1);
+        }
+    }
+
+    /// Whether a pin is held.
+    pub fn is_pinned(&self) -> bool {
+        self.depth.get() > 0
+    }
+
+    #[inline]
+    fn unpin(&self) {
+        let depth = self.depth.get() - 1;
+        self.depth.set(depth);
+        if depth == 0 && !self.pod.is_forked() {
+            if M::COHERENT {
+                self.actor.record.announced().store(self.mem(), IDLE);
+            } else {
+                self.local.active.store(0);
+            }
+        }
+    }
+
+    /// Checks that a range lies in committed units, so that touching it cannot fault.
+    #[inline]
+    pub fn check(&self, what: &'static str, at: u64, len: u64) -> Result<()> {
+        let end = at.wrapping_add(len);
+        if at >= self.geometry().data && end >= at && end <= self.committed_end.get() {
+            return Ok(());
+        }
+        self.check_slowly(what, at, len)
+    }
+
+    #[cold]
+    fn check_slowly(&self, what: &'static str, at: u64, len: u64) -> Result<()> {
+        let units = self.committed_units()?;
+        self.committed_end.set(self.geometry().data + units * UNIT);
+        let end = at.checked_add(len).ok_or(Error::corrupt(what, at))?;
+        if at < self.geometry().data || end > self.committed_end.get() {
+            return Err(Error::corrupt(what, at));
+        }
+        Ok(())
+    }
+
+    /// Units committed now.
+    pub fn committed_units(&self) -> Result<u64> {
+        let units = COMMITTED.load(self.mem());
+        if units > self.geometry().parameters.max_units {
+            return Err(Error::corrupt(
+                "the number of committed units",
+                COMMITTED.offset(),
+            ));
+        }
+        Ok(units)
+    }
+}
+
+/// Raises the watermark of worker indexes.
+fn raise<M: Memory>(mem: &M, to: u64) {
+    let mut high = WORKERS_HIGH.load(mem);
+    while high < to {
+        match WORKERS_HIGH.compare_exchange(mem, high, to) {
+            Ok(_) => return,
+            Err(found) => high = found,
+        }
+    }
+}
+
+impl<M: Memory> Drop for Worker<M> {
+    fn drop(&mut self) {
+        if self.pod.is_forked() {
+            return;
+        }
+        // What cannot be given back now is found by recovery or by the next to take the place.
+        let _ = super::recovery::settle(self, self.actor);
+        let record = self.actor.record;
+        record.announced().store(self.mem(), IDLE);
+        let mine = State {
+            phase: Phase::Alive,
+            process: self.pod.index(),
+            generation: self.generation,
+        };
+        let free = State {
+            phase: Phase::Free,
+            process: 0,
+            generation: self.generation,
+        };
+        let _ = record
+            .state()
+            .compare_exchange(self.mem(), mine.encode(), free.encode());
+    }
+}
+
+/// While it lives, nothing that its worker reaches is reused.
+pub struct Pin<'w, M: Memory> {
+    worker: &'w Worker<M>,
+}
+
+impl<M: Memory> Drop for Pin<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        self.worker.unpin()
+    }
+}

@@ -1,0 +1,345 @@
+//! `fsck`: walks everything in a pool and accounts for every byte.
+//!
+//! First the dead are recovered and what can be freed is freed. Then every map is walked, every retired list, every
+//! record; each allocation that is referred to is marked. Then the block table is walked: what is neither free, nor
+//! referred to, nor retired, nor in a living worker's hands, is leaked. While other processes have the pool open the
+//! figures are those of a moving target.
+
+use std::collections::HashMap as Table;
+
+use super::pool::Pool;
+use crate::error::{Error, Result};
+use crate::index::hash::audit::lines_of_retired;
+use crate::index::hash::resize::LEVEL_TAG;
+use crate::index::hash::{Guidelines, HashMap};
+use crate::memory::Memory;
+use crate::pod::Worker;
+use crate::pod::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
+use crate::pod::buddy::Buddy;
+use crate::pod::class::{Class, TABLE};
+use crate::pod::directory::{self, KIND_HASH};
+use crate::pod::geometry::UNIT;
+use crate::pod::heap::{Reserve, repair_cell, repair_range};
+use crate::pod::record::{Phase, WorkerRecord};
+use crate::pod::redo::Transaction;
+use crate::pod::retire;
+use crate::pod::slab::{Cell, Place, locate, table_word};
+
+/// What `fsck` found. All bytes but the pool's tables are in exactly one of the figures.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct FsckReport {
+    /// Bytes that maps and lists refer to.
+    pub reachable_bytes: u64,
+    /// Bytes that are free: in free units, and in free objects of blocks.
+    pub free_bytes: u64,
+    /// Bytes of objects that wait until nobody can be reading them.
+    pub retired_bytes: u64,
+    /// Bytes in the hands of living workers: reserved, or just being published.
+    pub held_bytes: u64,
+    /// Bytes of blocks that are no objects: cells, and what is left at the end.
+    pub overhead_bytes: u64,
+    /// Bytes that nothing refers to and nobody can use.
+    pub leaked_bytes: u64,
+    /// Bytes that `--repair` has freed; they were leaked before.
+    pub repaired_bytes: u64,
+    /// All bytes: the committed units.
+    pub committed_bytes: u64,
+    /// Each map.
+    pub maps: Vec<MapReport>,
+    /// Processes other than this one that have the pool open.
+    pub other_processes: u32,
+    /// What is not as it should be.
+    pub problems: Vec<String>,
+}
+
+impl FsckReport {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.problems.is_empty() && self.leaked_bytes == 0
+    }
+}
+
+/// What `fsck` found of a map.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct MapReport {
+    /// Its name.
+    pub name: String,
+    /// Keys counted by walking.
+    pub keys: u64,
+    /// Keys by its own count.
+    pub length: u64,
+    /// Levels; more than one while it moves.
+    pub levels: u64,
+    /// Chain lines.
+    pub lines: u64,
+    /// Its slots.
+    pub slots: u64,
+}
+
+/// What refers to an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Reachable,
+    Retired,
+    Held,
+}
+
+struct Audit<'w, M: Memory> {
+    worker: &'w Worker<M>,
+    marks: Table<u64, Mark>,
+    report: FsckReport,
+    repair: bool,
+}
+
+impl<M: Memory> Pool<M> {
+    /// Checks the pool. With `repair`, frees what is leaked; only while no other process has the pool open.
+    pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
+        let worker = self.session()?;
+        retire::collect_all(&worker)?;
+        let others = self
+            .stat()?
+            .processes
+            .iter()
+            .filter(|p| p.index != self.pod().index())
+            .count();
+        if repair && others > 0 {
+            return Err(Error::Option {
+                option: "--repair",
+                value: "used now".to_owned(),
+                why: "other processes have the pool open; end them first",
+            });
+        }
+        let report = FsckReport {
+            other_processes: others as u32,
+            committed_bytes: worker.committed_units()? * UNIT,
+            ..FsckReport::default()
+        };
+        let mut audit = Audit {
+            worker: &worker,
+            marks: Table::new(),
+            report,
+            repair,
+        };
+        for named in directory::list(&*worker)? {
+            if named.kind != KIND_HASH {
+                audit.problem(Error::corrupt("the kind of a name", named.offset));
+                continue;
+            }
+            let walked = HashMap::at(worker.clone(), named.offset, Guidelines::SP)
+                .and_then(|map| audit.walk_map(&map, named.name));
+            if let Err(error) = walked {
+                audit.problem(error);
+            }
+        }
+        audit.walk_records()?;
+        audit.sweep()?;
+        Ok(audit.report)
+    }
+}
+
+impl<M: Memory> Audit<'_, M> {
+    fn problem(&mut self, error: Error) {
+        // A badly damaged pool has one problem a slot; the first ones tell.
+        if self.report.problems.len() < 100 {
+            self.report.problems.push(error.to_string());
+        }
+    }
+
+    fn mark(&mut self, object: u64, mark: Mark) {
+        if let Some(old) = self.marks.insert(object, mark)
+            && (old != Mark::Held && mark != Mark::Held)
+        {
+            self.problem(Error::corrupt("an object that is referred to twice", object));
+        }
+    }
+
+    fn walk_map(&mut self, map: &HashMap<M>, name: String) -> Result<()> {
+        let (mut reached, mut suspects) = (Vec::new(), Vec::new());
+        let found = map.audit(|offset| reached.push(offset), |error| suspects.push(error))?;
+        reached
+            .into_iter()
+            .for_each(|offset| self.mark(offset, Mark::Reachable));
+        suspects.into_iter().for_each(|error| self.problem(error));
+        let length = map.len();
+        if found.keys != length && self.report.other_processes == 0 {
+            self.problem(Error::corrupt(
+                "a map's length that is not the number of its keys, seen",
+                map.header(),
+            ));
+        }
+        self.report.maps.push(MapReport {
+            name,
+            keys: found.keys,
+            length,
+            levels: found.levels,
+            lines: found.lines,
+            slots: found.slots,
+        });
+        Ok(())
+    }
+
+    /// Marks what the worker records refer to.
+    fn walk_records(&mut self) -> Result<()> {
+        let worker = self.worker;
+        let mem = worker.mem();
+        for index in 0..worker.pod().workers_high() {
+            let record = WorkerRecord::new(worker.geometry(), index);
+            let walked = (|| {
+                let mut waiting = Vec::new();
+                retire::pending(worker, record, |object, _| waiting.push(object))?;
+                for object in waiting {
+                    self.mark(object, Mark::Retired);
+                    self.mark_lines_of_retired_level(object)?;
+                }
+                retire::chunks(worker, record)?
+                    .into_iter()
+                    .for_each(|chunk| self.mark(chunk, Mark::Reachable));
+                Ok(())
+            })();
+            if let Err(error) = walked {
+                self.problem(error);
+            }
+            let attached = worker
+                .pod()
+                .attached_workers()
+                .iter()
+                .any(|(other, state)| *other == index && state.phase != Phase::Free);
+            if attached {
+                for word in [record.new_object(), record.aux_object()] {
+                    let object = word.peek(mem) & !1;
+                    if object != 0 && !self.marks.contains_key(&object) {
+                        self.mark(object, Mark::Held);
+                    }
+                }
+                self.mark_reserves(record);
+            }
+        }
+        Ok(())
+    }
+
+    fn mark_lines_of_retired_level(&mut self, object: u64) -> Result<()> {
+        let unit = self.worker.geometry().unit_of(object);
+        let is_range = matches!(locate(self.worker, object)?, Place::Range { .. });
+        let tag = (table_word(self.worker, unit).load(self.worker.mem()) >> 8) as u8;
+        if is_range && tag == LEVEL_TAG {
+            let mut lines = Vec::new();
+            lines_of_retired(self.worker, object, |line| lines.push(line))?;
+            lines.into_iter().for_each(|line| self.mark(line, Mark::Retired));
+        }
+        Ok(())
+    }
+
+    fn mark_reserves(&mut self, record: WorkerRecord) {
+        for (class, layout) in TABLE.iter().enumerate() {
+            let reserve = Reserve(record.reserve(class).peek(self.worker.mem()));
+            let Some(unit) = reserve.unit() else { continue };
+            for bit in (0..4).filter(|bit| reserve.mask() & 1 << bit != 0) {
+                let within = layout.offset_of(reserve.word() * 4 + bit);
+                self.mark(self.worker.geometry().unit_offset(unit) + within, Mark::Held);
+            }
+        }
+    }
+
+    /// Walks the block table and accounts for every unit.
+    fn sweep(&mut self) -> Result<()> {
+        let worker = self.worker;
+        let units = worker.committed_units()?;
+        let buddy = Buddy::new(worker.geometry());
+        let mut unit = 0;
+        while unit < units {
+            let at = table_word(worker, unit);
+            let block = Block::decode(at.load(worker.mem()));
+            let is_free = buddy.is_free(&Transaction::new(worker.mem(), worker.record()), unit)?;
+            if is_free != (block == Block::Free) {
+                self.problem(Error::corrupt(
+                    "a unit that is free in one table and not in the other, seen",
+                    at.offset(),
+                ));
+            }
+            unit += match block {
+                Block::Free if is_free => {
+                    self.report.free_bytes += UNIT;
+                    1
+                }
+                Block::Slab { class, ready, .. } if usize::from(class) < TABLE.len() => {
+                    let layout = &TABLE[usize::from(class)];
+                    self.sweep_slab(unit, usize::from(class), layout, ready);
+                    layout.units()
+                }
+                Block::Range {
+                    units: len, state, ..
+                } if len > 0 => {
+                    self.sweep_range(unit, len, state)?;
+                    u64::from(len)
+                }
+                _ => {
+                    self.problem(Error::corrupt("a block table word", at.offset()));
+                    self.report.leaked_bytes += UNIT;
+                    1
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn sweep_slab(&mut self, unit: u64, class: usize, layout: &Class, ready: bool) {
+        let worker = self.worker;
+        let size = u64::from(layout.size);
+        self.report.overhead_bytes += layout.units() * UNIT - size * u64::from(layout.objects);
+        if !ready {
+            self.report.held_bytes += size * u64::from(layout.objects);
+            return;
+        }
+        for index in 0..layout.objects {
+            let cell = Cell::new(worker, unit, class, index);
+            let object = worker.geometry().unit_offset(unit) + layout.offset_of(index);
+            let mark = self.marks.remove(&object);
+            match (cell.load(worker.mem()), mark) {
+                (CELL_FREE, None | Some(Mark::Held)) => self.report.free_bytes += size,
+                (CELL_LIVE, Some(Mark::Reachable)) => self.report.reachable_bytes += size,
+                (CELL_LIVE, Some(Mark::Held)) => self.report.held_bytes += size,
+                (CELL_LIVE, None) if self.repair => {
+                    repair_cell(worker, &cell);
+                    self.report.repaired_bytes += size;
+                    self.report.free_bytes += size;
+                }
+                (CELL_LIVE, None) => self.report.leaked_bytes += size,
+                (mark, Some(Mark::Retired)) if mark != CELL_FREE => self.report.retired_bytes += size,
+                (_, Some(_)) => {
+                    self.problem(Error::corrupt(
+                        "an object in use whose cell says otherwise",
+                        object,
+                    ));
+                    self.report.reachable_bytes += size;
+                }
+                (_, None) => self.report.leaked_bytes += size,
+            }
+        }
+    }
+
+    fn sweep_range(&mut self, unit: u64, len: u32, state: RangeState) -> Result<()> {
+        let offset = self.worker.geometry().unit_offset(unit);
+        let bytes = u64::from(len) * UNIT;
+        match (self.marks.remove(&offset), state) {
+            (Some(Mark::Reachable), RangeState::Live) => self.report.reachable_bytes += bytes,
+            (Some(Mark::Retired), RangeState::Retired) => self.report.retired_bytes += bytes,
+            (Some(Mark::Held), _) | (Some(Mark::Reachable), RangeState::Pending) => {
+                self.report.held_bytes += bytes
+            }
+            (Some(_), _) => {
+                self.problem(Error::corrupt(
+                    "a range in use whose state says otherwise",
+                    offset,
+                ));
+                self.report.reachable_bytes += bytes;
+            }
+            (None, _) if self.repair => {
+                repair_range(self.worker, unit, len)?;
+                self.report.repaired_bytes += bytes;
+                self.report.free_bytes += bytes;
+            }
+            (None, _) => self.report.leaked_bytes += bytes,
+        }
+        Ok(())
+    }
+}

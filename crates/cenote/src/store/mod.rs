@@ -1,0 +1,12 @@
+//! The store: pools opened by address, named maps, figures and checks.
+
+mod agent;
+mod audit;
+mod options;
+mod pool;
+mod stat;
+
+pub use audit::{FsckReport, MapReport};
+pub use options::{Options, parse_size};
+pub use pool::{Map, Pool, kind_of};
+pub use stat::{InstanceStat, LaggardStat, MapStat, Stat};

@@ -1,0 +1,299 @@
+//! A pool, as a process has it open, and its maps.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::ops::Deref;
+use std::path::Path;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use super::agent::Agent;
+use super::options::Options;
+use crate::error::{Error, Result};
+use crate::index::hash::resize::{drain_range, finish_root};
+use crate::index::hash::{Guidelines, HashMap};
+use crate::memory::{Coherent, Mapping, Memory, NamelessFile};
+use crate::pod::directory;
+use crate::pod::epoch;
+use crate::pod::geometry::{Geometry, Parameters, UNIT};
+use crate::pod::heap;
+use crate::pod::process::{Hooks, seconds_since_1970};
+use crate::pod::recovery::{self, Recovered};
+use crate::pod::superblock::{EPOCH, HEADER_BYTES, Kind, Superblock};
+use crate::pod::{Pod, Worker};
+
+/// A pool that this process has open. Cheap to clone; may be shared by threads.
+///
+/// ```
+/// # fn main() -> cenote::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("cities");
+/// use cenote::{Options, Pool};
+///
+/// let pool: Pool = Pool::create(&path, &Options::default())?;
+/// let cities = pool.map("cities")?;
+/// cities.put(b"paris", b"48.85 N 2.35 E")?;
+/// assert_eq!(cities.get(b"paris")?.as_deref(), Some(&b"48.85 N 2.35 E"[..]));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Pool<M: Memory = Coherent> {
+    inner: Arc<Inner<M>>,
+}
+
+impl<M: Memory> Clone for Pool<M> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+/// Dropped when the last handle is gone: first the agent, then the place in the pool.
+pub(super) struct Inner<M: Memory> {
+    _agent: Option<Agent>,
+    pod: Arc<Pod<M>>,
+    guidelines: Guidelines,
+}
+
+fn hooks<M: Memory>() -> Hooks<M> {
+    Hooks {
+        finish_root,
+        drain_range,
+    }
+}
+
+/// Reads what kind of memory a pool is for, without joining it.
+pub fn kind_of(path: &Path) -> Result<Kind> {
+    Ok(read_superblock(path, &mut open_file(path)?)?.parameters.kind)
+}
+
+fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| Error::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn open_file(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(io_error(path))
+}
+
+fn read_superblock(path: &Path, file: &mut File) -> Result<Superblock> {
+    let mut bytes = [0; HEADER_BYTES];
+    match file.read_exact(&mut bytes) {
+        Ok(()) => Superblock::decode(path, &bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(Error::NotAPool {
+            path: path.to_owned(),
+            why: "it is too short".to_owned(),
+        }),
+        Err(error) => Err(io_error(path)(error)),
+    }
+}
+
+impl<M: Memory> Pool<M> {
+    /// Creates a pool, and opens it. The file appears with its name only when it is complete; it is an error if
+    /// there is one already.
+    pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        let path = path.as_ref();
+        if path.exists() {
+            return Err(io_error(path)(std::io::ErrorKind::AlreadyExists.into()));
+        }
+        let parameters = Parameters {
+            kind: Kind::of::<M>(),
+            max_units: options.max.max(options.size).div_ceil(UNIT),
+            processes: options.processes,
+            workers: options.workers,
+            entries: options.names,
+        };
+        parameters.check().map_err(|why| Error::Option {
+            option: "the size of a table or of the pool",
+            value: format!("{parameters:?}"),
+            why,
+        })?;
+        let superblock = Superblock {
+            parameters,
+            id: random_id(),
+            created: seconds_since_1970(),
+        };
+        let nameless = NamelessFile::create(path, options.mode)?;
+        format::<M>(&nameless, superblock, options)?;
+        nameless.publish(path)?;
+        Self::open(path, options)
+    }
+
+    /// Opens a pool. Recovers what dead processes left, if there are any.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        let path = path.as_ref();
+        let mut file = open_file(path)?;
+        let superblock = read_superblock(path, &mut file)?;
+        let parameters = superblock.parameters;
+        if parameters.kind != Kind::of::<M>() {
+            return Err(Error::Kind {
+                pool: parameters.kind.name(),
+                asked: M::NAME,
+            });
+        }
+        let geometry = Geometry::new(parameters);
+        let file_len = file.metadata().map_err(io_error(path))?.len();
+        if file_len < geometry.data {
+            return Err(Error::corrupt(
+                "a file shorter than its tables (was it truncated?), seen",
+                file_len,
+            ));
+        }
+        let mem = M::over(Arc::new(Mapping::of_file(file, geometry.mapped)?))?;
+        let committed = crate::pod::superblock::COMMITTED.load(&mem);
+        Superblock::check_committed(&geometry, committed, file_len)?;
+        let lock_path = options.lock_file.as_deref().unwrap_or(path);
+        let pod = Arc::new(Pod::join(
+            mem,
+            superblock,
+            path,
+            lock_path,
+            options.host,
+            hooks(),
+        )?);
+        {
+            let worker = Worker::attach(&pod, false)?;
+            recovery::recover_own_place(&worker)?;
+            recovery::recover_dead(&worker)?;
+        }
+        let agent = Agent::start_if_needed(&pod, options.agent)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                _agent: agent,
+                pod,
+                guidelines: options.guidelines,
+            }),
+        })
+    }
+
+    /// Opens a pool, creating it first if there is none.
+    pub fn open_or_create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        let path = path.as_ref();
+        if !path.exists() {
+            match Self::create(path, options) {
+                Err(_) if path.exists() => {}
+                other => return other,
+            }
+        }
+        Self::open(path, options)
+    }
+
+    /// The map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    pub fn map(&self, name: &str) -> Result<Map<M>> {
+        let map = HashMap::open_or_create(self.session()?, name, self.inner.guidelines)?;
+        Ok(Map {
+            map,
+            pool: self.clone(),
+        })
+    }
+
+    /// The map of a name, if there is one.
+    pub fn existing_map(&self, name: &str) -> Result<Map<M>> {
+        let map = HashMap::open(self.session()?, name, self.inner.guidelines)?;
+        Ok(Map {
+            map,
+            pool: self.clone(),
+        })
+    }
+
+    /// The names of all maps.
+    pub fn names(&self) -> Result<Vec<String>> {
+        Ok(directory::list(&*self.session()?)?
+            .into_iter()
+            .map(|named| named.name)
+            .collect())
+    }
+
+    /// Recovers what dead processes have left; what is done anyway by whoever is held back by it.
+    pub fn recover(&self) -> Result<Recovered> {
+        recovery::recover_dead(&*self.session()?)
+    }
+
+    /// Frees all retired objects that nobody can be reading.
+    pub fn collect(&self) -> Result<()> {
+        crate::pod::retire::collect_all(&*self.session()?)
+    }
+
+    /// This thread's worker, shared by all maps that it has open.
+    pub(crate) fn session(&self) -> Result<Rc<Worker<M>>> {
+        thread_local! {
+            static SESSIONS: RefCell<Vec<(usize, Weak<dyn Any>)>> = const { RefCell::new(Vec::new()) };
+        }
+        let identity = Arc::as_ptr(&self.inner.pod) as usize;
+        SESSIONS.with_borrow_mut(|sessions| {
+            sessions.retain(|(_, session)| session.strong_count() > 0);
+            let mine = sessions
+                .iter()
+                .find(|(pod, _)| *pod == identity)
+                .and_then(|(_, s)| s.upgrade());
+            if let Some(worker) = mine.and_then(|any| any.downcast::<Worker<M>>().ok()) {
+                return Ok(worker);
+            }
+            let worker = Rc::new(Worker::attach(&self.inner.pod, self.inner.guidelines.replicate)?);
+            let any: Rc<dyn Any> = worker.clone();
+            sessions.push((identity, Rc::downgrade(&any)));
+            Ok(worker)
+        })
+    }
+
+    pub(super) fn pod(&self) -> &Arc<Pod<M>> {
+        &self.inner.pod
+    }
+}
+
+fn format<M: Memory>(nameless: &NamelessFile, superblock: Superblock, options: &Options) -> Result<()> {
+    let geometry = Geometry::new(superblock.parameters);
+    let mapping = Mapping::of_file(nameless.file()?, geometry.mapped)?;
+    mapping
+        .reserve(0, geometry.block_table)
+        .map_err(|_| Error::Full {
+            needed: geometry.block_table,
+            why: "its file system has no space left",
+        })?;
+    let path = nameless.path();
+    let mem = M::over(Arc::new(mapping))?;
+    mem.write(0, &superblock.encode());
+    mem.persist(0, HEADER_BYTES as u64);
+    EPOCH.store(&mem, epoch::FIRST << 1);
+    let pod = Arc::new(Pod::join(mem, superblock, &path, &path, options.host, hooks())?);
+    let worker = Worker::attach(&pod, false)?;
+    heap::commit_initial(&worker, options.size.div_ceil(UNIT))
+}
+
+/// A number that no other pool has.
+fn random_id() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = std::hash::RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    hasher.finish()
+}
+
+/// A named map, as one thread has it open. See [`HashMap`] for what it can do.
+pub struct Map<M: Memory = Coherent> {
+    map: HashMap<M>,
+    pool: Pool<M>,
+}
+
+impl<M: Memory> Map<M> {
+    /// The pool that it is in.
+    pub fn pool(&self) -> &Pool<M> {
+        &self.pool
+    }
+}
+
+impl<M: Memory> Deref for Map<M> {
+    type Target = HashMap<M>;
+
+    fn deref(&self) -> &HashMap<M> {
+        &self.map
+    }
+}

@@ -1,0 +1,151 @@
+//! Figures of a pool: what `cenote stat` shows.
+
+use super::pool::Pool;
+use crate::error::Result;
+use crate::index::hash::{Guidelines, HashMap};
+use crate::memory::Memory;
+use crate::pod::directory::{self, KIND_HASH};
+use crate::pod::epoch;
+use crate::pod::geometry::UNIT;
+use crate::pod::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
+use crate::pod::retire;
+use crate::pod::superblock::{EPOCH, Kind, RECOVERIES};
+
+/// A pool's figures at one moment; those of a pool in use may not fit together.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Stat {
+    /// Its file.
+    pub path: std::path::PathBuf,
+    /// The memory that it is for.
+    pub kind: Kind,
+    /// Its identity.
+    pub id: String,
+    /// Seconds since 1970 when it was created.
+    pub created: u64,
+    /// Bytes for data that are reserved now.
+    pub committed_bytes: u64,
+    /// Bytes that it may grow to.
+    pub max_bytes: u64,
+    /// Its maps.
+    pub maps: Vec<MapStat>,
+    /// The processes that have it open.
+    pub processes: Vec<InstanceStat>,
+    /// Workers attached.
+    pub workers: u32,
+    /// The epoch.
+    pub epoch: u64,
+    /// Objects that wait until nobody can be reading them.
+    pub retired_objects: u64,
+    /// Workers that have been reading for two epochs or more, and so hold memory.
+    pub laggards: Vec<LaggardStat>,
+    /// Dead processes recovered since the pool was created.
+    pub recoveries: u64,
+}
+
+/// A map's figures.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct MapStat {
+    /// Its name.
+    pub name: String,
+    /// Its keys.
+    pub keys: u64,
+}
+
+/// A process that has the pool open.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct InstanceStat {
+    /// Its place.
+    pub index: u32,
+    /// Its generation.
+    pub generation: u32,
+    /// Its process id in its own namespace.
+    pub pid: u64,
+    /// Its host.
+    pub host: u64,
+    /// Seconds since 1970 when it opened the pool.
+    pub since: u64,
+    /// Whether it lives; one that does not waits for recovery.
+    pub alive: bool,
+}
+
+/// A worker that holds memory by reading for long.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct LaggardStat {
+    /// Its place.
+    pub worker: u32,
+    /// Its process's id.
+    pub pid: u64,
+    /// Epochs that have passed since it began to read.
+    pub epochs_behind: u64,
+}
+
+impl<M: Memory> Pool<M> {
+    /// Reads the pool's figures.
+    pub fn stat(&self) -> Result<Stat> {
+        let worker = self.session()?;
+        let (pod, mem, geometry) = (self.pod(), worker.mem(), worker.geometry());
+        let now = EPOCH.load(mem) >> 1;
+        let mut processes = Vec::new();
+        for index in 0..geometry.parameters.processes {
+            let record = ProcessRecord::new(geometry, index);
+            let state = State::decode(record.state().load(mem));
+            if state.phase != Phase::Free {
+                processes.push(InstanceStat {
+                    index,
+                    generation: state.generation,
+                    pid: record.pid().peek(mem),
+                    host: record.host().peek(mem),
+                    since: record.since().peek(mem),
+                    alive: state.phase == Phase::Alive && pod.process_lives(index)?,
+                });
+            }
+        }
+        let attached = pod.attached_workers();
+        let mut laggards = Vec::new();
+        for (index, state) in &attached {
+            let announced = WorkerRecord::new(geometry, *index).announced().load(mem);
+            if announced != IDLE && announced + 2 <= now {
+                let process = state.process.min(geometry.parameters.processes - 1);
+                laggards.push(LaggardStat {
+                    worker: *index,
+                    pid: ProcessRecord::new(geometry, process).pid().peek(mem),
+                    epochs_behind: now - announced,
+                });
+            }
+        }
+        let mut retired_objects = 0;
+        for index in 0..pod.workers_high() {
+            // A list that its owner changes meanwhile may look odd; its figure is then left out.
+            let mut here = 0;
+            if retire::pending(&worker, WorkerRecord::new(geometry, index), |_, _| here += 1).is_ok() {
+                retired_objects += here;
+            }
+        }
+        let mut maps = Vec::new();
+        for named in directory::list(&*worker)?
+            .into_iter()
+            .filter(|named| named.kind == KIND_HASH)
+        {
+            let map = HashMap::at(worker.clone(), named.offset, Guidelines::SP)?;
+            maps.push(MapStat {
+                name: named.name,
+                keys: map.len(),
+            });
+        }
+        Ok(Stat {
+            path: pod.path().to_owned(),
+            kind: geometry.parameters.kind,
+            id: format!("{:016x}", pod.superblock().id),
+            created: pod.superblock().created,
+            committed_bytes: worker.committed_units()? * UNIT,
+            max_bytes: geometry.parameters.max_units * UNIT,
+            maps,
+            processes,
+            workers: attached.len() as u32,
+            epoch: now.max(epoch::FIRST),
+            retired_objects,
+            laggards,
+            recoveries: RECOVERIES.load(mem),
+        })
+    }
+}

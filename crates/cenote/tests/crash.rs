@@ -1,0 +1,2 @@
+//! The kill -9 crash-point test.
+fn main() {}

@@ -1,0 +1,76 @@
+//! `cargo xtask`: the chores of the workspace, the same ones for a person and for CI.
+
+#![forbid(unsafe_code)]
+
+mod packages;
+mod process;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+The chores of the Cenote workspace.
+
+    cargo xtask tidy      check layers, style, links and PAIRS WITH comments; starts nothing, takes a moment
+    cargo xtask test      run everything that must pass: formatting, clippy, tidy, tests, crash points,
+                          a torture run of real processes
+        --quick           leave out the torture run and the demo
+        --soak            20 more torture runs of 60 s each, every one with a seed of its own
+        --seed N          the first seed of the torture runs (default 1)
+
+Exit code: 0 passed, 1 something failed, 2 the command line was not understood.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        None => return help(),
+        Some((command, rest)) => (command.as_str(), rest),
+    };
+    if rest
+        .iter()
+        .any(|argument| argument == "--help" || argument == "-h")
+    {
+        return help();
+    }
+    let root = workspace_root();
+    match command {
+        "help" | "--help" | "-h" => help(),
+        "tidy" if rest.is_empty() => exit_code(tidy::run(&root)),
+        "tidy" => misuse(&format!("`tidy` takes no arguments, got `{}`", rest.join(" "))),
+        "test" => match test::Options::parse(rest) {
+            Ok(options) => exit_code(test::run(&root, &options)),
+            Err(message) => misuse(&message),
+        },
+        other => misuse(&format!("no command is called `{other}`")),
+    }
+}
+
+fn help() -> ExitCode {
+    print!("{HELP}");
+    ExitCode::SUCCESS
+}
+
+fn misuse(message: &str) -> ExitCode {
+    eprint!("cargo xtask: {message}\n\n{HELP}");
+    ExitCode::from(2)
+}
+
+fn exit_code(passed: bool) -> ExitCode {
+    if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// The folder above this crate's: asked of cargo first, so that a checkout may move after it was built.
+fn workspace_root() -> PathBuf {
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest
+        .parent()
+        .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}

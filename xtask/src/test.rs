@@ -1,0 +1,240 @@
+//! `cargo xtask test`: every check that must pass, one step after the other; stops at the first that fails.
+
+use crate::{packages, process, tidy};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const SOAK_RUNS: u64 = 20;
+const SOAK_SECONDS: u64 = 60;
+const SMOKE_SECONDS: u64 = 10;
+
+/// What the command line asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Options {
+    quick: bool,
+    soak: bool,
+    seed: u64,
+}
+
+impl Options {
+    /// Reads the arguments after `test`; the error is a sentence for the user.
+    pub fn parse(arguments: &[String]) -> Result<Options, String> {
+        let mut options = Options {
+            quick: false,
+            soak: false,
+            seed: 1,
+        };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--quick" => options.quick = true,
+                "--soak" => options.soak = true,
+                "--seed" => {
+                    let value = arguments.next().ok_or("`--seed` needs a number")?;
+                    options.seed = value
+                        .parse()
+                        .map_err(|_| format!("`--seed {value}` is not a number"))?;
+                }
+                other => return Err(format!("`test` knows no argument `{other}`")),
+            }
+        }
+        if options.quick && options.soak {
+            return Err("`--quick` and `--soak` contradict each other".into());
+        }
+        Ok(options)
+    }
+}
+
+struct Step {
+    name: String,
+    work: Work,
+}
+
+enum Work {
+    Packages,
+    Tidy,
+    /// The arguments of one cargo command.
+    Cargo(Vec<String>),
+}
+
+impl Step {
+    fn cargo(name: &str, arguments: &str) -> Step {
+        let arguments = arguments.split_whitespace().map(str::to_owned).collect();
+        Step {
+            name: name.into(),
+            work: Work::Cargo(arguments),
+        }
+    }
+
+    fn torture(name: &str, seed: u64, seconds: u64) -> Step {
+        let arguments = format!(
+            "run --quiet --release -p cenote-cli -- torture --workers 4 --seconds {seconds} --seed {seed} --json"
+        );
+        Step::cargo(&format!("{name}, seed {seed}"), &arguments)
+    }
+
+    /// What a person types to run this step alone.
+    fn command_line(&self) -> String {
+        match &self.work {
+            Work::Packages => "apt-get install, if something is missing".into(),
+            Work::Tidy => "cargo xtask tidy".into(),
+            Work::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
+        }
+    }
+
+    fn run(&self, root: &Path) -> Result<(), String> {
+        match &self.work {
+            Work::Packages => {
+                packages::install_missing(packages::NEEDED).map(|outcome| println!("{outcome}"))
+            }
+            Work::Tidy => tidy::run(root).then_some(()).ok_or_else(|| "found errors".into()),
+            Work::Cargo(arguments) => {
+                let mut command = Command::new(cargo());
+                command.args(arguments).current_dir(root);
+                process::run(command, process::LIMIT_DEFAULT).map_err(|failure| failure.to_string())
+            }
+        }
+    }
+}
+
+/// The cargo that started us, so that a chosen toolchain is kept.
+fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+fn steps(options: &Options) -> Vec<Step> {
+    let mut steps = vec![
+        Step {
+            name: "system packages".into(),
+            work: Work::Packages,
+        },
+        Step::cargo("format", "fmt --all --check"),
+        Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
+        Step {
+            name: "tidy".into(),
+            work: Work::Tidy,
+        },
+        Step::cargo("tests", "test --workspace"),
+        Step::cargo(
+            "crash points",
+            "test -p cenote --release --features crash-points --test crash",
+        ),
+    ];
+    if !options.quick {
+        steps.push(Step::torture("torture", options.seed, SMOKE_SECONDS));
+        steps.push(Step::cargo(
+            "demo",
+            "run --quiet --release -p cenote-cli -- demo --json",
+        ));
+    }
+    if options.soak {
+        for run in 0..SOAK_RUNS {
+            steps.push(Step::torture(
+                "soak",
+                options.seed.wrapping_add(run),
+                SOAK_SECONDS,
+            ));
+        }
+    }
+    steps
+}
+
+/// Runs the steps and prints the time of each; true if all of them passed.
+pub fn run(root: &Path, options: &Options) -> bool {
+    let steps = steps(options);
+    let start = Instant::now();
+    let mut times: Vec<Duration> = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        println!(
+            "\n=== step {} of {}: {}: {}",
+            index + 1,
+            steps.len(),
+            step.name,
+            step.command_line()
+        );
+        let step_start = Instant::now();
+        let outcome = step.run(root);
+        let time = step_start.elapsed();
+        times.push(time);
+        if let Err(reason) = outcome {
+            println!(
+                "\n=== FAILED after {:.1} s at step {} of {}, {}: {reason}\n    repeat it alone: {}",
+                start.elapsed().as_secs_f64(),
+                index + 1,
+                steps.len(),
+                step.name,
+                step.command_line()
+            );
+            return false;
+        }
+        println!("=== passed in {:.1} s", time.as_secs_f64());
+    }
+    println!(
+        "\n=== all {} steps passed in {:.1} s",
+        steps.len(),
+        start.elapsed().as_secs_f64()
+    );
+    for (step, time) in steps.iter().zip(times) {
+        println!("    {:8.1} s  {}", time.as_secs_f64(), step.name);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Options::parse(&arguments)
+    }
+
+    fn names(options: &Options) -> Vec<String> {
+        steps(options).into_iter().map(|step| step.name).collect()
+    }
+
+    #[test]
+    fn reads_flags_and_refuses_the_rest() {
+        assert_eq!(
+            parse(""),
+            Ok(Options {
+                quick: false,
+                soak: false,
+                seed: 1
+            })
+        );
+        assert_eq!(
+            parse("--soak --seed 7"),
+            Ok(Options {
+                quick: false,
+                soak: true,
+                seed: 7
+            })
+        );
+        assert!(parse("--quik").is_err());
+        assert!(parse("--seed").is_err());
+        assert!(parse("--seed many").is_err());
+        assert!(parse("--quick --soak").is_err());
+    }
+
+    #[test]
+    fn quick_leaves_out_only_the_smoke_and_soak_adds_seeds() {
+        let usual = names(&parse("").unwrap());
+        let quick = names(&parse("--quick").unwrap());
+        let soak = steps(&parse("--soak --seed 100").unwrap());
+        assert_eq!(usual[..quick.len()], quick);
+        assert_eq!(
+            usual[quick.len()..],
+            ["torture, seed 1".to_owned(), "demo".to_owned()]
+        );
+        assert_eq!(soak.len(), usual.len() + 20);
+        assert!(
+            soak.last()
+                .unwrap()
+                .command_line()
+                .ends_with("--seconds 60 --seed 119 --json")
+        );
+    }
+}
