@@ -5,18 +5,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use super::mapping::View;
 use super::{MapError, Mapping, Memory};
 
 /// Coherent shared memory. See the [module documentation](self).
 #[derive(Clone)]
 pub struct Coherent {
+    view: View,
     mapping: Arc<Mapping>,
 }
 
 impl Coherent {
     #[inline]
     fn word(&self, at: u64) -> &AtomicU64 {
-        self.mapping.word(at)
+        self.view.word(at)
     }
 }
 
@@ -25,7 +27,10 @@ impl Memory for Coherent {
     const NAME: &'static str = "coherent";
 
     fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
-        Ok(Self { mapping })
+        Ok(Self {
+            view: mapping.view(),
+            mapping,
+        })
     }
 
     #[inline]
@@ -77,12 +82,15 @@ impl Memory for Coherent {
 
     #[inline]
     fn fetch_line(&self, at: u64) -> [u64; 8] {
-        self.mapping.read_line(at)
+        self.view.read_line(at)
     }
 
     #[inline]
+    fn freshen(&self, _at: u64) {}
+
+    #[inline]
     fn prefetch(&self, at: u64) {
-        self.mapping.prefetch(at)
+        self.view.prefetch(at)
     }
 
     #[inline]
@@ -102,12 +110,12 @@ impl Memory for Coherent {
 
     #[inline]
     fn bytes(&self, at: u64, len: u64) -> &[u8] {
-        self.mapping.bytes(at, len)
+        self.view.bytes(at, len)
     }
 
     #[inline]
     fn write(&self, at: u64, data: &[u8]) {
-        self.mapping.write(at, data)
+        self.view.write(at, data)
     }
 
     #[inline]
@@ -116,7 +124,7 @@ impl Memory for Coherent {
     }
 
     fn zero(&self, at: u64, len: u64) {
-        self.mapping.zero(at, len)
+        self.view.zero(at, len)
     }
 
     #[inline]

@@ -116,6 +116,11 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.fetch_line(at)
     }
 
+    fn freshen(&self, at: u64) {
+        count(|c| c.line_fetches += 1);
+        self.0.freshen(at)
+    }
+
     fn prefetch(&self, at: u64) {
         self.0.prefetch(at)
     }

@@ -174,6 +174,28 @@ impl Mapping {
         }
     }
 
+    /// A view for quick access; valid while the mapping lives.
+    pub(super) fn view(&self) -> View {
+        View {
+            base: self.base,
+            len: self.len,
+        }
+    }
+}
+
+/// Where a mapping is, by value: what every access needs, without following pointers to it first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    base: *mut u8,
+    len: u64,
+}
+
+// SAFETY: as for `Mapping`; whoever holds a view holds the mapping too.
+unsafe impl Send for View {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for View {}
+
+impl View {
     #[inline]
     fn pointer(&self, at: u64, len: u64) -> *mut u8 {
         if at > self.len || len > self.len - at {

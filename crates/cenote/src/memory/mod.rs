@@ -22,6 +22,7 @@
 //! that every backend passes are in `conformance_tests.rs`.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // this layer is where they are allowed
 
+mod barrier;
 mod cells;
 mod coherent;
 mod counting;
@@ -35,6 +36,7 @@ mod noncoherent;
 #[cfg(test)]
 mod conformance_tests;
 
+pub use barrier::{barrier_everywhere, compiler_barrier, register_barrier};
 pub use cells::{OwnedWord, Published, SyncWord};
 pub use coherent::Coherent;
 pub use counting::{Counting, Counts};
@@ -92,6 +94,12 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// The eight words of the line at `at` (a multiple of 64), each at least as new as this call and read in
     /// ascending order. One flush and one miss where caches are incoherent.
     fn fetch_line(&self, at: u64) -> [u64; 8];
+
+    /// Makes the line at `at` fresh: each later [`Memory::load_speculative`] of its words by this thread is at least
+    /// as new as this call, and they are read in program order. With those loads it is what [`Memory::fetch_line`]
+    /// is, for callers that seldom need all eight words: one flush and one miss where caches are incoherent, nothing
+    /// otherwise.
+    fn freshen(&self, at: u64);
 
     /// A hint that the line at `at` will be fetched soon.
     fn prefetch(&self, at: u64);

@@ -19,11 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::exchange::{CpuExchange, Exchange};
 use super::flush::Flusher;
+use super::mapping::View;
 use super::{MapError, Mapping, Memory, lines};
 
 /// Incoherent shared memory, with compare-exchange by `X`. See the [module documentation](self).
 #[derive(Clone)]
 pub struct Noncoherent<X: Exchange = CpuExchange> {
+    view: View,
     mapping: Arc<Mapping>,
     flusher: Flusher,
     exchange: X,
@@ -32,7 +34,7 @@ pub struct Noncoherent<X: Exchange = CpuExchange> {
 impl<X: Exchange> Noncoherent<X> {
     #[inline]
     fn word(&self, at: u64) -> &AtomicU64 {
-        self.mapping.word(at)
+        self.view.word(at)
     }
 
     #[inline]
@@ -60,6 +62,7 @@ impl<X: Exchange> Memory for Noncoherent<X> {
 
     fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
         Ok(Self {
+            view: mapping.view(),
             mapping,
             flusher: Flusher::detect()?,
             exchange: X::default(),
@@ -116,7 +119,12 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     #[inline]
     fn fetch_line(&self, at: u64) -> [u64; 8] {
         self.drop_line(at);
-        self.mapping.read_line(at)
+        self.view.read_line(at)
+    }
+
+    #[inline]
+    fn freshen(&self, at: u64) {
+        self.drop_line(at)
     }
 
     #[inline]
@@ -142,12 +150,12 @@ impl<X: Exchange> Memory for Noncoherent<X> {
 
     #[inline]
     fn bytes(&self, at: u64, len: u64) -> &[u8] {
-        self.mapping.bytes(at, len)
+        self.view.bytes(at, len)
     }
 
     #[inline]
     fn write(&self, at: u64, data: &[u8]) {
-        self.mapping.write(at, data)
+        self.view.write(at, data)
     }
 
     #[inline]
@@ -156,7 +164,7 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     }
 
     fn zero(&self, at: u64, len: u64) {
-        self.mapping.zero(at, len)
+        self.view.zero(at, len)
     }
 
     #[inline]

@@ -9,8 +9,9 @@
 //! **Words.** `EPOCH` = epoch << 1 | updating. Whoever finds the last bit set updates all replicas first and then
 //! clears it, so that an advancer that dies in between stops nobody. A replica only ever grows.
 //!
-//! **Why a late announcement is harmless.** A reader announces with a full barrier, then loads; an unlinker
-//! unlinks with one, then looks at announcements. Either the look sees the announcement, or the load sees that the
+//! **Why a late announcement is harmless.** A reader announces, then loads, with a full barrier in between; an
+//! unlinker unlinks, then looks at announcements, with one in between. (On coherent memory the reader's barrier is
+//! executed for it by whoever looks: `membarrier(2)`.) Either the look sees the announcement, or the load sees that the
 //! object is gone. An announcement that is older than the epoch only keeps memory longer.
 //!
 //! **Incoherent memory.** Announcing costs a round trip, so an announcement stands from one operation to the next.
@@ -19,10 +20,10 @@
 
 use super::crash::{Point, crash_point};
 use super::geometry::Geometry;
-use super::record::{IDLE, WorkerRecord};
+use super::record::{IDLE, ProcessRecord, WorkerRecord};
 use super::superblock::EPOCH;
 use super::worker::Worker;
-use crate::memory::Memory;
+use crate::memory::{Memory, barrier_everywhere};
 
 /// The first epoch of a pool: large enough that "minus one" never wraps.
 pub const FIRST: u64 = 8;
@@ -67,8 +68,13 @@ fn finish<M: Memory>(mem: &M, geometry: &Geometry, workers: u32, word: u64) {
     let _ = EPOCH.compare_exchange(mem, word, word & !1);
 }
 
-/// The least announcement, or the epoch if nobody reads.
+/// The least announcement, or the epoch if nobody reads. What was unlinked before the call is held by nobody who is
+/// not among the announced.
 pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
+    // PAIRS WITH: pod::worker::pin
+    if M::COHERENT && !barrier_everywhere() && somebody_relies_on_it(worker) {
+        return 0;
+    }
     let epoch = EPOCH.load(worker.mem()) >> 1;
     (0..worker.pod().workers_high())
         .map(|index| {
@@ -78,6 +84,15 @@ pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
         })
         .filter(|&announced| announced != IDLE)
         .fold(epoch, u64::min)
+}
+
+fn somebody_relies_on_it<M: Memory>(worker: &Worker<M>) -> bool {
+    (0..worker.geometry().parameters.processes).any(|index| {
+        ProcessRecord::new(worker.geometry(), index)
+            .relies_on_barrier()
+            .peek(worker.mem())
+            != 0
+    })
 }
 
 /// Advances the epoch by one, if all who read have announced it. Returns the least announcement.

@@ -19,7 +19,9 @@ use super::record::{Phase, ProcessRecord, State, WorkerRecord};
 use super::superblock::{self, Superblock};
 use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
-use crate::memory::{CloseOnFork, FileLock, ForkWatch, LocalWord, Memory, forked, on_fork_close, watch_fork};
+use crate::memory::{
+    CloseOnFork, FileLock, ForkWatch, LocalWord, Memory, forked, on_fork_close, register_barrier, watch_fork,
+};
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
 pub type FinishRoot<M> = fn(&Worker<M>, super::retire::Actor) -> Result<()>;
@@ -120,6 +122,9 @@ impl<M: Memory> Pod<M> {
         record.since().set(&self.mem, seconds_since_1970());
         record.host().set(&self.mem, u64::from(host));
         record
+            .relies_on_barrier()
+            .set(&self.mem, u64::from(M::COHERENT && register_barrier()));
+        record
             .flushed()
             .store(&self.mem, superblock::FLUSH_ROUND.load(&self.mem));
         self.mem.persist(record.pid().offset(), 64);
@@ -172,6 +177,11 @@ impl<M: Memory> Pod<M> {
     /// This process's generation.
     pub fn generation(&self) -> u32 {
         self.generation
+    }
+
+    /// What tells a forked child that it is one.
+    pub fn watch(&self) -> ForkWatch {
+        self.watch
     }
 
     /// Tells this process's background thread to end.

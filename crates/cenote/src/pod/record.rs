@@ -96,6 +96,11 @@ impl ProcessRecord {
         OwnedWord::at(self.0 + 80)
     }
 
+    /// 1 if its workers announce without a barrier and rely on `barrier_everywhere`; written before it is alive.
+    pub fn relies_on_barrier(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 88)
+    }
+
     /// The last flush round that this process has completed (incoherent memory).
     pub fn flushed(self) -> SyncWord {
         SyncWord::at(self.0 + 128)

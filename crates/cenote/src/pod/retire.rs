@@ -41,7 +41,7 @@ pub const CHUNK_ENTRIES: u64 = 63;
 /// Entries that one operation may append.
 const ROOM: u64 = 3;
 /// Retired objects after which a worker tries to free some.
-const COLLECT_EVERY: u32 = 48;
+const COLLECT_EVERY: u32 = 256;
 /// The low bits of a head or tail word; chunks are aligned to more.
 const INDEX_MASK: u64 = 63;
 

@@ -15,7 +15,7 @@ use super::record::{IDLE, Phase, State, WorkerRecord};
 use super::retire::Actor;
 use super::superblock::{COMMITTED, WORKERS_HIGH};
 use crate::error::{Error, Result};
-use crate::memory::{LocalWord, Memory};
+use crate::memory::{ForkWatch, LocalWord, Memory, compiler_barrier, forked, register_barrier};
 
 /// What a worker and its process's background thread agree on (incoherent memory; see `epoch`).
 #[derive(Debug)]
@@ -32,10 +32,16 @@ pub struct LocalPin {
 
 /// A thread's place in the pool. Not shared between threads.
 pub struct Worker<M: Memory> {
+    /// The memory and the layout, by value: every operation needs them.
+    mem: M,
+    geometry: Geometry,
+    watch: ForkWatch,
     pod: Arc<Pod<M>>,
     actor: Actor,
     generation: u32,
     replicate: bool,
+    /// Whether announcements need no barrier, because whoever looks at them executes one for all.
+    lazy: bool,
     depth: Cell<u32>,
     committed_end: Cell<u64>,
     /// Grows whenever the announcement changes: what was cached under another stamp may have been reused.
@@ -117,6 +123,9 @@ impl<M: Memory> Worker<M> {
             all.push(Arc::downgrade(&local));
         }
         Ok(Some(Self {
+            mem: pod.mem().clone(),
+            geometry: *pod.geometry(),
+            watch: pod.watch(),
             pod: pod.clone(),
             actor: Actor {
                 record,
@@ -124,6 +133,7 @@ impl<M: Memory> Worker<M> {
             },
             generation,
             replicate,
+            lazy: register_barrier(),
             depth: Cell::new(0),
             committed_end: Cell::new(0),
             stamp: Cell::new(1),
@@ -138,7 +148,7 @@ impl<M: Memory> Worker<M> {
     /// The memory.
     #[inline]
     pub fn mem(&self) -> &M {
-        self.pod.mem()
+        &self.mem
     }
 
     /// The process's view.
@@ -150,7 +160,7 @@ impl<M: Memory> Worker<M> {
     /// The layout.
     #[inline]
     pub fn geometry(&self) -> &Geometry {
-        self.pod.geometry()
+        &self.geometry
     }
 
     /// Its record and mark.
@@ -188,17 +198,23 @@ impl<M: Memory> Worker<M> {
         self.stamp.get()
     }
 
-    /// Announces that this worker reads. Pins nest. On coherent memory one exchange on the worker's own line; on
+    /// Announces that this worker reads. Pins nest. On coherent memory one store to the worker's own line; on
     /// incoherent memory nothing while the announcement stands, else a sync load and a sync store.
     #[inline]
     pub fn pin(&self) -> Result<Pin<'_, M>> {
         if self.depth.get() == 0 {
-            if self.pod.is_forked() {
+            if forked(self.watch) {
                 return Err(Error::Forked);
             }
             if M::COHERENT {
                 let epoch = epoch::current(self.mem(), self.actor.record, self.replicate);
-                self.actor.record.announced().announce(self.mem(), epoch);
+                if self.lazy {
+                    // PAIRS WITH: pod::epoch::least
+                    self.actor.record.announced().store(self.mem(), epoch);
+                    compiler_barrier();
+                } else {
+                    self.actor.record.announced().announce(self.mem(), epoch);
+                }
                 self.stamp.set(self.stamp.get() + 1);
             } else {
                 self.enter_incoherent();
@@ -230,7 +246,7 @@ impl<M: Memory> Worker<M> {
     fn unpin(&self) {
         let depth = self.depth.get() - 1;
         self.depth.set(depth);
-        if depth == 0 && !self.pod.is_forked() {
+        if depth == 0 && !forked(self.watch) {
             if M::COHERENT {
                 self.actor.record.announced().store(self.mem(), IDLE);
             } else {

@@ -97,7 +97,7 @@ impl<M: Memory> HashMap<M> {
                 value = object::value_if_key(worker, Slot(step.candidate), key)?.map(Bytes::Shared);
             }
             if value.is_none() {
-                value = self.lookup(step.hash, key)?;
+                value = self.find(step.hash, key)?;
             }
             each(n, value.as_ref().map(Bytes::as_bytes));
         }

@@ -95,8 +95,12 @@ pub struct HashMap<M: Memory> {
     guidelines: Guidelines,
     replica: SyncWord,
     count: OwnedWord,
-    /// The level last used, and the worker's stamp when it was read from the pool.
-    cached: Cell<Option<(u64, Level)>>,
+    /// The reference of the level last used; 0 if there is none.
+    cached: Cell<u64>,
+    /// That level.
+    cached_level: Cell<Level>,
+    /// The worker's stamp when the reference was read from the pool.
+    cached_stamp: Cell<u64>,
 }
 
 impl<M: Memory> HashMap<M> {
@@ -138,7 +142,9 @@ impl<M: Memory> HashMap<M> {
             guidelines,
             replica: SyncWord::at(share),
             count: OwnedWord::at(share + 64),
-            cached: Cell::new(None),
+            cached: Cell::new(0),
+            cached_level: Cell::new(Level::new(0, 0)),
+            cached_stamp: Cell::new(0),
             worker,
         })
     }
@@ -163,20 +169,20 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// A key's hash.
-    #[inline]
+    #[inline(always)]
     fn hash(&self, key: &[u8]) -> u64 {
-        xxhash_rust::xxh3::xxh3_64_with_seed(key, self.seed)
+        match <[u8; 8]>::try_from(key) {
+            Ok(key) => hash_word(u64::from_le_bytes(key) ^ self.seed),
+            Err(_) => xxhash_rust::xxh3::xxh3_64_with_seed(key, self.seed),
+        }
     }
 
     /// The level to begin with; `None` while the map has none. The worker is pinned.
     #[inline]
     fn oldest(&self) -> Result<Option<Level>> {
         let worker = &*self.worker;
-        if self.guidelines.speculate
-            && let Some((stamp, level)) = self.cached.get()
-            && stamp == worker.stamp()
-        {
-            return Ok(Some(level));
+        if self.guidelines.speculate && self.cached_stamp.get() == worker.stamp() {
+            return Ok(Some(self.cached_level.get()));
         }
         let reference = if self.guidelines.replicate {
             match self.replica.load(worker.mem()) {
@@ -188,15 +194,27 @@ impl<M: Memory> HashMap<M> {
         } else {
             self.root().load(worker.mem()) & !level::UPDATING
         };
-        if let Some((_, level)) = self.cached.get()
-            && level.reference() == reference
-        {
-            self.cached.set(Some((worker.stamp(), level)));
-            return Ok(Some(level));
+        if reference != 0 && reference == self.cached.get() {
+            self.cached_stamp.set(worker.stamp());
+            return Ok(Some(self.cached_level.get()));
         }
-        let level = Level::decode(worker, reference)?;
-        self.cached.set(level.map(|level| (worker.stamp(), level)));
+        self.decode_oldest(reference)
+    }
+
+    #[cold]
+    fn decode_oldest(&self, reference: u64) -> Result<Option<Level>> {
+        let level = Level::decode(&self.worker, reference)?;
+        if let Some(level) = level {
+            self.cached.set(reference);
+            self.cached_level.set(level);
+            self.cached_stamp.set(self.worker.stamp());
+        }
         Ok(level)
+    }
+
+    /// Makes the next use of the oldest level read the root.
+    fn forget_cached(&self) {
+        self.cached_stamp.set(0);
     }
 
     /// The number of keys: exact when nobody writes, else some number it had meanwhile, give or take the writes
@@ -222,7 +240,7 @@ impl<M: Memory> HashMap<M> {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_, M>>> {
         let pin = self.worker.pin()?;
-        let found = self.lookup(self.hash(key), key)?;
+        let found = self.find(self.hash(key), key)?;
         Ok(found.map(|bytes| Value { bytes, _pin: pin }))
     }
 
@@ -231,9 +249,22 @@ impl<M: Memory> HashMap<M> {
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
         let key = key.to_le_bytes();
         let _pin = self.worker.pin()?;
-        let found = self.lookup(self.hash(&key), &key)?;
+        let found = self.find(self.hash(&key), &key)?;
         Ok(found.and_then(|bytes| bytes.as_bytes().try_into().ok().map(u64::from_le_bytes)))
     }
+}
+
+/// The hash of an 8-byte key: two folded multiplications. Part of the pool format.
+#[inline]
+fn hash_word(word: u64) -> u64 {
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        product as u64 ^ (product >> 64) as u64
+    };
+    fold(
+        fold(word, 0x9e37_79b9_7f4a_7c15) ^ word.rotate_left(32),
+        0xd6e8_feb8_6659_fd93,
+    )
 }
 
 /// A worker's share of the map whose header is at `header`.

@@ -93,8 +93,14 @@ pub fn value_if_key<'m, M: Memory>(
     slot: Slot,
     key: &[u8],
 ) -> Result<Option<&'m [u8]>> {
-    if slot.is_small() && key.len() != 8 {
-        return Ok(None);
+    if slot.is_small() {
+        let Ok(key) = <[u8; 8]>::try_from(key) else {
+            return Ok(None);
+        };
+        let at = slot.offset();
+        worker.check("a map's object", at, 16)?;
+        let (found, value) = worker.mem().bytes(at, 16).split_at(8);
+        return Ok((word(found) == u64::from_le_bytes(key)).then_some(value));
     }
     let pair = read(worker, slot)?;
     Ok((pair.key == key).then_some(pair.value))

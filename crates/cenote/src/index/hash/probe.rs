@@ -7,7 +7,7 @@
 //! empty slot or the end of the chain only ends the search in *this* level. Frozen slots are bindings: nobody
 //! changes the copy before the original is marked moved.
 
-use super::level::{Level, home_line};
+use super::level::{LINE_SLOTS, Level, home_line};
 use super::object;
 use super::slot::{Slot, fingerprint};
 use super::{Bytes, HashMap, next_level};
@@ -40,8 +40,34 @@ const CHAIN_MAX: u32 = 1 << 20;
 const LEVELS_MAX: u32 = 64;
 
 impl<M: Memory> HashMap<M> {
-    /// The value of a key. The worker is pinned.
+    /// The value of a key: the short way, which is nearly always enough, before the long one. The worker is pinned.
     #[inline]
+    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Result<Option<Bytes<'_>>> {
+        let Some(level) = self.oldest()? else {
+            return Ok(None);
+        };
+        let mem = self.worker.mem();
+        let line = level.group(level.group_of(hash)) + home_line(hash) * LINE;
+        mem.freshen(line);
+        let wanted = fingerprint(hash);
+        let mut moved = 0;
+        for n in 0..LINE_SLOTS - home_line(hash) {
+            let slot = Slot(mem.load_speculative(line + 8 * n));
+            if slot.has_fingerprint(wanted) && slot.is_binding() {
+                if let Some(value) = self.value_of(slot, key)? {
+                    return Ok(Some(value));
+                }
+            } else if slot.is_empty() && moved == 0 {
+                return Ok(None);
+            }
+            moved |= slot.0 & slot.0 >> 1 & 1;
+        }
+        self.lookup(hash, key)
+    }
+
+    /// The value of a key, in whatever level it is. The worker is pinned.
+    #[cold]
+    #[inline(never)]
     pub(super) fn lookup(&self, hash: u64, key: &[u8]) -> Result<Option<Bytes<'_>>> {
         let Some(mut level) = self.oldest()? else {
             return Ok(None);
@@ -56,26 +82,28 @@ impl<M: Memory> HashMap<M> {
         Err(Error::corrupt("a list of levels without end", level.offset))
     }
 
-    /// Searches one level.
-    #[inline]
+    /// Searches one level: the home line here, the rest elsewhere.
+    #[inline(always)]
     pub(super) fn probe(&self, level: &Level, hash: u64, key: &[u8]) -> Result<Probe<'_>> {
-        let mem = self.worker.mem();
         let group = level.group(level.group_of(hash));
         let home = home_line(hash);
-        let home_at = group + home * LINE;
-        let words = mem.fetch_line(home_at);
-        let own = 8 - home;
         let mut moved = 0;
-        if let Some(probe) = self.scan(&words, home_at, own, hash, key, &mut moved)? {
+        match self.scan(group + home * LINE, LINE_SLOTS - home, hash, key, &mut moved)? {
+            Some(probe) => Ok(probe),
+            None => self.probe_rest(group, hash, key, moved),
+        }
+    }
+
+    /// Searches what is behind the home line.
+    #[inline(never)]
+    fn probe_rest(&self, group: u64, hash: u64, key: &[u8], mut moved: u64) -> Result<Probe<'_>> {
+        let other = 1 - home_line(hash);
+        if let Some(probe) = self.scan(group + other * LINE, LINE_SLOTS - other, hash, key, &mut moved)? {
             return Ok(probe);
         }
-        let other_at = group + (1 - home) * LINE;
-        let other = mem.fetch_line(other_at);
-        if let Some(probe) = self.scan(&other, other_at, 7 + home, hash, key, &mut moved)? {
-            return Ok(probe);
-        }
-        let link = if home == 1 { words[7] } else { other[7] };
-        self.probe_chain(group + 2 * LINE - 8, Slot(link), hash, key, moved)
+        let at = group + 2 * LINE - 8;
+        let link = Slot(self.worker.mem().load_speculative(at));
+        self.probe_chain(at, link, hash, key, moved)
     }
 
     /// Searches the chain that begins with the link slot at `at`.
@@ -102,47 +130,47 @@ impl<M: Memory> HashMap<M> {
                 return Err(Error::corrupt("a chain's link", at));
             };
             check_line(self, line)?;
-            let words = self.worker.mem().fetch_line(line);
-            if let Some(probe) = self.scan(&words, line, 7, hash, key, &mut moved)? {
+            if let Some(probe) = self.scan(line, 7, hash, key, &mut moved)? {
                 return Ok(probe);
             }
             at = line + 56;
-            link = Slot(words[7]);
+            link = Slot(self.worker.mem().load_speculative(at));
         }
         Err(Error::corrupt("a chain without end", at))
     }
 
-    /// Searches the first `slots` slots of a line; `None` if the search goes on behind it.
-    #[inline]
+    /// Fetches a line and searches its first `slots` slots; `None` if the search goes on behind them.
+    #[inline(always)]
     fn scan(
         &self,
-        words: &[u64; 8],
         line: u64,
         slots: u64,
         hash: u64,
         key: &[u8],
         moved: &mut u64,
     ) -> Result<Option<Probe<'_>>> {
+        let mem = self.worker.mem();
+        mem.freshen(line);
         let wanted = fingerprint(hash);
-        for (n, &word) in words.iter().enumerate().take(slots as usize) {
-            let slot = Slot(word);
+        for n in 0..slots {
+            let slot = Slot(mem.load_speculative(line + 8 * n));
             if slot.has_fingerprint(wanted) && slot.is_binding() {
                 if let Some(value) = self.value_of(slot, key)? {
                     return Ok(Some(Probe::Bound {
-                        at: SyncWord::at(line + 8 * n as u64),
+                        at: SyncWord::at(line + 8 * n),
                         slot,
                         value,
                     }));
                 }
             } else if slot.is_empty() {
-                let here = SyncWord::at(line + 8 * n as u64);
+                let here = SyncWord::at(line + 8 * n);
                 return Ok(Some(if *moved != 0 {
                     Probe::Moved
                 } else {
                     Probe::Vacant(here)
                 }));
             }
-            *moved |= word & word >> 1 & 1;
+            *moved |= slot.0 & slot.0 >> 1 & 1;
         }
         Ok(None)
     }

@@ -62,7 +62,7 @@ impl<M: Memory> HashMap<M> {
     #[cold]
     fn level_while_moving(&self) -> Result<Level> {
         let oldest = || {
-            self.cached.set(None);
+            self.forget_cached();
             self.oldest()?.ok_or(Error::corrupt("a map's root", self.header))
         };
         self.help(&oldest()?)?;
@@ -167,8 +167,9 @@ impl<M: Memory> HashMap<M> {
         for group in groups.clone() {
             self.prefetch_group(level, group);
         }
+        let mut frozen = Vec::with_capacity(32);
         for group in groups {
-            self.move_group(level, next, group)?;
+            self.move_group(level, next, group, &mut frozen)?;
         }
         crash_point(Point::MigrateChunk);
         let (word, bit) = level.done(chunk);
@@ -195,19 +196,24 @@ impl<M: Memory> HashMap<M> {
     /// Moves the group of a hash and returns the level in which to go on.
     pub(super) fn move_on(&self, level: &Level, hash: u64) -> Result<Level> {
         let next = next_level(&self.worker, level)?;
-        self.move_group(level, &next, level.group_of(hash))?;
+        self.move_group(level, &next, level.group_of(hash), &mut Vec::new())?;
         Ok(next)
     }
 
     /// Moves one group: freezes all its slots, then copies what they bind.
-    fn move_group(&self, level: &Level, next: &Level, group: u64) -> Result<()> {
-        let mut frozen = Vec::new();
+    fn move_group(
+        &self,
+        level: &Level,
+        next: &Level,
+        group: u64,
+        frozen: &mut Vec<(SyncWord, Slot)>,
+    ) -> Result<()> {
         self.each_slot(level, group, |at| {
             if let Some(slot) = self.freeze(at) {
                 frozen.push((at, slot));
             }
         })?;
-        for (at, slot) in frozen {
+        for (at, slot) in frozen.drain(..) {
             crash_point(Point::MigrateFrozen);
             self.copy(next, at, slot)?;
             crash_point(Point::MigrateCopied);
