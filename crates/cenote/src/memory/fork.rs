@@ -7,20 +7,15 @@
 
 use std::io;
 use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 use super::MapError;
 
-/// One page: its first byte is 1 in the process that made it and 0 in every child.
-struct Canary(*const u8);
-
-// SAFETY: the page is written once, before it is shared, and only read afterwards.
-unsafe impl Send for Canary {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Canary {}
-
-static CANARY: OnceLock<Option<Canary>> = OnceLock::new();
+/// The page in use: its first byte is 1 in the process that made it and 0 in every child. A child that opens a pool of
+/// its own makes another.
+static CANARY: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+/// Whether the fork handler is installed; children inherit handlers.
+static HANDLED: AtomicBool = AtomicBool::new(false);
 
 /// Descriptors that a forked child closes; slots hold -1 when free. Fixed, as a fork handler must not allocate.
 const SLOTS: usize = 1024;
@@ -39,39 +34,41 @@ extern "C" fn in_child() {
     }
 }
 
-fn canary() -> &'static Option<Canary> {
-    CANARY.get_or_init(|| {
-        // SAFETY: a fresh anonymous page; the handler is a plain function that lives for ever.
-        unsafe {
-            let page = libc::mmap(
-                std::ptr::null_mut(),
-                4096,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            );
-            if page == libc::MAP_FAILED || libc::madvise(page, 4096, libc::MADV_WIPEONFORK) != 0 {
-                return None;
-            }
-            page.cast::<u8>().write(1);
-            if libc::pthread_atfork(None, None, Some(in_child)) != 0 {
-                return None;
-            }
-            Some(Canary(page.cast()))
+fn make_canary() -> io::Result<*mut u8> {
+    // SAFETY: a fresh anonymous page of our own; the handler is a plain function that lives for ever.
+    unsafe {
+        let page = libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if page == libc::MAP_FAILED || libc::madvise(page, 4096, libc::MADV_WIPEONFORK) != 0 {
+            return Err(io::Error::last_os_error());
         }
-    })
+        page.cast::<u8>().write(1);
+        if !HANDLED.swap(true, Ordering::AcqRel) && libc::pthread_atfork(None, None, Some(in_child)) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(page.cast())
+    }
 }
 
 /// Starts to watch for forks; the process must call it before it opens a pool.
 pub fn watch_fork() -> Result<ForkWatch, MapError> {
-    match canary() {
-        Some(canary) => Ok(ForkWatch(canary.0)),
-        None => Err(MapError::Os {
-            what: "watching for forks",
-            source: io::Error::last_os_error(),
-        }),
+    let _guard = SLOT_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let current = ForkWatch(CANARY.load(Ordering::Acquire));
+    if !current.0.is_null() && !forked(current) {
+        return Ok(current);
     }
+    let page = make_canary().map_err(|source| MapError::Os {
+        what: "watching for forks",
+        source,
+    })?;
+    CANARY.store(page, Ordering::Release);
+    Ok(ForkWatch(page))
 }
 
 /// Tells whether this process is a child of the one that made it.

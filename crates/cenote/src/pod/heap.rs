@@ -13,7 +13,7 @@
 
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use super::buddy::Buddy;
-use super::class::{TABLE, class_for};
+use super::class::{Class, TABLE, class_for};
 use super::crash::{Point, crash_point};
 use super::geometry::{UNIT, UNIT_SHIFT};
 use super::lock;
@@ -320,6 +320,16 @@ fn is_abandoned<M: Memory>(worker: &Worker<M>, unit: u64, class: usize) -> bool 
             ready: true,
             owner: 0,
         }
+        && is_whole(worker, unit, &TABLE[class])
+}
+
+/// Whether a block of this layout can begin at `unit`.
+fn is_whole<M: Memory>(worker: &Worker<M>, unit: u64, layout: &Class) -> bool {
+    let bytes = layout.units() << UNIT_SHIFT;
+    unit.is_multiple_of(layout.units())
+        && worker
+            .check("", worker.geometry().unit_offset(unit), bytes)
+            .is_ok()
 }
 
 /// Adopts any abandoned block of the class with a free cell.
@@ -404,7 +414,9 @@ pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Resu
             continue;
         };
         let class = usize::from(class);
-        let Some(layout) = TABLE.get(class) else { continue };
+        let Some(layout) = TABLE.get(class).filter(|layout| is_whole(worker, here, layout)) else {
+            continue;
+        };
         let base = worker.geometry().unit_offset(here);
         let is_empty = || {
             (0..layout.words()).all(|word| mem.load(base + 8 * u64::from(word)) == full_word(layout, word))
@@ -680,7 +692,7 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
         let word = actor.record.reserve(class);
         let reserve = Reserve(word.get(mem));
         let Some(unit) = reserve.unit() else { continue };
-        if unit + layout.units() > worker.committed_units()? {
+        if !is_whole(worker, unit, layout) {
             return Err(Error::corrupt("a reserved block", word.offset()));
         }
         match Block::decode(table_word(worker, unit).load(mem)) {

@@ -278,6 +278,14 @@ impl WorkerRecord {
         (OwnedWord::at(at), OwnedWord::at(at + 8))
     }
 
+    /// Forgets what is being done and what is reserved; the retired list stays.
+    pub fn forget<M: Memory>(self, mem: &M) {
+        for word in (192..320).chain(448..960).step_by(8) {
+            OwnedWord::at(self.0 + word).set(mem, 0);
+        }
+        self.write_back(mem);
+    }
+
     /// Writes back the lines of the operation and auxiliary records.
     #[inline]
     pub fn write_back_operation<M: Memory>(self, mem: &M) {

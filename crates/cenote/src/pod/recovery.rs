@@ -156,6 +156,23 @@ fn recover_worker<M: Memory>(
     drop(lock::acquire(worker, HEAP_LOCK)?);
     drop(lock::acquire(worker, DIRECTORY_LOCK)?);
     record.invalidate(mem);
+    finish_record(worker, actor, recovered)?;
+    leave(worker, actor);
+    let free = State {
+        phase: Phase::Free,
+        process: 0,
+        generation: state.generation,
+    };
+    let _ = record
+        .state()
+        .compare_exchange(mem, state.encode(), free.encode());
+    recovered.workers += 1;
+    Ok(())
+}
+
+/// Steps 2 to 7: whatever a record says was begun is finished or undone.
+fn finish_record<M: Memory>(worker: &Worker<M>, actor: Actor, recovered: &mut Recovered) -> Result<()> {
+    let (mem, record) = (worker.mem(), actor.record);
     mend_list(worker, actor)?;
     let retiring = record.retiring().get(mem);
     if retiring != 0 {
@@ -173,17 +190,17 @@ fn recover_worker<M: Memory>(
     }
     heap::return_reserves(worker, actor)?;
     crash_point(Point::RecoverReserve);
-    leave(worker, actor);
-    let free = State {
-        phase: Phase::Free,
-        process: 0,
-        generation: state.generation,
-    };
-    let _ = record
-        .state()
-        .compare_exchange(mem, state.encode(), free.encode());
-    recovered.workers += 1;
     Ok(())
+}
+
+/// Brings the record that a worker has just taken into order. Normally there is nothing to do: its last worker left
+/// in peace or was recovered. What a worker could not give back when it left is given back now; what cannot be right
+/// is forgotten, so that nothing in the record of a living worker needs to be doubted.
+pub(super) fn tidy<M: Memory>(worker: &Worker<M>) {
+    let (mem, actor) = (worker.mem(), worker.actor());
+    if finish_record(worker, actor, &mut Recovered::default()).is_err() {
+        actor.record.forget(mem);
+    }
 }
 
 /// Withdraws the announcement, and leaves what the list holds to heirs.

@@ -103,17 +103,29 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
             let layout = TABLE
                 .get(class)
                 .ok_or(Error::corrupt("a block's size class", object))?;
+            worker.check(
+                "a block that ends behind the pool, seen",
+                object - within,
+                layout.units() * UNIT,
+            )?;
             match layout.index_of(within) {
                 Some(index) => Ok(Place::Slab(Cell::new(worker, unit, class, index))),
                 None => Err(Error::corrupt("an offset between objects", object)),
             }
         }
-        Block::Range { units, state, owner } if within == 0 => Ok(Place::Range {
-            unit,
-            units,
-            state,
-            owner,
-        }),
+        Block::Range { units, state, owner } if within == 0 => {
+            worker.check(
+                "a range that ends behind the pool, seen",
+                object,
+                u64::from(units) * UNIT,
+            )?;
+            Ok(Place::Range {
+                unit,
+                units,
+                state,
+                owner,
+            })
+        }
         _ => Err(Error::corrupt("an object in a block that holds none", object)),
     }
 }

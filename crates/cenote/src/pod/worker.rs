@@ -122,7 +122,7 @@ impl<M: Memory> Worker<M> {
             all.retain(|other| other.strong_count() > 0);
             all.push(Arc::downgrade(&local));
         }
-        Ok(Some(Self {
+        let worker = Self {
             mem: pod.mem().clone(),
             geometry: *pod.geometry(),
             watch: pod.watch(),
@@ -142,7 +142,9 @@ impl<M: Memory> Worker<M> {
             hint_cursor: Cell::new(0),
             flush_serial: Cell::new(record.flush_request()[3].get(mem)),
             flushing: Cell::new(None),
-        }))
+        };
+        super::recovery::tidy(&worker);
+        Ok(Some(worker))
     }
 
     /// The memory.

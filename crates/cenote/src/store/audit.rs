@@ -261,7 +261,11 @@ impl<M: Memory> Audit<'_, M> {
                     self.report.free_bytes += UNIT;
                     1
                 }
-                Block::Slab { class, ready, .. } if usize::from(class) < TABLE.len() => {
+                Block::Slab { class, ready, .. }
+                    if TABLE
+                        .get(usize::from(class))
+                        .is_some_and(|layout| unit + layout.units() <= units) =>
+                {
                     let layout = &TABLE[usize::from(class)];
                     self.sweep_slab(unit, usize::from(class), layout, ready);
                     layout.units()

@@ -228,6 +228,9 @@ impl<M: Memory> Pool<M> {
         thread_local! {
             static SESSIONS: RefCell<Vec<(usize, Weak<dyn Any>)>> = const { RefCell::new(Vec::new()) };
         }
+        if self.inner.pod.is_forked() {
+            return Err(Error::Forked);
+        }
         let identity = Arc::as_ptr(&self.inner.pod) as usize;
         SESSIONS.with_borrow_mut(|sessions| {
             sessions.retain(|(_, session)| session.strong_count() > 0);

@@ -1,0 +1,225 @@
+//! Damaged pools: flipped bytes and truncated files give errors, never a crash, a fault or an endless loop.
+//!
+//! Each case damages a copy of a well-filled pool and uses it in a child process, so that a fault or a hang is seen
+//! as one. The seed of a case is printed when it fails; `CENOTE_TEST_SEED` and `CENOTE_DAMAGE_CASES` change the run.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use cenote::{Coherent, Noncoherent, Options, Pool};
+use rand::prelude::*;
+
+/// A child that takes longer than this is taken to loop for ever.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn options() -> Options {
+    Options {
+        size: 1 << 20,
+        max: 64 << 20,
+        processes: 8,
+        workers: 8,
+        names: 8,
+        ..Options::default()
+    }
+}
+
+/// A pool with everything in it: several sizes, a map on the move, retired objects, a worker that died.
+fn fill<M: cenote::memory::Memory>(path: &Path) {
+    let pool: Pool<M> = Pool::create(path, &options()).unwrap();
+    let map = pool.map("m").unwrap();
+    for i in 0..5_400u64 {
+        map.put_u64(i, i).unwrap();
+    }
+    let large = pool.map("large").unwrap();
+    for i in 0..40u64 {
+        large
+            .put(format!("key {i}").as_bytes(), &vec![7; (i * i * 60) as usize])
+            .unwrap();
+    }
+    for i in 0..300u64 {
+        map.put_u64(i, !i).unwrap();
+        map.remove(&(i * 3).to_le_bytes()).unwrap();
+    }
+    // As a killed process leaves it: nothing is given back.
+    std::mem::forget((map, large, pool));
+}
+
+/// Uses all of a pool that may be damaged. Errors are fine.
+fn use_all<M: cenote::memory::Memory>(path: &Path) -> cenote::Result<()> {
+    let pool: Pool<M> = Pool::open(path, &options())?;
+    let _ = pool.stat();
+    for name in ["m", "large", "new"] {
+        let Ok(map) = pool.map(name) else { continue };
+        for i in 0..2_000u64 {
+            let _ = map.get_u64(i);
+            let _ = map.get(format!("key {}", i % 50).as_bytes());
+            let _ = map.put_u64(i * 7, i);
+            let _ = map.put(
+                format!("key {}", i % 90).as_bytes(),
+                &vec![1; (i % 3_000) as usize],
+            );
+            let _ = map.remove(&(i * 5).to_le_bytes());
+            let _ = map.insert(&i.to_le_bytes(), b"x");
+            let _ = map.replace(&i.to_le_bytes(), b"x", b"y");
+        }
+        let _ = map.put(b"big", &vec![1; 300_000]);
+        let _ = map.get_many_u64(&(0..100).collect::<Vec<_>>(), |_, _| {});
+        let _ = map.for_each(|_, _| {});
+        let _ = map.len();
+    }
+    let _ = pool.collect();
+    let _ = pool.recover();
+    let _ = pool.fsck(false);
+    let _ = pool.fsck(true);
+    Ok(())
+}
+
+/// The child's side; does nothing unless it is started as one.
+#[test]
+fn child() {
+    let Ok(path) = std::env::var("CENOTE_DAMAGED_POOL") else {
+        return;
+    };
+    let path = Path::new(&path);
+    let outcome = match std::env::var("CENOTE_DAMAGED_KIND").as_deref() {
+        Ok("noncoherent") => use_all::<Noncoherent>(path),
+        _ => use_all::<Coherent>(path),
+    };
+    if let Err(error) = outcome {
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+/// The parts of a pool, so that damage is not all spent on values.
+fn interesting(rng: &mut StdRng, bytes: &[u8]) -> usize {
+    let tables = 4096 + 8 * 256 + 8 * 4096 + 8 * 256;
+    let data = 2 << 20;
+    match rng.random_range(0..10) {
+        0 => rng.random_range(0..640.min(bytes.len())),
+        1..4 => rng.random_range(0..tables.min(bytes.len())),
+        4 => rng.random_range(tables.min(bytes.len() - 1)..(tables + 64 * 1024).min(bytes.len())),
+        5..8 => rng.random_range(data.min(bytes.len() - 1)..(data + (6 << 16)).min(bytes.len())),
+        _ => rng.random_range(0..bytes.len()),
+    }
+}
+
+fn damage(rng: &mut StdRng, bytes: &mut Vec<u8>) -> String {
+    if rng.random_range(0..12) == 0 {
+        let len = rng.random_range(0..bytes.len());
+        bytes.truncate(len);
+        return format!("truncated to {len}");
+    }
+    let count = [1, 1, 2, 8, 100][rng.random_range(0..5)];
+    let mut places = Vec::new();
+    for _ in 0..count {
+        let at = interesting(rng, bytes);
+        match rng.random_range(0..4) {
+            0 => bytes[at] ^= 1 << rng.random_range(0..8),
+            1 => bytes[at] = rng.random(),
+            2 => bytes[at] = [0, 0xff][rng.random_range(0..2)],
+            // A whole word from elsewhere: plausible, and wrong.
+            _ => {
+                let (from, to) = (interesting(rng, bytes) & !7, at & !7);
+                if from + 8 <= bytes.len() && to + 8 <= bytes.len() {
+                    bytes.copy_within(from..from + 8, to);
+                }
+            }
+        }
+        places.push(at);
+    }
+    places.truncate(8);
+    format!("{count} places, the first {places:x?}")
+}
+
+fn run<M: cenote::memory::Memory>(cases: u64) {
+    let seed: u64 = std::env::var("CENOTE_TEST_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(1);
+    let cases = std::env::var("CENOTE_DAMAGE_CASES")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(cases);
+    println!("seed: CENOTE_TEST_SEED={seed}, {cases} cases");
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let sound = folder.path().join("sound");
+    fill::<M>(&sound);
+    let sound = std::fs::read(sound).unwrap();
+    for case in seed..seed + cases {
+        let mut rng = StdRng::seed_from_u64(case);
+        let mut bytes = sound.clone();
+        let what = damage(&mut rng, &mut bytes);
+        let path = folder.path().join("damaged");
+        std::fs::write(&path, &bytes).unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--nocapture"])
+            .env("CENOTE_DAMAGED_POOL", &path)
+            .env("CENOTE_DAMAGED_KIND", M::NAME)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        let status = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break Some(status),
+                None if begun.elapsed() > PATIENCE => {
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                    break None;
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        if !status.is_some_and(|status| status.success()) {
+            let mut text = String::new();
+            let _ = std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut text);
+            panic!(
+                "CENOTE_TEST_SEED={case} CENOTE_DAMAGE_CASES=1 ({what}): {status:?} (none: it hung)\n{text}"
+            );
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_pool_gives_errors() {
+    run::<Coherent>(250);
+}
+
+#[test]
+fn a_damaged_noncoherent_pool_gives_errors() {
+    run::<Noncoherent>(40);
+}
+
+#[test]
+fn foreign_and_newer_files_are_refused() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let open = || {
+        Pool::<Coherent>::open(&path, &options())
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    };
+    assert!(open().contains("No such file"), "{}", open());
+    std::fs::write(&path, b"hello").unwrap();
+    assert!(open().contains("too short"), "{}", open());
+    std::fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
+    assert!(open().contains("magic"), "{}", open());
+    std::fs::remove_file(&path).unwrap();
+    drop(Pool::<Coherent>::create(&path, &options()).unwrap());
+    let again = Pool::<Coherent>::create(&path, &options())
+        .err()
+        .map(|error| error.to_string());
+    assert!(again.unwrap().contains("exists"));
+    let other = Pool::<Noncoherent>::open(&path, &options())
+        .err()
+        .map(|error| error.to_string());
+    assert!(other.unwrap().contains("cannot be opened as noncoherent"));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[8] = 9;
+    std::fs::write(&path, &bytes).unwrap();
+    assert!(open().contains("version 9"), "{}", open());
+}

@@ -1,0 +1,231 @@
+//! Processes: forks, deaths, places taken by the dead, laggards, guards that outlive what they read.
+
+use std::process::Command;
+
+use cenote::{Coherent, Error, Options, Pool};
+
+fn options() -> Options {
+    Options {
+        size: 1 << 20,
+        max: 1 << 30,
+        processes: 4,
+        workers: 6,
+        ..Options::default()
+    }
+}
+
+/// Runs `child` in a forked process and returns its exit status; the child must not return.
+fn fork(child: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child only runs `child` and ends with `_exit`.
+    match unsafe { libc::fork() } {
+        0 => {
+            let code = child();
+            // SAFETY: ends the child without running the parent's exit handlers.
+            unsafe { libc::_exit(code) }
+        }
+        pid => {
+            let mut status = 0;
+            // SAFETY: waits for the very child that was made above.
+            unsafe { libc::waitpid(pid, &mut status, 0) };
+            if libc::WIFEXITED(status) {
+                libc::WEXITSTATUS(status)
+            } else {
+                -libc::WTERMSIG(status)
+            }
+        }
+    }
+}
+
+#[test]
+fn a_forked_child_is_refused_and_may_open_the_pool_anew() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let pool: Pool = Pool::create(&path, &options()).unwrap();
+    let map = pool.map("m").unwrap();
+    map.put(b"k", b"parent").unwrap();
+    let code = fork(|| {
+        let refused = matches!(map.put(b"k", b"child"), Err(Error::Forked))
+            && matches!(map.get(b"k").map(drop), Err(Error::Forked))
+            && matches!(pool.map("other").map(drop), Err(Error::Forked));
+        let Ok(own) = Pool::<Coherent>::open(&path, &options()) else {
+            return 2;
+        };
+        let Ok(mine) = own.map("m") else { return 3 };
+        let wrote = mine.put(b"child", b"was here").is_ok();
+        drop((mine, own));
+        i32::from(!(refused && wrote))
+    });
+    assert_eq!(code, 0);
+    assert_eq!(map.get(b"k").unwrap().as_deref(), Some(&b"parent"[..]));
+    assert_eq!(map.get(b"child").unwrap().as_deref(), Some(&b"was here"[..]));
+    // The child's copies of our handles were dropped in the child; we are still whole.
+    map.put(b"k", b"parent again").unwrap();
+    assert_eq!(pool.stat().unwrap().processes.len(), 1);
+}
+
+#[test]
+fn a_child_that_outlives_its_parent_does_not_keep_it_alive() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let survivor: Pool = Pool::create(&path, &options()).unwrap();
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let code = fork(|| {
+        let parent: Pool = match Pool::open(&path, &options()) {
+            Ok(pool) => pool,
+            Err(_) => return 2,
+        };
+        // SAFETY: the grandchild only sleeps until it is killed.
+        let grandchild = unsafe { libc::fork() };
+        if grandchild == 0 {
+            std::thread::sleep(std::time::Duration::from_secs(600));
+            return 0;
+        }
+        let _ = std::io::Write::write_all(&mut &writer, &grandchild.to_le_bytes());
+        std::mem::forget(parent);
+        // SAFETY: ends this very process as kill -9 does.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        3
+    });
+    assert_eq!(code, -libc::SIGKILL);
+    let mut pid = [0; 4];
+    std::io::Read::read_exact(&mut reader, &mut pid).unwrap();
+    // The grandchild closes what it inherited when it is first scheduled.
+    let begun = std::time::Instant::now();
+    let mut recovered = 0;
+    while recovered == 0 && begun.elapsed().as_secs() < 30 {
+        recovered = survivor.recover().unwrap().processes;
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    // SAFETY: the grandchild is ours, and still there.
+    unsafe { libc::kill(i32::from_le_bytes(pid), libc::SIGKILL) };
+    assert_eq!(recovered, 1);
+}
+
+/// A process that dies with a pool open, at once.
+fn die_with_pool_open(path: &std::path::Path) {
+    let code = fork(|| {
+        let Ok(pool) = Pool::<Coherent>::open(path, &options()) else {
+            return 2;
+        };
+        let Ok(map) = pool.map("m") else { return 3 };
+        let _ = map.put(b"written by", b"the dead");
+        let guard = map.get(b"written by");
+        std::mem::forget(guard);
+        // SAFETY: ends this very process as kill -9 does.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        4
+    });
+    assert_eq!(code, -libc::SIGKILL);
+}
+
+#[test]
+fn the_dead_leave_their_places_to_the_living() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    drop(Pool::<Coherent>::create(&path, &options()).unwrap());
+    // More deaths than there are places, with nobody in between to recover them but those who come.
+    for _ in 0..20 {
+        die_with_pool_open(&path);
+    }
+    let pool: Pool = Pool::open(&path, &options()).unwrap();
+    let report = pool.fsck(false).unwrap();
+    assert!(report.is_clean() && report.other_processes == 0, "{report:#?}");
+    assert_eq!(
+        pool.map("m").unwrap().get(b"written by").unwrap().as_deref(),
+        Some(&b"the dead"[..])
+    );
+}
+
+#[test]
+fn places_are_counted_and_missed_by_name() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let first: Pool = Pool::create(&path, &options()).unwrap();
+    let _others: Vec<Pool> = (0..3).map(|_| Pool::open(&path, &options()).unwrap()).collect();
+    let error = Pool::<Coherent>::open(&path, &options())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.contains("process places") && error.contains("--processes"),
+        "{error}"
+    );
+    assert_eq!(first.stat().unwrap().processes.len(), 4);
+}
+
+#[test]
+fn a_reader_that_stays_is_named_and_what_it_reads_stays() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
+    let map = pool.map("m").unwrap();
+    map.put(b"k", b"as it was read").unwrap();
+    std::thread::scope(|scope| {
+        let (ready, wait) = std::sync::mpsc::channel::<()>();
+        let (done, end) = std::sync::mpsc::channel::<()>();
+        let reader = scope.spawn({
+            let pool = pool.clone();
+            move || {
+                let map = pool.map("m").unwrap();
+                let value = map.get(b"k").unwrap().unwrap();
+                ready.send(()).unwrap();
+                end.recv().unwrap();
+                assert_eq!(&value[..], b"as it was read");
+            }
+        });
+        wait.recv().unwrap();
+        for i in 0..5_000u64 {
+            map.put(b"k", format!("version {i}").as_bytes()).unwrap();
+        }
+        let stat = pool.stat().unwrap();
+        // The epoch waits for the reader; it is at most a step behind, and everything since is still retired.
+        assert!(stat.retired_objects >= 4_900, "{stat:#?}");
+        done.send(()).unwrap();
+        reader.join().unwrap();
+    });
+    pool.collect().unwrap();
+    assert!(pool.stat().unwrap().retired_objects < 100);
+}
+
+#[test]
+fn an_agent_recovers_the_dead_by_itself() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    drop(Pool::<Coherent>::create(&path, &options()).unwrap());
+    // The victim opens the pool before the agent's process does, in a process of its own: forking one that has
+    // threads would be another test.
+    die_with_pool_open(&path);
+    let pool: Pool = Pool::open(
+        &path,
+        &Options {
+            agent: true,
+            ..options()
+        },
+    )
+    .unwrap();
+    let before = pool.stat().unwrap().recoveries;
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "victim", "--nocapture"])
+        .env("CENOTE_VICTIM_POOL", &path)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(!status.success());
+    let begun = std::time::Instant::now();
+    while pool.stat().unwrap().recoveries == before {
+        assert!(begun.elapsed().as_secs() < 30, "the agent does not recover");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// The victim's side; does nothing unless it is started as one.
+#[test]
+fn victim() {
+    let Ok(path) = std::env::var("CENOTE_VICTIM_POOL") else {
+        return;
+    };
+    let pool: Pool = Pool::open(path, &options()).unwrap();
+    let _map = pool.map("m").unwrap();
+    // SAFETY: ends this very process as kill -9 does.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
