@@ -392,8 +392,10 @@ fn take_ownership<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, uni
     true
 }
 
-/// Returns abandoned blocks in which nothing is allocated to the buddy tree.
+/// Returns blocks in which nothing is allocated to the buddy tree: abandoned ones, and the actor's own, which it
+/// abandons first. Its reserves are empty afterwards.
 pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<u64> {
+    return_reserves(worker, actor)?;
     let mem = worker.mem();
     let mut returned = 0;
     let mut unit = 0;
@@ -421,8 +423,7 @@ pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Resu
         let is_empty = || {
             (0..layout.words()).all(|word| mem.load(base + 8 * u64::from(word)) == full_word(layout, word))
         };
-        // Own reserves are in use for other classes and for this one: only a class without a block may adopt.
-        if Reserve(actor.record.reserve(class).get(mem)).unit().is_some() || !is_empty() {
+        if !is_empty() {
             continue;
         }
         if take_ownership(worker, actor, class, here) {

@@ -94,7 +94,7 @@ struct Audit<'w, M: Memory> {
 impl<M: Memory> Pool<M> {
     /// Checks the pool. With `repair`, frees what is leaked; only while no other process has the pool open.
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
-        let worker = self.session()?;
+        let worker = self.worker()?;
         retire::collect_all(&worker)?;
         let others = self
             .stat()?

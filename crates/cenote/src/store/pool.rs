@@ -189,7 +189,7 @@ impl<M: Memory> Pool<M> {
 
     /// The map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
     pub fn map(&self, name: &str) -> Result<Map<M>> {
-        let map = HashMap::open_or_create(self.session()?, name, self.inner.guidelines)?;
+        let map = HashMap::open_or_create(self.worker()?, name, self.inner.guidelines)?;
         Ok(Map {
             map,
             pool: self.clone(),
@@ -198,7 +198,7 @@ impl<M: Memory> Pool<M> {
 
     /// The map of a name, if there is one.
     pub fn existing_map(&self, name: &str) -> Result<Map<M>> {
-        let map = HashMap::open(self.session()?, name, self.inner.guidelines)?;
+        let map = HashMap::open(self.worker()?, name, self.inner.guidelines)?;
         Ok(Map {
             map,
             pool: self.clone(),
@@ -207,7 +207,7 @@ impl<M: Memory> Pool<M> {
 
     /// The names of all maps.
     pub fn names(&self) -> Result<Vec<String>> {
-        Ok(directory::list(&*self.session()?)?
+        Ok(directory::list(&*self.worker()?)?
             .into_iter()
             .map(|named| named.name)
             .collect())
@@ -215,16 +215,16 @@ impl<M: Memory> Pool<M> {
 
     /// Recovers what dead processes have left; what is done anyway by whoever is held back by it.
     pub fn recover(&self) -> Result<Recovered> {
-        recovery::recover_dead(&*self.session()?)
+        recovery::recover_dead(&*self.worker()?)
     }
 
     /// Frees all retired objects that nobody can be reading.
     pub fn collect(&self) -> Result<()> {
-        crate::pod::retire::collect_all(&*self.session()?)
+        crate::pod::retire::collect_all(&*self.worker()?)
     }
 
-    /// This thread's worker, shared by all maps that it has open.
-    pub(crate) fn session(&self) -> Result<Rc<Worker<M>>> {
+    /// This thread's worker, shared by all maps that it has open; for structures of one's own on the pod layer.
+    pub fn worker(&self) -> Result<Rc<Worker<M>>> {
         thread_local! {
             static SESSIONS: RefCell<Vec<(usize, Weak<dyn Any>)>> = const { RefCell::new(Vec::new()) };
         }

@@ -82,7 +82,7 @@ pub struct LaggardStat {
 impl<M: Memory> Pool<M> {
     /// Reads the pool's figures.
     pub fn stat(&self) -> Result<Stat> {
-        let worker = self.session()?;
+        let worker = self.worker()?;
         let (pod, mem, geometry) = (self.pod(), worker.mem(), worker.geometry());
         let now = EPOCH.load(mem) >> 1;
         let mut processes = Vec::new();
