@@ -39,7 +39,7 @@ use crate::pod::retire::{self, Actor};
 /// The tag of ranges that hold a level.
 pub const LEVEL_TAG: u8 = 1;
 /// A level grows when more than one in this many of its groups has a chain.
-const GROUPS_PER_LINK: u64 = 16;
+const GROUPS_PER_LINK: u64 = 64;
 /// The part of a new level's slots, in percent, that the keys may fill.
 const FILL_PERCENT: u64 = 45;
 /// The largest level, as logarithm of its units.

@@ -4,7 +4,7 @@
 //! If the slot changed meanwhile, search again: somebody else made progress. A slot that is frozen or moved means
 //! that the group is on its way to the next level: the writer moves the whole group itself and goes on there.
 
-use super::level::{LINE_SLOTS, Level};
+use super::level::{LINE_SLOTS, Level, home_line};
 use super::object;
 use super::probe::Probe;
 use super::slot::Slot;
@@ -118,8 +118,15 @@ impl<M: Memory> HashMap<M> {
     }
 
     fn write_pinned(&self, hash: u64, key: &[u8], value: &[u8], when: When<'_>) -> Result<Outcome> {
-        let mut new = Slot::EMPTY;
         let mut level = self.level_for_writing()?;
+        let mut new = Slot::EMPTY;
+        if M::COHERENT && matches!(when, When::Always) {
+            // The object will be needed whatever is found: write it while the line is on its way.
+            self.worker
+                .mem()
+                .prefetch(level.group(level.group_of(hash)) + home_line(hash) * LINE);
+            new = self.build(hash, key, value)?;
+        }
         loop {
             let (at, current, old) = match self.probe(&level, hash, key)? {
                 Probe::Bound { slot, .. } if slot.is_frozen() => {
@@ -140,6 +147,7 @@ impl<M: Memory> HashMap<M> {
                     }
                     if self.is_in_place() && slot.is_small() && value.len() == 8 {
                         if self.overwrite(slot, found.as_bytes(), value, when) {
+                            heap::discard(&self.worker)?;
                             return Ok(Outcome::Replaced);
                         }
                         continue;

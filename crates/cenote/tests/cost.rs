@@ -1,0 +1,105 @@
+//! The cost rule: what the documentation says of memory round trips is counted.
+
+use cenote::memory::{Counting, Counts, Memory};
+use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool};
+
+const KEYS: u64 = 20_000;
+
+/// Counts the operations of `run` for each key, after everything is warm; returns them sorted by lines from memory.
+fn counted<M: Memory>(guidelines: Guidelines, run: impl Fn(&cenote::Map<Counting<M>>, u64)) -> Vec<Counts> {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = Options {
+        size: 1 << 20,
+        max: 1 << 30,
+        guidelines,
+        ..Options::default()
+    };
+    let pool: Pool<Counting<M>> = Pool::create(folder.path().join("pool"), &options).unwrap();
+    let map = pool.map("m").unwrap();
+    for key in 0..KEYS {
+        map.put_u64(key, key).unwrap();
+    }
+    let mut counts: Vec<Counts> = (0..KEYS)
+        .map(|key| {
+            Counts::reset();
+            run(&map, key);
+            Counts::current()
+        })
+        .collect();
+    counts.sort_by_key(Counts::lines_from_memory);
+    counts
+}
+
+fn median(counts: &[Counts]) -> Counts {
+    counts[counts.len() / 2]
+}
+
+fn hit<M: Memory>(map: &cenote::Map<Counting<M>>, key: u64) {
+    assert_eq!(map.get_u64(key).unwrap(), Some(key));
+}
+
+#[test]
+fn a_speculative_hit_is_one_line_fetch_and_one_object() {
+    let counts = counted::<Noncoherent>(Guidelines::P3, hit);
+    let typical = median(&counts);
+    assert_eq!(
+        (typical.line_fetches, typical.protected_lines, typical.sync_loads),
+        (1, 1, 0)
+    );
+    assert_eq!(
+        (typical.exchanges, typical.sync_stores),
+        (0, 0),
+        "nothing is written by a read"
+    );
+    // Keys that did not fit their home line: few, and one more line. The announcement is renewed now and then.
+    let beyond = counts.iter().filter(|c| c.lines_from_memory() > 3).count();
+    assert!(
+        beyond < KEYS as usize / 100,
+        "{beyond} of {KEYS} hits need more than 3 lines"
+    );
+}
+
+#[test]
+fn without_speculation_the_root_is_loaded_too() {
+    for guidelines in [
+        Guidelines {
+            speculate: false,
+            ..Guidelines::P3
+        },
+        Guidelines::SP,
+    ] {
+        let counts = counted::<Noncoherent>(guidelines, hit);
+        assert_eq!(median(&counts).lines_from_memory(), 3, "{guidelines:?}");
+        assert_eq!(median(&counts).sync_loads, 1, "{guidelines:?}");
+    }
+}
+
+#[test]
+fn a_miss_rarely_touches_an_object() {
+    let counts = counted::<Noncoherent>(Guidelines::P3, |map, key| {
+        assert_eq!(map.get_u64(key + KEYS).unwrap(), None);
+    });
+    let objects: u64 = counts.iter().map(|c| c.protected_lines).sum();
+    assert_eq!(median(&counts).lines_from_memory(), 1);
+    assert!(objects < KEYS / 100, "{objects} objects for {KEYS} misses");
+}
+
+#[test]
+fn a_coherent_hit_announces_and_withdraws_and_writes_nothing_else() {
+    let typical = median(&counted::<Coherent>(Guidelines::P3, hit));
+    assert_eq!(
+        (typical.exchanges, typical.flushed_lines, typical.fences),
+        (0, 0, 0)
+    );
+    assert!(typical.sync_stores <= 2, "{typical:?}");
+}
+
+#[test]
+fn an_update_is_one_exchange_on_the_slot_and_three_adds_on_cells() {
+    let counts = counted::<Coherent>(Guidelines::P3, |map, key| {
+        assert_eq!(map.put_u64(key, 1).unwrap(), cenote::Put::Replaced)
+    });
+    let mean = counts.iter().map(|c| c.exchanges).sum::<u64>() as f64 / KEYS as f64;
+    // The slot; the old object's cell when it is retired, and when it is freed; a quarter of one for the reserve.
+    assert!(mean < 3.6, "{mean} read-modify-writes an update");
+}
