@@ -7,73 +7,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cenote::{Coherent, Noncoherent, Options, Pool};
+use cenote::{Coherent, Noncoherent, Pool};
+use damaged::{fill, options, use_all};
 use rand::prelude::*;
+
+mod damaged;
 
 /// A child that takes longer than this is taken to loop for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn options() -> Options {
-    Options {
-        size: 1 << 20,
-        max: 64 << 20,
-        processes: 8,
-        workers: 8,
-        names: 8,
-        ..Options::default()
-    }
-}
-
-/// A pool with everything in it: several sizes, a map on the move, retired objects, a worker that died.
-fn fill<M: cenote::memory::Memory>(path: &Path) {
-    let pool: Pool<M> = Pool::create(path, &options()).unwrap();
-    let map = pool.map("m").unwrap();
-    for i in 0..5_400u64 {
-        map.put_u64(i, i).unwrap();
-    }
-    let large = pool.map("large").unwrap();
-    for i in 0..40u64 {
-        large
-            .put(format!("key {i}").as_bytes(), &vec![7; (i * i * 60) as usize])
-            .unwrap();
-    }
-    for i in 0..300u64 {
-        map.put_u64(i, !i).unwrap();
-        map.remove(&(i * 3).to_le_bytes()).unwrap();
-    }
-    // As a killed process leaves it: nothing is given back.
-    std::mem::forget((map, large, pool));
-}
-
-/// Uses all of a pool that may be damaged. Errors are fine.
-fn use_all<M: cenote::memory::Memory>(path: &Path) -> cenote::Result<()> {
-    let pool: Pool<M> = Pool::open(path, &options())?;
-    let _ = pool.stat();
-    for name in ["m", "large", "new"] {
-        let Ok(map) = pool.map(name) else { continue };
-        for i in 0..2_000u64 {
-            let _ = map.get_u64(i);
-            let _ = map.get(format!("key {}", i % 50).as_bytes());
-            let _ = map.put_u64(i * 7, i);
-            let _ = map.put(
-                format!("key {}", i % 90).as_bytes(),
-                &vec![1; (i % 3_000) as usize],
-            );
-            let _ = map.remove(&(i * 5).to_le_bytes());
-            let _ = map.insert(&i.to_le_bytes(), b"x");
-            let _ = map.replace(&i.to_le_bytes(), b"x", b"y");
-        }
-        let _ = map.put(b"big", &vec![1; 300_000]);
-        let _ = map.get_many_u64(&(0..100).collect::<Vec<_>>(), |_, _| {});
-        let _ = map.for_each(|_, _| {});
-        let _ = map.len();
-    }
-    let _ = pool.collect();
-    let _ = pool.recover();
-    let _ = pool.fsck(false);
-    let _ = pool.fsck(true);
-    Ok(())
-}
 
 /// The child's side; does nothing unless it is started as one.
 #[test]

@@ -1,0 +1,100 @@
+//! `cenote create`: makes a pool.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cenote::{Kind, Noncoherent, Options, Pool, parse_size};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{Output, bytes};
+use crate::pool::PoolArg;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pool: PoolArg,
+    /// Room that is reserved at once
+    #[arg(long, default_value = "64MiB", value_parser = parse_size)]
+    size: u64,
+    /// Room that it may grow to; only address space is reserved for it
+    #[arg(long, default_value = "1TiB", value_parser = parse_size)]
+    max: u64,
+    /// For memory whose sharers' caches are not kept coherent
+    #[arg(long)]
+    noncoherent: bool,
+    /// Processes that may have it open at a time
+    #[arg(long, value_name = "N", default_value_t = Options::default().processes)]
+    processes: u32,
+    /// Threads that may have maps open at a time
+    #[arg(long, value_name = "N", default_value_t = Options::default().workers)]
+    workers: u32,
+    /// Names that it may have
+    #[arg(long, value_name = "N", default_value_t = Options::default().names)]
+    names: u32,
+    /// Permissions of the file, in octal digits
+    #[arg(long, default_value = "600", value_parser = octal)]
+    mode: u32,
+}
+
+#[derive(Serialize)]
+struct Created {
+    path: PathBuf,
+    kind: Kind,
+    size: u64,
+    max: u64,
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("permissions are octal digits up to 777, as in 600".to_owned()),
+    }
+}
+
+/// Creates the pool.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let path = args.pool.path();
+    if args.max < args.size {
+        return Err(Failure::misuse(
+            "--max is less than --size; leave it out, or give more",
+        ));
+    }
+    if path.exists() {
+        return Err(Failure::failed(format!(
+            "{}: there is such a file already; remove it, or choose another name",
+            path.display()
+        )));
+    }
+    let options = Options {
+        size: args.size,
+        max: args.max,
+        processes: args.processes,
+        workers: args.workers,
+        names: args.names,
+        mode: args.mode,
+        ..Options::default()
+    };
+    let stat = if args.noncoherent {
+        Pool::<Noncoherent>::create(&path, &options)?.stat()?
+    } else {
+        Pool::<cenote::Coherent>::create(&path, &options)?.stat()?
+    };
+    let created = Created {
+        path,
+        kind: stat.kind,
+        size: stat.committed_bytes,
+        max: stat.max_bytes,
+    };
+    out.result(&created, |created| {
+        format!(
+            "created {}: {} memory, {} reserved, grows to {}",
+            created.path.display(),
+            created.kind.name(),
+            bytes(created.size),
+            bytes(created.max)
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

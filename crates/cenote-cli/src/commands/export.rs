@@ -1,0 +1,109 @@
+//! `cenote export`: writes all pairs of a map as TSV, CSV or JSON lines; `load` reads them back the same.
+//!
+//! A file appears under its name only when it is complete.
+
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use cenote::memory::Memory;
+use cenote::{Options, Pool};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::{Output, count};
+use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::records::{Format, Sink, is_gzip};
+
+/// Arguments.
+///
+/// Pairs that are written meanwhile by others may or may not be exported; all others are, once each, in no
+/// particular order.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pool: PoolArg,
+    /// Where to; `-` is standard output. A name that ends in .gz is compressed
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    #[command(flatten)]
+    map: MapArg,
+    /// How [default: by the file's name; tsv for standard output]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+/// Writes the pairs.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let path = args.pool.existing()?;
+    let file = (args.file.as_os_str() != "-").then_some(&*args.file);
+    let format = Format::choose(args.format, file)?;
+    let written = on_pool!(&path, &Options::default(), |pool| match file {
+        Some(file) => export_to_file(&pool, &args.map.map, format, file)?,
+        None => {
+            export(&pool, &args.map.map, format, out.writer(), Failure::stdout)?
+                .1
+                .flush()
+                .map_err(Failure::stdout)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    });
+    out.result(&json!({ "records": written, "file": args.file }), |_| {
+        format!("exported {} records to {}", count(written), args.file.display())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export<M: Memory, W: Write>(
+    pool: &Pool<M>,
+    map: &str,
+    format: Format,
+    to: W,
+    failure: impl Fn(io::Error) -> Failure,
+) -> Result<(u64, W), Failure> {
+    let map = pool.existing_map(map)?;
+    let mut sink = Sink::new(format, to);
+    let mut written = 0;
+    for pair in map.iter() {
+        let (key, value) = pair?;
+        sink.write(&key, &value).map_err(&failure)?;
+        written += 1;
+    }
+    Ok((written, sink.finish().map_err(failure)?))
+}
+
+fn export_to_file<M: Memory>(pool: &Pool<M>, map: &str, format: Format, file: &Path) -> Result<u64, Failure> {
+    let failure = |error| Failure::io(file.display())(error);
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let temporary = tempfile::Builder::new()
+        .prefix(".cenote-export-")
+        // What the user's umask leaves of it.
+        .permissions(std::fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(failure)?;
+    let buffered = BufWriter::with_capacity(1 << 18, temporary);
+    let (written, buffered) = if is_gzip(file) {
+        let (written, gzip) = export(
+            pool,
+            map,
+            format,
+            GzEncoder::new(buffered, Compression::default()),
+            failure,
+        )?;
+        (written, gzip.finish().map_err(failure)?)
+    } else {
+        export(pool, map, format, buffered, failure)?
+    };
+    let temporary = buffered
+        .into_inner()
+        .map_err(|error| failure(error.into_error()))?;
+    temporary.as_file().sync_all().map_err(failure)?;
+    temporary.persist(file).map_err(|error| failure(error.error))?;
+    Ok(written)
+}

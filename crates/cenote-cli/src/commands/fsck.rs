@@ -1,0 +1,111 @@
+//! `cenote fsck`: checks a pool and accounts for every byte of it.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use cenote::{FsckReport, Options};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{Output, bytes, count};
+use crate::pool::{PoolArg, on_pool};
+
+/// Arguments.
+///
+/// The exit code is 1 if anything is wrong. While other processes change the pool, figures may be those of a moving target.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pool: PoolArg,
+    /// Free what is leaked; only while no other process has the pool open
+    #[arg(long)]
+    repair: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'r> {
+    clean: bool,
+    #[serde(flatten)]
+    report: &'r FsckReport,
+}
+
+/// Checks the pool.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let path = args.pool.existing()?;
+    let report = on_pool!(&path, &Options::default(), |pool| pool
+        .fsck(args.repair)
+        // Also where the answer is that others have the pool open: that is no misuse.
+        .map_err(|error| Failure::failed(error.to_string()))?);
+    let clean = report.is_clean();
+    out.result(
+        &Answer {
+            clean,
+            report: &report,
+        },
+        |answer| text(answer.report),
+    )?;
+    Ok(ExitCode::from(u8::from(!clean)))
+}
+
+fn text(report: &FsckReport) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    for (what, number) in [
+        ("reachable", report.reachable_bytes),
+        ("free", report.free_bytes),
+        ("retired", report.retired_bytes),
+        ("held", report.held_bytes),
+        ("overhead", report.overhead_bytes),
+        ("leaked", report.leaked_bytes),
+        ("committed", report.committed_bytes),
+    ] {
+        let _ = writeln!(
+            text,
+            "{what:<10} {:>18} bytes  {:>10}",
+            count(number),
+            bytes(number)
+        );
+    }
+    for map in &report.maps {
+        let _ = writeln!(
+            text,
+            "map {:?}: {} keys in {} slots, {} chain lines, {} level{}",
+            map.name,
+            count(map.keys),
+            count(map.slots),
+            count(map.lines),
+            map.levels,
+            if map.levels == 1 { "" } else { "s" },
+        );
+    }
+    if report.repaired_bytes > 0 {
+        let _ = writeln!(
+            text,
+            "repaired: {} bytes were leaked and are free now",
+            count(report.repaired_bytes)
+        );
+    }
+    for problem in &report.problems {
+        let _ = writeln!(text, "problem: {problem}");
+    }
+    if report.other_processes > 0 {
+        let _ = writeln!(
+            text,
+            "{} other processes have the pool open",
+            report.other_processes
+        );
+    }
+    let _ = match (report.is_clean(), report.problems.is_empty()) {
+        (true, _) => writeln!(text, "clean"),
+        (false, true) => writeln!(
+            text,
+            "not clean: memory is leaked; `cenote fsck --repair` frees it"
+        ),
+        (false, false) => writeln!(
+            text,
+            "not clean: {} problems; export what can be read",
+            report.problems.len()
+        ),
+    };
+    text
+}

@@ -1,0 +1,64 @@
+//! `cenote get`: prints a key's value.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use cenote::memory::Memory;
+use cenote::{Options, Pool};
+
+use crate::bytes::{HexArg, pair_to_json, to_hex};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::pool::{MapArg, PoolArg, on_pool};
+
+/// Arguments.
+///
+/// The value is printed as it is; a terminal gets a line end after it.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pool: PoolArg,
+    /// The key
+    key: String,
+    #[command(flatten)]
+    map: MapArg,
+    #[command(flatten)]
+    hex: HexArg,
+}
+
+/// Prints the value; exit code 1 if there is none.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let path = args.pool.existing()?;
+    let key = args.hex.decode("key", &args.key)?;
+    on_pool!(&path, &Options::default(), |pool| get(&pool, &args, &key, out)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn get<M: Memory>(pool: &Pool<M>, args: &Args, key: &[u8], out: &Output) -> Result<(), Failure> {
+    let map = pool.existing_map(&args.map.map)?;
+    // A copy, because a reader of our output may be slow and the value pins.
+    let Some(value) = map.get(key)?.map(|value| value.to_vec()) else {
+        return Err(Failure::failed(format!(
+            "there is no key {} in the map {:?}",
+            args.hex.show(key),
+            args.map.map
+        )));
+    };
+    if out.json {
+        return out.json_line(&pair_to_json(key, &value));
+    }
+    if args.hex.hex {
+        return out.line(to_hex(&value));
+    }
+    let mut stdout = out.writer();
+    let end: &[u8] = if out.is_terminal() && !value.ends_with(b"\n") {
+        b"\n"
+    } else {
+        b""
+    };
+    stdout
+        .write_all(&value)
+        .and_then(|()| stdout.write_all(end))
+        .and_then(|()| stdout.flush())
+        .map_err(Failure::stdout)
+}

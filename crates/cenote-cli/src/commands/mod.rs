@@ -1,0 +1,15 @@
+//! The commands, one file each. `run` does a command's work; `worker` is the part that its child processes do.
+
+pub mod bench;
+pub mod create;
+pub mod del;
+pub mod demo;
+pub mod export;
+pub mod fsck;
+pub mod get;
+pub mod load;
+pub mod put;
+pub mod scan;
+pub mod stat;
+pub mod torture;
+pub mod worker;

@@ -1,0 +1,119 @@
+//! `cenote put`: sets a key's value, always or under a condition.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cenote::memory::Memory;
+use cenote::{Options, Pool, Put, Replace};
+use serde_json::json;
+
+use crate::bytes::HexArg;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::pool::{MapArg, PoolArg, on_pool};
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pool: PoolArg,
+    /// The key
+    key: String,
+    /// The value; `-` reads it from standard input, byte by byte as it is
+    #[arg(
+        required_unless_present = "file",
+        conflicts_with = "file",
+        allow_negative_numbers = true
+    )]
+    value: Option<String>,
+    /// Read the value from a file, byte by byte as it is
+    #[arg(long)]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    map: MapArg,
+    #[command(flatten)]
+    hex: HexArg,
+    /// Only if the key has no value
+    #[arg(long, conflicts_with = "expect")]
+    if_absent: bool,
+    /// Only if this is the key's value
+    #[arg(long, value_name = "OLD")]
+    expect: Option<String>,
+}
+
+fn value(args: &Args) -> Result<Vec<u8>, Failure> {
+    let mut value = Vec::new();
+    match (&args.file, args.value.as_deref()) {
+        (Some(path), _) => {
+            let mut file = File::open(path).map_err(Failure::io(path.display()))?;
+            file.read_to_end(&mut value)
+                .map_err(Failure::io(path.display()))?;
+        }
+        (None, None | Some("-")) => {
+            io::stdin()
+                .lock()
+                .read_to_end(&mut value)
+                .map_err(Failure::io("standard input"))?;
+        }
+        (None, Some(text)) => value = args.hex.decode("value", text)?,
+    }
+    Ok(value)
+}
+
+/// Sets the value.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let path = args.pool.existing()?;
+    let key = args.hex.decode("key", &args.key)?;
+    let expected = args
+        .expect
+        .as_ref()
+        .map(|text| args.hex.decode("expected value", text))
+        .transpose()?;
+    let value = value(&args)?;
+    let done = on_pool!(&path, &Options::default(), |pool| put(
+        &pool,
+        &args,
+        &key,
+        &value,
+        expected.as_deref()
+    )?);
+    out.result(&json!({ "result": done }), |_| done.to_owned())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn put<M: Memory>(
+    pool: &Pool<M>,
+    args: &Args,
+    key: &[u8],
+    value: &[u8],
+    expected: Option<&[u8]>,
+) -> Result<&'static str, Failure> {
+    let map = pool.map(&args.map.map)?;
+    let shown = args.hex.show(key);
+    if args.if_absent {
+        return match map.insert(key, value)? {
+            true => Ok("inserted"),
+            false => Err(Failure::failed(format!(
+                "the key {shown} has a value, which stays"
+            ))),
+        };
+    }
+    if let Some(expected) = expected {
+        return match map.replace(key, expected, value)? {
+            Replace::Replaced => Ok("replaced"),
+            Replace::Missing => Err(Failure::failed(format!(
+                "the key {shown} has no value; nothing was written"
+            ))),
+            Replace::Differs(found) => Err(Failure::failed(format!(
+                "the key {shown} has another value, which stays: {}",
+                args.hex.show(&found)
+            ))),
+        };
+    }
+    Ok(match map.put(key, value)? {
+        Put::Inserted => "inserted",
+        Put::Replaced => "replaced",
+    })
+}

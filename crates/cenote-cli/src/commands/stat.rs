@@ -1,0 +1,138 @@
+//! `cenote stat`: a pool's figures, once or again and again.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cenote::memory::Memory;
+use cenote::{Options, Pool, Stat};
+
+use crate::failure::Failure;
+use crate::output::{Output, bytes, count};
+use crate::pool::{PoolArg, on_pool};
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pool: PoolArg,
+    /// Print them again every second, or every so many seconds, until Ctrl-C
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
+    #[arg(value_parser = seconds)]
+    watch: Option<Duration>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wanted = text
+        .parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    wanted
+        .filter(|time| *time >= Duration::from_millis(10))
+        .ok_or("seconds are a number of 0.01 or more".to_owned())
+}
+
+/// Prints the figures.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let path = args.pool.existing()?;
+    on_pool!(&path, &Options::default(), |pool| stat(&pool, args.watch, out)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stat<M: Memory>(pool: &Pool<M>, watch: Option<Duration>, out: &Output) -> Result<(), Failure> {
+    loop {
+        if watch.is_some() && !out.json && out.is_terminal() {
+            // Home, and clear all below.
+            out.line("\x1b[H\x1b[J")?;
+        }
+        out.result(&pool.stat()?, text)?;
+        match watch {
+            Some(pause) => std::thread::sleep(pause),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn ago(seconds_since_1970: u64) -> String {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    match now.saturating_sub(seconds_since_1970) {
+        seconds @ 0..120 => format!("{seconds} s ago"),
+        seconds @ 120..7200 => format!("{} min ago", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h ago", seconds / 3600),
+        seconds => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+fn text(stat: &Stat) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let mut line = |what: &str, value: String| {
+        let _ = writeln!(text, "{what:<11} {value}");
+    };
+    line(
+        "pool",
+        format!(
+            "{} ({} memory, id {})",
+            stat.path.display(),
+            stat.kind.name(),
+            stat.id
+        ),
+    );
+    line("created", ago(stat.created));
+    line(
+        "reserved",
+        format!(
+            "{} of at most {}",
+            bytes(stat.committed_bytes),
+            bytes(stat.max_bytes)
+        ),
+    );
+    for map in &stat.maps {
+        line("map", format!("{:?}: {} keys", map.name, count(map.keys)));
+    }
+    for process in &stat.processes {
+        let state = if process.alive {
+            ""
+        } else {
+            ", dead: it waits for recovery"
+        };
+        let host = if process.host == 0 {
+            String::new()
+        } else {
+            format!(" on host {}", process.host)
+        };
+        let me = if process.pid == u64::from(std::process::id()) {
+            " (this command)"
+        } else {
+            ""
+        };
+        line(
+            "process",
+            format!("{}{host}, since {}{state}{me}", process.pid, ago(process.since)),
+        );
+    }
+    line("workers", stat.workers.to_string());
+    line("epoch", count(stat.epoch));
+    line(
+        "retired",
+        format!(
+            "{} objects that someone may still be reading",
+            count(stat.retired_objects)
+        ),
+    );
+    for laggard in &stat.laggards {
+        let behind = laggard.epochs_behind;
+        line(
+            "laggard",
+            format!(
+                "worker {} of process {} holds memory since {behind} epochs",
+                laggard.worker, laggard.pid
+            ),
+        );
+    }
+    line("recoveries", count(stat.recoveries));
+    text
+}

@@ -1,0 +1,365 @@
+//! `cenote torture`: kills workers again and again, and checks that nothing is lost, torn, leaked or blocked.
+//!
+//! | file | |
+//! |---|---|
+//! | `torture` | arguments, the report |
+//! | `supervisor`, `agenda` | starts, kills, restarts, watches |
+//! | `worker`, `owned`, `shared` | a worker process and its operations |
+//! | `content` | keys and values that say what they are |
+//! | `journal`, `latency` | what outlives a worker: what it did, how long it took |
+//! | `state`, `verdict` | journals beside the pool: what must be there, is there, and nothing else |
+
+mod agenda;
+mod content;
+mod journal;
+mod latency;
+mod owned;
+mod plan;
+mod shared;
+mod state;
+mod supervisor;
+mod verdict;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{Output, bytes, count};
+
+use plan::{Fault, Kind, Plan, Plant};
+use supervisor::Supervisor;
+use verdict::Verdict;
+
+/// An operation of a survivor that took longer is worth a warning.
+const WARN_STALL_MS: f64 = 50.0;
+/// An operation of a survivor that took longer counts as blocked.
+const MOST_STALL_MS: f64 = 1000.0;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Worker processes
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
+    workers: u32,
+    /// How long to go on
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Decides operations and kills, as far as that can be decided; a random one is taken and printed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many workers to kill in a second, on average
+    #[arg(long, default_value_t = 4.0, value_name = "KILLS")]
+    kills_per_second: f64,
+    /// Where to create the pool; default a temporary file in /dev/shm
+    #[arg(long, value_name = "FILE")]
+    pool: Option<PathBuf>,
+    /// The pool's size at first; it grows
+    #[arg(long, default_value = "1MiB")]
+    size: String,
+    /// Use the pool as memory without coherent caches (x86-64)
+    #[arg(long)]
+    noncoherent: bool,
+    /// Keep the pool and the journals
+    #[arg(long)]
+    keep: bool,
+    /// Plant a fault, to see that it is found
+    #[arg(long, hide = true, value_enum)]
+    plant: Option<Plant>,
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+struct Report {
+    seed: u64,
+    workers: u32,
+    memory: &'static str,
+    seconds: f64,
+    kills: u64,
+    restarts: u64,
+    stops: u64,
+    recoveries: u64,
+    acknowledged: u64,
+    in_flight: u64,
+    reads: u64,
+    operations_per_second: f64,
+    lost: usize,
+    torn: usize,
+    leaked_bytes: u64,
+    problems: Vec<String>,
+    max_survivor_stall_ms: f64,
+    /// What the longest operation was, and how long it may have waited for a processor.
+    max_survivor_stall: Stall,
+    p50_us: f64,
+    p999_us: f64,
+    pool_bytes: u64,
+    reachable_bytes: u64,
+    faults: Vec<Fault>,
+    kept: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct Stall {
+    operation: &'static str,
+    waited_for_cpu_ms: f64,
+    /// The longest of all when the time waited for a processor is not counted.
+    max_without_waiting_for_cpu_ms: f64,
+}
+
+impl Report {
+    fn is_clean(&self) -> bool {
+        self.faults.is_empty() && self.leaked_bytes == 0 && self.problems.is_empty()
+    }
+}
+
+/// Runs it.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    if !(args.kills_per_second > 0.0 && args.kills_per_second <= 1000.0) {
+        return Err(Failure::misuse(
+            "--kills-per-second is a number above 0, at most 1000",
+        ));
+    }
+    let size = cenote::parse_size(&args.size)?;
+    let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1 << 32));
+    let shm = Path::new("/dev/shm");
+    let base = if shm.is_dir() {
+        shm.to_owned()
+    } else {
+        std::env::temp_dir()
+    };
+    let folder = tempfile::Builder::new()
+        .prefix("cenote-torture-")
+        .tempdir_in(&base);
+    let folder = folder.map_err(Failure::io(base.display()))?;
+    let plan = Plan {
+        pool: args.pool.clone().unwrap_or_else(|| folder.path().join("pool")),
+        folder: folder.path().to_owned(),
+        seed,
+        workers: args.workers,
+        noncoherent: args.noncoherent,
+        plant: args.plant,
+    };
+    if !out.json {
+        let kind = if plan.noncoherent {
+            "noncoherent"
+        } else {
+            "coherent"
+        };
+        out.line(format!(
+            "seed {seed}: {} workers on {kind} memory, {} kills a second, {} seconds",
+            plan.workers, args.kills_per_second, args.seconds
+        ))?;
+    }
+    let (doomed_folder, doomed_pool) = (plan.folder.clone(), plan.pool.clone());
+    let created = Created {
+        pool: plan.pool.clone(),
+    };
+    crate::interrupt::on_interrupt(move || {
+        let _ = std::fs::remove_file(doomed_pool);
+        let _ = std::fs::remove_dir_all(doomed_folder);
+        eprintln!("cenote: interrupted; the pool and the journals are removed");
+    });
+    let options = cenote::Options {
+        size,
+        max: 4 << 30,
+        ..cenote::Options::default()
+    };
+    match plan.noncoherent {
+        true => drop(cenote::Pool::<cenote::Noncoherent>::create(&plan.pool, &options)?),
+        false => drop(cenote::Pool::<cenote::Coherent>::create(&plan.pool, &options)?),
+    }
+    let mut report = torture(&args, &plan, out)?;
+    if args.keep || !report.is_clean() {
+        report.kept = Some(folder.keep());
+        std::mem::forget(created);
+    }
+    out.result(&report, text)?;
+    Ok(if report.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// The pool's file, removed in the end.
+struct Created {
+    pool: PathBuf,
+}
+
+impl Drop for Created {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.pool);
+    }
+}
+
+fn torture(args: &Args, plan: &Plan, out: &Output) -> Result<Report, Failure> {
+    let bar = if out.is_watched() {
+        ProgressBar::new(args.seconds * 10)
+    } else {
+        ProgressBar::hidden()
+    };
+    let style = ProgressStyle::with_template("{bar:30.cyan/blue} {percent:>3}%  {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut supervisor = Supervisor::new(plan, args.kills_per_second)?;
+    let start = Instant::now();
+    supervisor.run(Duration::from_secs(args.seconds), |counts| {
+        let tenths = start.elapsed().as_millis() as u64 / 100;
+        if tenths != bar.position() {
+            bar.set_position(tenths);
+            bar.set_message(format!("{} kills, {} restarts", counts.kills, counts.restarts));
+        }
+    })?;
+    let seconds = start.elapsed().as_secs_f64();
+    supervisor.finish()?;
+    bar.finish_and_clear();
+    let measures = supervisor.measures();
+    let Verdict {
+        faults,
+        fsck,
+        recoveries,
+        acknowledged,
+    } = match plan.noncoherent {
+        true => verdict::reach::<cenote::Noncoherent>(plan, measures.in_flight()),
+        false => verdict::reach::<cenote::Coherent>(plan, measures.in_flight()),
+    };
+    let mut all = std::mem::take(&mut supervisor.faults);
+    all.extend(faults);
+    let fsck = fsck.unwrap_or_default();
+    let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
+    let stall = milliseconds(measures.longest_running());
+    if stall > MOST_STALL_MS {
+        let mut fault = Fault::problem(format!(
+            "an operation of a survivor was held up for {stall:.0} ms"
+        ));
+        fault.found_by = "the supervisor".to_owned();
+        all.push(fault);
+    }
+    let of_kind = |kind| all.iter().filter(|fault| fault.kind == kind).count();
+    let problems = all
+        .iter()
+        .filter(|fault| fault.kind == Kind::Problem)
+        .map(|fault| fault.text.clone());
+    Ok(Report {
+        seed: plan.seed,
+        workers: plan.workers,
+        memory: if plan.noncoherent {
+            "noncoherent"
+        } else {
+            "coherent"
+        },
+        seconds,
+        kills: supervisor.counts.kills,
+        restarts: supervisor.counts.restarts,
+        stops: supervisor.counts.stops,
+        recoveries,
+        acknowledged,
+        in_flight: measures.in_flight(),
+        reads: measures.reads(),
+        operations_per_second: (acknowledged + measures.reads()) as f64 / seconds,
+        lost: of_kind(Kind::Lost),
+        torn: of_kind(Kind::Torn),
+        leaked_bytes: fsck.leaked_bytes,
+        problems: problems
+            .chain(fsck.problems.iter().map(|problem| format!("fsck: {problem}")))
+            .collect(),
+        max_survivor_stall_ms: milliseconds(measures.longest()),
+        max_survivor_stall: Stall {
+            operation: measures.longest_kind(),
+            waited_for_cpu_ms: milliseconds(measures.longest_waited()),
+            max_without_waiting_for_cpu_ms: stall,
+        },
+        p50_us: measures.quantile(0.5) as f64 / 1e3,
+        p999_us: measures.quantile(0.999) as f64 / 1e3,
+        pool_bytes: fsck.committed_bytes,
+        reachable_bytes: fsck.reachable_bytes,
+        faults: all,
+        kept: None,
+    })
+}
+
+fn text(report: &Report) -> String {
+    let mut lines = vec![
+        format!(
+            "{} kills, {} restarts and {} stops in {:.0} s; {} dead processes recovered, {} operations in flight",
+            report.kills, report.restarts, report.stops, report.seconds, report.recoveries, report.in_flight
+        ),
+        format!(
+            "{} acknowledged writes and {} checked reads, {} a second",
+            count(report.acknowledged),
+            count(report.reads),
+            count(report.operations_per_second as u64)
+        ),
+        format!(
+            "the pool grew to {}, {} in use",
+            bytes(report.pool_bytes),
+            bytes(report.reachable_bytes)
+        ),
+        format!(
+            "operations: half within {:.1} us, 99.9 % within {:.1} us",
+            report.p50_us, report.p999_us
+        ),
+        format!(
+            "longest of a survivor: {:.1} ms, a {} ({:.1} ms of it without a processor; without such waits {:.1} ms)",
+            report.max_survivor_stall_ms,
+            report.max_survivor_stall.operation,
+            report.max_survivor_stall.waited_for_cpu_ms,
+            report.max_survivor_stall.max_without_waiting_for_cpu_ms
+        ),
+        format!(
+            "lost {}, torn {}, leaked {}, problems {}",
+            report.lost,
+            report.torn,
+            bytes(report.leaked_bytes),
+            report.problems.len()
+        ),
+    ];
+    if report.max_survivor_stall_ms > WARN_STALL_MS {
+        lines.push(format!(
+            "warning: a survivor was held up for more than {WARN_STALL_MS} ms"
+        ));
+    }
+    for fault in report.faults.iter().take(10) {
+        lines.push(format!("{:?} ({}): {}", fault.kind, fault.found_by, fault.text));
+    }
+    for problem in report
+        .problems
+        .iter()
+        .filter(|text| text.starts_with("fsck"))
+        .take(10)
+    {
+        lines.push(problem.clone());
+    }
+    if let Some(kept) = &report.kept {
+        lines.push(format!("pool and journals are kept in {}", kept.display()));
+    }
+    if !report.is_clean() {
+        let kind = if report.memory == "coherent" {
+            ""
+        } else {
+            " --noncoherent"
+        };
+        lines.push(format!(
+            "FAILED; again: cenote torture --workers {} --seconds {:.0} --seed {}{kind}",
+            report.workers,
+            report.seconds.ceil(),
+            report.seed
+        ));
+    }
+    lines.join("\n")
+}
+
+/// Runs one of its worker processes.
+pub fn worker(args: Vec<String>) -> Result<ExitCode, Failure> {
+    let orders = args.first().and_then(|text| serde_json::from_str(text).ok());
+    let orders =
+        orders.ok_or_else(|| Failure::misuse("a torture worker is started by `cenote torture` alone"))?;
+    Ok(if worker::run(orders) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,76 @@
+//! Why a command did not do what it was asked: what is printed, and the exit code.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use crate::output::Output;
+
+/// Why a command ended without a result.
+#[derive(Debug)]
+pub enum Failure {
+    /// The command cannot be meant like this; exit code 2.
+    Misuse(String),
+    /// It was meant well and did not work; exit code 1.
+    Failed(String),
+    /// Whoever read our standard output has gone. Nobody is left to tell; exit code 0.
+    PipeClosed,
+}
+
+impl Failure {
+    /// A failure with a text that says what, where and what to do.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self::Failed(text.into())
+    }
+
+    /// A misuse with a text that says what is wrong and what would be right.
+    pub fn misuse(text: impl Into<String>) -> Self {
+        Self::Misuse(text.into())
+    }
+
+    /// For `map_err`: the failure of a system call on a thing (a file, a process) that is named.
+    pub fn io(what: impl fmt::Display) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Failed(format!("{what}: {error}"))
+    }
+
+    /// For `map_err`: the failure of a write to standard output.
+    pub fn stdout(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::PipeClosed,
+            _ => Self::Failed(format!("standard output: {error}")),
+        }
+    }
+
+    /// Prints it to standard error: `cenote: …`, or `{"error": …}` with `--json`.
+    pub fn report(self, out: &Output) -> ExitCode {
+        let (text, code) = match self {
+            Self::Misuse(text) => (text, 2),
+            Self::Failed(text) => (text, 1),
+            Self::PipeClosed => return ExitCode::SUCCESS,
+        };
+        if out.json {
+            eprintln!("{}", serde_json::json!({ "error": text }));
+        } else {
+            eprintln!("cenote: {text}");
+        }
+        ExitCode::from(code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Misuse(text) | Self::Failed(text) => f.write_str(text),
+            Self::PipeClosed => f.write_str("standard output was closed"),
+        }
+    }
+}
+
+impl From<cenote::Error> for Failure {
+    fn from(error: cenote::Error) -> Self {
+        match error {
+            cenote::Error::Option { .. } | cenote::Error::Name { .. } => Self::Misuse(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The `cenote` command: one file a command under `commands/`.
+#![deny(unsafe_op_in_unsafe_fn, missing_docs)]
+
+mod bytes;
+mod commands;
+mod failure;
+mod interrupt;
+mod output;
+mod pool;
+mod records;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A store for memory that processes share: no server, and any of them may be killed.
+#[derive(Parser)]
+#[command(name = "cenote", version, propagate_version = true)]
+struct Cli {
+    /// Print results as JSON, for scripts
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Create a pool
+    Create(commands::create::Args),
+    /// Set a key's value
+    Put(commands::put::Args),
+    /// Print a key's value
+    Get(commands::get::Args),
+    /// Remove a key
+    Del(commands::del::Args),
+    /// Print pairs, in no particular order
+    Scan(commands::scan::Args),
+    /// Load pairs from a file or standard input
+    Load(commands::load::Args),
+    /// Write all pairs to a file or standard output
+    Export(commands::export::Args),
+    /// Show a pool's figures
+    Stat(commands::stat::Args),
+    /// Check a pool and account for every byte of it
+    Fsck(commands::fsck::Args),
+    /// Measure with the YCSB workloads
+    Bench(commands::bench::Args),
+    /// Kill workers again and again and check that nothing is lost
+    Torture(commands::torture::Args),
+    /// Show the main job on real data in less than a minute
+    Demo(commands::demo::Args),
+    /// A worker process of another command
+    #[command(hide = true, name = "worker")]
+    Worker(commands::worker::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let out = output::Output::new(cli.json);
+    let done = match cli.command {
+        Command::Create(args) => commands::create::run(args, &out),
+        Command::Put(args) => commands::put::run(args, &out),
+        Command::Get(args) => commands::get::run(args, &out),
+        Command::Del(args) => commands::del::run(args, &out),
+        Command::Scan(args) => commands::scan::run(args, &out),
+        Command::Load(args) => commands::load::run(args, &out),
+        Command::Export(args) => commands::export::run(args, &out),
+        Command::Stat(args) => commands::stat::run(args, &out),
+        Command::Fsck(args) => commands::fsck::run(args, &out),
+        Command::Bench(args) => commands::bench::run(args, &out),
+        Command::Torture(args) => commands::torture::run(args, &out),
+        Command::Demo(args) => commands::demo::run(args, &out),
+        Command::Worker(args) => commands::worker::run(args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) => failure.report(&out),
+    }
+}
+
+/// Prints what is wrong with the arguments, or the help that was asked for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") {
+        let text = error.to_string();
+        let text = text.trim().trim_start_matches("error: ");
+        return failure::Failure::misuse(text).report(&output::Output::new(true));
+    }
+    // Nobody may be there to read it.
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}

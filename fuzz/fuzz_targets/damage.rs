@@ -1,0 +1,49 @@
+//! Flips and overwrites bytes of a well-filled pool, truncates it, and uses everything: errors, never a crash.
+//!
+//! `cargo fuzz run damage` with a nightly toolchain, or `cargo run --release --bin damage -- -max_total_time=60` in
+//! this folder with a stable one, without coverage. The input is a list of six-byte commands: four bytes say where,
+//! one what to do, one with which value.
+#![no_main]
+
+use std::sync::OnceLock;
+
+use cenote::Coherent;
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/cenote/tests/damaged/mod.rs"]
+mod damaged;
+
+fn sound() -> &'static Vec<u8> {
+    static SOUND: OnceLock<Vec<u8>> = OnceLock::new();
+    SOUND.get_or_init(|| {
+        let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
+        let path = folder.path().join("sound");
+        damaged::fill::<Coherent>(&path);
+        std::fs::read(&path).expect("the pool that was just made")
+    })
+}
+
+fuzz_target!(|commands: &[u8]| {
+    let mut bytes = sound().clone();
+    for command in commands.chunks_exact(6) {
+        let place = u32::from_le_bytes([command[0], command[1], command[2], command[3]]) as usize;
+        if bytes.is_empty() {
+            break;
+        }
+        let at = place % bytes.len();
+        match command[4] % 16 {
+            0 => bytes.truncate(at),
+            1..6 => bytes[at] ^= 1 << (command[5] % 8),
+            6..12 => bytes[at] = command[5],
+            // The tables are small beside the data: aim at them.
+            _ => {
+                let at = place % (64 * 1024).min(bytes.len());
+                bytes[at] = command[5];
+            }
+        }
+    }
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
+    let path = folder.path().join("damaged");
+    std::fs::write(&path, &bytes).expect("room for a copy");
+    let _ = damaged::use_all::<Coherent>(&path);
+});
