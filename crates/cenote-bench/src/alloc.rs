@@ -63,7 +63,13 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let figures = measure(options)?;
     options.output.print(
         || figures.json(),
-        |style| format!("ns a pair, medians of {} rounds\n\n{}", options.rounds, figures.text(style)),
+        |style| {
+            format!(
+                "ns a pair, medians of {} rounds\n\n{}",
+                options.rounds,
+                figures.text(style)
+            )
+        },
     );
     Ok(())
 }
@@ -201,7 +207,12 @@ mod tests {
             output: Output::default(),
         };
         let figures = measure(&options).expect("it runs");
-        assert!(figures.pairs.iter().all(|(ours, theirs)| ours[0] > 0.0 && theirs[0] > 0.0));
+        assert!(
+            figures
+                .pairs
+                .iter()
+                .all(|(ours, theirs)| ours[0] > 0.0 && theirs[0] > 0.0)
+        );
         assert_eq!(figures.text(Style::Plain).lines().count(), SIZES.len() + 2);
         assert_eq!(figures.json()["pairs"][3]["bytes"], 1024);
     }

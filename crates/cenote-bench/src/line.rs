@@ -112,8 +112,8 @@ pub use x86_64::{GROUP, Unit};
 /// The measurement itself.
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use crate::table::median;
     use crate::subjects::Failure;
+    use crate::table::median;
     // The flush is this file's own, and not the library's, because it is what the library is compared with.
     use core::arch::asm;
     use core::arch::x86_64::__cpuid_count;

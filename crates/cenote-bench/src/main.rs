@@ -5,14 +5,24 @@
 //! - `line` measures what it costs this machine to fetch a line from memory past its caches, the unit for
 //!   everything on memory without coherence. See [`mod@line`].
 //!
-//! What is compared is in [`subjects`], one file a peer; [`report`] prints medians and ratios.
+//! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
+//!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
+//! - `all` measures everything and prints [`mod@judged`], the table of targets.
+//!
+//! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios.
 
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
+mod all;
+mod alloc;
 mod hash;
+mod judged;
 mod line;
+mod noncoherent;
+mod processes;
 mod report;
 mod subjects;
+mod table;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -34,12 +44,28 @@ enum Command {
     Hash(hash::Options),
     /// Flush, fence and load of random lines: what this machine takes to fetch a line past its caches.
     Line(line::Options),
+    /// One process beside two that read one pool.
+    Processes(processes::Options),
+    /// Lookups on memory without coherence, in units of one line fetched past the caches.
+    Noncoherent(noncoherent::Options),
+    /// Allocation and free beside malloc and free.
+    Alloc(alloc::Options),
+    /// Everything, and the table of targets.
+    All(all::Options),
+    /// One of the processes of `processes`.
+    #[command(hide = true)]
+    Part(processes::PartOptions),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Hash(options) => hash::run(&options),
         Command::Line(options) => line::run(&options),
+        Command::Processes(options) => processes::run(&options),
+        Command::Noncoherent(options) => noncoherent::run(&options),
+        Command::Alloc(options) => alloc::run(&options),
+        Command::All(options) => all::run(&options),
+        Command::Part(options) => processes::run_part(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

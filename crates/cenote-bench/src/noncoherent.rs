@@ -87,15 +87,17 @@ struct Series {
 struct Form {
     name: &'static str,
     hit: Series,
-    /// Medians and means of the load's parts.
+    /// Medians of the load's parts.
     insert: Vec<f64>,
-    insert_mean: f64,
+    /// What the whole load took, with all moves to larger levels.
+    insert_total: f64,
     counts_hit: Counts,
     counts_insert: Counts,
 }
 
 /// All figures.
 pub struct Figures {
+    records: u64,
     line: Series,
     /// Between the parts of the load.
     line_while_loading: Vec<f64>,
@@ -145,7 +147,10 @@ pub fn measure(options: &Options) -> Result<Figures, Failure> {
             store.load(keys)?;
         }
         let mut groups = Vec::new();
-        turns.by_ref().take(1).for_each(|places| unit.fetch_each(places, false, &mut groups));
+        turns
+            .by_ref()
+            .take(1)
+            .for_each(|places| unit.fetch_each(places, false, &mut groups));
         line_while_loading.extend(median(&groups));
     }
 
@@ -176,6 +181,7 @@ pub fn measure(options: &Options) -> Result<Figures, Failure> {
         .map(|(store, (_, guidelines))| store.count(&records, guidelines))
         .collect::<Result<_, _>>()?;
     Ok(Figures {
+        records: options.records,
         line,
         line_while_loading,
         forms,
@@ -193,7 +199,11 @@ fn options_of(guidelines: Guidelines) -> cenote::Options {
 
 impl Series {
     fn of(&mut self, dependent: bool) -> &mut Vec<f64> {
-        if dependent { &mut self.dependent } else { &mut self.back_to_back }
+        if dependent {
+            &mut self.dependent
+        } else {
+            &mut self.back_to_back
+        }
     }
 }
 
@@ -207,7 +217,7 @@ impl Store {
                 name,
                 hit: Series::default(),
                 insert: Vec::new(),
-                insert_mean: 0.0,
+                insert_total: 0.0,
                 counts_hit: Counts::default(),
                 counts_insert: Counts::default(),
             },
@@ -226,8 +236,7 @@ impl Store {
             }
             groups.push(start.elapsed().as_nanos() as f64 / group.len() as f64);
         }
-        // Twenty parts of one size.
-        self.form.insert_mean += begin.elapsed().as_nanos() as f64 / keys.len() as f64 / 20.0;
+        self.form.insert_total += begin.elapsed().as_nanos() as f64;
         self.form.insert.extend(median(&groups));
         Ok(())
     }
@@ -317,17 +326,17 @@ impl Figures {
     /// The tables.
     pub fn text(&self, style: Style) -> String {
         let mut text = String::new();
-        let unit = |series: &[f64], ratio: &str| vec![nanoseconds(median(series)), ratio.to_owned()];
-        let mut rows = vec![
-            [
-                vec!["one line: flush, fence, load".to_owned()],
-                unit(&self.line.back_to_back, "1"),
-                unit(&self.line.dependent, "1"),
-                unit(&self.line_while_loading, "1"),
-                vec!["-".to_owned()],
-            ]
-            .concat(),
-        ];
+        let one = || "1".to_owned();
+        let mut rows = vec![vec![
+            "one line: flush, fence, load".to_owned(),
+            nanoseconds(median(&self.line.back_to_back)),
+            one(),
+            nanoseconds(median(&self.line.dependent)),
+            one(),
+            nanoseconds(median(&self.line_while_loading)),
+            one(),
+            "-".to_owned(),
+        ]];
         for form in &self.forms {
             rows.push(vec![
                 form.name.to_owned(),
@@ -337,20 +346,42 @@ impl Figures {
                 ratio(ratios(&form.hit.dependent, &self.line.dependent)),
                 nanoseconds(median(&form.insert)),
                 ratio(ratios(&form.insert, &self.line_while_loading)),
-                nanoseconds(Some(form.insert_mean)),
+                nanoseconds(Some(form.insert_total / self.records as f64)),
             ]);
         }
-        let head = ["form", "hit", "lines", "dependent hit", "lines", "insert", "lines", "mean insert"];
+        let head = [
+            "form",
+            "hit",
+            "lines",
+            "dependent hit",
+            "lines",
+            "insert",
+            "lines",
+            "mean insert",
+        ];
         table(&mut text, style, 1, &head, &rows);
         text.push_str("\nCounted, an operation\n\n");
         let head = [
-            "form", "of", "lines", "fetched", "sync loads", "protected", "sync stores", "exchanges", "flushed",
+            "form",
+            "of",
+            "lines",
+            "fetched",
+            "sync loads",
+            "protected",
+            "sync stores",
+            "exchanges",
+            "flushed",
             "fences",
         ];
         let rows: Vec<Vec<String>> = self
             .forms
             .iter()
-            .flat_map(|form| [(form.name, "hit", form.counts_hit), (form.name, "insert", form.counts_insert)])
+            .flat_map(|form| {
+                [
+                    (form.name, "hit", form.counts_hit),
+                    (form.name, "insert", form.counts_insert),
+                ]
+            })
             .map(|(name, of, counts)| {
                 let figures = [
                     counts.lines_from_memory(),
@@ -374,7 +405,8 @@ impl Figures {
 
     /// Everything, with each round's figures.
     pub fn json(&self) -> Value {
-        let series = |series: &Series| json!({ "back_to_back": series.back_to_back, "dependent": series.dependent });
+        let series =
+            |series: &Series| json!({ "back_to_back": series.back_to_back, "dependent": series.dependent });
         let forms: Vec<Value> = self
             .forms
             .iter()
@@ -385,7 +417,7 @@ impl Figures {
                     "hit_lines": ratios(&form.hit.back_to_back, &self.line.back_to_back),
                     "hit_lines_dependent": ratios(&form.hit.dependent, &self.line.dependent),
                     "insert_ns": form.insert,
-                    "insert_mean_ns": form.insert_mean,
+                    "insert_mean_ns": form.insert_total / self.records as f64,
                     "insert_lines": ratios(&form.insert, &self.line_while_loading),
                     "counted_operations": COUNTED,
                     "counts_hit": form.counts_hit,
@@ -417,7 +449,12 @@ mod tests {
         let figures = measure(&options).expect("it runs");
         let lines = figures.lines_a_hit();
         assert!((1.0..=3.0).contains(&lines), "{lines}");
-        assert!(figures.forms.iter().all(|form| median(&form.hit.dependent).is_some_and(|ns| ns > 0.0)));
+        assert!(
+            figures
+                .forms
+                .iter()
+                .all(|form| median(&form.hit.dependent).is_some_and(|ns| ns > 0.0))
+        );
         assert!(figures.judged().2.is_some_and(|ratio| ratio > 0.5));
         assert_eq!(figures.json()["forms"][2]["form"], "CC");
         assert!(figures.text(Style::Plain).contains("mean insert"));

@@ -57,7 +57,7 @@ const COLUMNS: [(&str, Column); 5] = [
 
 impl Round {
     /// The best way to read: batched where there is such a call and it is faster.
-    fn best_get(&self) -> Option<f64> {
+    pub fn best_get(&self) -> Option<f64> {
         let single = self.get?;
         Some(self.get_many.map_or(single, |batched| batched.max(single)))
     }
@@ -122,7 +122,9 @@ impl Report {
             style,
             2,
             &head,
-            &rows.map(|(left, right)| [left, right].concat()).collect::<Vec<_>>(),
+            &rows
+                .map(|(left, right)| [left, right].concat())
+                .collect::<Vec<_>>(),
         );
         for ours in self
             .rows

@@ -17,7 +17,7 @@ use cenote::pod::crash::Point;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
 /// At which passing of a point the process is killed.
-const PASSINGS: [u64; 4] = [1, 2, 7, 60];
+const PASSINGS: [u64; 4] = [1, 2, 7, 61];
 /// Keys that the victim works on; survivors use others.
 const KEYS: u64 = 9_000;
 /// Where a survivor's keys begin.

@@ -38,9 +38,16 @@ impl<M: Form> Subject for Cenote<M> {
 
     fn create() -> Result<Self, Failure> {
         let directory = temporary("cenote", Path::new("/dev/shm"))?;
-        let options = Options { size: 1 << 20, max: 64 << 30, ..Options::default() };
+        let options = Options {
+            size: 1 << 20,
+            max: 64 << 30,
+            ..Options::default()
+        };
         let pool: Pool<M> = Pool::create(directory.path().join("pool"), &options)?;
-        Ok(Self { map: pool.map("bench")?, _directory: directory })
+        Ok(Self {
+            map: pool.map("bench")?,
+            _directory: directory,
+        })
     }
 
     fn session(&mut self) -> Result<Self::Session<'_>, Failure> {

@@ -8,53 +8,52 @@
 //! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
 
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
-use super::retire::{CHUNK_BYTES, CHUNK_ENTRIES, Position, entry};
+use super::retire::{self, CHUNK_BYTES, Position, entry};
 use super::slab::locate;
 use super::superblock::FLUSH_ROUND;
 use super::worker::Worker;
 use crate::error::Result;
 use crate::memory::Memory;
 
-/// A round that a worker waits for.
+/// A round that a worker waits for: everything in a list between two positions.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
-    chunk: u64,
-    from: u64,
-    to: u64,
+    record: WorkerRecord,
+    to: Position,
     number: u64,
 }
 
-/// Up to which entry every host has flushed; begins a round if there is none. Never waits.
-pub(super) fn flushed_until<M: Memory>(worker: &Worker<M>, head: Position, end: u64) -> Result<u64> {
+/// Up to where every host has flushed a list; begins a round if there is none. Never waits.
+pub(super) fn flushed_until<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    ripe: Position,
+) -> Result<Position> {
+    let head = Position::decode(record.head().get(worker.mem()));
     match worker.flushing.get() {
-        Some(round) if round.chunk == head.chunk && (round.from..round.to).contains(&head.index) => {
-            if is_complete(worker, round) {
-                return Ok(round.to.min(end));
-            }
-            super::recovery::recover_dead(worker)?;
+        Some(round) if round.record == record && is_complete(worker, round) => {
+            worker.flushing.set(None);
+            return Ok(round.to);
         }
-        _ => begin(worker, head, end)?,
+        Some(round) if round.record == record => super::recovery::recover_dead(worker).map(drop)?,
+        _ if head == ripe || head.chunk == 0 => {}
+        _ => begin(worker, record, head, ripe)?,
     }
-    Ok(head.index)
+    Ok(head)
 }
 
-fn begin<M: Memory>(worker: &Worker<M>, head: Position, end: u64) -> Result<()> {
+fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to: Position) -> Result<()> {
     let mem = worker.mem();
     let serial = worker.flush_serial.get() + 1;
     worker.flush_serial.set(serial);
     let request = worker.record().flush_request();
-    for (word, value) in request.iter().zip([head.chunk, head.index, end, serial]) {
+    for (word, value) in request.iter().zip([from.encode(), to.encode(), serial]) {
         word.set(mem, value);
     }
-    mem.persist(request[0].offset(), 32);
-    flush_entries(worker, head.chunk, head.index, end)?;
+    mem.persist(request[0].offset(), 24);
+    flush_between(worker, from, to)?;
     let number = FLUSH_ROUND.fetch_add(mem, 1) + 1;
-    worker.flushing.set(Some(Round {
-        chunk: head.chunk,
-        from: head.index,
-        to: end,
-        number,
-    }));
+    worker.flushing.set(Some(Round { record, to, number }));
     Ok(())
 }
 
@@ -69,11 +68,21 @@ fn is_complete<M: Memory>(worker: &Worker<M>, round: Round) -> bool {
         })
 }
 
-fn flush_entries<M: Memory>(worker: &Worker<M>, chunk: u64, from: u64, to: u64) -> Result<()> {
+/// Drops the lines of all objects in a list between two positions. The list stays as it is meanwhile: its owner waits.
+fn flush_between<M: Memory>(worker: &Worker<M>, mut from: Position, to: Position) -> Result<()> {
     let mem = worker.mem();
-    for index in from..to.min(CHUNK_ENTRIES) {
-        let object = entry(chunk, index).0.peek(mem);
-        mem.invalidate(object, locate(worker, object)?.capacity());
+    let mut chunks_left = worker.committed_units()? * 64 + 1;
+    while from.chunk != 0 {
+        worker.check("a flush request", from.chunk, CHUNK_BYTES)?;
+        let is_last = from.chunk == to.chunk;
+        for index in from.index..retire::count_in(worker, from.chunk, to) {
+            let object = entry(from.chunk, index).0.peek(mem);
+            mem.invalidate(object, locate(worker, object)?.capacity());
+        }
+        if is_last {
+            break;
+        }
+        from = retire::next_position(worker, from, &mut chunks_left)?;
     }
     mem.fence();
     Ok(())
@@ -107,17 +116,14 @@ impl Attendant {
     fn serve<M: Memory>(&mut self, worker: &Worker<M>, index: u32) -> Result<()> {
         let mem = worker.mem();
         let request = WorkerRecord::new(worker.geometry(), index).flush_request();
-        let [chunk, from, to, serial] = request.map(|word| word.peek(mem));
+        let [from, to, serial] = request.map(|word| word.peek(mem));
         if self.seen.len() <= index as usize {
             self.seen.resize(index as usize + 1, 0);
         }
-        if serial == self.seen[index as usize] || chunk == 0 {
-            return Ok(());
+        if serial != self.seen[index as usize] {
+            flush_between(worker, Position::decode(from), Position::decode(to))?;
+            self.seen[index as usize] = serial;
         }
-        worker.check("a flush request", chunk, CHUNK_BYTES)?;
-        mem.invalidate(chunk, CHUNK_BYTES);
-        flush_entries(worker, chunk, from, to)?;
-        self.seen[index as usize] = serial;
         Ok(())
     }
 }

@@ -11,26 +11,17 @@
 //! reserve, the reserve is written *before* cells are taken, a new block's owner is in the table by the same
 //! transaction that allocates it. So whatever a worker dies with is named in its record: see `recovery`.
 
+use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole, reclaim_empty_blocks};
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
-use super::buddy::Buddy;
-use super::class::{Class, TABLE, class_for};
+use super::class::{TABLE, class_for};
 use super::crash::{Point, crash_point};
-use super::geometry::{UNIT, UNIT_SHIFT};
-use super::lock;
-use super::redo::Transaction;
+use super::geometry::UNIT;
 use super::retire::{self, Actor};
-use super::slab::{Cell, Place, cells_of, free_mask, full_word, initialise_cells, locate, table_word};
-use super::superblock::{COMMITTED, HEAP_LOCK};
+use super::slab::{Cell, Place, cells_of, free_mask, initialise_cells, locate, table_word};
+use super::units::{allocate_units, free_range, free_slab};
 use super::worker::Worker;
 use crate::error::{Error, Result};
-use crate::memory::{MapError, Memory, OwnedWord, SyncWord};
-
-/// The pool grows by this many units at a time, if it can: 8 MiB, short enough to hold nobody up.
-const GROWTH_UNITS: u64 = 128;
-/// Hinted blocks that one refill looks at before it takes a fresh block.
-const ADOPTIONS_MAX: u32 = 8;
-/// Words of the hint bitmap that one refill looks at.
-const HINT_WORDS_MAX: u64 = 256;
+use crate::memory::{Memory, OwnedWord, SyncWord};
 
 /// A reserve word: block, cell word, mask of taken cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +182,13 @@ fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) ->
     false
 }
 
-fn take_cells<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, from: u32) -> bool {
+pub(super) fn take_cells<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    class: usize,
+    unit: u64,
+    from: u32,
+) -> bool {
     let mem = worker.mem();
     let base = worker.geometry().unit_offset(unit);
     for word in from..TABLE[class].words() {
@@ -224,261 +221,6 @@ fn take_cells<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u
         .set(mem, Reserve::new(unit, TABLE[class].words(), 0).0);
     mem.persist(actor.record.reserve(class).offset(), 8);
     false
-}
-
-/// Gives up the ownership of a block. The reserve must be empty.
-pub(super) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64) {
-    let mem = worker.mem();
-    let owned = Block::Slab {
-        class: class as u8,
-        ready: true,
-        owner: actor.me,
-    }
-    .encode();
-    let nobodys = Block::Slab {
-        class: class as u8,
-        ready: true,
-        owner: 0,
-    }
-    .encode();
-    if table_word(worker, unit)
-        .compare_exchange(mem, owned, nobodys)
-        .is_ok()
-    {
-        crash_point(Point::SlabRelease);
-        // Frees that came while the block was owned set no hint.
-        let base = worker.geometry().unit_offset(unit);
-        if (0..TABLE[class].words()).any(|word| free_mask(mem.load(base + 8 * u64::from(word))) != 0) {
-            set_hint(worker, unit);
-        }
-    }
-    actor.record.reserve(class).set(mem, Reserve::NONE.0);
-    mem.persist(actor.record.reserve(class).offset(), 8);
-}
-
-fn hint_word<M: Memory>(worker: &Worker<M>, unit: u64) -> u64 {
-    worker.geometry().hints + unit / 64 * 8
-}
-
-fn set_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
-    let (mem, at) = (worker.mem(), hint_word(worker, unit));
-    if mem.load(at) & 1 << (unit % 64) == 0 {
-        mem.fetch_or(at, 1 << (unit % 64));
-    }
-}
-
-fn clear_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
-    worker
-        .mem()
-        .fetch_and(hint_word(worker, unit), !(1 << (unit % 64)));
-}
-
-/// Called after a cell was freed: `before` is its word as it was.
-#[inline]
-pub(super) fn after_free<M: Memory>(worker: &Worker<M>, cell: &Cell, before: u64) {
-    if free_mask(before) == 0
-        && let Block::Slab { owner: 0, .. } = Block::decode(table_word(worker, cell.unit).load(worker.mem()))
-    {
-        set_hint(worker, cell.unit);
-    }
-}
-
-/// Adopts a hinted block of the class, if one is worth it: at least an eighth of it is free.
-fn adopt_hinted<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
-    let units = worker.committed_units()?;
-    let words = units.div_ceil(64);
-    let mut tried = 0;
-    for step in 0..words.min(HINT_WORDS_MAX) {
-        let word = (worker.hint_cursor.get() + step) % words;
-        let mut bits = worker.mem().load(worker.geometry().hints + 8 * word);
-        while bits != 0 {
-            let unit = word * 64 + u64::from(bits.trailing_zeros());
-            bits &= bits - 1;
-            if unit < units && is_abandoned(worker, unit, class) {
-                clear_hint(worker, unit);
-                tried += 1;
-                if adopt(worker, actor, class, unit, TABLE[class].objects / 8 + 1) {
-                    worker.hint_cursor.set(word);
-                    return Ok(true);
-                }
-                if tried == ADOPTIONS_MAX {
-                    worker.hint_cursor.set(word + 1);
-                    return Ok(false);
-                }
-            }
-        }
-    }
-    worker.hint_cursor.set(worker.hint_cursor.get() + HINT_WORDS_MAX);
-    Ok(false)
-}
-
-fn is_abandoned<M: Memory>(worker: &Worker<M>, unit: u64, class: usize) -> bool {
-    let block = Block::decode(table_word(worker, unit).load(worker.mem()));
-    block
-        == Block::Slab {
-            class: class as u8,
-            ready: true,
-            owner: 0,
-        }
-        && is_whole(worker, unit, &TABLE[class])
-}
-
-/// Whether a block of this layout can begin at `unit`.
-fn is_whole<M: Memory>(worker: &Worker<M>, unit: u64, layout: &Class) -> bool {
-    let bytes = layout.units() << UNIT_SHIFT;
-    unit.is_multiple_of(layout.units())
-        && worker
-            .check("", worker.geometry().unit_offset(unit), bytes)
-            .is_ok()
-}
-
-/// Adopts any abandoned block of the class with a free cell.
-fn adopt_any<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
-    for unit in 0..worker.committed_units()? {
-        if is_abandoned(worker, unit, class) && adopt(worker, actor, class, unit, 1) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Takes over an abandoned block if `wanted` of its cells are free, and fills the reserve from it.
-fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, wanted: u32) -> bool {
-    let mem = worker.mem();
-    let base = worker.geometry().unit_offset(unit);
-    let free: u32 = (0..TABLE[class].words())
-        .map(|word| free_mask(mem.load(base + 8 * u64::from(word))).count_ones())
-        .sum();
-    if free < wanted {
-        return false;
-    }
-    if !take_ownership(worker, actor, class, unit) {
-        return false;
-    }
-    if take_cells(worker, actor, class, unit, 0) {
-        return true;
-    }
-    abandon(worker, actor, class, unit);
-    false
-}
-
-fn take_ownership<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64) -> bool {
-    let mem = worker.mem();
-    let reserve = actor.record.reserve(class);
-    reserve.set(mem, Reserve::new(unit, 0, 0).0);
-    mem.persist(reserve.offset(), 8);
-    crash_point(Point::AdoptIntent);
-    let nobodys = Block::Slab {
-        class: class as u8,
-        ready: true,
-        owner: 0,
-    }
-    .encode();
-    let mine = Block::Slab {
-        class: class as u8,
-        ready: true,
-        owner: actor.me,
-    }
-    .encode();
-    if table_word(worker, unit)
-        .compare_exchange(mem, nobodys, mine)
-        .is_err()
-    {
-        reserve.set(mem, Reserve::NONE.0);
-        mem.persist(reserve.offset(), 8);
-        return false;
-    }
-    crash_point(Point::AdoptDone);
-    true
-}
-
-/// Returns blocks in which nothing is allocated to the buddy tree: abandoned ones, and the actor's own, which it
-/// abandons first. Its reserves are empty afterwards.
-pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<u64> {
-    return_reserves(worker, actor)?;
-    let mem = worker.mem();
-    let mut returned = 0;
-    let mut unit = 0;
-    let units = worker.committed_units()?;
-    while unit < units {
-        let block = Block::decode(table_word(worker, unit).load(mem));
-        let here = unit;
-        unit += 1;
-        let Block::Slab {
-            class,
-            ready: true,
-            owner: 0,
-        } = block
-        else {
-            if let Block::Range { units, .. } = block {
-                unit = here + u64::from(units).max(1);
-            }
-            continue;
-        };
-        let class = usize::from(class);
-        let Some(layout) = TABLE.get(class).filter(|layout| is_whole(worker, here, layout)) else {
-            continue;
-        };
-        let base = worker.geometry().unit_offset(here);
-        let is_empty = || {
-            (0..layout.words()).all(|word| mem.load(base + 8 * u64::from(word)) == full_word(layout, word))
-        };
-        if !is_empty() {
-            continue;
-        }
-        if take_ownership(worker, actor, class, here) {
-            if is_empty() {
-                free_slab(worker, here, layout.order, &[(actor.record.reserve(class), 0)])?;
-                returned += layout.units();
-            } else {
-                abandon(worker, actor, class, here);
-            }
-        }
-    }
-    Ok(returned)
-}
-
-/// Returns a slab block to the buddy tree, changing owned words along with it.
-pub(super) fn free_slab<M: Memory>(
-    worker: &Worker<M>,
-    unit: u64,
-    order: u32,
-    owned: &[(OwnedWord, u64)],
-) -> Result<()> {
-    clear_hint(worker, unit);
-    let _held = lock::acquire(worker, HEAP_LOCK)?;
-    let mut txn = Transaction::new(worker.mem(), worker.record());
-    Buddy::new(worker.geometry()).give(&mut txn, unit, 1 << order)?;
-    for tail in 0..1 << order {
-        txn.write(table_word(worker, unit + tail).offset(), Block::Free.encode());
-    }
-    for (word, value) in owned {
-        txn.write_owned(*word, *value);
-    }
-    txn.commit()
-}
-
-/// Returns a range to the buddy tree, changing owned words along with it.
-pub(super) fn free_range<M: Memory>(
-    worker: &Worker<M>,
-    unit: u64,
-    units: u32,
-    owned: &[(OwnedWord, u64)],
-) -> Result<()> {
-    if units == 0 || unit + u64::from(units) > worker.committed_units()? {
-        return Err(Error::corrupt(
-            "a range's length",
-            worker.geometry().unit_offset(unit),
-        ));
-    }
-    let _held = lock::acquire(worker, HEAP_LOCK)?;
-    let mut txn = Transaction::new(worker.mem(), worker.record());
-    Buddy::new(worker.geometry()).give(&mut txn, unit, u64::from(units))?;
-    txn.write(table_word(worker, unit).offset(), Block::Free.encode());
-    for (word, value) in owned {
-        txn.write_owned(*word, *value);
-    }
-    txn.commit()
 }
 
 fn allocate_slab<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<()> {
@@ -576,116 +318,6 @@ pub fn settle_published<M: Memory>(worker: &Worker<M>, object: u64) -> Result<()
     Ok(())
 }
 
-/// Allocates adjacent units in one transaction, together with the writes of `also`; grows the pool if need be.
-fn allocate_units<M: Memory>(
-    worker: &Worker<M>,
-    units: u64,
-    also: impl Fn(&mut Transaction<'_, M>, u64),
-) -> Result<u64> {
-    loop {
-        let committed = worker.committed_units()?;
-        {
-            let _held = lock::acquire(worker, HEAP_LOCK)?;
-            let mut txn = Transaction::new(worker.mem(), worker.record());
-            if let Some(unit) = Buddy::new(worker.geometry()).take(&mut txn, units)? {
-                let word = table_word(worker, unit).offset();
-                if unit + units > worker.committed_units()? || txn.read(word) != Block::Free.encode() {
-                    return Err(Error::corrupt("a free unit that is in use, seen", word));
-                }
-                also(&mut txn, unit);
-                txn.commit()?;
-                return Ok(unit);
-            }
-        }
-        grow(worker, committed, units)?;
-    }
-}
-
-/// Grows the pool beyond `committed` units so that `units` adjacent ones may fit.
-///
-/// The bytes are reserved outside the lock, as that may take long; reserving them twice does no harm. Then each
-/// aligned piece is committed in a transaction of its own.
-fn grow<M: Memory>(worker: &Worker<M>, committed: u64, units: u64) -> Result<()> {
-    let geometry = worker.geometry();
-    let max = geometry.parameters.max_units;
-    // An aligned block of that size may have to begin behind the next multiple of its size.
-    let whole = units.next_power_of_two();
-    let needed = (committed.next_multiple_of(whole) + units)
-        .max(committed + 1)
-        .min(max);
-    if committed >= max {
-        return Err(Error::Full {
-            needed: units << UNIT_SHIFT,
-            why: "the pool is at its maximum size",
-        });
-    }
-    grow_to_first(
-        worker,
-        committed,
-        &[needed.max(committed + GROWTH_UNITS).min(max), needed],
-    )
-}
-
-/// Grows the pool from `committed` units to the first of the targets for which the file system has room.
-fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64]) -> Result<()> {
-    let geometry = worker.geometry();
-    let mut reserved = 0;
-    for &target in targets {
-        match reserve_units(worker, committed, target) {
-            Ok(()) => {
-                reserved = target;
-                break;
-            }
-            Err(Error::Map(MapError::NoSpace { .. })) => continue,
-            Err(error) => return Err(error),
-        }
-    }
-    if reserved == 0 {
-        let needed = (targets[targets.len() - 1] - committed) << UNIT_SHIFT;
-        return Err(Error::Full {
-            needed,
-            why: "its file system has no space left",
-        });
-    }
-    crash_point(Point::GrowReserved);
-    let mut from = committed;
-    while from < reserved {
-        let _held = lock::acquire(worker, HEAP_LOCK)?;
-        if worker.committed_units()? != from {
-            // Somebody else has grown the pool; the caller tries again with what there is now.
-            return Ok(());
-        }
-        let aligned = if from == 0 { 63 } else { from.trailing_zeros() };
-        let order = aligned.min((reserved - from).ilog2());
-        let mut txn = Transaction::new(worker.mem(), worker.record());
-        Buddy::new(geometry).give(&mut txn, from, 1 << order)?;
-        from += 1 << order;
-        txn.write(COMMITTED.offset(), from);
-        txn.commit()?;
-    }
-    Ok(())
-}
-
-fn reserve_units<M: Memory>(worker: &Worker<M>, committed: u64, target: u64) -> Result<()> {
-    let geometry = worker.geometry();
-    let mapping = worker.mem().mapping();
-    for (at, len) in geometry.ranges(target) {
-        // The tables are reserved whole; of the data only what is new.
-        let skip = if at == geometry.data { committed * UNIT } else { 0 };
-        mapping.reserve(at + skip, len - skip)?;
-    }
-    Ok(())
-}
-
-/// Commits the first units of a pool that is being created.
-pub fn commit_initial<M: Memory>(worker: &Worker<M>, units: u64) -> Result<()> {
-    if units > 0 {
-        grow_to_first(worker, 0, &[units])
-    } else {
-        Ok(())
-    }
-}
-
 /// Returns a dead or leaving actor's reserved cells to their blocks and abandons the blocks.
 pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
@@ -734,9 +366,4 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
 pub fn repair_cell<M: Memory>(worker: &Worker<M>, cell: &Cell) {
     let before = cell.change(worker.mem(), CELL_LIVE, CELL_FREE);
     after_free(worker, cell, before);
-}
-
-/// `fsck --repair`: frees a leaked range. Nobody else has the pool open.
-pub fn repair_range<M: Memory>(worker: &Worker<M>, unit: u64, units: u32) -> Result<()> {
-    free_range(worker, unit, units, &[])
 }

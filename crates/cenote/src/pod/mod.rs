@@ -4,13 +4,14 @@
 //! |---|---|---|
 //! | `geometry`, `superblock`, `record` | where everything is and what it means | `docs/pool-format.md` |
 //! | `process` | joining, leaving, who lives | `docs/protocols/instances.md` |
-//! | `lock`, `redo`, `buddy`, `block` | blocks of units | `docs/protocols/allocation.md` |
-//! | `class`, `slab`, `heap` | objects | `docs/protocols/allocation.md` |
+//! | `lock`, `redo`, `buddy`, `block`, `units` | blocks of units | `docs/protocols/allocation.md` |
+//! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
 //! | `epoch`, `retire` | reclamation | `docs/protocols/reclamation.md` |
 //! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
 //! | `directory` | names | `docs/protocols/recovery.md` |
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
+pub mod abandoned;
 pub mod block;
 pub mod buddy;
 pub mod class;
@@ -29,6 +30,7 @@ pub mod redo;
 pub mod retire;
 pub mod slab;
 pub mod superblock;
+pub mod units;
 pub mod worker;
 
 pub use process::Pod;

@@ -18,12 +18,14 @@
 //! Auxiliary allocations (levels, chain lines, list chunks, maps) are published by words that never change again
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
 
+use super::abandoned::after_free;
 use super::block::{CELL_FREE, CELL_LIVE};
 use super::crash::{Point, crash_point};
-use super::heap::{after_free, free_range, settle_published};
+use super::heap::settle_published;
 use super::record::operation;
 use super::retire::{self, Actor};
 use super::slab::{Place, locate};
+use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};

@@ -256,9 +256,9 @@ impl WorkerRecord {
         OwnedWord::at(self.0 + 344)
     }
 
-    /// A flush request: the chunk, the first entry, the end, and a serial number that makes it one.
-    pub fn flush_request(self) -> [OwnedWord; 4] {
-        [0, 8, 16, 24].map(|n| OwnedWord::at(self.0 + 384 + n))
+    /// A flush request: from where to where in which list, and a serial number that makes it a new one.
+    pub fn flush_request(self) -> [OwnedWord; 3] {
+        [0, 8, 16].map(|n| OwnedWord::at(self.0 + 384 + n))
     }
 
     /// Cells reserved in the current block of a size class.

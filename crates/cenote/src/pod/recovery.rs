@@ -239,8 +239,8 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
 fn mend_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     let (head, tail) = retire::span(worker, actor.record)?;
-    let is_empty = head.chunk == 0 || head == tail || head.index >= retire::CHUNK_ENTRIES;
-    if is_empty {
+    // A chunk may end before it is full; what lies behind its last entry is no entry.
+    if head.chunk == 0 || head.index >= retire::count_in(worker, head.chunk, tail) {
         return Ok(());
     }
     let object = retire::entry(head.chunk, head.index).0.get(mem);

@@ -20,16 +20,18 @@
 //! The list needs memory that may not be had when an object must be retired; so operations that may retire first
 //! make room ([`ensure_room`]), and fail as a whole if they cannot.
 
+use super::abandoned::after_free;
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use super::class::TABLE;
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::flush;
-use super::heap::{after_free, allocate_for, free_range};
+use super::heap::allocate_for;
 use super::publish::{OWNED_LINK, clear_auxiliary, link_auxiliary};
 use super::record::{Phase, State, WorkerRecord};
 use super::slab::{Place, locate, table_word};
 use super::superblock::ORPHANS;
+use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
@@ -65,14 +67,14 @@ pub struct Position {
 }
 
 impl Position {
-    fn decode(word: u64) -> Self {
+    pub(super) fn decode(word: u64) -> Self {
         Self {
             chunk: word & !INDEX_MASK,
             index: word & INDEX_MASK,
         }
     }
 
-    fn encode(self) -> u64 {
+    pub(super) fn encode(self) -> u64 {
         self.chunk | self.index
     }
 }
@@ -83,6 +85,16 @@ pub(super) fn next_of(chunk: u64) -> OwnedWord {
 
 fn count_of(chunk: u64) -> OwnedWord {
     OwnedWord::at(chunk + 8)
+}
+
+/// Entries of a chunk of the list that ends at `tail`.
+pub(super) fn count_in<M: Memory>(worker: &Worker<M>, chunk: u64, tail: Position) -> u64 {
+    let count = if chunk == tail.chunk {
+        tail.index
+    } else {
+        count_of(chunk).peek(worker.mem())
+    };
+    count.min(CHUNK_ENTRIES)
 }
 
 /// The object and the epoch of an entry.
@@ -249,47 +261,76 @@ pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
 
 /// Frees the entries of the actor's list whose tag is below `least - 1`. Returns how many.
 pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
-    let mem = worker.mem();
-    let record = actor.record;
     let mut freed = 0;
+    let end = ripe_until(worker, actor.record, least)?;
+    // The reuse rule's second half: no host may still have the lines in its cache.
+    let end = if M::COHERENT {
+        end
+    } else {
+        flush::flushed_until(worker, actor.record, end)?
+    };
     loop {
-        let (head, tail) = span(worker, record)?;
-        if head.chunk == 0 {
+        let (head, tail) = span(worker, actor.record)?;
+        if head.chunk == 0 || head == end {
             return Ok(freed);
         }
-        let is_last = head.chunk == tail.chunk;
-        let count = if is_last {
-            tail.index
-        } else {
-            count_of(head.chunk).get(mem).min(CHUNK_ENTRIES)
-        };
-        if head.index >= count {
-            if is_last {
-                return Ok(freed);
-            }
-            free_chunk(worker, actor, head.chunk)?;
-            continue;
-        }
-        let ripe = (head.index..count)
-            .take_while(|&index| entry(head.chunk, index).1.get(mem).saturating_add(1) < least)
-            .count() as u64;
-        let mut end = head.index + ripe;
-        if !M::COHERENT && ripe > 0 {
-            // The reuse rule's second half: no host may still have the lines in its cache.
-            end = flush::flushed_until(worker, head, end)?;
-        }
-        if end == head.index {
-            return Ok(freed);
-        }
-        for index in head.index..end {
-            let next = Position {
-                chunk: head.chunk,
-                index: index + 1,
-            };
-            free_entry(worker, actor, entry(head.chunk, index).0.get(mem), next)?;
+        if head.index < count_in(worker, head.chunk, tail) {
+            let object = entry(head.chunk, head.index).0.get(worker.mem());
+            free_entry(
+                worker,
+                actor,
+                object,
+                Position {
+                    index: head.index + 1,
+                    ..head
+                },
+            )?;
             freed += 1;
+        } else if head.chunk == tail.chunk {
+            return Ok(freed);
+        } else {
+            free_chunk(worker, actor, head.chunk)?;
         }
     }
+}
+
+/// The first entry of a record's list that somebody may still be reading; the list's end if there is none.
+fn ripe_until<M: Memory>(worker: &Worker<M>, record: WorkerRecord, least: u64) -> Result<Position> {
+    let mem = worker.mem();
+    let (mut position, tail) = span(worker, record)?;
+    let mut chunks_left = worker.committed_units()? * 64 + 1;
+    while position.chunk != 0 {
+        let count = count_in(worker, position.chunk, tail);
+        while position.index < count {
+            if entry(position.chunk, position.index).1.get(mem).saturating_add(1) >= least {
+                return Ok(position);
+            }
+            position.index += 1;
+        }
+        if position.chunk == tail.chunk {
+            break;
+        }
+        position = next_position(worker, position, &mut chunks_left)?;
+    }
+    Ok(position)
+}
+
+/// The beginning of the chunk behind a position; `chunks_left` ends the walk of a damaged list that is a cycle.
+pub(super) fn next_position<M: Memory>(
+    worker: &Worker<M>,
+    position: Position,
+    chunks_left: &mut u64,
+) -> Result<Position> {
+    let next = next_of(position.chunk).peek(worker.mem());
+    *chunks_left = chunks_left.saturating_sub(1);
+    if *chunks_left == 0 || next & INDEX_MASK != 0 {
+        return Err(Error::corrupt("a retired list", position.chunk));
+    }
+    worker.check("a retired list", next, CHUNK_BYTES)?;
+    Ok(Position {
+        chunk: next,
+        index: 0,
+    })
 }
 
 fn free_entry<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, next: Position) -> Result<()> {
@@ -412,60 +453,39 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<()> {
     Ok(())
 }
 
-/// Objects and bytes that wait in a record's list.
+/// Calls `each` for the objects that wait in a record's list, with their epochs.
 pub fn pending<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
     mut each: impl FnMut(u64, u64),
 ) -> Result<()> {
     let mem = worker.mem();
-    let (head, tail) = span(worker, record)?;
-    let mut position = head;
-    // A damaged list may be a cycle; a sound one has no more chunks than the pool has room for.
+    let (mut position, tail) = span(worker, record)?;
     let mut chunks_left = worker.committed_units()? * 64 + 1;
     while position.chunk != 0 {
-        let is_last = position.chunk == tail.chunk;
-        let count = if is_last {
-            tail.index
-        } else {
-            count_of(position.chunk).peek(mem).min(CHUNK_ENTRIES)
-        };
-        for index in position.index..count {
+        for index in position.index..count_in(worker, position.chunk, tail) {
             let (object, epoch) = entry(position.chunk, index);
             each(object.peek(mem), epoch.peek(mem));
         }
-        if is_last {
+        if position.chunk == tail.chunk {
             break;
         }
-        chunks_left -= 1;
-        let next = next_of(position.chunk).peek(mem);
-        if chunks_left == 0 || next == 0 {
-            return Err(Error::corrupt("a retired list", position.chunk));
-        }
-        worker.check("a retired list", next, CHUNK_BYTES)?;
-        position = Position {
-            chunk: next,
-            index: 0,
-        };
+        position = next_position(worker, position, &mut chunks_left)?;
     }
     Ok(())
 }
 
 /// The chunks of a record's list.
 pub fn chunks<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<Vec<u64>> {
-    let (head, tail) = span(worker, record)?;
+    let (mut position, tail) = span(worker, record)?;
+    let mut chunks_left = worker.committed_units()? * 64 + 1;
     let mut found = Vec::new();
-    let mut chunk = head.chunk;
-    while chunk != 0 {
-        worker.check("a retired list", chunk, CHUNK_BYTES)?;
-        found.push(chunk);
-        if chunk == tail.chunk {
+    while position.chunk != 0 {
+        found.push(position.chunk);
+        if position.chunk == tail.chunk {
             break;
         }
-        if found.len() as u64 > worker.committed_units()? * 64 {
-            return Err(Error::corrupt("a retired list", chunk));
-        }
-        chunk = next_of(chunk).peek(worker.mem());
+        position = next_position(worker, position, &mut chunks_left)?;
     }
     Ok(found)
 }

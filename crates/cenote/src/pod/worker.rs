@@ -140,7 +140,7 @@ impl<M: Memory> Worker<M> {
             local,
             retired_since: Cell::new(0),
             hint_cursor: Cell::new(0),
-            flush_serial: Cell::new(record.flush_request()[3].get(mem)),
+            flush_serial: Cell::new(record.flush_request()[2].get(mem)),
             flushing: Cell::new(None),
         };
         super::recovery::tidy(&worker);

@@ -19,11 +19,12 @@ use crate::pod::buddy::Buddy;
 use crate::pod::class::{Class, TABLE};
 use crate::pod::directory::{self, KIND_HASH};
 use crate::pod::geometry::UNIT;
-use crate::pod::heap::{Reserve, repair_cell, repair_range};
+use crate::pod::heap::{Reserve, repair_cell};
 use crate::pod::record::{Phase, WorkerRecord};
 use crate::pod::redo::Transaction;
 use crate::pod::retire;
 use crate::pod::slab::{Cell, Place, locate, table_word};
+use crate::pod::units::repair_range;
 
 /// What `fsck` found. All bytes but the pool's tables are in exactly one of the figures.
 #[derive(Clone, Debug, Default, serde::Serialize)]

@@ -18,10 +18,10 @@ use crate::memory::{Coherent, Mapping, Memory, NamelessFile};
 use crate::pod::directory;
 use crate::pod::epoch;
 use crate::pod::geometry::{Geometry, Parameters, UNIT};
-use crate::pod::heap;
 use crate::pod::process::{Hooks, seconds_since_1970};
 use crate::pod::recovery::{self, Recovered};
 use crate::pod::superblock::{EPOCH, HEADER_BYTES, Kind, Superblock};
+use crate::pod::units;
 use crate::pod::{Pod, Worker};
 
 /// A pool that this process has open. Cheap to clone; may be shared by threads.
@@ -150,7 +150,8 @@ impl<M: Memory> Pool<M> {
         }
         let mem = M::over(Arc::new(Mapping::of_file(file, geometry.mapped)?))?;
         let committed = crate::pod::superblock::COMMITTED.load(&mem);
-        Superblock::check_committed(&geometry, committed, file_len)?;
+        // The length after that: the file grows before the pool does.
+        Superblock::check_committed(&geometry, committed, mem.mapping().file_len()?)?;
         let lock_path = options.lock_file.as_deref().unwrap_or(path);
         let pod = Arc::new(Pod::join(
             mem,
@@ -269,7 +270,7 @@ fn format<M: Memory>(nameless: &NamelessFile, superblock: Superblock, options: &
     EPOCH.store(&mem, epoch::FIRST << 1);
     let pod = Arc::new(Pod::join(mem, superblock, &path, &path, options.host, hooks())?);
     let worker = Worker::attach(&pod, false)?;
-    heap::commit_initial(&worker, options.size.div_ceil(UNIT))
+    units::commit_initial(&worker, options.size.div_ceil(UNIT))
 }
 
 /// A number that no other pool has.

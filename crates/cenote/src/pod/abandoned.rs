@@ -1,0 +1,232 @@
+//! Slab blocks that nobody owns: abandoned by a worker that found nothing free in them, hinted at by whoever frees an
+//! object in them, adopted by whoever needs their size class, and returned when they are empty. Hints may be lost or
+//! wrong; nothing depends on them but speed.
+
+use super::block::Block;
+use super::class::{Class, TABLE};
+use super::crash::{Point, crash_point};
+use super::geometry::UNIT_SHIFT;
+use super::heap::{Reserve, return_reserves, take_cells};
+use super::retire::Actor;
+use super::slab::{Cell, free_mask, full_word, table_word};
+use super::units::free_slab;
+use super::worker::Worker;
+use crate::error::Result;
+use crate::memory::Memory;
+
+/// Hinted blocks that one refill looks at before it takes a fresh block.
+const ADOPTIONS_MAX: u32 = 8;
+/// Words of the hint bitmap that one refill looks at.
+const HINT_WORDS_MAX: u64 = 256;
+
+/// Gives up the ownership of a block. The reserve must be empty.
+pub(super) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64) {
+    let mem = worker.mem();
+    let owned = Block::Slab {
+        class: class as u8,
+        ready: true,
+        owner: actor.me,
+    }
+    .encode();
+    let nobodys = Block::Slab {
+        class: class as u8,
+        ready: true,
+        owner: 0,
+    }
+    .encode();
+    if table_word(worker, unit)
+        .compare_exchange(mem, owned, nobodys)
+        .is_ok()
+    {
+        crash_point(Point::SlabRelease);
+        // Frees that came while the block was owned set no hint.
+        let base = worker.geometry().unit_offset(unit);
+        if (0..TABLE[class].words()).any(|word| free_mask(mem.load(base + 8 * u64::from(word))) != 0) {
+            set_hint(worker, unit);
+        }
+    }
+    actor.record.reserve(class).set(mem, Reserve::NONE.0);
+    mem.persist(actor.record.reserve(class).offset(), 8);
+}
+
+fn hint_word<M: Memory>(worker: &Worker<M>, unit: u64) -> u64 {
+    worker.geometry().hints + unit / 64 * 8
+}
+
+fn set_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
+    let (mem, at) = (worker.mem(), hint_word(worker, unit));
+    if mem.load(at) & 1 << (unit % 64) == 0 {
+        mem.fetch_or(at, 1 << (unit % 64));
+    }
+}
+
+pub(super) fn clear_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
+    worker
+        .mem()
+        .fetch_and(hint_word(worker, unit), !(1 << (unit % 64)));
+}
+
+/// Called after a cell was freed: `before` is its word as it was.
+#[inline]
+pub(super) fn after_free<M: Memory>(worker: &Worker<M>, cell: &Cell, before: u64) {
+    if free_mask(before) == 0
+        && let Block::Slab { owner: 0, .. } = Block::decode(table_word(worker, cell.unit).load(worker.mem()))
+    {
+        set_hint(worker, cell.unit);
+    }
+}
+
+/// Adopts a hinted block of the class, if one is worth it: at least an eighth of it is free.
+pub(super) fn adopt_hinted<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
+    let units = worker.committed_units()?;
+    let words = units.div_ceil(64);
+    let mut tried = 0;
+    for step in 0..words.min(HINT_WORDS_MAX) {
+        let word = (worker.hint_cursor.get() + step) % words;
+        let mut bits = worker.mem().load(worker.geometry().hints + 8 * word);
+        while bits != 0 {
+            let unit = word * 64 + u64::from(bits.trailing_zeros());
+            bits &= bits - 1;
+            if unit < units && is_abandoned(worker, unit, class) {
+                clear_hint(worker, unit);
+                tried += 1;
+                if adopt(worker, actor, class, unit, TABLE[class].objects / 8 + 1) {
+                    worker.hint_cursor.set(word);
+                    return Ok(true);
+                }
+                if tried == ADOPTIONS_MAX {
+                    worker.hint_cursor.set(word + 1);
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    worker.hint_cursor.set(worker.hint_cursor.get() + HINT_WORDS_MAX);
+    Ok(false)
+}
+
+fn is_abandoned<M: Memory>(worker: &Worker<M>, unit: u64, class: usize) -> bool {
+    let block = Block::decode(table_word(worker, unit).load(worker.mem()));
+    block
+        == Block::Slab {
+            class: class as u8,
+            ready: true,
+            owner: 0,
+        }
+        && is_whole(worker, unit, &TABLE[class])
+}
+
+/// Whether a block of this layout can begin at `unit`.
+pub(super) fn is_whole<M: Memory>(worker: &Worker<M>, unit: u64, layout: &Class) -> bool {
+    let bytes = layout.units() << UNIT_SHIFT;
+    unit.is_multiple_of(layout.units())
+        && worker
+            .check("", worker.geometry().unit_offset(unit), bytes)
+            .is_ok()
+}
+
+/// Adopts any abandoned block of the class with a free cell.
+pub(super) fn adopt_any<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
+    for unit in 0..worker.committed_units()? {
+        if is_abandoned(worker, unit, class) && adopt(worker, actor, class, unit, 1) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Takes over an abandoned block if `wanted` of its cells are free, and fills the reserve from it.
+fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, wanted: u32) -> bool {
+    let mem = worker.mem();
+    let base = worker.geometry().unit_offset(unit);
+    let free: u32 = (0..TABLE[class].words())
+        .map(|word| free_mask(mem.load(base + 8 * u64::from(word))).count_ones())
+        .sum();
+    if free < wanted {
+        return false;
+    }
+    if !take_ownership(worker, actor, class, unit) {
+        return false;
+    }
+    if take_cells(worker, actor, class, unit, 0) {
+        return true;
+    }
+    abandon(worker, actor, class, unit);
+    false
+}
+
+pub(super) fn take_ownership<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64) -> bool {
+    let mem = worker.mem();
+    let reserve = actor.record.reserve(class);
+    reserve.set(mem, Reserve::new(unit, 0, 0).0);
+    mem.persist(reserve.offset(), 8);
+    crash_point(Point::AdoptIntent);
+    let nobodys = Block::Slab {
+        class: class as u8,
+        ready: true,
+        owner: 0,
+    }
+    .encode();
+    let mine = Block::Slab {
+        class: class as u8,
+        ready: true,
+        owner: actor.me,
+    }
+    .encode();
+    if table_word(worker, unit)
+        .compare_exchange(mem, nobodys, mine)
+        .is_err()
+    {
+        reserve.set(mem, Reserve::NONE.0);
+        mem.persist(reserve.offset(), 8);
+        return false;
+    }
+    crash_point(Point::AdoptDone);
+    true
+}
+
+/// Returns blocks in which nothing is allocated to the buddy tree: abandoned ones, and the actor's own, which it
+/// abandons first. Its reserves are empty afterwards.
+pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<u64> {
+    return_reserves(worker, actor)?;
+    let mem = worker.mem();
+    let mut returned = 0;
+    let mut unit = 0;
+    let units = worker.committed_units()?;
+    while unit < units {
+        let block = Block::decode(table_word(worker, unit).load(mem));
+        let here = unit;
+        unit += 1;
+        let Block::Slab {
+            class,
+            ready: true,
+            owner: 0,
+        } = block
+        else {
+            if let Block::Range { units, .. } = block {
+                unit = here + u64::from(units).max(1);
+            }
+            continue;
+        };
+        let class = usize::from(class);
+        let Some(layout) = TABLE.get(class).filter(|layout| is_whole(worker, here, layout)) else {
+            continue;
+        };
+        let base = worker.geometry().unit_offset(here);
+        let is_empty = || {
+            (0..layout.words()).all(|word| mem.load(base + 8 * u64::from(word)) == full_word(layout, word))
+        };
+        if !is_empty() {
+            continue;
+        }
+        if take_ownership(worker, actor, class, here) {
+            if is_empty() {
+                free_slab(worker, here, layout.order, &[(actor.record.reserve(class), 0)])?;
+                returned += layout.units();
+            } else {
+                abandon(worker, actor, class, here);
+            }
+        }
+    }
+    Ok(returned)
+}
