@@ -172,19 +172,35 @@ impl<M: Memory> Case<'_, M> {
 
     /// Goes on where the victim ended, and checks everything.
     fn survive(&self) -> Outcome {
+        self.survive_with(600)
+    }
+
+    /// The same, with so many keys of the survivor's own before anything is recovered by name.
+    fn survive_with(&self, keys: u64) -> Outcome {
         let map = self.pool.map("victim").map_err(text)?;
-        for key in SURVIVOR..SURVIVOR + 600 {
-            map.put(&key.to_le_bytes(), &value(key, 1 + key % 20))
-                .map_err(text)?;
+        for key in SURVIVOR..SURVIVOR + keys {
+            map.put(
+                &key.to_le_bytes(),
+                &value(key, if keys > 1_000 { 20 } else { 1 + key % 20 }),
+            )
+            .map_err(text)?;
         }
-        for key in SURVIVOR..SURVIVOR + 600 {
+        for key in SURVIVOR..SURVIVOR + keys {
             if !map.remove(&key.to_le_bytes()).map_err(text)? {
                 return Err(format!("the survivor's key {key:#x} is gone"));
             }
         }
         self.pool.recover().map_err(text)?;
         self.check_journal(&map)?;
-        self.check_memory()
+        self.check_memory()?;
+        // Nothing that the dead left behind holds memory for ever.
+        self.pool.collect().map_err(text)?;
+        let retired = self.pool.stat().map_err(text)?.retired_objects;
+        if M::COHERENT && retired > 100 {
+            Err(format!("{retired} objects stay retired"))
+        } else {
+            Ok(())
+        }
     }
 
     fn check_journal(&self, map: &cenote::Map<M>) -> Outcome {
@@ -330,6 +346,25 @@ fn orchestrate() -> Outcome {
             case.survive()
         }) {
             failures.push(format!("{first} then {second} in recovery: {what}"));
+        }
+    }
+    // What a dead linker left must not confuse those who grow the map further before anybody recovers it.
+    for point in [
+        "resize.linked",
+        "resize.allocated",
+        "resize.claimed",
+        "resize.root",
+        "link.done",
+        "attach.claimed",
+    ] {
+        if !wanted(point) {
+            continue;
+        }
+        if let Err(what) = run_case::<Coherent>(folder.path(), |case| {
+            kills += u64::from(case.victim("work", point, 1, &log)?);
+            case.survive_with(60_000)
+        }) {
+            failures.push(format!("{point}:1 with a busy survivor: {what}"));
         }
     }
     let reached: BTreeSet<String> = std::fs::read_to_string(&log)

@@ -1,6 +1,8 @@
 //! Cache control on x86-64: which instructions this CPU has, and their use. Another architecture is one more
 //! file with the same three functions; none is claimed that was not run.
 
+use std::sync::atomic::AtomicU64;
+
 use super::MapError;
 
 /// The instruction that drops a line from the cache.
@@ -66,6 +68,15 @@ impl Flusher {
         unsafe { core::arch::asm!("clwb [{}]", in(reg) at, options(nostack, preserves_flags)) }
     }
 
+    /// Stores one word past the cache; what else is on its line is not written.
+    #[inline]
+    pub fn store_past_cache(self, word: &AtomicU64, value: u64) {
+        // SAFETY: the word is valid for writes and shared as an atomic; an aligned `movnti` of 8 bytes is one store.
+        unsafe {
+            core::arch::asm!("movnti [{}], {}", in(reg) word.as_ptr(), in(reg) value, options(nostack, preserves_flags))
+        }
+    }
+
     /// Completes flushes and write-backs, and orders every load and store around it.
     #[inline]
     pub fn fence(self) {
@@ -95,6 +106,9 @@ impl Flusher {
     pub fn write_back(self, _at: *const u8) {
         let _ = self.clwb;
     }
+
+    /// Never reached: a flusher cannot be made here.
+    pub fn store_past_cache(self, _word: &AtomicU64, _value: u64) {}
 
     /// Never reached: a flusher cannot be made here.
     pub fn fence(self) {}

@@ -5,8 +5,9 @@
 //!
 //! | operation | instructions | round trips |
 //! |---|---|---|
-//! | `load`, `owned_peek`, `fetch_line` | `clflushopt`, `mfence`, load(s) | 1 |
-//! | `store`, `announce` | store, `clwb`, `mfence` | 1 |
+//! | `load`, `owned_peek` | `clflushopt`, `mfence`, load, `clflushopt` | 1 |
+//! | `fetch_line`, `freshen` | `clflushopt`, `mfence`, loads | 1 |
+//! | `store`, `announce` | `clflushopt`, `mfence`, `movnti`, `mfence` | 1 |
 //! | `compare_exchange` and kin | by the [`Exchange`] seam | 1, here 2 |
 //! | `write_back`, `invalidate` | `clwb` or `clflushopt` a line | 0 |
 //! | `fence` | `mfence` | waits for those begun |
@@ -77,14 +78,19 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     #[inline]
     fn load(&self, at: u64) -> u64 {
         self.drop_line(at);
-        self.word(at).load(Ordering::Acquire)
+        let word = self.word(at);
+        let value = word.load(Ordering::Acquire);
+        // Nothing stays behind: the line may be reused for protected data, which is read without a flush.
+        self.flusher.flush(word.as_ptr() as *const u8);
+        value
     }
 
     #[inline]
     fn store(&self, at: u64, value: u64) {
         let word = self.word(at);
-        word.store(value, Ordering::Release);
-        self.flusher.write_back(word.as_ptr() as *const u8);
+        // Only the word is written: its neighbours on the line belong to others.
+        self.drop_line(at);
+        self.flusher.store_past_cache(word, value);
         self.flusher.fence();
     }
 

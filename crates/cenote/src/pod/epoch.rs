@@ -20,7 +20,7 @@
 
 use super::crash::{Point, crash_point};
 use super::geometry::Geometry;
-use super::record::{IDLE, ProcessRecord, WorkerRecord};
+use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use super::superblock::EPOCH;
 use super::worker::Worker;
 use crate::memory::{Memory, barrier_everywhere};
@@ -87,12 +87,10 @@ pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
 }
 
 fn somebody_relies_on_it<M: Memory>(worker: &Worker<M>) -> bool {
-    (0..worker.geometry().parameters.processes).any(|index| {
-        ProcessRecord::new(worker.geometry(), index)
-            .relies_on_barrier()
-            .peek(worker.mem())
-            != 0
-    })
+    (0..worker.geometry().parameters.processes)
+        .map(|index| ProcessRecord::new(worker.geometry(), index))
+        .filter(|record| State::decode(record.state().load(worker.mem())).phase != Phase::Free)
+        .any(|record| record.relies_on_barrier().peek(worker.mem()) != 0)
 }
 
 /// Advances the epoch by one, if all who read have announced it. Returns the least announcement.

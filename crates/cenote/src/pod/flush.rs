@@ -13,72 +13,68 @@ use super::slab::locate;
 use super::superblock::FLUSH_ROUND;
 use super::worker::Worker;
 use crate::error::Result;
-use crate::memory::Memory;
+use crate::memory::{LINE, Memory};
 
-/// A round that a worker waits for: everything in a list between two positions.
-#[derive(Clone, Copy, Debug)]
-pub struct Round {
-    record: WorkerRecord,
-    to: Position,
-    number: u64,
-}
-
-/// Up to where every host has flushed a list; begins a round if there is none. Never waits.
+/// Up to where every host has flushed a list; begins a round if there is none. Never waits. The request is in the
+/// list's record, so that whoever inherits the list goes on with it.
 pub(super) fn flushed_until<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
     ripe: Position,
 ) -> Result<Position> {
-    let head = Position::decode(record.head().get(worker.mem()));
-    match worker.flushing.get() {
-        Some(round) if round.record == record && is_complete(worker, round) => {
-            worker.flushing.set(None);
-            return Ok(round.to);
+    let mem = worker.mem();
+    let head = Position::decode(record.head().get(mem));
+    let [_, to, _, number] = record.flush_request();
+    match number.get(mem) {
+        0 if head == ripe || head.chunk == 0 => Ok(head),
+        0 => begin(worker, record, head, ripe).map(|()| head),
+        round if is_complete(worker, round) => {
+            number.set(mem, 0);
+            mem.persist(number.offset(), 8);
+            Ok(Position::decode(to.get(mem)))
         }
-        Some(round) if round.record == record => super::recovery::recover_dead(worker).map(drop)?,
-        _ if head == ripe || head.chunk == 0 => {}
-        _ => begin(worker, record, head, ripe)?,
+        _ => super::recovery::recover_dead(worker).map(|_| head),
     }
-    Ok(head)
 }
 
 fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to: Position) -> Result<()> {
     let mem = worker.mem();
-    let serial = worker.flush_serial.get() + 1;
-    worker.flush_serial.set(serial);
-    let request = worker.record().flush_request();
+    let request = record.flush_request();
+    let serial = request[2].get(mem).wrapping_add(1);
     for (word, value) in request.iter().zip([from.encode(), to.encode(), serial]) {
         word.set(mem, value);
     }
     mem.persist(request[0].offset(), 24);
     flush_between(worker, from, to)?;
-    let number = FLUSH_ROUND.fetch_add(mem, 1) + 1;
-    worker.flushing.set(Some(Round { record, to, number }));
+    request[3].set(mem, FLUSH_ROUND.fetch_add(mem, 1) + 1);
+    mem.persist(request[3].offset(), 8);
     Ok(())
 }
 
-fn is_complete<M: Memory>(worker: &Worker<M>, round: Round) -> bool {
+fn is_complete<M: Memory>(worker: &Worker<M>, round: u64) -> bool {
     let pod = worker.pod();
     (0..worker.geometry().parameters.processes)
         .filter(|&index| index != pod.index())
         .all(|index| {
             let record = ProcessRecord::new(worker.geometry(), index);
             let state = State::decode(record.state().load(worker.mem()));
-            state.phase == Phase::Free || record.flushed().load(worker.mem()) >= round.number
+            state.phase == Phase::Free || record.flushed().load(worker.mem()) >= round
         })
 }
 
 /// Drops the lines of all objects in a list between two positions. The list stays as it is meanwhile: its owner waits.
 fn flush_between<M: Memory>(worker: &Worker<M>, mut from: Position, to: Position) -> Result<()> {
     let mem = worker.mem();
-    let mut chunks_left = worker.committed_units()? * 64 + 1;
+    let mut chunks_left = CHUNKS_MAX;
     while from.chunk != 0 {
         worker.check("a flush request", from.chunk, CHUNK_BYTES)?;
         let is_last = from.chunk == to.chunk;
         for index in from.index..retire::count_in(worker, from.chunk, to) {
             let object = entry(from.chunk, index).0.peek(mem);
             mem.invalidate(object, locate(worker, object)?.capacity());
+            (worker.pod().hooks().range_lines)(worker, object, &mut |line| mem.invalidate(line, LINE))?;
         }
+        mem.invalidate(from.chunk, CHUNK_BYTES);
         if is_last {
             break;
         }
@@ -87,6 +83,9 @@ fn flush_between<M: Memory>(worker: &Worker<M>, mut from: Position, to: Position
     mem.fence();
     Ok(())
 }
+
+/// More chunks than a request spans; one that leads astray ends here.
+const CHUNKS_MAX: u64 = 1 << 16;
 
 /// What a process's background thread remembers.
 #[derive(Debug, Default)]
@@ -97,12 +96,12 @@ pub struct Attendant {
 
 impl Attendant {
     /// Serves the rounds of others and looks after the announcements of this process's idle workers.
-    pub fn tick<M: Memory>(&mut self, worker: &Worker<M>) -> Result<()> {
+    pub fn tick<M: Memory>(&mut self, worker: &Worker<M>) {
         let mem = worker.mem();
         let round = FLUSH_ROUND.load(mem);
         if round != self.round {
             for index in 0..worker.pod().workers_high() {
-                self.serve(worker, index)?;
+                self.serve(worker, index);
             }
             ProcessRecord::new(worker.geometry(), worker.pod().index())
                 .flushed()
@@ -110,21 +109,22 @@ impl Attendant {
             self.round = round;
         }
         withdraw_idle(worker);
-        Ok(())
     }
 
-    fn serve<M: Memory>(&mut self, worker: &Worker<M>, index: u32) -> Result<()> {
+    fn serve<M: Memory>(&mut self, worker: &Worker<M>, index: u32) {
         let mem = worker.mem();
         let request = WorkerRecord::new(worker.geometry(), index).flush_request();
-        let [from, to, serial] = request.map(|word| word.peek(mem));
+        // The serial first: a request that is written meanwhile belongs to a later round, and is seen again then.
+        let serial = request[2].peek(mem);
+        let (from, to) = (request[0].peek(mem), request[1].peek(mem));
         if self.seen.len() <= index as usize {
             self.seen.resize(index as usize + 1, 0);
         }
         if serial != self.seen[index as usize] {
-            flush_between(worker, Position::decode(from), Position::decode(to))?;
+            // A request that is over may lead anywhere; what can be found of it is flushed, which does no harm.
+            let _ = flush_between(worker, Position::decode(from), Position::decode(to));
             self.seen[index as usize] = serial;
         }
-        Ok(())
     }
 }
 

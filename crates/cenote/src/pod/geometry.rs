@@ -81,8 +81,8 @@ impl Parameters {
         if self.processes == 0 || self.processes > 4096 {
             return Err("the number of processes is out of range (1 to 4096)");
         }
-        if self.workers == 0 || self.workers > 32768 {
-            return Err("the number of workers is out of range (1 to 32768)");
+        if self.workers < 2 || self.workers > 32768 {
+            return Err("the number of workers is out of range (2 to 32768)");
         }
         if self.entries == 0 || self.entries > 65536 {
             return Err("the number of directory entries is out of range (1 to 65536)");

@@ -16,6 +16,7 @@ use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use super::class::{TABLE, class_for};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
+use super::publish::forget_lines;
 use super::retire::{self, Actor};
 use super::slab::{Cell, Place, cells_of, free_mask, initialise_cells, locate, table_word};
 use super::units::{allocate_units, free_range, free_slab};
@@ -106,7 +107,22 @@ fn take_reserved<M: Memory>(
     actor.record.reserve(class).set(mem, reserve.0 & (reserve.0 - 1));
     mem.persist(actor.record.reserve(class).offset(), 8);
     crash_point(Point::AllocTaken);
+    worker.last_taken.set(Taken {
+        object,
+        unit,
+        class: class as u32,
+        index,
+    });
     object
+}
+
+/// What was last taken out of a reserve: enough to put it back without looking for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Taken {
+    object: u64,
+    unit: u64,
+    class: u32,
+    index: u32,
 }
 
 /// Gives back what `allocate` gave and nobody else has seen.
@@ -117,16 +133,18 @@ pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
     if object == 0 {
         return Ok(());
     }
-    match locate(worker, object)? {
+    let taken = worker.last_taken.get();
+    if M::COHERENT
+        && taken.object == object
+        && put_back(worker, taken.class as usize, taken.unit, taken.index)
+    {
+        return Ok(());
+    }
+    let place = locate(worker, object)?;
+    forget_lines(mem, object, place.capacity());
+    match place {
         Place::Slab(cell) => {
-            let reserve = Reserve(actor.record.reserve(cell.class).get(mem));
-            if reserve.unit() == Some(cell.unit) && reserve.word() == cell.index / 4 {
-                actor
-                    .record
-                    .reserve(cell.class)
-                    .set(mem, reserve.0 | 1 << (cell.index % 4));
-                mem.persist(actor.record.reserve(cell.class).offset(), 8);
-                clear(worker, actor.record.new_object());
+            if put_back(worker, cell.class, cell.unit, cell.index) {
                 return Ok(());
             }
             retire::ensure_room(worker, actor)?;
@@ -140,6 +158,22 @@ pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
     }
 }
 
+/// Puts the current operation's object back into the reserve that it came from, if that is still of its cells.
+#[inline]
+fn put_back<M: Memory>(worker: &Worker<M>, class: usize, unit: u64, index: u32) -> bool {
+    let (mem, record) = (worker.mem(), worker.record());
+    let word = record.reserve(class);
+    let reserve = Reserve(word.get(mem));
+    if reserve.unit() != Some(unit) || reserve.word() != index / 4 {
+        return false;
+    }
+    word.set(mem, reserve.0 | 1 << (index % 4));
+    mem.persist(word.offset(), 8);
+    clear(worker, record.new_object());
+    true
+}
+
+#[inline]
 fn clear<M: Memory>(worker: &Worker<M>, word: OwnedWord) {
     word.set(worker.mem(), 0);
     worker.mem().persist(word.offset(), 8);

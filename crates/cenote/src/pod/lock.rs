@@ -77,17 +77,29 @@ pub fn is_gone<M: Memory>(worker: &Worker<M>, identity: u64) -> Result<bool> {
     if state.generation != (identity >> 32) as u32 || state.phase != Phase::Alive {
         return Ok(true);
     }
-    Ok(!worker.pod().process_lives(state.process)?)
+    Ok(!worker.pod().instance_lives(state)?)
+}
+
+/// Ends the hold that the dead worker with this index and generation has on a lock, if it has one. Waits for nobody.
+pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u32, generation: u32) {
+    let dead = u64::from(index + 1) | u64::from(generation) << 32;
+    if word
+        .compare_exchange(worker.mem(), dead, identity(worker))
+        .is_ok()
+    {
+        if word == HEAP_LOCK {
+            finish_for_the_dead(worker);
+        }
+        drop(Held { word, worker });
+    }
 }
 
 /// Replays the committed logs of all workers whose process is dead. Under the lock only its holder commits, and a
-/// log is cleared before its lock is released, so at most one is found, or its replay is repeated.
+/// log is cleared before its lock is released, so at most one is found, or its replay is repeated. It may be in our
+/// own record, if we have taken the place of the dead.
 fn finish_for_the_dead<M: Memory>(worker: &Worker<M>) {
     let geometry = worker.geometry();
     for index in 0..worker.pod().workers_high() {
-        if index + 1 == u32::from(worker.me()) {
-            continue;
-        }
         redo::replay(worker.mem(), WorkerRecord::new(geometry, index), geometry.data);
     }
 }

@@ -28,6 +28,10 @@ pub type FinishRoot<M> = fn(&Worker<M>, super::retire::Actor) -> Result<()>;
 /// Frees what a tagged range refers to, before the range itself is freed; registered by the index layer.
 pub type DrainRange<M> = fn(&Worker<M>, super::retire::Actor, u64) -> Result<()>;
 
+/// Calls its last argument for the lines that a tagged range refers to; registered by the index layer. Other objects
+/// have none.
+pub type RangeLines<M> = fn(&Worker<M>, u64, &mut dyn FnMut(u64)) -> Result<()>;
+
 /// What the layers above register, so that recovery can finish what it does not understand.
 #[derive(Clone, Copy)]
 pub struct Hooks<M: Memory> {
@@ -35,6 +39,8 @@ pub struct Hooks<M: Memory> {
     pub finish_root: FinishRoot<M>,
     /// See [`DrainRange`].
     pub drain_range: DrainRange<M>,
+    /// See [`RangeLines`].
+    pub range_lines: RangeLines<M>,
 }
 
 /// One process's view of a pool.
@@ -47,8 +53,9 @@ pub struct Pod<M: Memory> {
     index: u32,
     generation: u32,
     watch: ForkWatch,
-    lock: Option<FileLock>,
+    /// Dropped before the descriptor that it would close.
     _close: CloseOnFork,
+    lock: Option<FileLock>,
     /// The workers of this process whose announcements its background thread looks after.
     pub(super) local: Mutex<Vec<std::sync::Weak<LocalPin>>>,
     /// Set when the background thread shall end.
@@ -116,6 +123,7 @@ impl<M: Memory> Pod<M> {
         let alive = State {
             phase: Phase::Alive,
             process: 0,
+            tag: 0,
             generation,
         };
         record.pid().set(&self.mem, u64::from(std::process::id()));
@@ -220,18 +228,36 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// The places of processes that died and have not been recovered, or whose recoverer died.
+    /// A worker's state word in this process's name.
+    pub fn claim(&self, phase: Phase, generation: u32) -> State {
+        State {
+            phase,
+            process: self.index,
+            tag: self.generation as u8,
+            generation,
+        }
+    }
+
+    /// Whether the process that a worker's state names lives: that very generation, not a later one in its place.
+    pub fn instance_lives(&self, worker: State) -> Result<bool> {
+        if worker.process >= self.geometry.parameters.processes {
+            return Ok(false);
+        }
+        let entry = State::decode(
+            ProcessRecord::new(&self.geometry, worker.process)
+                .state()
+                .load(&self.mem),
+        );
+        let same = entry.phase == Phase::Alive && entry.generation as u8 == worker.tag;
+        Ok(same && self.process_lives(worker.process)?)
+    }
+
+    /// The places of processes that died.
     pub fn dead_processes(&self) -> Result<Vec<u32>> {
         let mut dead = Vec::new();
-        for index in 0..self.geometry.parameters.processes {
+        for index in (0..self.geometry.parameters.processes).filter(|&index| index != self.index) {
             let state = State::decode(ProcessRecord::new(&self.geometry, index).state().load(&self.mem));
-            let unattended = match state.phase {
-                Phase::Free => false,
-                Phase::Alive => !self.process_lives(index)?,
-                Phase::Recovering => !self.process_lives(state.process)?,
-                Phase::Damaged => true,
-            };
-            if unattended && index != self.index {
+            if state.phase != Phase::Free && !self.process_lives(index)? {
                 dead.push(index);
             }
         }
@@ -265,11 +291,13 @@ impl<M: Memory> Drop for Pod<M> {
         let free = State {
             phase: Phase::Free,
             process: 0,
+            tag: 0,
             generation: self.generation,
         };
         let mine = State {
             phase: Phase::Alive,
             process: 0,
+            tag: 0,
             generation: self.generation,
         };
         let _ = record

@@ -21,6 +21,7 @@
 use super::abandoned::after_free;
 use super::block::{CELL_FREE, CELL_LIVE};
 use super::crash::{Point, crash_point};
+use super::geometry::UNIT;
 use super::heap::settle_published;
 use super::record::operation;
 use super::retire::{self, Actor};
@@ -121,8 +122,9 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor) -> R
 /// Names the word that will publish the auxiliary allocation, and what it will hold.
 pub fn link_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor, word: u64, expected: u64) {
     let mem = worker.mem();
-    actor.record.aux_word().set(mem, word);
+    // The word last: until it is there, nothing is published.
     actor.record.aux_expected().set(mem, expected);
+    actor.record.aux_word().set(mem, word);
     mem.persist(actor.record.aux_object().offset(), 24);
 }
 
@@ -166,6 +168,7 @@ pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<
     if object != 0 {
         match locate(worker, object)? {
             Place::Slab(cell) => {
+                forget_lines(mem, object, locate(worker, object)?.capacity());
                 if cell.load(mem) == CELL_LIVE {
                     cell.change(mem, CELL_LIVE, actor.me);
                 }
@@ -175,12 +178,21 @@ pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<
                 }
             }
             Place::Range { unit, units, .. } => {
+                forget_lines(mem, object, u64::from(units) * UNIT);
                 free_range(worker, unit, units, &[(actor.record.aux_object(), 0)])?;
             }
         }
     }
     clear_auxiliary(worker, actor);
     Ok(())
+}
+
+/// Drops lines that this host has written from its cache, before another may reuse them unseen.
+pub(super) fn forget_lines<M: Memory>(mem: &M, at: u64, len: u64) {
+    if !M::COHERENT {
+        mem.invalidate(at, len);
+        mem.fence();
+    }
 }
 
 /// Marks `aux_object` as a chain line that is being taken out of a range about to be freed.
@@ -197,16 +209,31 @@ pub fn drain_auxiliary<M: Memory>(
     next: u64,
 ) -> Result<()> {
     let mem = worker.mem();
-    let Place::Slab(cell) = locate(worker, object)? else {
-        return Err(Error::corrupt("a chain line", object));
+    let cell = match locate(worker, object) {
+        Ok(Place::Slab(cell)) => cell,
+        // Out of the list and freed already, and its block with it.
+        _ if link.load(mem) != expected => {
+            clear_auxiliary(worker, actor);
+            return Ok(());
+        }
+        _ => return Err(Error::corrupt("a chain line", object)),
     };
     actor.record.aux_expected().set(mem, expected);
     actor.record.aux_word().set(mem, link.offset());
     set(worker, actor.record.aux_object(), object | DRAINING);
     mem.persist(actor.record.aux_object().offset(), 24);
     if link.load(mem) == expected {
-        if cell.load(mem) == CELL_LIVE {
-            cell.change(mem, CELL_LIVE, actor.me);
+        match cell.load(mem) {
+            CELL_LIVE => {
+                cell.change(mem, CELL_LIVE, actor.me);
+            }
+            mark if mark == actor.me => {}
+            _ => {
+                return Err(Error::corrupt(
+                    "a chain line that is free and linked, seen",
+                    object,
+                ));
+            }
         }
         link.store(mem, next);
     }

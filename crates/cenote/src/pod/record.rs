@@ -8,8 +8,8 @@
 use super::geometry::Geometry;
 use crate::memory::{Memory, OwnedWord, SyncWord};
 
-/// `announced` of a worker that reads nothing.
-pub const IDLE: u64 = u64::MAX;
+/// `announced` of a worker that reads nothing, and of a record that was never used. Epochs begin later.
+pub const IDLE: u64 = 0;
 
 /// What a place in the instance table is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,16 +24,18 @@ pub enum Phase {
     Damaged,
 }
 
-/// The `state` word of a process or worker: phase, a process index, and the generation.
+/// The `state` word of a process or worker.
 ///
-/// The process index is the recoverer's while a process is being recovered, and the owning process's for a
-/// worker. The generation grows with each instance that takes the place.
+/// For a worker, index and tag name the process that it belongs to, or that is recovering it. The generation grows with
+/// each instance that takes the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The phase.
     pub phase: Phase,
     /// See the type.
     pub process: u32,
+    /// The low byte of the generation that the process index is meant in; 0 where the index means nothing.
+    pub tag: u8,
     /// The generation.
     pub generation: u32,
 }
@@ -50,6 +52,7 @@ impl State {
         Self {
             phase,
             process: (word >> 8) as u32 & 0xffff,
+            tag: (word >> 24) as u8,
             generation: (word >> 32) as u32,
         }
     }
@@ -62,7 +65,10 @@ impl State {
             Phase::Recovering => 2,
             Phase::Damaged => 3,
         };
-        phase | u64::from(self.process & 0xffff) << 8 | u64::from(self.generation) << 32
+        phase
+            | u64::from(self.process & 0xffff) << 8
+            | u64::from(self.tag) << 24
+            | u64::from(self.generation) << 32
     }
 }
 
@@ -256,9 +262,10 @@ impl WorkerRecord {
         OwnedWord::at(self.0 + 344)
     }
 
-    /// A flush request: from where to where in which list, and a serial number that makes it a new one.
-    pub fn flush_request(self) -> [OwnedWord; 3] {
-        [0, 8, 16].map(|n| OwnedWord::at(self.0 + 384 + n))
+    /// A flush request for its list: from where, to where, a serial number that makes it a new one, and the round in
+    /// which it is served, or 0.
+    pub fn flush_request(self) -> [OwnedWord; 4] {
+        [0, 8, 16, 24].map(|n| OwnedWord::at(self.0 + 384 + n))
     }
 
     /// Cells reserved in the current block of a size class.

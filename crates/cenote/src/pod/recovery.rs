@@ -4,10 +4,11 @@
 //! worker's announcement holds reclamation back, whoever finds the pool full, whoever opens it, and the optional
 //! agent. Nobody else has to wait for recovery: it returns memory, it does not unblock.
 //!
-//! **Claim.** The dead process's entry: `Alive(g)` or `Recovering(by someone dead)` -> `Recovering(by us)`. Every step
-//! below may be repeated from its beginning by the next recoverer, if this one dies.
+//! **Claim.** A dead process's worker record, or one whose recoverer died: its state -> `Recovering(by us)`. Every step
+//! below may be repeated from its beginning by the next recoverer, if this one dies. When none of a dead process's
+//! workers is left, its own place is freed.
 //!
-//! **For each of its workers**, in this order, in the dead worker's name (its mark, its list, its reserves):
+//! **For each worker**, in this order, in the dead worker's name (its mark, its list, its reserves):
 //! 1. the allocator's lock, if it held it: taken over, log replayed;
 //! 2. its list: the freeing of a chunk, the tail, the head;
 //! 3. the object that it was retiring;
@@ -17,7 +18,7 @@
 //! 7. its reserves: cells returned, blocks abandoned;
 //! 8. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
 
-use super::block::CELL_LIVE;
+use super::block::{CELL_LIVE, RangeState};
 use super::class::CLASSES;
 use super::crash::{Point, crash_point};
 use super::heap::{self, Reserve};
@@ -47,20 +48,46 @@ pub struct Recovered {
     pub undone: u32,
 }
 
-/// Recovers every dead process.
+/// Recovers every dead process: first the workers that nobody alive answers for, then the places of processes.
 pub fn recover_dead<M: Memory>(worker: &Worker<M>) -> Result<Recovered> {
     let mut recovered = Recovered::default();
-    for index in worker.pod().dead_processes()? {
-        recover_process(worker, index, &mut recovered)?;
+    let dead = worker.pod().dead_processes()?;
+    for (index, state) in worker.pod().attached_workers() {
+        if index + 1 != u32::from(worker.me()) && !worker.pod().instance_lives(state)? {
+            recover_worker(worker, index, state, &mut recovered)?;
+            crash_point(Point::RecoverWorker);
+        }
+    }
+    crash_point(Point::RecoverProcess);
+    for index in dead {
+        free_place(worker, index, &mut recovered)?;
     }
     Ok(recovered)
 }
 
-/// Recovers the workers that the last process in our own place left; to be called before this process has any other.
-pub fn recover_own_place<M: Memory>(worker: &Worker<M>) -> Result<Recovered> {
-    let mut recovered = Recovered::default();
-    recover_workers(worker, worker.pod().index(), &mut recovered)?;
-    Ok(recovered)
+/// Frees a dead process's place, unless a worker of its has come to light meanwhile.
+fn free_place<M: Memory>(worker: &Worker<M>, index: u32, recovered: &mut Recovered) -> Result<()> {
+    let (mem, pod) = (worker.mem(), worker.pod());
+    let entry = ProcessRecord::new(worker.geometry(), index).state();
+    let word = entry.load(mem);
+    let state = State::decode(word);
+    let has_workers = pod.attached_workers().iter().any(|(_, worker)| {
+        worker.phase == Phase::Alive && worker.process == index && worker.tag == state.generation as u8
+    });
+    if state.phase == Phase::Free || has_workers || pod.process_lives(index)? {
+        return Ok(());
+    }
+    let free = State {
+        phase: Phase::Free,
+        process: 0,
+        tag: 0,
+        generation: state.generation,
+    };
+    if entry.compare_exchange(mem, word, free.encode()).is_ok() {
+        recovered.processes += 1;
+        RECOVERIES.fetch_add(mem, 1);
+    }
+    Ok(())
 }
 
 /// Recovers the dead if one of them holds reclamation back.
@@ -69,7 +96,7 @@ pub(super) fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> 
     let least = super::epoch::least(worker);
     for (index, state) in worker.pod().attached_workers() {
         let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
-        if announced == least && !worker.pod().process_lives(state.process)? {
+        if announced == least && !worker.pod().instance_lives(state)? {
             recover_dead(worker)?;
             return Ok(());
         }
@@ -77,70 +104,7 @@ pub(super) fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> 
     Ok(())
 }
 
-fn recover_process<M: Memory>(worker: &Worker<M>, index: u32, recovered: &mut Recovered) -> Result<()> {
-    let mem = worker.mem();
-    let pod = worker.pod();
-    let record = ProcessRecord::new(worker.geometry(), index);
-    let word = record.state().load(mem);
-    let state = State::decode(word);
-    let dead = match state.phase {
-        Phase::Free => false,
-        Phase::Alive => !pod.process_lives(index)?,
-        Phase::Recovering => !pod.process_lives(state.process)?,
-        Phase::Damaged => true,
-    };
-    let claim = State {
-        phase: Phase::Recovering,
-        process: pod.index(),
-        generation: state.generation,
-    };
-    if !dead
-        || index == pod.index()
-        || record
-            .state()
-            .compare_exchange(mem, word, claim.encode())
-            .is_err()
-    {
-        return Ok(());
-    }
-    crash_point(Point::RecoverClaimed);
-    let outcome = recover_workers(worker, index, recovered);
-    crash_point(Point::RecoverProcess);
-    // A recovery that failed is given back as it was found, for others or for later.
-    let next = match outcome {
-        Ok(()) => State {
-            phase: Phase::Free,
-            process: 0,
-            generation: state.generation,
-        },
-        Err(_) => State {
-            phase: Phase::Alive,
-            process: 0,
-            generation: state.generation,
-        },
-    };
-    if record
-        .state()
-        .compare_exchange(mem, claim.encode(), next.encode())
-        .is_ok()
-        && outcome.is_ok()
-    {
-        recovered.processes += 1;
-        RECOVERIES.fetch_add(mem, 1);
-    }
-    outcome
-}
-
-fn recover_workers<M: Memory>(worker: &Worker<M>, process: u32, recovered: &mut Recovered) -> Result<()> {
-    for (index, state) in worker.pod().attached_workers() {
-        if state.process == process && index + 1 != u32::from(worker.me()) {
-            recover_worker(worker, index, state, recovered)?;
-            crash_point(Point::RecoverWorker);
-        }
-    }
-    Ok(())
-}
-
+/// Recovers one worker, if nobody else has claimed to.
 fn recover_worker<M: Memory>(
     worker: &Worker<M>,
     index: u32,
@@ -149,25 +113,42 @@ fn recover_worker<M: Memory>(
 ) -> Result<()> {
     let mem = worker.mem();
     let record = WorkerRecord::new(worker.geometry(), index);
+    let claim = worker.pod().claim(Phase::Recovering, state.generation);
+    if record
+        .state()
+        .compare_exchange(mem, state.encode(), claim.encode())
+        .is_err()
+    {
+        return Ok(());
+    }
+    crash_point(Point::RecoverClaimed);
+    lock::release_for_dead(worker, HEAP_LOCK, index, state.generation);
+    lock::release_for_dead(worker, DIRECTORY_LOCK, index, state.generation);
+    record.invalidate(mem);
     let actor = Actor {
         record,
         me: index as u16 + 1,
     };
-    drop(lock::acquire(worker, HEAP_LOCK)?);
-    drop(lock::acquire(worker, DIRECTORY_LOCK)?);
-    record.invalidate(mem);
-    finish_record(worker, actor, recovered)?;
-    leave(worker, actor);
-    let free = State {
-        phase: Phase::Free,
-        process: 0,
-        generation: state.generation,
+    retire::refresh(worker, record)?;
+    let outcome = finish_record(worker, actor, recovered);
+    let next = match outcome {
+        Ok(()) => {
+            leave(worker, actor);
+            recovered.workers += 1;
+            State {
+                phase: Phase::Free,
+                process: 0,
+                tag: 0,
+                generation: state.generation,
+            }
+        }
+        // A recovery that failed is given back as it was found, for others or for later.
+        Err(_) => state,
     };
     let _ = record
         .state()
-        .compare_exchange(mem, state.encode(), free.encode());
-    recovered.workers += 1;
-    Ok(())
+        .compare_exchange(mem, claim.encode(), next.encode());
+    outcome
 }
 
 /// Steps 2 to 7: whatever a record says was begun is finished or undone.
@@ -198,7 +179,8 @@ fn finish_record<M: Memory>(worker: &Worker<M>, actor: Actor, recovered: &mut Re
 /// is forgotten, so that nothing in the record of a living worker needs to be doubted.
 pub(super) fn tidy<M: Memory>(worker: &Worker<M>) {
     let (mem, actor) = (worker.mem(), worker.actor());
-    if finish_record(worker, actor, &mut Recovered::default()).is_err() {
+    let refreshed = retire::refresh(worker, actor.record);
+    if refreshed.is_err() || finish_record(worker, actor, &mut Recovered::default()).is_err() {
         actor.record.forget(mem);
     }
 }
@@ -206,7 +188,7 @@ pub(super) fn tidy<M: Memory>(worker: &Worker<M>) {
 /// Withdraws the announcement, and leaves what the list holds to heirs.
 fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
     let mem = worker.mem();
-    if actor.record.head().get(mem) != 0 {
+    if actor.record.head().get(mem) != actor.record.tail().get(mem) {
         ORPHANS.fetch_add(mem, 1);
     }
     actor.record.announced().store(mem, IDLE);
@@ -244,9 +226,13 @@ fn mend_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         return Ok(());
     }
     let object = retire::entry(head.chunk, head.index).0.get(mem);
-    if let Place::Slab(cell) = locate(worker, object)?
-        && cell.load(mem) != actor.me
-    {
+    // An object that cannot be found was freed, and its block with it.
+    let is_freed = match locate(worker, object) {
+        Ok(Place::Slab(cell)) => cell.load(mem) != actor.me,
+        Ok(Place::Range { .. }) => false,
+        Err(_) => true,
+    };
+    if is_freed {
         let next = Position {
             chunk: head.chunk,
             index: head.index + 1,
@@ -296,7 +282,11 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
     set(record.operation(), verdict);
     crash_point(Point::RecoverVerdict);
     match verdict {
-        operation::NONE => Ok(None),
+        operation::NONE => {
+            // A name left behind would be mistaken for evidence.
+            set(record.old_object(), 0);
+            Ok(None)
+        }
         operation::COMMITTED => {
             check_counter(worker, record.counter().get(mem))?;
             finish_committed(worker, actor)?;
@@ -351,6 +341,7 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
     let record = actor.record;
     let object = record.aux_object().get(mem);
     if object == 0 {
+        clear_auxiliary(worker, actor);
         return Ok(());
     }
     let (word, expected) = (record.aux_word().get(mem), record.aux_expected().get(mem));
@@ -364,6 +355,8 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
         return drain_auxiliary(worker, actor, SyncWord::at(word), expected, line, next);
     }
     let published = match word {
+        // A range that is no longer pending was published, whatever its word says by now.
+        _ if is_settled(worker, object)? => true,
         0 => false,
         _ if word & OWNED_LINK != 0 => OwnedWord::at(word & !OWNED_LINK).peek(mem) == expected,
         _ => SyncWord::at(word).load(mem) == expected,
@@ -380,6 +373,14 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
     discard_auxiliary(worker, actor)
 }
 
+/// Whether an object is a range that has been published.
+fn is_settled<M: Memory>(worker: &Worker<M>, object: u64) -> Result<bool> {
+    Ok(match locate(worker, object)? {
+        Place::Range { state, .. } => state != RangeState::Pending,
+        Place::Slab(_) => false,
+    })
+}
+
 /// What a worker that leaves in peace does: give back what it holds, free what it can.
 pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let record = actor.record;
@@ -391,7 +392,6 @@ pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         let least = super::epoch::advance(worker);
         retire::collect(worker, actor, least)?;
     }
-    retire::free_empty_list(worker, actor)?;
     heap::return_reserves(worker, actor)?;
     leave(worker, actor);
     Ok(())

@@ -204,7 +204,10 @@ fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> 
     let mem = worker.mem();
     let tail = Position::decode(actor.record.tail().get(mem));
     worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
-    if tail.index > 0 && entry(tail.chunk, tail.index - 1).0.get(mem) == object {
+    // Already pushed, before a crash? An entry that the head has passed says nothing: its object was freed, and may have
+    // been allocated again.
+    let is_empty = actor.record.head().get(mem) == tail.encode();
+    if !is_empty && tail.index > 0 && entry(tail.chunk, tail.index - 1).0.get(mem) == object {
         return Ok(());
     }
     if tail.index >= CHUNK_ENTRIES {
@@ -326,7 +329,10 @@ pub(super) fn next_position<M: Memory>(
     if *chunks_left == 0 || next & INDEX_MASK != 0 {
         return Err(Error::corrupt("a retired list", position.chunk));
     }
-    worker.check("a retired list", next, CHUNK_BYTES)?;
+    // Nothing behind it: a list whose tail was about to be moved by one who died.
+    if next != 0 {
+        worker.check("a retired list", next, CHUNK_BYTES)?;
+    }
     Ok(Position {
         chunk: next,
         index: 0,
@@ -336,7 +342,12 @@ pub(super) fn next_position<M: Memory>(
 fn free_entry<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, next: Position) -> Result<()> {
     let mem = worker.mem();
     let head = actor.record.head();
-    match locate(worker, object)? {
+    let Ok(place) = locate(worker, object) else {
+        // Freed already, and its block with it.
+        set_position(worker, head, next);
+        return Ok(());
+    };
+    match place {
         Place::Slab(cell) => {
             if cell.load(mem) == actor.me {
                 let before = cell.change(mem, actor.me, CELL_FREE);
@@ -372,13 +383,25 @@ fn free_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64) -> Result
 /// Finishes what `free_chunk` began, from whatever step.
 pub(super) fn finish_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64) -> Result<()> {
     let mem = worker.mem();
-    let Place::Slab(cell) = locate(worker, chunk)? else {
-        return Err(Error::corrupt("a retired list's chunk", chunk));
-    };
     let record = actor.record;
     let is_first = Position::decode(record.head().get(mem)).chunk == chunk;
-    if is_first && cell.load(mem) == CELL_LIVE {
-        cell.change(mem, CELL_LIVE, actor.me);
+    let cell = match locate(worker, chunk) {
+        Ok(Place::Slab(cell)) => cell,
+        // Out of the list and freed already, and its block with it.
+        _ if !is_first => {
+            set(worker, record.retiring(), 0);
+            return Ok(());
+        }
+        _ => return Err(Error::corrupt("a retired list's chunk", chunk)),
+    };
+    if is_first {
+        match cell.load(mem) {
+            CELL_LIVE => {
+                cell.change(mem, CELL_LIVE, actor.me);
+            }
+            mark if mark == actor.me => {}
+            _ => return Err(Error::corrupt("a retired list's chunk that is free, seen", chunk)),
+        }
     }
     crash_point(Point::CollectChunk);
     if is_first {
@@ -403,11 +426,13 @@ pub(super) fn finish_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u
     Ok(())
 }
 
-/// Frees the last chunk of a list that is empty, so that a record that is left holds nothing.
-pub(super) fn free_empty_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
-    let (head, tail) = span(worker, actor.record)?;
-    if head.chunk != 0 && head == tail {
-        free_chunk(worker, actor, head.chunk)?;
+/// Drops the chunks of a list that another host has written from this host's cache, so that they are read as they are.
+pub(super) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<()> {
+    if !M::COHERENT {
+        for chunk in chunks(worker, record)? {
+            worker.mem().invalidate(chunk, CHUNK_BYTES);
+        }
+        worker.mem().fence();
     }
     Ok(())
 }
@@ -421,14 +446,10 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<()> {
         let record = WorkerRecord::new(worker.geometry(), index);
         let word = record.state().load(mem);
         let state = State::decode(word);
-        if state.phase != Phase::Free || record.head().peek(mem) == 0 {
+        if state.phase != Phase::Free || record.head().peek(mem) == record.tail().peek(mem) {
             continue;
         }
-        let claimed = State {
-            phase: Phase::Recovering,
-            process: worker.pod().index(),
-            ..state
-        };
+        let claimed = worker.pod().claim(Phase::Recovering, state.generation);
         if record
             .state()
             .compare_exchange(mem, word, claimed.encode())
@@ -441,8 +462,8 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<()> {
             record,
             me: index as u16 + 1,
         };
-        let done = collect(worker, actor, least).and_then(|_| free_empty_list(worker, actor));
-        left |= record.head().get(mem) != 0;
+        let done = refresh(worker, record).and_then(|()| collect(worker, actor, least));
+        left |= record.head().get(mem) != record.tail().get(mem);
         record.write_back(mem);
         let _ = record.state().compare_exchange(mem, claimed.encode(), word);
         done?;
@@ -467,6 +488,7 @@ pub fn pending<M: Memory>(
             let (object, epoch) = entry(position.chunk, index);
             each(object.peek(mem), epoch.peek(mem));
         }
+        mem.invalidate(position.chunk, CHUNK_BYTES);
         if position.chunk == tail.chunk {
             break;
         }

@@ -102,7 +102,7 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
             let class = usize::from(class);
             let layout = TABLE
                 .get(class)
-                .ok_or(Error::corrupt("a block's size class", object))?;
+                .ok_or_else(|| Error::corrupt("a block's size class", object))?;
             worker.check(
                 "a block that ends behind the pool, seen",
                 object - within,
@@ -181,13 +181,14 @@ pub fn full_word(class: &Class, word: u32) -> u64 {
 /// Which of a word's four cells are free, as a mask.
 #[inline]
 pub fn free_mask(word: u64) -> u64 {
-    let mut mask = 0;
-    for i in 0..4 {
-        if (word >> (16 * i)) as u16 == CELL_FREE {
-            mask |= 1 << i;
-        }
-    }
-    mask
+    // A lane of the complement is zero exactly where the cell is free: fold each lane to its lowest bit.
+    let mut live = !word;
+    live |= live >> 8 & 0x00ff_00ff_00ff_00ff;
+    live |= live >> 4 & 0x000f_000f_000f_000f;
+    live |= live >> 2 & 0x0003_0003_0003_0003;
+    live |= live >> 1;
+    let free = !live & 0x0001_0001_0001_0001;
+    (free | free >> 15 | free >> 30 | free >> 45) & 0xf
 }
 
 /// The cells of a mask, all ones.
@@ -196,4 +197,25 @@ pub fn cells_of(mask: u64) -> u64 {
     (0..4)
         .filter(|i| mask & 1 << i != 0)
         .fold(0, |cells, i| cells | 0xffff << (16 * i))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_name_the_free_cells() {
+        let cells = [0u64, 1, 0x8000, 0x0180, 0xfffe, 0xffff];
+        for n in 0..cells.len().pow(4) {
+            let lanes: Vec<u64> = (0..4)
+                .map(|lane| cells[n / cells.len().pow(lane) % cells.len()])
+                .collect();
+            let word = lanes.iter().rev().fold(0, |word, lane| word << 16 | lane);
+            let expected = (0..4)
+                .filter(|&lane| lanes[lane] == 0xffff)
+                .fold(0, |mask, lane| mask | 1 << lane);
+            assert_eq!(free_mask(word), expected, "{word:#x}");
+            assert_eq!(cells_of(expected).count_ones(), 16 * expected.count_ones());
+        }
+    }
 }

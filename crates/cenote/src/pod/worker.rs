@@ -49,8 +49,7 @@ pub struct Worker<M: Memory> {
     local: Arc<LocalPin>,
     pub(super) retired_since: Cell<u32>,
     pub(super) hint_cursor: Cell<u64>,
-    pub(super) flush_serial: Cell<u64>,
-    pub(super) flushing: Cell<Option<super::flush::Round>>,
+    pub(super) last_taken: Cell<super::heap::Taken>,
 }
 
 impl<M: Memory> Worker<M> {
@@ -84,19 +83,17 @@ impl<M: Memory> Worker<M> {
         }
         let mem = pod.mem();
         let record = WorkerRecord::new(pod.geometry(), index);
+        // Before the claim, so that recovery looks at every record that was ever claimed.
+        raise(mem, u64::from(index) + 1);
         let word = record.state().load(mem);
         let state = State::decode(word);
         let is_last = index + 1 == pod.geometry().parameters.workers;
         let free = match state.phase {
             Phase::Free => true,
-            _ => is_last && !pod.process_lives(state.process)?,
+            _ => is_last && !pod.instance_lives(state)?,
         };
         let generation = state.generation.wrapping_add(1);
-        let alive = State {
-            phase: Phase::Alive,
-            process: pod.index(),
-            generation,
-        };
+        let alive = pod.claim(Phase::Alive, generation);
         if !free
             || record
                 .state()
@@ -108,7 +105,6 @@ impl<M: Memory> Worker<M> {
         crash_point(Point::AttachClaimed);
         record.invalidate(mem);
         record.announced().store(mem, IDLE);
-        raise(mem, u64::from(index) + 1);
         epoch::catch_up(mem, record);
         let local = Arc::new(LocalPin {
             record,
@@ -140,8 +136,7 @@ impl<M: Memory> Worker<M> {
             local,
             retired_since: Cell::new(0),
             hint_cursor: Cell::new(0),
-            flush_serial: Cell::new(record.flush_request()[2].get(mem)),
-            flushing: Cell::new(None),
+            last_taken: Cell::new(super::heap::Taken::default()),
         };
         super::recovery::tidy(&worker);
         Ok(Some(worker))
@@ -271,7 +266,7 @@ impl<M: Memory> Worker<M> {
     fn check_slowly(&self, what: &'static str, at: u64, len: u64) -> Result<()> {
         let units = self.committed_units()?;
         self.committed_end.set(self.geometry().data + units * UNIT);
-        let end = at.checked_add(len).ok_or(Error::corrupt(what, at))?;
+        let end = at.checked_add(len).ok_or_else(|| Error::corrupt(what, at))?;
         if at < self.geometry().data || end > self.committed_end.get() {
             return Err(Error::corrupt(what, at));
         }
@@ -311,14 +306,11 @@ impl<M: Memory> Drop for Worker<M> {
         let _ = super::recovery::settle(self, self.actor);
         let record = self.actor.record;
         record.announced().store(self.mem(), IDLE);
-        let mine = State {
-            phase: Phase::Alive,
-            process: self.pod.index(),
-            generation: self.generation,
-        };
+        let mine = self.pod.claim(Phase::Alive, self.generation);
         let free = State {
             phase: Phase::Free,
             process: 0,
+            tag: 0,
             generation: self.generation,
         };
         let _ = record

@@ -29,10 +29,10 @@ impl Agent {
         if M::COHERENT && !wanted {
             return Ok(None);
         }
-        let theirs = pod.clone();
+        let worker = Worker::attach(pod, true)?;
         let thread = std::thread::Builder::new()
             .name("cenote-agent".to_owned())
-            .spawn(move || run(theirs, wanted))
+            .spawn(move || run(&worker, wanted))
             .map_err(|source| Error::Io {
                 path: pod.path().to_owned(),
                 source,
@@ -63,19 +63,16 @@ impl Drop for Agent {
     }
 }
 
-fn run<M: Memory>(pod: Arc<Pod<M>>, recover: bool) {
-    let Ok(worker) = Worker::attach(&pod, true) else {
-        return;
-    };
+fn run<M: Memory>(worker: &Worker<M>, recover: bool) {
     let mut attendant = Attendant::default();
     let mut ticks = 0u32;
-    while !pod.is_closing() {
+    while !worker.pod().is_closing() {
         // A damaged pool is reported to those who use it; there is nobody to report it to here.
         if !M::COHERENT {
-            let _ = attendant.tick(&worker);
+            attendant.tick(worker);
         }
         if recover && ticks.is_multiple_of(TICKS_PER_LOOK) {
-            let _ = recover_dead(&worker);
+            let _ = recover_dead(worker);
         }
         ticks = ticks.wrapping_add(1);
         std::thread::sleep(TICK);

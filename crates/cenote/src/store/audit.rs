@@ -9,8 +9,7 @@ use std::collections::HashMap as Table;
 
 use super::pool::Pool;
 use crate::error::{Error, Result};
-use crate::index::hash::audit::lines_of_retired;
-use crate::index::hash::resize::LEVEL_TAG;
+use crate::index::hash::resize::range_lines;
 use crate::index::hash::{Guidelines, HashMap};
 use crate::memory::Memory;
 use crate::pod::Worker;
@@ -23,7 +22,7 @@ use crate::pod::heap::{Reserve, repair_cell};
 use crate::pod::record::{Phase, WorkerRecord};
 use crate::pod::redo::Transaction;
 use crate::pod::retire;
-use crate::pod::slab::{Cell, Place, locate, table_word};
+use crate::pod::slab::{Cell, table_word};
 use crate::pod::units::repair_range;
 
 /// What `fsck` found. All bytes but the pool's tables are in exactly one of the figures.
@@ -219,14 +218,9 @@ impl<M: Memory> Audit<'_, M> {
     }
 
     fn mark_lines_of_retired_level(&mut self, object: u64) -> Result<()> {
-        let unit = self.worker.geometry().unit_of(object);
-        let is_range = matches!(locate(self.worker, object)?, Place::Range { .. });
-        let tag = (table_word(self.worker, unit).load(self.worker.mem()) >> 8) as u8;
-        if is_range && tag == LEVEL_TAG {
-            let mut lines = Vec::new();
-            lines_of_retired(self.worker, object, |line| lines.push(line))?;
-            lines.into_iter().for_each(|line| self.mark(line, Mark::Retired));
-        }
+        let mut lines = Vec::new();
+        range_lines(self.worker, object, &mut |line| lines.push(line))?;
+        lines.into_iter().for_each(|line| self.mark(line, Mark::Retired));
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::agent::Agent;
 use super::options::Options;
 use crate::error::{Error, Result};
-use crate::index::hash::resize::{drain_range, finish_root};
+use crate::index::hash::resize::{drain_range, finish_root, range_lines};
 use crate::index::hash::{Guidelines, HashMap};
 use crate::memory::{Coherent, Mapping, Memory, NamelessFile};
 use crate::pod::directory;
@@ -62,6 +62,7 @@ fn hooks<M: Memory>() -> Hooks<M> {
     Hooks {
         finish_root,
         drain_range,
+        range_lines,
     }
 }
 
@@ -163,7 +164,6 @@ impl<M: Memory> Pool<M> {
         )?);
         {
             let worker = Worker::attach(&pod, false)?;
-            recovery::recover_own_place(&worker)?;
             recovery::recover_dead(&worker)?;
         }
         let agent = Agent::start_if_needed(&pod, options.agent)?;

@@ -104,7 +104,7 @@ impl<M: Memory> Pool<M> {
         let mut laggards = Vec::new();
         for (index, state) in &attached {
             let announced = WorkerRecord::new(geometry, *index).announced().load(mem);
-            if announced != IDLE && announced + 2 <= now {
+            if announced != IDLE && announced.saturating_add(2) <= now {
                 let process = state.process.min(geometry.parameters.processes - 1);
                 laggards.push(LaggardStat {
                     worker: *index,

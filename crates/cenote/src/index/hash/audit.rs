@@ -1,12 +1,11 @@
 //! Walking a map for `fsck`: everything it refers to, and whether it is what it should be. Nobody writes meanwhile.
 
-use super::level::{self, GROUP_SLOTS, Level};
+use super::level::{GROUP_SLOTS, Level};
 use super::object;
 use super::slot::{Slot, fingerprint};
 use super::{HashMap, next_level};
 use crate::error::{Error, Result};
-use crate::memory::{LINE, Memory, SyncWord};
-use crate::pod::Worker;
+use crate::memory::{Memory, SyncWord};
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,20 +18,6 @@ pub struct Audit {
     pub lines: u64,
     /// Slots of all levels, for the fill.
     pub slots: u64,
-}
-
-/// Calls `line` for the chain lines of a level that is retired and not freed yet.
-pub fn lines_of_retired<M: Memory>(worker: &Worker<M>, offset: u64, mut line: impl FnMut(u64)) -> Result<()> {
-    let level = level::at(worker, offset)?;
-    for group in 0..level.groups {
-        let mut link = level.link(group);
-        while let Some(next) = Slot(link.load(worker.mem())).as_link() {
-            worker.check("a chain line", next, LINE)?;
-            line(next);
-            link = SyncWord::at(next + LINE - 8);
-        }
-    }
-    Ok(())
 }
 
 impl<M: Memory> HashMap<M> {

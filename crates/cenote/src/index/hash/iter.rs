@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 
 /// How many levels deep an interval is followed.
-const DEPTH_MAX: u32 = 8;
+const DEPTH_MAX: u32 = 64;
 /// Behind the largest hash.
 const END: u128 = 1 << 64;
 

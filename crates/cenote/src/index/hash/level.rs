@@ -168,7 +168,7 @@ pub fn at<M: Memory>(worker: &Worker<M>, offset: u64) -> Result<Level> {
     word.copy_from_slice(worker.mem().bytes(offset, 8));
     Level::decode(worker, u64::from_le_bytes(word))?
         .filter(|level| level.offset == offset)
-        .ok_or(Error::corrupt("a level", offset))
+        .ok_or_else(|| Error::corrupt("a level", offset))
 }
 
 /// The home line of a hash within its group.

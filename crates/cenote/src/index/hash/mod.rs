@@ -135,6 +135,9 @@ impl<M: Memory> HashMap<M> {
             return Err(Error::corrupt("a map's header", header));
         }
         let share = share(header, u64::from(worker.me() - 1));
+        // The place may have been used from another host since this one read it.
+        mem.invalidate(share + 64, 8);
+        mem.fence();
         Ok(Self {
             header,
             seed: word(1),
@@ -275,7 +278,7 @@ fn share(header: u64, worker: u64) -> u64 {
 /// The level after `level`, in which something says that it has moved there.
 fn next_level<M: Memory>(worker: &Worker<M>, level: &Level) -> Result<Level> {
     Level::decode(worker, level.next().load(worker.mem()))?
-        .ok_or(Error::corrupt("a level that moves nowhere, seen", level.offset))
+        .ok_or_else(|| Error::corrupt("a level that moves nowhere, seen", level.offset))
 }
 
 /// A value's bytes: in the pool, or a copy where they may be overwritten in place.

@@ -80,7 +80,7 @@ pub fn read<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<Pair<'m>
     }
     let len = value_len
         .checked_add(HEADER + key_len)
-        .ok_or(Error::corrupt("a value's length", at + 8))?;
+        .ok_or_else(|| Error::corrupt("a value's length", at + 8))?;
     worker.check("a value's length", at, len)?;
     let (key, value) = mem.bytes(at, len)[HEADER as usize..].split_at(key_len as usize);
     Ok(Pair { key, value })

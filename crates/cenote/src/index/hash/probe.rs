@@ -35,7 +35,7 @@ pub enum Probe<'m> {
 }
 
 /// More lines than any chain has: a damaged one may be a cycle.
-const CHAIN_MAX: u32 = 1 << 20;
+pub(super) const CHAIN_MAX: u32 = 1 << 20;
 /// More levels than there ever are at once.
 const LEVELS_MAX: u32 = 64;
 

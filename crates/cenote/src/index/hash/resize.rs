@@ -24,7 +24,7 @@
 
 use super::level::{self, CHUNK_GROUPS, GROUP_SLOTS, Level, TENTATIVE, UPDATING};
 use super::object;
-use super::probe::{Probe, check_line};
+use super::probe::{CHAIN_MAX, Probe, check_line};
 use super::slot::Slot;
 use super::{HashMap, next_level, share};
 use crate::error::{Error, Result};
@@ -35,6 +35,7 @@ use crate::pod::heap;
 use crate::pod::lock;
 use crate::pod::publish::{drain_auxiliary, publish_auxiliary};
 use crate::pod::retire::{self, Actor};
+use crate::pod::slab::{Place, locate, table_word};
 
 /// The tag of ranges that hold a level.
 pub const LEVEL_TAG: u8 = 1;
@@ -63,16 +64,21 @@ impl<M: Memory> HashMap<M> {
     fn level_while_moving(&self) -> Result<Level> {
         let oldest = || {
             self.forget_cached();
-            self.oldest()?.ok_or(Error::corrupt("a map's root", self.header))
+            self.oldest()?
+                .ok_or_else(|| Error::corrupt("a map's root", self.header))
         };
-        self.help(&oldest()?)?;
-        oldest()
+        match self.help(&oldest()?) {
+            // What does not fit the next level stays where it is; the operation itself may need no room.
+            Ok(()) | Err(Error::Full { .. }) => oldest(),
+            Err(error) => Err(error),
+        }
     }
 
     #[cold]
     fn first_level(&self) -> Result<Level> {
         self.link_level(self.root(), 0)?;
-        self.oldest()?.ok_or(Error::corrupt("a map's root", self.header))
+        self.oldest()?
+            .ok_or_else(|| Error::corrupt("a map's root", self.header))
     }
 
     /// Allocates an empty level and links it in `word`, if nobody else has.
@@ -229,18 +235,14 @@ impl<M: Memory> HashMap<M> {
             each(SyncWord::at(at + 8 * n));
         }
         let mut link = level.link(group);
-        // A damaged chain may be a cycle; a sound one is no longer than the pool has lines.
-        let mut lines_left = self.worker.committed_units()? << 10;
+        let mut lines_left = CHAIN_MAX;
         loop {
             each(link);
             let Some(line) = Slot(link.load(self.worker.mem())).as_link() else {
                 return Ok(());
             };
             check_line(self, line)?;
-            lines_left -= 1;
-            if lines_left == 0 {
-                return Err(Error::corrupt("a chain without end", line));
-            }
+            lines_left = one_less(lines_left, line)?;
             for n in 0..7 {
                 each(SyncWord::at(line + 8 * n));
             }
@@ -336,6 +338,8 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
     let mem = worker.mem();
     let root = SyncWord::at(header);
     let (old, new) = (level.reference(), next.reference());
+    // Recovery looks at the state of a level that its dead linker may not have settled: the root no longer tells.
+    let _ = heap::settle_published(worker, level.offset);
     let _ = root.compare_exchange(mem, old, new | UPDATING);
     crash_point(Point::RootMoved);
     for index in 0..u64::from(worker.geometry().parameters.workers) {
@@ -384,7 +388,8 @@ fn order_for(keys: u64) -> u32 {
 pub fn finish_root<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     let (header, reference) = (actor.record.root().get(mem), actor.record.root_level().get(mem));
-    let level = Level::decode(worker, reference)?.ok_or(Error::corrupt("a level in a record", reference))?;
+    let level =
+        Level::decode(worker, reference)?.ok_or_else(|| Error::corrupt("a level in a record", reference))?;
     if level.retirer().load(mem) == u64::from(actor.me) {
         let place = crate::pod::slab::locate(worker, level.offset)?;
         let is_retired = place.retirer(mem) != Some(crate::pod::block::CELL_LIVE);
@@ -410,11 +415,42 @@ pub fn drain_range<M: Memory>(worker: &Worker<M>, actor: Actor, offset: u64) -> 
     }
     for group in 0..level.groups {
         let link = level.link(group);
+        let mut lines_left = CHAIN_MAX;
         while let Some(line) = Slot(link.load(mem)).as_link() {
             worker.check("a chain line", line, LINE)?;
+            lines_left = one_less(lines_left, line)?;
             let next = SyncWord::at(line + 56).load(mem);
             drain_auxiliary(worker, actor, link, Slot::link(line).0, line, next)?;
         }
     }
     Ok(())
+}
+
+/// Calls `each` for the chain lines of the level at an offset; for none if there is no level.
+pub fn range_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn FnMut(u64)) -> Result<()> {
+    let mem = worker.mem();
+    let is_range = matches!(locate(worker, offset)?, Place::Range { .. });
+    let word = table_word(worker, worker.geometry().unit_of(offset)).load(mem);
+    if !is_range || (word >> 8) as u8 != LEVEL_TAG {
+        return Ok(());
+    }
+    let level = level::at(worker, offset)?;
+    for group in 0..level.groups {
+        let mut link = level.link(group);
+        let mut lines_left = CHAIN_MAX;
+        while let Some(line) = Slot(link.load(mem)).as_link() {
+            worker.check("a chain line", line, LINE)?;
+            lines_left = one_less(lines_left, line)?;
+            each(line);
+            link = SyncWord::at(line + LINE - 8);
+        }
+    }
+    Ok(())
+}
+
+/// Counts a chain's lines down: a damaged one may be a cycle.
+fn one_less(lines_left: u32, line: u64) -> Result<u32> {
+    lines_left
+        .checked_sub(1)
+        .ok_or_else(|| Error::corrupt("a chain without end", line))
 }
