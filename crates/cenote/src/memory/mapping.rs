@@ -14,6 +14,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// `MADV_COLLAPSE`, since Linux 6.1.
+const MADV_COLLAPSE: libc::c_int = 25;
 /// Address space is aligned so that huge pages can be used.
 const HUGE: u64 = 2 << 20;
 
@@ -171,6 +173,23 @@ impl Mapping {
                 }
                 _ => return Err(os("reserving space for the pool")(error)),
             }
+        }
+    }
+
+    /// Asks the kernel to put the whole huge pages of a reserved range together now (`MADV_COLLAPSE`). It does so on file
+    /// systems that give no huge pages by themselves; where it does not, nothing changes.
+    pub fn collapse(&self, at: u64, len: u64) {
+        let start = at.next_multiple_of(HUGE);
+        let end = at.saturating_add(len).min(self.len) & !(HUGE - 1);
+        if self.file.is_some() && start < end {
+            // SAFETY: advice about a range of our own mapping that is backed by reserved bytes of the file.
+            unsafe {
+                libc::madvise(
+                    self.base.add(start as usize).cast(),
+                    (end - start) as usize,
+                    MADV_COLLAPSE,
+                )
+            };
         }
     }
 
