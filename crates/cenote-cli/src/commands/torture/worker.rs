@@ -120,7 +120,9 @@ fn work<M: Memory>(orders: &Orders) -> Result<(), Fault> {
     } else {
         u64::MAX
     };
-    let second = start_second_thread(orders, &pool, draw)?;
+    // Dropped when this thread has done its steps: the second one ends with it.
+    let (stay, leave) = std::sync::mpsc::channel::<()>();
+    let second = start_second_thread(orders, &pool, draw, leave)?;
     let mut worker = Worker {
         orders: orders.clone(),
         state,
@@ -149,7 +151,7 @@ fn work<M: Memory>(orders: &Orders) -> Result<(), Fault> {
         }
     }
     worker.bench.meter.flush(&worker.journal)?;
-    drop(worker);
+    drop((worker, stay));
     match second.map(|thread| thread.join()) {
         Some(Ok(outcome)) => outcome,
         Some(Err(_)) => Err(Fault::problem("the second thread panicked")),
@@ -162,6 +164,7 @@ fn start_second_thread<M: Memory>(
     orders: &Orders,
     pool: &Pool<M>,
     draw: u64,
+    leave: std::sync::mpsc::Receiver<()>,
 ) -> Result<Option<std::thread::JoinHandle<Result<(), Fault>>>, Fault> {
     if orders.worker.is_multiple_of(2) {
         return Ok(None);
@@ -173,7 +176,8 @@ fn start_second_thread<M: Memory>(
         let mut random = ChaCha8Rng::seed_from_u64(draw ^ 1);
         let mut crowd = Crowd::new(128 | orders.worker);
         let mut version = orders.incarnation << 20;
-        while !control.shall_end() {
+        let stays = || leave.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty);
+        while stays() && !control.shall_end() {
             for _ in 0..32 {
                 let index = random.random_range(0..Family::Shared.keys());
                 crowd.step(&state, &mut random, index, version, |_, work| work())?;
