@@ -214,6 +214,12 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         }
     }
     mem.persist(record.tail().offset(), 8);
+    // An empty list that was being taken back to the beginning of its chunk.
+    let (head, tail) = retire::span(worker, record)?;
+    if head.chunk == tail.chunk && head.index > tail.index {
+        record.head().set(mem, record.tail().get(mem));
+        mem.persist(record.head().offset(), 8);
+    }
     mend_head(worker, actor)
 }
 

@@ -132,7 +132,35 @@ pub fn ensure_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     if tail.chunk != 0 && tail.index + ROOM <= CHUNK_ENTRIES {
         return Ok(());
     }
-    append_chunk(worker, actor, tail)
+    make_room(worker, actor, tail)
+}
+
+/// Begins the last chunk anew if nothing waits in it, so that a full pool can be deleted from; else appends one.
+#[cold]
+fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor, tail: Position) -> Result<()> {
+    if begin_anew(worker, actor) {
+        return Ok(());
+    }
+    match append_chunk(worker, actor, tail) {
+        // The attempt has freed what could be freed; perhaps that was all.
+        Err(Error::Full { .. }) if begin_anew(worker, actor) => Ok(()),
+        other => other,
+    }
+}
+
+/// Takes an empty list back to the beginning of its chunk: first the tail, then the head; recovery knows a head behind
+/// its tail for what it is.
+fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
+    let (mem, record) = (worker.mem(), actor.record);
+    let tail = Position::decode(record.tail().get(mem));
+    let is_requested = !M::COHERENT && record.flush_request()[3].get(mem) != 0;
+    if tail.chunk == 0 || record.head().get(mem) != tail.encode() || is_requested {
+        return false;
+    }
+    let start = Position { index: 0, ..tail };
+    set_position(worker, record.tail(), start);
+    set_position(worker, record.head(), start);
+    true
 }
 
 #[cold]
