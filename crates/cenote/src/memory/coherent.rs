@@ -88,6 +88,11 @@ impl Memory for Coherent {
     #[inline]
     fn freshen(&self, _at: u64) {}
 
+    #[inline(always)]
+    fn tagged(&self, at: u64, tag: u16) -> u32 {
+        self.view.tagged(at, tag)
+    }
+
     #[inline]
     fn prefetch(&self, at: u64) {
         self.view.prefetch(at)

@@ -121,6 +121,10 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.freshen(at)
     }
 
+    fn tagged(&self, at: u64, tag: u16) -> u32 {
+        self.0.tagged(at, tag)
+    }
+
     fn prefetch(&self, at: u64) {
         self.0.prefetch(at)
     }

@@ -6,6 +6,7 @@
 //! the pod layer checks every offset against what is committed. Huge pages are asked for where the file system
 //! gives them.
 
+use super::LINE;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -18,6 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MADV_COLLAPSE: libc::c_int = 25;
 /// Address space is aligned so that huge pages can be used.
 const HUGE: u64 = 2 << 20;
+/// Bytes of an ordinary page.
+const PAGE: u64 = 4096;
 
 /// What can go wrong between a pool and the operating system.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +77,9 @@ impl Mapping {
 
     fn map(file: Option<File>, len: u64) -> Result<Self, MapError> {
         let too_large = || MapError::Unsupported("a mapping of this size");
+        if !len.is_multiple_of(LINE) {
+            return Err(MapError::Unsupported("a mapping that ends within a cache line"));
+        }
         let reserve = len
             .checked_add(HUGE)
             .and_then(|n| usize::try_from(n).ok())
@@ -151,45 +157,32 @@ impl Mapping {
     }
 
     /// Reserves a range of the file on its file system, growing the file if it is shorter. After it, touching
-    /// the range cannot fail.
+    /// the range cannot fail. In huge pages as far as the kernel makes them.
     pub fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
         let Some(file) = &self.file else { return Ok(()) };
-        loop {
-            // SAFETY: a plain system call on a file that we own.
-            let done = unsafe { libc::fallocate(file.as_raw_fd(), 0, at as i64, len as i64) };
-            if done == 0 {
-                return Ok(());
-            }
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                Some(libc::EINTR) => continue,
-                Some(libc::ENOSPC) | Some(libc::EFBIG) | Some(libc::EDQUOT) => {
-                    return Err(MapError::NoSpace { bytes: len });
-                }
-                Some(libc::EOPNOTSUPP) => {
-                    return Err(MapError::Unsupported(
-                        "reserving space on the pool's file system (tmpfs, ext4 and xfs do)",
-                    ));
-                }
-                _ => return Err(os("reserving space for the pool")(error)),
-            }
-        }
+        self.reserve_huge(file, at, len);
+        fallocate(file, at, len)
     }
 
-    /// Asks the kernel to put the whole huge pages of a reserved range together now (`MADV_COLLAPSE`). It does so on file
-    /// systems that give no huge pages by themselves; where it does not, nothing changes.
-    pub fn collapse(&self, at: u64, len: u64) {
-        let start = at.next_multiple_of(HUGE);
-        let end = at.saturating_add(len).min(self.len) & !(HUGE - 1);
-        if self.file.is_some() && start < end {
-            // SAFETY: advice about a range of our own mapping that is backed by reserved bytes of the file.
-            unsafe {
-                libc::madvise(
-                    self.base.add(start as usize).cast(),
-                    (end - start) as usize,
-                    MADV_COLLAPSE,
-                )
-            };
+    /// Begins to reserve a range, as many whole huge pages of it as there are. tmpfs gives none by itself, but makes one
+    /// of a page that is there and the holes around it (`MADV_COLLAPSE`). To do so before the holes are filled saves
+    /// filling and copying them. Whatever fails here is left to the caller.
+    fn reserve_huge(&self, file: &File, at: u64, len: u64) {
+        let end = at.saturating_add(len).min(self.len);
+        let pages = (at & !(HUGE - 1)..end & !(HUGE - 1)).step_by(HUGE as usize);
+        if pages.clone().next().is_none() || free_bytes(file) < len + HUGE {
+            return;
+        }
+        for page in pages {
+            if fallocate(file, page + HUGE - PAGE, PAGE).is_err() {
+                return;
+            }
+            // SAFETY: advice about a range of our own mapping that lies within the file.
+            let done =
+                unsafe { libc::madvise(self.base.add(page as usize).cast(), HUGE as usize, MADV_COLLAPSE) };
+            if done != 0 {
+                return;
+            }
         }
     }
 
@@ -199,6 +192,41 @@ impl Mapping {
             base: self.base,
             len: self.len,
         }
+    }
+}
+
+/// Reserves bytes of a file, and makes it that long.
+fn fallocate(file: &File, at: u64, len: u64) -> Result<(), MapError> {
+    loop {
+        // SAFETY: a plain system call on a file that we own.
+        let done = unsafe { libc::fallocate(file.as_raw_fd(), 0, at as i64, len as i64) };
+        if done == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => continue,
+            Some(libc::ENOSPC) | Some(libc::EFBIG) | Some(libc::EDQUOT) => {
+                return Err(MapError::NoSpace { bytes: len });
+            }
+            Some(libc::EOPNOTSUPP) => {
+                return Err(MapError::Unsupported(
+                    "reserving space on the pool's file system (tmpfs, ext4 and xfs do)",
+                ));
+            }
+            _ => return Err(os("reserving space for the pool")(error)),
+        }
+    }
+}
+
+/// Bytes that a file's file system still has; 0 if it does not say.
+fn free_bytes(file: &File) -> u64 {
+    // SAFETY: `statvfs` is plain data for which all zeroes is a valid value.
+    let mut figures: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a plain system call that fills in a structure of ours.
+    match unsafe { libc::fstatvfs(file.as_raw_fd(), &mut figures) } {
+        0 => figures.f_bavail.saturating_mul(figures.f_frsize),
+        _ => 0,
     }
 }
 
@@ -224,17 +252,28 @@ impl View {
         unsafe { self.base.add(at as usize) }
     }
 
-    #[inline]
+    /// Where the aligned block of `size` bytes, a power of two up to a line, around an offset is. The mapping's length is
+    /// a multiple of a line: what begins in it ends in it.
+    #[inline(always)]
+    fn aligned(&self, at: u64, size: u64) -> *mut u8 {
+        if at >= self.len {
+            out_of_bounds(at, size, self.len);
+        }
+        // SAFETY: the block lies within the mapping, as was just checked.
+        unsafe { self.base.add((at & !(size - 1)) as usize) }
+    }
+
+    #[inline(always)]
     pub(super) fn word(&self, at: u64) -> &AtomicU64 {
-        let pointer = self.pointer(at & !7, 8);
+        let pointer = self.aligned(at, 8);
         // SAFETY: in bounds, aligned (the base is, and `at` was rounded), and shared words are only ever
         // accessed as atomics.
         unsafe { &*pointer.cast::<AtomicU64>() }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn read_line(&self, at: u64) -> [u64; 8] {
-        let pointer = self.pointer(at & !63, 64).cast::<AtomicU64>();
+        let pointer = self.aligned(at, LINE).cast::<AtomicU64>();
         let mut line = [0; 8];
         for (i, word) in line.iter_mut().enumerate() {
             // SAFETY: the eight words lie in the line that was bounds-checked; accessed as atomics.
@@ -243,9 +282,53 @@ impl View {
         line
     }
 
+    /// See [`super::Memory::tagged`].
+    #[inline(always)]
+    pub(super) fn tagged(&self, at: u64, tag: u16) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let line = self.aligned(at, LINE);
+            let mut mask: u32;
+            // SAFETY: reads the line that was bounds-checked, aligned to 16 bytes, and changes nothing but registers. It is
+            // assembly because others may write the line meanwhile: the loads must be the processor's, which never
+            // tears an aligned word, and not the compiler's. SSE2 is part of the architecture.
+            unsafe {
+                core::arch::asm!(
+                    "movd {tag}, {mask:e}",
+                    "pshufd {tag}, {tag}, 0",
+                    // The high halves of four words each.
+                    "movaps {low}, [{line}]",
+                    "shufps {low}, [{line} + 16], 0xdd",
+                    "movaps {high}, [{line} + 32]",
+                    "shufps {high}, [{line} + 48], 0xdd",
+                    "psrld {low}, 16",
+                    "psrld {high}, 16",
+                    "pcmpeqd {low}, {tag}",
+                    "pcmpeqd {high}, {tag}",
+                    "packssdw {low}, {high}",
+                    "packsswb {low}, {low}",
+                    "pmovmskb {mask:e}, {low}",
+                    line = in(reg) line,
+                    mask = inout(reg) u32::from(tag) => mask,
+                    tag = out(xmm_reg) _,
+                    low = out(xmm_reg) _,
+                    high = out(xmm_reg) _,
+                    options(nostack, readonly, preserves_flags),
+                );
+            }
+            mask & 0xff
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            self.read_line(at).iter().enumerate().fold(0, |mask, (n, word)| {
+                mask | u32::from(word >> 48 == u64::from(tag)) << n
+            })
+        }
+    }
+
     #[inline]
     pub(super) fn prefetch(&self, at: u64) {
-        let pointer = self.pointer(at & !63, 64);
+        let pointer = self.aligned(at, LINE);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch is a hint and reads nothing; the address is in the mapping.
         unsafe {

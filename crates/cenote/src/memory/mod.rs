@@ -101,6 +101,15 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// otherwise.
     fn freshen(&self, at: u64);
 
+    /// Which of the eight words of the line at `at` have `tag` as their highest 16 bits, as a mask, the first word lowest.
+    /// They are read as by [`Memory::load_speculative`].
+    #[inline]
+    fn tagged(&self, at: u64, tag: u16) -> u32 {
+        (0..8).fold(0, |mask, n| {
+            mask | u32::from(self.load_speculative(at + 8 * n) >> 48 == u64::from(tag)) << n
+        })
+    }
+
     /// A hint that the line at `at` will be fetched soon.
     fn prefetch(&self, at: u64);
 

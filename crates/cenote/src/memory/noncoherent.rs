@@ -133,6 +133,11 @@ impl<X: Exchange> Memory for Noncoherent<X> {
         self.drop_line(at)
     }
 
+    #[inline(always)]
+    fn tagged(&self, at: u64, tag: u16) -> u32 {
+        self.view.tagged(at, tag)
+    }
+
     #[inline]
     fn prefetch(&self, at: u64) {
         // A stale copy must not be kept: the line is dropped now, and fetched by whoever reads it.

@@ -159,9 +159,6 @@ fn reserve_units<M: Memory>(worker: &Worker<M>, committed: u64, target: u64) -> 
         let skip = if at == geometry.data { committed * UNIT } else { 0 };
         mapping.reserve(at + skip, len - skip)?;
     }
-    // The huge page that the old end lies in has become whole, perhaps.
-    let from = (geometry.data + committed * UNIT) & !((2 << 20) - 1);
-    mapping.collapse(from, geometry.data + target * UNIT - from);
     Ok(())
 }
 

@@ -253,13 +253,19 @@ impl<M: Memory> Worker<M> {
     }
 
     /// Checks that a range lies in committed units, so that touching it cannot fault.
-    #[inline]
+    #[inline(always)]
     pub fn check(&self, what: &'static str, at: u64, len: u64) -> Result<()> {
-        let end = at.wrapping_add(len);
-        if at >= self.geometry().data && end >= at && end <= self.committed_end.get() {
+        if self.is_committed(at, len) {
             return Ok(());
         }
         self.check_slowly(what, at, len)
+    }
+
+    /// Whether a range lies in units that this worker knows to be committed.
+    #[inline(always)]
+    pub fn is_committed(&self, at: u64, len: u64) -> bool {
+        let end = at.wrapping_add(len);
+        at >= self.geometry().data && end >= at && end <= self.committed_end.get()
     }
 
     #[cold]

@@ -67,7 +67,7 @@ impl<M: Memory> HashMap<M> {
                 match object::read(worker, slot) {
                     Ok(pair) => {
                         let hash = self.hash(pair.key);
-                        if level.group_of(hash) != group || !slot.has_fingerprint(fingerprint(hash)) {
+                        if level.group_of(hash) != group || slot.fingerprint() != fingerprint(hash) {
                             suspect(Error::corrupt("a key in a place of another", at.offset()));
                         }
                     }
@@ -88,6 +88,6 @@ impl<M: Memory> HashMap<M> {
         let pair = object::read(&self.worker, slot)?;
         let next = next_level(&self.worker, level)?;
         let probe = self.probe(&next, self.hash(pair.key), pair.key)?;
-        Ok(matches!(probe, super::probe::Probe::Bound { .. }))
+        Ok(matches!(probe, super::probe::Probe::Bound(..)))
     }
 }

@@ -4,12 +4,12 @@
 //! objects, and only then is anything compared. On incoherent memory the lines of a group are dropped from the
 //! cache under one fence, and fetched by plain loads.
 
-use super::level::home_line;
+use super::level::home_of;
 use super::object;
 use super::slot::{Slot, fingerprint};
 use super::{Bytes, HashMap};
 use crate::error::Result;
-use crate::memory::{LINE, Memory};
+use crate::memory::Memory;
 
 /// Keys whose misses overlap: about as many as a core keeps in flight.
 const GROUP: usize = 24;
@@ -75,7 +75,7 @@ impl<M: Memory> HashMap<M> {
         let mut steps = [Step::default(); GROUP];
         for (step, key) in steps.iter_mut().zip(keys) {
             step.hash = self.hash(key.as_ref());
-            step.line = level.group(level.group_of(step.hash)) + home_line(step.hash) * LINE;
+            step.line = home_of(&level, step.hash);
             mem.prefetch(step.line);
         }
         if !M::COHERENT {
@@ -92,13 +92,18 @@ impl<M: Memory> HashMap<M> {
         }
         for (n, (step, key)) in steps.iter().zip(keys).enumerate() {
             let key = key.as_ref();
-            let mut value = None;
+            let slot = Slot(step.candidate);
             if step.candidate != 0 && !self.is_in_place() {
-                value = object::value_if_key(worker, Slot(step.candidate), key)?.map(Bytes::Shared);
+                if let Some(value) = object::value_if_small(worker, slot, key) {
+                    each(n, Some(value));
+                    continue;
+                }
+                if !slot.is_small() && object::has_key(worker, slot, key)? {
+                    each(n, Some(object::read(worker, slot)?.value));
+                    continue;
+                }
             }
-            if value.is_none() {
-                value = self.find(step.hash, key)?;
-            }
+            let value = self.find(step.hash, key)?;
             each(n, value.as_ref().map(Bytes::as_bytes));
         }
         Ok(())
@@ -106,19 +111,13 @@ impl<M: Memory> HashMap<M> {
 
     /// The first binding of a line, dropped from the cache before, that has the fingerprint; 0 if there is none.
     #[inline]
-    fn candidate(&self, line: u64, hash: u64) -> u64 {
+    fn candidate(&self, at: u64, hash: u64) -> u64 {
         let mem = self.worker.mem();
-        let slots = 8 - home_line(hash);
-        let wanted = fingerprint(hash);
-        for n in 0..slots {
-            let word = mem.load_speculative(line + 8 * n);
-            if Slot(word).has_fingerprint(wanted) && Slot(word).is_binding() {
-                return word;
-            }
-            if word == 0 {
-                return 0;
-            }
+        let candidates = mem.tagged(at, fingerprint(hash));
+        if candidates == 0 {
+            return 0;
         }
-        0
+        let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
+        if slot.is_binding() { slot.0 } else { 0 }
     }
 }

@@ -45,9 +45,7 @@ impl<M: Memory> HashMap<M> {
             let mut seen = Vec::new();
             self.collect(&level, position..end, DEPTH_MAX, &mut seen)?;
             for Seen { slot, key, .. } in &seen {
-                if let Some(value) = self.value_of(*slot, key)? {
-                    each(key, value.as_bytes());
-                }
+                each(key, self.value_of(*slot)?.as_bytes());
             }
             position = end;
             if !seen.is_empty() {

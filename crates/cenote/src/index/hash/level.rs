@@ -18,7 +18,7 @@
 //! A level is referred to by a word: offset, logarithm of its units, and a last bit that only root words use.
 
 use crate::error::{Error, Result};
-use crate::memory::{Memory, SyncWord};
+use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::geometry::{UNIT, UNIT_SHIFT};
 
@@ -175,6 +175,12 @@ pub fn at<M: Memory>(worker: &Worker<M>, offset: u64) -> Result<Level> {
 #[inline]
 pub fn home_line(hash: u64) -> u64 {
     hash >> 16 & 1
+}
+
+/// Where the home line of a hash is in a level.
+#[inline]
+pub fn home_of(level: &Level, hash: u64) -> u64 {
+    level.group(level.group_of(hash)) + home_line(hash) * LINE
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub mod audit;
 pub mod batch;
 pub mod iter;
 pub mod level;
+pub mod line;
 pub mod object;
 pub mod probe;
 pub mod resize;
@@ -204,6 +205,17 @@ impl<M: Memory> HashMap<M> {
         self.decode_oldest(reference)
     }
 
+    /// The level to begin with, if nothing has changed since it was last used. The worker is pinned.
+    #[inline(always)]
+    fn level_if_cached(&self) -> Option<Level> {
+        let worker = &*self.worker;
+        // On coherent memory every pin has a stamp of its own.
+        let is_current =
+            (!M::COHERENT && self.guidelines.speculate && self.cached_stamp.get() == worker.stamp())
+                || (self.guidelines.replicate && self.replica.load(worker.mem()) == self.cached.get());
+        (is_current && self.cached.get() != 0).then(|| self.cached_level.get())
+    }
+
     #[cold]
     fn decode_oldest(&self, reference: u64) -> Result<Option<Level>> {
         let level = Level::decode(&self.worker, reference)?;
@@ -243,16 +255,24 @@ impl<M: Memory> HashMap<M> {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_, M>>> {
         let pin = self.worker.pin()?;
-        let found = self.find(self.hash(key), key)?;
+        let hash = self.hash(key);
+        let found = match self.find_quickly(hash, key) {
+            Some(value) => Some(Bytes::Shared(value)),
+            None => self.find(hash, key)?,
+        };
         Ok(found.map(|bytes| Value { bytes, _pin: pin }))
     }
 
     /// The value of an 8-byte key, if it has 8 bytes; what [`HashMap::get`] does, with a copy.
     #[inline]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
-        let key = key.to_le_bytes();
         let _pin = self.worker.pin()?;
-        let found = self.find(self.hash(&key), &key)?;
+        let key = key.to_le_bytes();
+        let hash = self.hash(&key);
+        if let Some(value) = self.find_quickly(hash, &key) {
+            return Ok(value.try_into().ok().map(u64::from_le_bytes));
+        }
+        let found = self.find(hash, &key)?;
         Ok(found.and_then(|bytes| bytes.as_bytes().try_into().ok().map(u64::from_le_bytes)))
     }
 }

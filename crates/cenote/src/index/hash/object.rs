@@ -86,22 +86,39 @@ pub fn read<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<Pair<'m>
     Ok(Pair { key, value })
 }
 
-/// The value that a slot binds, if it is bound to `key`.
-#[inline]
-pub fn value_if_key<'m, M: Memory>(
-    worker: &'m Worker<M>,
-    slot: Slot,
-    key: &[u8],
-) -> Result<Option<&'m [u8]>> {
+/// The key of a slot's small object; `None` for every other kind of slot and for damage.
+#[inline(always)]
+pub fn small_key<M: Memory>(worker: &Worker<M>, slot: Slot) -> Option<[u8; 8]> {
+    let is_there = slot.is_small() && worker.is_committed(slot.offset(), 16);
+    is_there.then(|| word(worker.mem().bytes(slot.offset(), 8)).to_le_bytes())
+}
+
+/// The value of a slot's small object, if that has `key`; `None` for every other kind of slot and for damage.
+#[inline(always)]
+pub fn value_if_small<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot, key: &[u8]) -> Option<&'m [u8]> {
+    let key = <[u8; 8]>::try_from(key).ok()?;
+    let at = slot.offset();
+    if !slot.is_small() || !worker.is_committed(at, 16) {
+        return None;
+    }
+    let (found, value) = worker.mem().bytes(at, 16).split_at(8);
+    (word(found) == u64::from_le_bytes(key)).then_some(value)
+}
+
+/// Whether a slot is bound to `key`.
+#[inline(always)]
+pub fn has_key<M: Memory>(worker: &Worker<M>, slot: Slot, key: &[u8]) -> Result<bool> {
     if slot.is_small() {
         let Ok(key) = <[u8; 8]>::try_from(key) else {
-            return Ok(None);
+            return Ok(false);
         };
-        let at = slot.offset();
-        worker.check("a map's object", at, 16)?;
-        let (found, value) = worker.mem().bytes(at, 16).split_at(8);
-        return Ok((word(found) == u64::from_le_bytes(key)).then_some(value));
+        worker.check("a map's object", slot.offset(), 16)?;
+        return Ok(word(worker.mem().bytes(slot.offset(), 8)) == u64::from_le_bytes(key));
     }
-    let pair = read(worker, slot)?;
-    Ok((pair.key == key).then_some(pair.value))
+    has_long_key(worker, slot, key)
+}
+
+#[inline(never)]
+fn has_long_key<M: Memory>(worker: &Worker<M>, slot: Slot, key: &[u8]) -> Result<bool> {
+    Ok(read(worker, slot)?.key == key)
 }

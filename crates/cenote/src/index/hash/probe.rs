@@ -7,7 +7,8 @@
 //! empty slot or the end of the chain only ends the search in *this* level. Frozen slots are bindings: nobody
 //! changes the copy before the original is marked moved.
 
-use super::level::{LINE_SLOTS, Level, home_line};
+use super::level::{LINE_SLOTS, Level, home_line, home_of};
+use super::line::Line;
 use super::object;
 use super::slot::{Slot, fingerprint};
 use super::{Bytes, HashMap, next_level};
@@ -16,16 +17,9 @@ use crate::memory::{LINE, Memory, SyncWord};
 
 /// What a search in one level ended with.
 #[derive(Clone, Copy, Debug)]
-pub enum Probe<'m> {
-    /// The key's binding.
-    Bound {
-        /// Where.
-        at: SyncWord,
-        /// What the slot held.
-        slot: Slot,
-        /// The key's value; in a map that overwrites in place, as it was when it was read.
-        value: Bytes<'m>,
-    },
+pub enum Probe {
+    /// The key's binding: where, and what the slot held.
+    Bound(SyncWord, Slot),
     /// The key is not in this level nor in a later one; this slot is where it belongs.
     Vacant(SyncWord),
     /// The same, but all is full; here a further line may be linked.
@@ -40,29 +34,40 @@ pub(super) const CHAIN_MAX: u32 = 1 << 20;
 const LEVELS_MAX: u32 = 64;
 
 impl<M: Memory> HashMap<M> {
-    /// The value of a key: the short way, which is nearly always enough, before the long one. The worker is pinned.
-    #[inline]
+    /// The value of a key the short way: it is bound by the first slot of its home line that has its fingerprint, and
+    /// nothing is unusual. `None` says nothing; [`HashMap::find`] does. The worker is pinned.
+    ///
+    /// Small enough to be inlined as a whole, so that nothing passes through memory and a processor reaches the next
+    /// lookup's misses before this one's are over.
+    #[inline(always)]
+    pub(super) fn find_quickly(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
+        let (worker, mem) = (&*self.worker, self.worker.mem());
+        let at = home_of(&self.level_if_cached()?, hash);
+        mem.freshen(at);
+        let candidates = mem.tagged(at, fingerprint(hash));
+        if candidates == 0 || self.is_in_place() {
+            return None;
+        }
+        // Slots never bind another key; fetched just now, the line is in the cache.
+        let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
+        if !slot.is_binding() {
+            return None;
+        }
+        object::value_if_small(worker, slot, key)
+    }
+
+    /// The value of a key. The worker is pinned.
+    #[inline(never)]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Result<Option<Bytes<'_>>> {
         let Some(level) = self.oldest()? else {
             return Ok(None);
         };
-        let mem = self.worker.mem();
-        let line = level.group(level.group_of(hash)) + home_line(hash) * LINE;
-        mem.freshen(line);
-        let wanted = fingerprint(hash);
-        let mut moved = 0;
-        for n in 0..LINE_SLOTS - home_line(hash) {
-            let slot = Slot(mem.load_speculative(line + 8 * n));
-            if slot.has_fingerprint(wanted) && slot.is_binding() {
-                if let Some(value) = self.value_of(slot, key)? {
-                    return Ok(Some(value));
-                }
-            } else if slot.is_empty() && moved == 0 {
-                return Ok(None);
-            }
-            moved |= slot.0 & slot.0 >> 1 & 1;
+        let slots = LINE_SLOTS - home_line(hash);
+        match self.scan(home_of(&level, hash), slots, hash, key, &mut false)? {
+            Some(Probe::Bound(_, slot)) => self.value_of(slot).map(Some),
+            Some(Probe::Vacant(_)) => Ok(None),
+            _ => self.lookup(hash, key),
         }
-        self.lookup(hash, key)
     }
 
     /// The value of a key, in whatever level it is. The worker is pinned.
@@ -74,7 +79,7 @@ impl<M: Memory> HashMap<M> {
         };
         for _ in 0..LEVELS_MAX {
             match self.probe(&level, hash, key)? {
-                Probe::Bound { value, .. } => return Ok(Some(value)),
+                Probe::Bound(_, slot) => return self.value_of(slot).map(Some),
                 Probe::Vacant(_) | Probe::Full(_) => return Ok(None),
                 Probe::Moved => level = next_level(&self.worker, &level)?,
             }
@@ -84,19 +89,23 @@ impl<M: Memory> HashMap<M> {
 
     /// Searches one level: the home line here, the rest elsewhere.
     #[inline(always)]
-    pub(super) fn probe(&self, level: &Level, hash: u64, key: &[u8]) -> Result<Probe<'_>> {
-        let group = level.group(level.group_of(hash));
-        let home = home_line(hash);
-        let mut moved = 0;
-        match self.scan(group + home * LINE, LINE_SLOTS - home, hash, key, &mut moved)? {
+    pub(super) fn probe(&self, level: &Level, hash: u64, key: &[u8]) -> Result<Probe> {
+        let mut moved = false;
+        match self.scan(
+            home_of(level, hash),
+            LINE_SLOTS - home_line(hash),
+            hash,
+            key,
+            &mut moved,
+        )? {
             Some(probe) => Ok(probe),
-            None => self.probe_rest(group, hash, key, moved),
+            None => self.probe_rest(level.group(level.group_of(hash)), hash, key, moved),
         }
     }
 
     /// Searches what is behind the home line.
     #[inline(never)]
-    fn probe_rest(&self, group: u64, hash: u64, key: &[u8], mut moved: u64) -> Result<Probe<'_>> {
+    fn probe_rest(&self, group: u64, hash: u64, key: &[u8], mut moved: bool) -> Result<Probe> {
         let other = 1 - home_line(hash);
         if let Some(probe) = self.scan(group + other * LINE, LINE_SLOTS - other, hash, key, &mut moved)? {
             return Ok(probe);
@@ -113,11 +122,11 @@ impl<M: Memory> HashMap<M> {
         mut link: Slot,
         hash: u64,
         key: &[u8],
-        mut moved: u64,
-    ) -> Result<Probe<'_>> {
+        mut moved: bool,
+    ) -> Result<Probe> {
         for _ in 0..CHAIN_MAX {
             if link.is_empty() {
-                return Ok(if moved != 0 {
+                return Ok(if moved {
                     Probe::Moved
                 } else {
                     Probe::Full(SyncWord::at(at))
@@ -141,58 +150,41 @@ impl<M: Memory> HashMap<M> {
 
     /// Fetches a line and searches its first `slots` slots; `None` if the search goes on behind them.
     #[inline(always)]
-    fn scan(
-        &self,
-        line: u64,
-        slots: u64,
-        hash: u64,
-        key: &[u8],
-        moved: &mut u64,
-    ) -> Result<Option<Probe<'_>>> {
+    fn scan(&self, at: u64, slots: u64, hash: u64, key: &[u8], moved: &mut bool) -> Result<Option<Probe>> {
         let mem = self.worker.mem();
-        mem.freshen(line);
-        let wanted = fingerprint(hash);
-        for n in 0..slots {
-            let slot = Slot(mem.load_speculative(line + 8 * n));
-            if slot.has_fingerprint(wanted) && slot.is_binding() {
-                if let Some(value) = self.value_of(slot, key)? {
-                    return Ok(Some(Probe::Bound {
-                        at: SyncWord::at(line + 8 * n),
-                        slot,
-                        value,
-                    }));
-                }
-            } else if slot.is_empty() {
-                let here = SyncWord::at(line + 8 * n);
-                return Ok(Some(if *moved != 0 {
-                    Probe::Moved
-                } else {
-                    Probe::Vacant(here)
-                }));
+        let line = Line(mem.fetch_line(at));
+        let within = (1 << slots) - 1;
+        let mut candidates = mem.tagged(at, fingerprint(hash)) & within;
+        while candidates != 0 {
+            let at = at + 8 * u64::from(candidates.trailing_zeros());
+            let slot = Slot(mem.load_speculative(at));
+            if slot.is_binding() && object::has_key(&self.worker, slot, key)? {
+                return Ok(Some(Probe::Bound(SyncWord::at(at), slot)));
             }
-            *moved |= slot.0 & slot.0 >> 1 & 1;
+            *moved |= slot.is_moved();
+            candidates &= candidates - 1;
         }
-        Ok(None)
-    }
-
-    /// The value that a slot binds, if it is bound to `key`.
-    #[inline]
-    pub(super) fn value_of(&self, slot: Slot, key: &[u8]) -> Result<Option<Bytes<'_>>> {
-        if self.is_in_place() && slot.is_small() {
-            return self.overwritable_value(slot, key);
-        }
-        Ok(object::value_if_key(&self.worker, slot, key)?.map(Bytes::Shared))
-    }
-
-    /// The same in a map that overwrites in place: the value's word is a sync word.
-    fn overwritable_value(&self, slot: Slot, key: &[u8]) -> Result<Option<Bytes<'_>>> {
-        let at = slot.offset();
-        self.worker.check("a map's object", at, 16)?;
-        let mem = self.worker.mem();
-        if mem.bytes(at, 8) != key {
+        // Slots fill in order: what has moved is before the first empty slot.
+        *moved |= line.has_moved();
+        let empty = line.empty() & within;
+        if empty == 0 {
             return Ok(None);
         }
-        Ok(Some(Bytes::Copied(mem.load(at + 8).to_le_bytes())))
+        Ok(Some(if *moved {
+            Probe::Moved
+        } else {
+            Probe::Vacant(SyncWord::at(at + 8 * u64::from(empty.trailing_zeros())))
+        }))
+    }
+
+    /// The value that a slot binds; in a map that overwrites in place, as it is now.
+    pub(super) fn value_of(&self, slot: Slot) -> Result<Bytes<'_>> {
+        if self.is_in_place() && slot.is_small() {
+            let at = slot.offset();
+            self.worker.check("a map's object", at, 16)?;
+            return Ok(Bytes::Copied(self.worker.mem().load(at + 8).to_le_bytes()));
+        }
+        Ok(Bytes::Shared(object::read(&self.worker, slot)?.value))
     }
 }
 

@@ -43,6 +43,9 @@ pub const LEVEL_TAG: u8 = 1;
 const GROUPS_PER_LINK: u64 = 64;
 /// The part of a new level's slots, in percent, that the keys may fill.
 const FILL_PERCENT: u64 = 45;
+/// Up to this order, 16 MiB, levels that grow do so at least fourfold: keys are copied less often while memory is no
+/// matter.
+const QUICK_ORDER_MAX: u32 = 8;
 /// The largest level, as logarithm of its units.
 const ORDER_MAX: u32 = 31;
 
@@ -119,7 +122,10 @@ impl<M: Memory> HashMap<M> {
         if !claim {
             return Ok(());
         }
-        let order = order_for(self.len());
+        let mut order = order_for(self.len());
+        if order > level.order {
+            order = order.max((level.order + 2).min(QUICK_ORDER_MAX));
+        }
         let linked = self.link_level(level.next(), order);
         let _ = grower.compare_exchange(mem, mine, 0);
         match linked {
@@ -214,18 +220,37 @@ impl<M: Memory> HashMap<M> {
         group: u64,
         frozen: &mut Vec<(SyncWord, Slot)>,
     ) -> Result<()> {
-        self.each_slot(level, group, |at| {
-            if let Some(slot) = self.freeze(at) {
-                frozen.push((at, slot));
-            }
-        })?;
+        let mem = self.worker.mem();
+        let first = level.group(group);
+        self.freeze_line(first, frozen);
+        self.freeze_line(first + LINE, frozen);
+        let mut link = level.link(group);
+        let mut lines_left = CHAIN_MAX;
+        while let Some(line) = Slot(link.load(mem)).as_link() {
+            check_line(self, line)?;
+            lines_left = one_less(lines_left, line)?;
+            self.freeze_line(line, frozen);
+            link = SyncWord::at(line + LINE - 8);
+        }
         for (at, slot) in frozen.drain(..) {
             crash_point(Point::MigrateFrozen);
             self.copy(next, at, slot)?;
             crash_point(Point::MigrateCopied);
-            let _ = at.compare_exchange(self.worker.mem(), slot.0, slot.moved().0);
+            // Whoever stores to a frozen slot stores this.
+            at.store(mem, slot.moved().0);
         }
         Ok(())
+    }
+
+    /// Freezes the slots of a line, in the order in which they fill.
+    #[inline]
+    fn freeze_line(&self, line: u64, frozen: &mut Vec<(SyncWord, Slot)>) {
+        for (n, word) in self.worker.mem().fetch_line(line).into_iter().enumerate() {
+            let at = SyncWord::at(line + 8 * n as u64);
+            if let Some(slot) = self.freeze(at, Slot(word)) {
+                frozen.push((at, slot));
+            }
+        }
     }
 
     /// Calls `each` for all slots of a group, its links included, in the order in which they fill.
@@ -250,10 +275,11 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// Freezes a slot: bindings become frozen, everything else but links moved. Returns what must be copied.
-    fn freeze(&self, at: SyncWord) -> Option<Slot> {
+    /// Freezes a slot that held `slot` when it was read: bindings become frozen, everything else but links moved. Returns
+    /// what must be copied.
+    #[inline]
+    fn freeze(&self, at: SyncWord, mut slot: Slot) -> Option<Slot> {
         let mem = self.worker.mem();
-        let mut slot = Slot(at.load(mem));
         loop {
             if slot.as_link().is_some() || slot.is_moved() {
                 return None;
@@ -274,17 +300,25 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// Copies a frozen binding to the next level, unless it is there or has been there.
+    #[inline]
     fn copy(&self, next: &Level, original: SyncWord, slot: Slot) -> Result<()> {
-        let pair = object::read(&self.worker, slot)?;
-        let hash = self.hash(pair.key);
+        match object::small_key(&self.worker, slot) {
+            Some(key) => self.copy_key(next, original, slot, &key),
+            None => self.copy_key(next, original, slot, object::read(&self.worker, slot)?.key),
+        }
+    }
+
+    #[inline(always)]
+    fn copy_key(&self, next: &Level, original: SyncWord, slot: Slot, key: &[u8]) -> Result<()> {
+        let hash = self.hash(key);
         let mem = self.worker.mem();
         loop {
-            let probe = self.probe(next, hash, pair.key)?;
+            let probe = self.probe(next, hash, key)?;
             if original.load(mem) != slot.0 {
                 return Ok(());
             }
             match probe {
-                Probe::Bound { .. } => return Ok(()),
+                Probe::Bound(..) => return Ok(()),
                 Probe::Vacant(at) => {
                     if at.compare_exchange(mem, 0, slot.settled().0).is_ok() {
                         return Ok(());

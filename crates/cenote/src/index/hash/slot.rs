@@ -30,8 +30,8 @@ const KIND_SMALL: u64 = 0b0100;
 const KIND_TOMBSTONE: u64 = 0b1000;
 const KIND_LINK: u64 = 0b1100;
 const OFFSET: u64 = 0x0000_ffff_ffff_fff0;
-/// The fingerprint's place.
-pub const FINGERPRINT_SHIFT: u32 = 48;
+/// The fingerprint's place: what `Memory::tagged` looks for.
+const FINGERPRINT_SHIFT: u32 = 48;
 
 impl Slot {
     /// Nothing was ever here.
@@ -41,7 +41,7 @@ impl Slot {
     #[inline]
     pub fn object(offset: u64, small: bool, hash: u64) -> Self {
         let kind = if small { KIND_SMALL } else { 0 };
-        Self(fingerprint(hash) << FINGERPRINT_SHIFT | offset | kind)
+        Self(u64::from(fingerprint(hash)) << FINGERPRINT_SHIFT | offset | kind)
     }
 
     /// What the worker with mark `remover` leaves when it removes a key.
@@ -78,10 +78,9 @@ impl Slot {
         self.0 & KIND_TOMBSTONE == 0 && self.0 & OFFSET != 0 && !self.is_moved()
     }
 
-    /// Whether it has this fingerprint. Says nothing of slots that are no bindings.
-    #[inline]
-    pub fn has_fingerprint(self, fingerprint: u64) -> bool {
-        self.0 >> FINGERPRINT_SHIFT == fingerprint
+    /// Its fingerprint. Means nothing for slots that are no bindings.
+    pub fn fingerprint(self) -> u16 {
+        (self.0 >> FINGERPRINT_SHIFT) as u16
     }
 
     /// Whether its object is a small one.
@@ -121,8 +120,8 @@ impl Slot {
 /// The fingerprint of a hash: its low 16 bits, as the high ones choose the group. Never 0, so that a slot with a
 /// fingerprint is never taken for an empty one.
 #[inline]
-pub fn fingerprint(hash: u64) -> u64 {
-    (hash & 0xffff).max(1)
+pub fn fingerprint(hash: u64) -> u16 {
+    (hash as u16).max(1)
 }
 
 #[cfg(test)]
@@ -132,7 +131,7 @@ mod tests {
     #[test]
     fn kinds_and_moves_do_not_mix() {
         let object = Slot::object(0x1230, true, 0xabcd_0000_0000_beef);
-        assert!(object.is_binding() && object.is_small() && object.has_fingerprint(0xbeef));
+        assert!(object.is_binding() && object.is_small() && object.fingerprint() == 0xbeef);
         assert!(object.frozen().is_binding() && object.frozen().is_frozen() && !object.frozen().is_moved());
         assert!(!object.moved().is_binding() && object.moved().is_moved() && !object.moved().is_frozen());
         assert_eq!(object.moved().settled(), object);

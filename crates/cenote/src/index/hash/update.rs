@@ -4,7 +4,7 @@
 //! If the slot changed meanwhile, search again: somebody else made progress. A slot that is frozen or moved means
 //! that the group is on its way to the next level: the writer moves the whole group itself and goes on there.
 
-use super::level::{LINE_SLOTS, Level, home_line};
+use super::level::{LINE_SLOTS, Level, home_of};
 use super::object;
 use super::probe::Probe;
 use super::slot::Slot;
@@ -122,35 +122,31 @@ impl<M: Memory> HashMap<M> {
         let mut new = Slot::EMPTY;
         if M::COHERENT && matches!(when, When::Always) {
             // The object will be needed whatever is found: write it while the line is on its way.
-            self.worker
-                .mem()
-                .prefetch(level.group(level.group_of(hash)) + home_line(hash) * LINE);
+            self.worker.mem().prefetch(home_of(&level, hash));
             new = self.build(hash, key, value)?;
         }
         loop {
             let (at, current, old) = match self.probe(&level, hash, key)? {
-                Probe::Bound { slot, .. } if slot.is_frozen() => {
+                Probe::Bound(_, slot) if slot.is_frozen() => {
                     level = self.move_on(&level, hash)?;
                     continue;
                 }
-                Probe::Bound {
-                    at,
-                    slot,
-                    value: found,
-                } => {
-                    match when {
-                        When::IfAbsent => return Ok(Outcome::Exists),
-                        When::IfEqual(expected) if found.as_bytes() != expected => {
-                            return Ok(Outcome::Differs(found.as_bytes().to_vec()));
-                        }
-                        _ => {}
+                Probe::Bound(_, slot) if self.is_in_place() && slot.is_small() && value.len() == 8 => {
+                    match self.overwrite(slot, value, when)? {
+                        Some(outcome) => return Ok(outcome),
+                        None => continue,
                     }
-                    if self.is_in_place() && slot.is_small() && value.len() == 8 {
-                        if self.overwrite(slot, found.as_bytes(), value, when) {
-                            heap::discard(&self.worker)?;
-                            return Ok(Outcome::Replaced);
+                }
+                Probe::Bound(at, slot) => {
+                    match when {
+                        When::Always => {}
+                        When::IfAbsent => return Ok(Outcome::Exists),
+                        When::IfEqual(expected) => {
+                            let found = self.value_of(slot)?;
+                            if found.as_bytes() != expected {
+                                return Ok(Outcome::Differs(found.as_bytes().to_vec()));
+                            }
                         }
-                        continue;
                     }
                     (at, slot, slot.offset())
                 }
@@ -201,8 +197,8 @@ impl<M: Memory> HashMap<M> {
         Ok(Slot::object(object, object::is_small(key, value), hash))
     }
 
-    /// Overwrites a small value in place; `false` if it must be looked at again.
-    fn overwrite(&self, slot: Slot, found: &[u8], value: &[u8], when: When<'_>) -> bool {
+    /// Overwrites a small value in place; `None` if it must be looked at again.
+    fn overwrite(&self, slot: Slot, value: &[u8], when: When<'_>) -> Result<Option<Outcome>> {
         let word = |bytes: &[u8]| {
             bytes
                 .iter()
@@ -211,11 +207,21 @@ impl<M: Memory> HashMap<M> {
         };
         let at = SyncWord::at(slot.offset() + 8);
         let mem = self.worker.mem();
-        if let When::IfEqual(_) = when {
-            return at.compare_exchange(mem, word(found), word(value)).is_ok();
+        match when {
+            When::IfAbsent => return Ok(Some(Outcome::Exists)),
+            When::Always => at.store(mem, word(value)),
+            When::IfEqual(expected) => {
+                let found = self.value_of(slot)?;
+                if found.as_bytes() != expected {
+                    return Ok(Some(Outcome::Differs(found.as_bytes().to_vec())));
+                }
+                if at.compare_exchange(mem, word(expected), word(value)).is_err() {
+                    return Ok(None);
+                }
+            }
         }
-        at.store(mem, word(value));
-        true
+        heap::discard(&self.worker)?;
+        Ok(Some(Outcome::Replaced))
     }
 
     /// The counter after one more or one less.
@@ -239,7 +245,7 @@ impl<M: Memory> HashMap<M> {
         let mut level = self.level_for_writing()?;
         loop {
             match self.probe(&level, hash, key)? {
-                Probe::Bound { at, slot, .. } if !slot.is_frozen() => {
+                Probe::Bound(at, slot) if !slot.is_frozen() => {
                     let change = Change {
                         slot: at,
                         current: slot.0,
@@ -252,7 +258,7 @@ impl<M: Memory> HashMap<M> {
                         return Ok(true);
                     }
                 }
-                Probe::Bound { .. } | Probe::Moved => level = self.move_on(&level, hash)?,
+                Probe::Bound(..) | Probe::Moved => level = self.move_on(&level, hash)?,
                 Probe::Vacant(_) | Probe::Full(_) => return Ok(false),
             }
         }
