@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::mapping::View;
-use super::{MapError, Mapping, Memory};
+use super::{MapError, Mapped, Mapping, Memory};
 
 /// Coherent shared memory. See the [module documentation](self).
 #[derive(Clone)]
@@ -26,16 +26,8 @@ impl Memory for Coherent {
     const COHERENT: bool = true;
     const NAME: &'static str = "coherent";
 
-    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
-        Ok(Self {
-            view: mapping.view(),
-            mapping,
-        })
-    }
-
-    #[inline]
-    fn mapping(&self) -> &Mapping {
-        &self.mapping
+    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
+        self.mapping.reserve(at, len)
     }
 
     #[inline]
@@ -141,5 +133,19 @@ impl Memory for Coherent {
     #[inline]
     fn fence(&self) {
         fence(Ordering::SeqCst)
+    }
+}
+
+impl Mapped for Coherent {
+    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
+        Ok(Self {
+            view: mapping.view(),
+            mapping,
+        })
+    }
+
+    #[inline]
+    fn mapping(&self) -> &Mapping {
+        &self.mapping
     }
 }

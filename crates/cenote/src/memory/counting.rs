@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::{MapError, Mapping, Memory, lines};
+use super::{MapError, Mapped, Mapping, Memory, lines};
 
 /// Operations of one thread since its last [`Counts::reset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -64,12 +64,8 @@ impl<M: Memory> Memory for Counting<M> {
     const COHERENT: bool = M::COHERENT;
     const NAME: &'static str = M::NAME;
 
-    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
-        M::over(mapping).map(Self)
-    }
-
-    fn mapping(&self) -> &Mapping {
-        self.0.mapping()
+    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
+        self.0.reserve(at, len)
     }
 
     fn load(&self, at: u64) -> u64 {
@@ -172,5 +168,15 @@ impl<M: Memory> Memory for Counting<M> {
     fn fence(&self) {
         count(|c| c.fences += 1);
         self.0.fence()
+    }
+}
+
+impl<M: Mapped> Mapped for Counting<M> {
+    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
+        M::over(mapping).map(Self)
+    }
+
+    fn mapping(&self) -> &Mapping {
+        self.0.mapping()
     }
 }

@@ -44,7 +44,7 @@ pub enum MapError {
     Unsupported(&'static str),
 }
 
-fn os(what: &'static str) -> impl FnOnce(io::Error) -> MapError {
+pub(super) fn os(what: &'static str) -> impl FnOnce(io::Error) -> MapError {
     move |source| MapError::Os { what, source }
 }
 
@@ -474,79 +474,5 @@ impl Drop for NamelessFile {
         if let Some(temporary) = &self.temporary {
             let _ = std::fs::remove_file(temporary);
         }
-    }
-}
-
-/// Far behind any pool's end, so that lock bytes are never data.
-const LOCK_BASE: i64 = 1 << 62;
-
-/// An open file description whose byte locks say who is alive. The kernel drops them when the last process that
-/// holds the description has gone, after its last memory access, whatever ended it, in any PID namespace.
-#[derive(Debug)]
-pub(crate) struct FileLock {
-    file: File,
-}
-
-impl FileLock {
-    /// Opens a description of its own on `path`, so that no other handle shares its locks.
-    pub(crate) fn open(path: &Path) -> Result<Self, MapError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_CLOEXEC)
-            .open(path)
-            .map_err(os("opening the file that holds the liveness locks"))?;
-        Ok(Self { file })
-    }
-
-    fn request(byte: u32, kind: libc::c_int) -> libc::flock {
-        // SAFETY: `flock` is plain data for which all zeroes is a valid value.
-        let mut request: libc::flock = unsafe { std::mem::zeroed() };
-        request.l_type = kind as i16;
-        request.l_whence = libc::SEEK_SET as i16;
-        request.l_start = LOCK_BASE + i64::from(byte);
-        request.l_len = 1;
-        request
-    }
-
-    fn control(&self, command: libc::c_int, request: &mut libc::flock) -> io::Result<()> {
-        loop {
-            // SAFETY: a valid descriptor and a valid request.
-            if unsafe { libc::fcntl(self.file.as_raw_fd(), command, request as *mut libc::flock) } == 0 {
-                return Ok(());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
-    }
-
-    /// Takes a byte's lock; `false` if somebody alive has it.
-    pub(crate) fn try_lock(&self, byte: u32) -> Result<bool, MapError> {
-        match self.control(libc::F_OFD_SETLK, &mut Self::request(byte, libc::F_WRLCK)) {
-            Ok(()) => Ok(true),
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
-            Err(error) => Err(os("taking a liveness lock")(error)),
-        }
-    }
-
-    /// Gives a byte's lock back.
-    pub(crate) fn unlock(&self, byte: u32) -> Result<(), MapError> {
-        self.control(libc::F_OFD_SETLK, &mut Self::request(byte, libc::F_UNLCK))
-            .map_err(os("releasing a liveness lock"))
-    }
-
-    /// Whether another description holds a byte's lock.
-    pub(crate) fn is_locked(&self, byte: u32) -> Result<bool, MapError> {
-        let mut request = Self::request(byte, libc::F_WRLCK);
-        self.control(libc::F_OFD_GETLK, &mut request)
-            .map_err(os("asking for a liveness lock"))?;
-        Ok(request.l_type != libc::F_UNLCK as i16)
-    }
-
-    /// The descriptor, to be closed in a forked child.
-    pub(crate) fn descriptor(&self) -> i32 {
-        self.file.as_raw_fd()
     }
 }

@@ -29,6 +29,7 @@ mod counting;
 mod exchange;
 mod flush;
 mod fork;
+mod liveness;
 mod local;
 mod mapping;
 mod noncoherent;
@@ -36,15 +37,17 @@ mod noncoherent;
 #[cfg(test)]
 mod conformance_tests;
 
-pub use barrier::{barrier_everywhere, compiler_barrier, register_barrier};
+pub use barrier::compiler_barrier;
 pub use cells::{OwnedWord, Published, SyncWord};
 pub use coherent::Coherent;
 pub use counting::{Counting, Counts};
 pub use exchange::{CpuExchange, Exchange};
 pub use flush::FlushKind;
-pub use fork::{CloseOnFork, ForkWatch, forked, on_fork_close, watch_fork};
+pub use fork::{ForkWatch, forked, watch_fork};
+pub(crate) use liveness::FileLock;
+pub use liveness::Liveness;
 pub use local::LocalWord;
-pub(crate) use mapping::{FileLock, NamelessFile};
+pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
 pub use noncoherent::Noncoherent;
 
@@ -60,11 +63,28 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// The backend's name, as stored in pools and printed by tools.
     const NAME: &'static str;
 
-    /// Takes over a mapping.
-    fn over(mapping: std::sync::Arc<Mapping>) -> Result<Self, MapError>;
+    /// Reserves a range, so that touching it cannot fail.
+    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError>;
 
-    /// The mapping below.
-    fn mapping(&self) -> &Mapping;
+    /// Whether this process's threads may announce without a barrier, because [`Memory::barrier_everywhere`] reaches them.
+    fn relies_on_barrier(&self) -> bool {
+        barrier::register_barrier()
+    }
+
+    /// Executes a full barrier on every core that runs a process which relies on it. Whether it did.
+    fn barrier_everywhere(&self) -> bool {
+        barrier::barrier_everywhere()
+    }
+
+    /// The caller waits for somebody else, who needs a moment.
+    fn pause(&self) {
+        std::hint::spin_loop()
+    }
+
+    /// The caller has waited for long: lets others run.
+    fn relax(&self) {
+        std::thread::yield_now()
+    }
 
     /// Sync word: acquire load. One memory round trip where caches are incoherent.
     fn load(&self, at: u64) -> u64;
@@ -154,6 +174,15 @@ pub trait Memory: Clone + Send + Sync + 'static {
             self.fence();
         }
     }
+}
+
+/// A backend for a mapping: of a file, or of memory of this process alone.
+pub trait Mapped: Memory {
+    /// Takes over a mapping.
+    fn over(mapping: std::sync::Arc<Mapping>) -> Result<Self, MapError>;
+
+    /// The mapping below.
+    fn mapping(&self) -> &Mapping;
 }
 
 /// The lines that a byte range touches, as offsets.

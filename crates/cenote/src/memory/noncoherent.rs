@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::exchange::{CpuExchange, Exchange};
 use super::flush::Flusher;
 use super::mapping::View;
-use super::{MapError, Mapping, Memory, lines};
+use super::{MapError, Mapped, Mapping, Memory, lines};
 
 /// Incoherent shared memory, with compare-exchange by `X`. See the [module documentation](self).
 #[derive(Clone)]
@@ -61,18 +61,8 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     const COHERENT: bool = false;
     const NAME: &'static str = "noncoherent";
 
-    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
-        Ok(Self {
-            view: mapping.view(),
-            mapping,
-            flusher: Flusher::detect()?,
-            exchange: X::default(),
-        })
-    }
-
-    #[inline]
-    fn mapping(&self) -> &Mapping {
-        &self.mapping
+    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
+        self.mapping.reserve(at, len)
     }
 
     #[inline]
@@ -195,5 +185,21 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     #[inline]
     fn fence(&self) {
         self.flusher.fence()
+    }
+}
+
+impl<X: Exchange> Mapped for Noncoherent<X> {
+    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
+        Ok(Self {
+            view: mapping.view(),
+            mapping,
+            flusher: Flusher::detect()?,
+            exchange: X::default(),
+        })
+    }
+
+    #[inline]
+    fn mapping(&self) -> &Mapping {
+        &self.mapping
     }
 }

@@ -23,7 +23,7 @@ use super::geometry::Geometry;
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use super::superblock::EPOCH;
 use super::worker::Worker;
-use crate::memory::{Memory, barrier_everywhere};
+use crate::memory::Memory;
 
 /// The first epoch of a pool: large enough that "minus one" never wraps.
 pub const FIRST: u64 = 8;
@@ -72,7 +72,7 @@ fn finish<M: Memory>(mem: &M, geometry: &Geometry, workers: u32, word: u64) {
 /// not among the announced.
 pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
     // PAIRS WITH: pod::worker::pin
-    if M::COHERENT && !barrier_everywhere() && somebody_relies_on_it(worker) {
+    if M::COHERENT && !worker.mem().barrier_everywhere() && somebody_relies_on_it(worker) {
         return 0;
     }
     let epoch = EPOCH.load(worker.mem()) >> 1;

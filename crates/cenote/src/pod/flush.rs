@@ -131,10 +131,11 @@ impl Attendant {
 /// Withdraws the announcements of this process's workers that read nothing, once the epoch has moved on.
 fn withdraw_idle<M: Memory>(worker: &Worker<M>) {
     let mem = worker.mem();
-    let Ok(all) = worker.pod().local.lock() else {
-        return;
+    let pins: Vec<_> = match worker.pod().local.lock() {
+        Ok(all) => all.iter().filter_map(std::sync::Weak::upgrade).collect(),
+        Err(_) => return,
     };
-    for pin in all.iter().filter_map(std::sync::Weak::upgrade) {
+    for pin in pins {
         let announced = pin.announced.load();
         if announced == IDLE || announced == pin.record.epoch().load(mem) {
             continue;

@@ -45,7 +45,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         };
         waited += 1;
         if waited < SPINS {
-            std::hint::spin_loop();
+            mem.pause();
             continue;
         }
         if waited.is_multiple_of(YIELDS_PER_CHECK)
@@ -57,7 +57,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
             }
             return Ok(Held { word, worker });
         }
-        std::thread::yield_now();
+        mem.relax();
     }
     crash_point(Point::LockTaken);
     Ok(Held { word, worker })

@@ -19,9 +19,7 @@ use super::record::{Phase, ProcessRecord, State, WorkerRecord};
 use super::superblock::{self, Superblock};
 use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
-use crate::memory::{
-    CloseOnFork, FileLock, ForkWatch, LocalWord, Memory, forked, on_fork_close, register_barrier, watch_fork,
-};
+use crate::memory::{ForkWatch, Liveness, LocalWord, Memory, forked, watch_fork};
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
 pub type FinishRoot<M> = fn(&Worker<M>, super::retire::Actor) -> Result<()>;
@@ -43,19 +41,42 @@ pub struct Hooks<M: Memory> {
     pub range_lines: RangeLines<M>,
 }
 
+/// What a process says of itself.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The pool's file, for messages.
+    pub path: PathBuf,
+    /// The host's id, given by the administrator; 0 on a single machine.
+    pub host: u32,
+    /// The operating system's process id, for people.
+    pub pid: u32,
+    /// Seconds since 1970 when it joined, for people.
+    pub since: u64,
+}
+
+impl Identity {
+    /// This process, on a host, now.
+    pub fn here(path: &Path, host: u32) -> Self {
+        Self {
+            path: path.to_owned(),
+            host,
+            pid: std::process::id(),
+            since: seconds_since_1970(),
+        }
+    }
+}
+
 /// One process's view of a pool.
 pub struct Pod<M: Memory> {
     mem: M,
     geometry: Geometry,
     superblock: Superblock,
-    path: PathBuf,
+    identity: Identity,
     hooks: Hooks<M>,
     index: u32,
     generation: u32,
     watch: ForkWatch,
-    /// Dropped before the descriptor that it would close.
-    _close: CloseOnFork,
-    lock: Option<FileLock>,
+    liveness: Option<Box<dyn Liveness>>,
     /// The workers of this process whose announcements its background thread looks after.
     pub(super) local: Mutex<Vec<std::sync::Weak<LocalPin>>>,
     /// Set when the background thread shall end.
@@ -63,42 +84,38 @@ pub struct Pod<M: Memory> {
 }
 
 impl<M: Memory> Pod<M> {
-    /// Joins the pool in `mem` as a new process.
+    /// Joins the pool in `mem` as a new process, which lives as long as it holds a lock of `liveness`.
     pub fn join(
         mem: M,
         superblock: Superblock,
-        path: &Path,
-        lock_path: &Path,
-        host: u32,
+        identity: Identity,
+        liveness: Box<dyn Liveness>,
         hooks: Hooks<M>,
     ) -> Result<Self> {
         let watch = watch_fork()?;
-        let lock = FileLock::open(lock_path)?;
-        let close = on_fork_close(lock.descriptor());
         let geometry = Geometry::new(superblock.parameters);
         let mut pod = Self {
             mem,
             geometry,
             superblock,
-            path: path.to_owned(),
+            identity,
             hooks,
             index: u32::MAX,
             generation: 0,
             watch,
-            lock: Some(lock),
-            _close: close,
+            liveness: Some(liveness),
             local: Mutex::new(Vec::new()),
             closing: LocalWord::new(0),
         };
-        pod.take_place(host)?;
+        pod.take_place()?;
         Ok(pod)
     }
 
     /// Takes a free place; if there is none, that of a dead process, whose workers are then ours to recover.
-    fn take_place(&mut self, host: u32) -> Result<()> {
+    fn take_place(&mut self) -> Result<()> {
         for phase in [Phase::Free, Phase::Alive] {
             for index in 0..self.geometry.parameters.processes {
-                if self.try_place(index, phase, host)? {
+                if self.try_place(index, phase)? {
                     return Ok(());
                 }
             }
@@ -110,11 +127,11 @@ impl<M: Memory> Pod<M> {
         })
     }
 
-    fn try_place(&mut self, index: u32, phase: Phase, host: u32) -> Result<bool> {
+    fn try_place(&mut self, index: u32, phase: Phase) -> Result<bool> {
         let record = ProcessRecord::new(&self.geometry, index);
         let word = record.state().load(&self.mem);
         let state = State::decode(word);
-        let lock = self.lock.as_ref().ok_or(Error::Forked)?;
+        let lock = self.liveness.as_ref().ok_or(Error::Forked)?;
         if state.phase != phase || !lock.try_lock(index)? {
             return Ok(false);
         }
@@ -126,12 +143,15 @@ impl<M: Memory> Pod<M> {
             tag: 0,
             generation,
         };
-        record.pid().set(&self.mem, u64::from(std::process::id()));
-        record.since().set(&self.mem, seconds_since_1970());
-        record.host().set(&self.mem, u64::from(host));
+        record.pid().set(&self.mem, u64::from(self.identity.pid));
+        record.since().set(&self.mem, self.identity.since);
+        record.host().set(&self.mem, u64::from(self.identity.host));
         record
             .relies_on_barrier()
-            .set(&self.mem, u64::from(M::COHERENT && register_barrier()));
+            .set(
+                &self.mem,
+                u64::from(M::COHERENT && self.mem.relies_on_barrier()),
+            );
         record
             .flushed()
             .store(&self.mem, superblock::FLUSH_ROUND.load(&self.mem));
@@ -169,7 +189,7 @@ impl<M: Memory> Pod<M> {
 
     /// The pool's file.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.identity.path
     }
 
     /// What the layers above registered.
@@ -222,7 +242,7 @@ impl<M: Memory> Pod<M> {
         if index >= self.geometry.parameters.processes {
             return Ok(false);
         }
-        match &self.lock {
+        match &self.liveness {
             Some(lock) => Ok(lock.is_locked(index)?),
             None => Err(Error::Forked),
         }
@@ -280,7 +300,7 @@ impl<M: Memory> Drop for Pod<M> {
     fn drop(&mut self) {
         if self.is_forked() {
             // The descriptor was closed when this child was made, and its number may be somebody else's by now.
-            std::mem::forget(self.lock.take());
+            std::mem::forget(self.liveness.take());
             return;
         }
         if self.index == u32::MAX {
@@ -303,7 +323,7 @@ impl<M: Memory> Drop for Pod<M> {
         let _ = record
             .state()
             .compare_exchange(&self.mem, mine.encode(), free.encode());
-        if let Some(lock) = &self.lock {
+        if let Some(lock) = &self.liveness {
             let _ = lock.unlock(self.index);
         }
     }

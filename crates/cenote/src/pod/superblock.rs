@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::geometry::{Geometry, Parameters, UNIT, UNIT_SHIFT};
 use crate::error::{Error, Result};
-use crate::memory::SyncWord;
+use crate::memory::{Memory, SyncWord};
 
 /// "CENOTE" and two bytes that no text file begins with.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CENOTE\x1a\xc3");
@@ -92,6 +92,19 @@ impl Superblock {
         let sum = crc32c::crc32c(&bytes[..HEADER_BYTES - 4]);
         bytes[HEADER_BYTES - 4..].copy_from_slice(&sum.to_le_bytes());
         bytes
+    }
+
+    /// Makes memory that holds nothing but zeroes a pool without committed units.
+    pub fn format<M: Memory>(&self, mem: &M) -> Result<()> {
+        let tables = Geometry::new(self.parameters).block_table;
+        mem.reserve(0, tables).map_err(|_| Error::Full {
+            needed: tables,
+            why: "its file system has no space left",
+        })?;
+        mem.write(0, &self.encode());
+        mem.persist(0, HEADER_BYTES as u64);
+        EPOCH.store(mem, super::epoch::FIRST << 1);
+        Ok(())
     }
 
     /// Reads the immutable part of the file at `path`.

@@ -153,11 +153,10 @@ fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64])
 
 fn reserve_units<M: Memory>(worker: &Worker<M>, committed: u64, target: u64) -> Result<()> {
     let geometry = worker.geometry();
-    let mapping = worker.mem().mapping();
     for (at, len) in geometry.ranges(target) {
         // The tables are reserved whole; of the data only what is new.
         let skip = if at == geometry.data { committed * UNIT } else { 0 };
-        mapping.reserve(at + skip, len - skip)?;
+        worker.mem().reserve(at + skip, len - skip)?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use super::record::{IDLE, Phase, State, WorkerRecord};
 use super::retire::Actor;
 use super::superblock::{COMMITTED, WORKERS_HIGH};
 use crate::error::{Error, Result};
-use crate::memory::{ForkWatch, LocalWord, Memory, compiler_barrier, forked, register_barrier};
+use crate::memory::{ForkWatch, LocalWord, Memory, compiler_barrier, forked};
 
 /// What a worker and its process's background thread agree on (incoherent memory; see `epoch`).
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl<M: Memory> Worker<M> {
             },
             generation,
             replicate,
-            lazy: register_barrier(),
+            lazy: pod.mem().relies_on_barrier(),
             depth: Cell::new(0),
             committed_end: Cell::new(0),
             stamp: Cell::new(1),
@@ -223,7 +223,7 @@ impl<M: Memory> Worker<M> {
 
     fn enter_incoherent(&self) {
         while !self.local.active.exchange(0, 1) {
-            std::hint::spin_loop();
+            self.mem().pause();
         }
         if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
             self.local.refresh.store(0);

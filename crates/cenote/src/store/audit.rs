@@ -6,6 +6,7 @@
 //! figures are those of a moving target.
 
 use std::collections::HashMap as Table;
+use std::rc::Rc;
 
 use super::pool::Pool;
 use crate::error::{Error, Result};
@@ -109,32 +110,37 @@ impl<M: Memory> Pool<M> {
                 why: "other processes have the pool open; end them first",
             });
         }
-        let report = FsckReport {
-            other_processes: others as u32,
+        let mut report = audit(&worker, repair)?;
+        report.other_processes = others as u32;
+        Ok(report)
+    }
+}
+
+/// Accounts for every byte, in a worker's eyes. What can be freed should have been.
+pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckReport> {
+    let mut audit = Audit {
+        worker,
+        marks: Table::new(),
+        report: FsckReport {
             committed_bytes: worker.committed_units()? * UNIT,
             ..FsckReport::default()
-        };
-        let mut audit = Audit {
-            worker: &worker,
-            marks: Table::new(),
-            report,
-            repair,
-        };
-        for named in directory::list(&*worker)? {
-            if named.kind != KIND_HASH {
-                audit.problem(Error::corrupt("the kind of a name", named.offset));
-                continue;
-            }
-            let walked = HashMap::at(worker.clone(), named.offset, Guidelines::SP)
-                .and_then(|map| audit.walk_map(&map, named.name));
-            if let Err(error) = walked {
-                audit.problem(error);
-            }
+        },
+        repair,
+    };
+    for named in directory::list(&**worker)? {
+        if named.kind != KIND_HASH {
+            audit.problem(Error::corrupt("the kind of a name", named.offset));
+            continue;
         }
-        audit.walk_records()?;
-        audit.sweep()?;
-        Ok(audit.report)
+        let walked = HashMap::at(worker.clone(), named.offset, Guidelines::SP)
+            .and_then(|map| audit.walk_map(&map, named.name));
+        if let Err(error) = walked {
+            audit.problem(error);
+        }
     }
+    audit.walk_records()?;
+    audit.sweep()?;
+    Ok(audit.report)
 }
 
 impl<M: Memory> Audit<'_, M> {

@@ -12,15 +12,14 @@ use std::sync::Arc;
 use super::agent::Agent;
 use super::options::Options;
 use crate::error::{Error, Result};
-use crate::index::hash::resize::{drain_range, finish_root, range_lines};
 use crate::index::hash::{Guidelines, HashMap};
-use crate::memory::{Coherent, Mapping, Memory, NamelessFile};
+use crate::index::hooks;
+use crate::memory::{Coherent, FileLock, Mapped, Mapping, Memory, NamelessFile};
 use crate::pod::directory;
-use crate::pod::epoch;
 use crate::pod::geometry::{Geometry, Parameters, UNIT};
-use crate::pod::process::{Hooks, seconds_since_1970};
+use crate::pod::process::{Identity, seconds_since_1970};
 use crate::pod::recovery::{self, Recovered};
-use crate::pod::superblock::{EPOCH, HEADER_BYTES, Kind, Superblock};
+use crate::pod::superblock::{HEADER_BYTES, Kind, Superblock};
 use crate::pod::units;
 use crate::pod::{Pod, Worker};
 
@@ -58,14 +57,6 @@ pub(super) struct Inner<M: Memory> {
     guidelines: Guidelines,
 }
 
-fn hooks<M: Memory>() -> Hooks<M> {
-    Hooks {
-        finish_root,
-        drain_range,
-        range_lines,
-    }
-}
-
 /// Reads what kind of memory a pool is for, without joining it.
 pub fn kind_of(path: &Path) -> Result<Kind> {
     Ok(read_superblock(path, &mut open_file(path)?)?.parameters.kind)
@@ -98,7 +89,7 @@ fn read_superblock(path: &Path, file: &mut File) -> Result<Superblock> {
     }
 }
 
-impl<M: Memory> Pool<M> {
+impl<M: Mapped> Pool<M> {
     /// Creates a pool, and opens it. The file appears with its name only when it is complete; it is an error if
     /// there is one already.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
@@ -153,15 +144,9 @@ impl<M: Memory> Pool<M> {
         let committed = crate::pod::superblock::COMMITTED.load(&mem);
         // The length after that: the file grows before the pool does.
         Superblock::check_committed(&geometry, committed, mem.mapping().file_len()?)?;
-        let lock_path = options.lock_file.as_deref().unwrap_or(path);
-        let pod = Arc::new(Pod::join(
-            mem,
-            superblock,
-            path,
-            lock_path,
-            options.host,
-            hooks(),
-        )?);
+        let liveness = Box::new(FileLock::open(options.lock_file.as_deref().unwrap_or(path))?);
+        let identity = Identity::here(path, options.host);
+        let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
         {
             let worker = Worker::attach(&pod, false)?;
             recovery::recover_dead(&worker)?;
@@ -187,7 +172,9 @@ impl<M: Memory> Pool<M> {
         }
         Self::open(path, options)
     }
+}
 
+impl<M: Memory> Pool<M> {
     /// The map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
     pub fn map(&self, name: &str) -> Result<Map<M>> {
         let map = HashMap::open_or_create(self.worker()?, name, self.inner.guidelines)?;
@@ -254,21 +241,14 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-fn format<M: Memory>(nameless: &NamelessFile, superblock: Superblock, options: &Options) -> Result<()> {
-    let geometry = Geometry::new(superblock.parameters);
-    let mapping = Mapping::of_file(nameless.file()?, geometry.mapped)?;
-    mapping
-        .reserve(0, geometry.block_table)
-        .map_err(|_| Error::Full {
-            needed: geometry.block_table,
-            why: "its file system has no space left",
-        })?;
+fn format<M: Mapped>(nameless: &NamelessFile, superblock: Superblock, options: &Options) -> Result<()> {
     let path = nameless.path();
-    let mem = M::over(Arc::new(mapping))?;
-    mem.write(0, &superblock.encode());
-    mem.persist(0, HEADER_BYTES as u64);
-    EPOCH.store(&mem, epoch::FIRST << 1);
-    let pod = Arc::new(Pod::join(mem, superblock, &path, &path, options.host, hooks())?);
+    let mapped = Geometry::new(superblock.parameters).mapped;
+    let mem = M::over(Arc::new(Mapping::of_file(nameless.file()?, mapped)?))?;
+    superblock.format(&mem)?;
+    let liveness = Box::new(FileLock::open(&path)?);
+    let identity = Identity::here(&path, options.host);
+    let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;
     units::commit_initial(&worker, options.size.div_ceil(UNIT))
 }
