@@ -77,9 +77,6 @@ impl Memory for Coherent {
         self.view.read_line(at)
     }
 
-    #[inline]
-    fn freshen(&self, _at: u64) {}
-
     #[inline(always)]
     fn tagged(&self, at: u64, tag: u16) -> u32 {
         self.view.tagged(at, tag)

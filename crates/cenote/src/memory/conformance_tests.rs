@@ -100,8 +100,13 @@ fn lines<M: Memory>() {
         a.store(LINE + 8 * n, n + 1);
     }
     assert_eq!(b.fetch_line(LINE), [1, 2, 3, 4, 5, 6, 7, 8]);
-    b.freshen(LINE);
     assert_eq!(b.load_speculative(LINE + 56), 8);
+    a.store(LINE + 16, 7 << 48 | 5);
+    a.store(LINE + 56, 7 << 48);
+    b.fetch_line(LINE);
+    assert_eq!(b.tagged(LINE, 7), 0b1000_0100);
+    assert_eq!(b.tagged(LINE, 0), 0b0111_1011);
+    assert_eq!(b.tagged(LINE, 0xffff), 0);
     b.prefetch(LINE);
     assert_eq!(super::lines(60, 10).collect::<Vec<_>>(), [0, 64]);
     assert_eq!(super::lines(64, 64).collect::<Vec<_>>(), [64]);
@@ -235,7 +240,7 @@ fn counting_counts_what_reaches_memory() {
     Counts::reset();
     mem.load(0);
     mem.fetch_line(64);
-    mem.freshen(128);
+    mem.fetch_line(128);
     mem.load_speculative(128);
     mem.bytes(60, 8);
     mem.store(0, 1);

@@ -112,11 +112,6 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.fetch_line(at)
     }
 
-    fn freshen(&self, at: u64) {
-        count(|c| c.line_fetches += 1);
-        self.0.freshen(at)
-    }
-
     fn tagged(&self, at: u64, tag: u16) -> u32 {
         self.0.tagged(at, tag)
     }

@@ -115,12 +115,6 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// ascending order. One flush and one miss where caches are incoherent.
     fn fetch_line(&self, at: u64) -> [u64; 8];
 
-    /// Makes the line at `at` fresh: each later [`Memory::load_speculative`] of its words by this thread is at least
-    /// as new as this call, and they are read in program order. With those loads it is what [`Memory::fetch_line`]
-    /// is, for callers that seldom need all eight words: one flush and one miss where caches are incoherent, nothing
-    /// otherwise.
-    fn freshen(&self, at: u64);
-
     /// Which of the eight words of the line at `at` have `tag` as their highest 16 bits, as a mask, the first word lowest.
     /// They are read as by [`Memory::load_speculative`].
     #[inline]

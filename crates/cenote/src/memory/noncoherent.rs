@@ -6,7 +6,7 @@
 //! | operation | instructions | round trips |
 //! |---|---|---|
 //! | `load`, `owned_peek` | `clflushopt`, `mfence`, load, `clflushopt` | 1 |
-//! | `fetch_line`, `freshen` | `clflushopt`, `mfence`, loads | 1 |
+//! | `fetch_line` | `clflushopt`, `mfence`, loads | 1 |
 //! | `store`, `announce` | `clflushopt`, `mfence`, `movnti`, `mfence` | 1 |
 //! | `compare_exchange` and kin | by the [`Exchange`] seam | 1, here 2 |
 //! | `write_back`, `invalidate` | `clwb` or `clflushopt` a line | 0 |
@@ -116,11 +116,6 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     fn fetch_line(&self, at: u64) -> [u64; 8] {
         self.drop_line(at);
         self.view.read_line(at)
-    }
-
-    #[inline]
-    fn freshen(&self, at: u64) {
-        self.drop_line(at)
     }
 
     #[inline(always)]

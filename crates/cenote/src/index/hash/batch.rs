@@ -92,14 +92,19 @@ impl<M: Memory> HashMap<M> {
         }
         for (n, (step, key)) in steps.iter().zip(keys).enumerate() {
             let key = key.as_ref();
-            let slot = Slot(step.candidate);
-            if step.candidate != 0 && !self.is_in_place() {
-                if let Some(value) = object::value_if_small(worker, slot, key) {
-                    each(n, Some(value));
+            if step.candidate != 0 {
+                let slot = Slot(step.candidate);
+                let value = if self.is_in_place() {
+                    None
+                } else {
+                    object::value_if_small(worker, slot, key)
+                };
+                if value.is_some() {
+                    each(n, value);
                     continue;
                 }
-                if !slot.is_small() && object::has_key(worker, slot, key)? {
-                    each(n, Some(object::read(worker, slot)?.value));
+                if let Some(value) = self.value_if_key(slot, key)? {
+                    each(n, Some(value.as_bytes()));
                     continue;
                 }
             }

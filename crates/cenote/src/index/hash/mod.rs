@@ -205,14 +205,11 @@ impl<M: Memory> HashMap<M> {
         self.decode_oldest(reference)
     }
 
-    /// The level to begin with, if nothing has changed since it was last used. The worker is pinned.
+    /// The level to begin with, if it is the one last used, on coherent memory. The worker is pinned.
     #[inline(always)]
     fn level_if_cached(&self) -> Option<Level> {
         let worker = &*self.worker;
-        // On coherent memory every pin has a stamp of its own.
-        let is_current =
-            (!M::COHERENT && self.guidelines.speculate && self.cached_stamp.get() == worker.stamp())
-                || (self.guidelines.replicate && self.replica.load(worker.mem()) == self.cached.get());
+        let is_current = self.guidelines.replicate && self.replica.load(worker.mem()) == self.cached.get();
         (is_current && self.cached.get() != 0).then(|| self.cached_level.get())
     }
 

@@ -38,17 +38,20 @@ impl<M: Memory> HashMap<M> {
     /// nothing is unusual. `None` says nothing; [`HashMap::find`] does. The worker is pinned.
     ///
     /// Small enough to be inlined as a whole, so that nothing passes through memory and a processor reaches the next
-    /// lookup's misses before this one's are over.
+    /// lookup's misses before this one's are over. On incoherent memory that is no help: every line is fetched behind a
+    /// fence, and to fetch one twice would be dear.
     #[inline(always)]
     pub(super) fn find_quickly(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
         let (worker, mem) = (&*self.worker, self.worker.mem());
+        if !M::COHERENT {
+            return None;
+        }
         let at = home_of(&self.level_if_cached()?, hash);
-        mem.freshen(at);
         let candidates = mem.tagged(at, fingerprint(hash));
         if candidates == 0 || self.is_in_place() {
             return None;
         }
-        // Slots never bind another key; fetched just now, the line is in the cache.
+        // Slots never bind another key.
         let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
         if !slot.is_binding() {
             return None;
@@ -62,12 +65,38 @@ impl<M: Memory> HashMap<M> {
         let Some(level) = self.oldest()? else {
             return Ok(None);
         };
-        let slots = LINE_SLOTS - home_line(hash);
-        match self.scan(home_of(&level, hash), slots, hash, key, &mut false)? {
-            Some(Probe::Bound(_, slot)) => self.value_of(slot).map(Some),
-            Some(Probe::Vacant(_)) => Ok(None),
-            _ => self.lookup(hash, key),
+        let (mem, at) = (self.worker.mem(), home_of(&level, hash));
+        let line = Line(mem.fetch_line(at));
+        let within = (1 << (LINE_SLOTS - home_line(hash))) - 1;
+        let mut candidates = mem.tagged(at, fingerprint(hash)) & within;
+        while candidates != 0 {
+            let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
+            if slot.is_binding()
+                && let Some(value) = self.value_if_key(slot, key)?
+            {
+                return Ok(Some(value));
+            }
+            candidates &= candidates - 1;
         }
+        if line.empty() & within != 0 && !line.has_moved() {
+            return Ok(None);
+        }
+        self.lookup(hash, key)
+    }
+
+    /// The value that a slot binds, if it is bound to `key`: the object is read once.
+    #[inline]
+    pub(super) fn value_if_key(&self, slot: Slot, key: &[u8]) -> Result<Option<Bytes<'_>>> {
+        if slot.is_small() && !self.is_in_place() {
+            self.worker.check("a map's object", slot.offset(), 16)?;
+            return Ok(object::value_if_small(&self.worker, slot, key).map(Bytes::Shared));
+        }
+        if slot.is_small() {
+            let is_bound = object::has_key(&self.worker, slot, key)?;
+            return is_bound.then(|| self.value_of(slot)).transpose();
+        }
+        let pair = object::read(&self.worker, slot)?;
+        Ok((pair.key == key).then_some(Bytes::Shared(pair.value)))
     }
 
     /// The value of a key, in whatever level it is. The worker is pinned.
