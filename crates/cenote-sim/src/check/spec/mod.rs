@@ -1,0 +1,10 @@
+//! Sequential specifications, one object a file. Each is a state machine on plain values, as short as it can be: it is
+//! read by whoever doubts a verdict.
+
+pub mod lock;
+pub mod map;
+pub mod ordered;
+pub mod register;
+
+#[cfg(test)]
+mod json_tests;

@@ -1,0 +1,129 @@
+//! A map with an order of keys: the operations of [`map`], and a scan, which is one atomic look at all keys.
+//!
+//! A scan's argument is `[from, limit]`, its result a list of pairs. A history with a scan is checked as
+//! a whole; one without is partitioned by key.
+
+use super::super::{Partitioned, Specification};
+use super::map::{self, Map};
+use crate::history::{Call, Record};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What is called.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Something on one key.
+    Point(map::Op),
+    /// Asks for the bindings of the least keys, in their order.
+    Scan {
+        /// The least key asked for.
+        from: u64,
+        /// The most bindings asked for.
+        limit: u64,
+    },
+}
+
+/// What comes back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ret {
+    /// The result on one key.
+    Point(map::Ret),
+    /// The bindings.
+    Scan(Vec<(u64, u64)>),
+}
+
+/// The map. It is empty at first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OrderedMap;
+
+/// Whether a scan of the state gives these bindings.
+fn scans_to(state: &BTreeMap<u64, u64>, from: u64, limit: u64, bindings: &[(u64, u64)]) -> bool {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let expected = state.range(from..).take(limit).map(|(&key, &value)| (key, value));
+    expected.eq(bindings.iter().copied())
+}
+
+impl Specification for OrderedMap {
+    type State = BTreeMap<u64, u64>;
+    type Op = Op;
+    type Ret = Ret;
+
+    fn initial(&self) -> Self::State {
+        Map.initial()
+    }
+
+    fn step(&self, state: &Self::State, process: u32, op: &Op, result: Option<&Ret>) -> Option<Self::State> {
+        match (op, result) {
+            (Op::Point(op), None) => Map.step(state, process, op, None),
+            (Op::Point(op), Some(Ret::Point(ret))) => Map.step(state, process, op, Some(ret)),
+            (Op::Scan { .. }, None) => Some(state.clone()),
+            (Op::Scan { from, limit }, Some(Ret::Scan(bindings))) => {
+                scans_to(state, *from, *limit, bindings).then(|| state.clone())
+            }
+            _ => None,
+        }
+    }
+
+    fn is_read(&self, op: &Op, result: Option<&Ret>) -> bool {
+        match (op, result) {
+            (Op::Point(op), Some(Ret::Point(ret))) => Map.is_read(op, Some(ret)),
+            (Op::Point(op), _) => Map.is_read(op, None),
+            (Op::Scan { .. }, _) => true,
+        }
+    }
+}
+
+impl Partitioned for OrderedMap {
+    type Key = u64;
+
+    fn key(&self, op: &Op) -> Option<u64> {
+        match op {
+            Op::Point(op) => Some(op.key()),
+            Op::Scan { .. } => None,
+        }
+    }
+}
+
+impl Record for Op {
+    type Ret = Ret;
+
+    fn call(&self) -> Call {
+        match self {
+            Op::Point(op) => op.call(),
+            Op::Scan { from, limit } => Call {
+                op: "scan".to_owned(),
+                key: None,
+                arg: json!([from, limit]),
+            },
+        }
+    }
+
+    fn parse_call(call: &Call) -> Option<Self> {
+        if call.op != "scan" {
+            return map::Op::parse_call(call).map(Op::Point);
+        }
+        Some(Op::Scan {
+            from: call.arg.get(0)?.as_u64()?,
+            limit: call.arg.get(1)?.as_u64()?,
+        })
+    }
+
+    fn result(&self, ret: &Ret) -> Value {
+        match (self, ret) {
+            (Op::Point(op), Ret::Point(ret)) => op.result(ret),
+            (_, Ret::Scan(bindings)) => json!(bindings),
+            (Op::Scan { .. }, Ret::Point(_)) => Value::Null,
+        }
+    }
+
+    fn parse_result(&self, result: &Value) -> Option<Ret> {
+        match self {
+            Op::Point(op) => op.parse_result(result).map(Ret::Point),
+            Op::Scan { .. } => serde_json::from_value(result.clone()).ok().map(Ret::Scan),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "ordered_tests.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! Histories of an ordered map, right and wrong.
+
+use super::super::super::Verdict;
+use super::super::super::linear::{Options, check_parts};
+use super::super::super::samples::{DURABLE, STRICT, done, history, lost};
+use super::*;
+use crate::history::Event;
+
+fn put(key: u64, value: u64) -> Op {
+    Op::Point(map::Op::Put { key, value })
+}
+
+const INSERTED: Ret = Ret::Point(map::Ret::Inserted);
+const REPLACED: Ret = Ret::Point(map::Ret::Replaced);
+const ALL: Op = Op::Scan { from: 0, limit: 10 };
+
+fn verdict(events: Vec<Event<Op, Ret>>, options: &Options) -> Verdict {
+    check_parts(&OrderedMap, &history(events), options)
+}
+
+fn three_keys() -> Vec<Event<Op, Ret>> {
+    vec![
+        done(0, (0, 1), put(3, 30), INSERTED),
+        done(0, (2, 3), put(1, 10), INSERTED),
+        done(0, (4, 5), put(2, 20), INSERTED),
+    ]
+}
+
+#[test]
+fn scans_are_ordered_and_bounded() {
+    for (from, limit, bindings) in [
+        (0, 10, vec![(1, 10), (2, 20), (3, 30)]),
+        (2, 10, vec![(2, 20), (3, 30)]),
+        (2, 1, vec![(2, 20)]),
+        (4, 10, vec![]),
+        (0, 0, vec![]),
+    ] {
+        let mut events = three_keys();
+        events.push(done(1, (6, 7), Op::Scan { from, limit }, Ret::Scan(bindings)));
+        let verdict = verdict(events, &STRICT);
+        assert!(verdict.is_linearizable(), "{verdict}");
+    }
+    for bindings in [
+        vec![(2, 20), (1, 10), (3, 30)],
+        vec![(1, 10), (3, 30)],
+        vec![(1, 10), (2, 20), (3, 30), (4, 40)],
+        vec![(1, 10), (2, 21), (3, 30)],
+    ] {
+        let mut events = three_keys();
+        events.push(done(1, (6, 7), ALL, Ret::Scan(bindings)));
+        assert!(verdict(events, &STRICT).is_violation());
+    }
+}
+
+/// One process writes key 1, then key 2; a scan that overlaps both sees the second write without the first.
+#[test]
+fn a_torn_scan() {
+    let events = |seen: &[(u64, u64)]| {
+        vec![
+            done(0, (0, 1), put(1, 10), INSERTED),
+            done(0, (2, 3), put(2, 20), INSERTED),
+            done(0, (11, 12), put(1, 11), REPLACED),
+            done(0, (13, 14), put(2, 21), REPLACED),
+            done(1, (10, 15), ALL, Ret::Scan(seen.to_vec())),
+        ]
+    };
+    for whole in [[(1, 10), (2, 20)], [(1, 11), (2, 20)], [(1, 11), (2, 21)]] {
+        assert!(verdict(events(&whole), &STRICT).is_linearizable());
+    }
+    let torn = verdict(events(&[(1, 10), (2, 21)]), &STRICT);
+    assert!(torn.is_violation(), "{torn}");
+}
+
+#[test]
+fn two_scans_agree_on_the_order_of_writes() {
+    let mut events = vec![
+        done(0, (0, 20), put(1, 10), INSERTED),
+        done(1, (1, 21), put(2, 20), INSERTED),
+        done(2, (2, 19), ALL, Ret::Scan(vec![(1, 10)])),
+        done(3, (3, 18), ALL, Ret::Scan(vec![(2, 20)])),
+    ];
+    assert!(verdict(events.clone(), &STRICT).is_violation());
+    events[3].result = Some(Ret::Scan(vec![]));
+    assert!(verdict(events, &STRICT).is_linearizable());
+}
+
+#[test]
+fn the_dead_and_a_scan() {
+    let mut events = three_keys();
+    events.push(lost(1, (10, 12), put(2, 99)));
+    events.push(done(2, (20, 21), ALL, Ret::Scan(vec![(1, 10), (2, 20), (3, 30)])));
+    events.push(done(2, (22, 23), ALL, Ret::Scan(vec![(1, 10), (2, 99), (3, 30)])));
+    assert!(verdict(events.clone(), &STRICT).is_violation());
+    assert!(verdict(events, &DURABLE).is_linearizable());
+}
+
+#[test]
+fn only_scans_keep_a_history_whole() {
+    let key = |verdict| match verdict {
+        Verdict::Violation(violation) => violation.key,
+        other => panic!("{other}"),
+    };
+    let mut events = three_keys();
+    events.push(done(0, (6, 7), put(2, 21), INSERTED));
+    assert_eq!(key(verdict(events.clone(), &STRICT)), Some("2".to_owned()));
+    events.push(lost(1, (8, 9), ALL));
+    assert_eq!(key(verdict(events, &STRICT)), None);
+}
+
+#[test]
+fn a_result_of_another_operation_fits_nothing() {
+    let scan = vec![done(0, (0, 1), ALL, INSERTED)];
+    assert!(verdict(scan, &STRICT).is_violation());
+    let point = vec![done(0, (0, 1), put(1, 1), Ret::Scan(vec![]))];
+    assert!(verdict(point, &STRICT).is_violation());
+}

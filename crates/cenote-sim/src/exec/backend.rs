@@ -1,0 +1,274 @@
+//! The memory contract on the simulated machine. Code that is generic over [`Memory`] runs on it as it ships.
+
+use std::ptr::NonNull;
+
+use cenote::memory::{MapError, Memory};
+use corosensei::Yielder;
+
+use super::op::{Kind, Op};
+use super::world::World;
+use crate::machine::{Found, LINE};
+
+/// A host's view of a simulated pool. `COHERENT` says which of the two machines it is.
+#[derive(Clone, Copy)]
+pub struct SimMemory<const COHERENT: bool> {
+    world: NonNull<World>,
+    host: u32,
+}
+
+// SAFETY: a world and all its coroutines live on one operating system thread: `run` makes it, runs it to its end and drops
+// it. The contract asks for these bounds because real memory is shared by threads.
+unsafe impl<const COHERENT: bool> Send for SimMemory<COHERENT> {}
+// SAFETY: as for `Send`.
+unsafe impl<const COHERENT: bool> Sync for SimMemory<COHERENT> {}
+
+impl<const COHERENT: bool> SimMemory<COHERENT> {
+    pub(super) fn new(world: NonNull<World>, host: u32) -> Self {
+        Self { world, host }
+    }
+
+    #[allow(clippy::mut_from_ref)]
+    fn world(&self) -> &mut World {
+        // SAFETY: the world outlives its coroutines, and they take turns: whoever runs is the only one who refers to it, for
+        // the length of one statement.
+        unsafe { &mut *self.world.as_ptr() }
+    }
+
+    /// Waits for the running thread's turn to do `op`.
+    fn arrive(&self, op: Op) {
+        arrive(self.world, op);
+    }
+
+    fn spend(&self, op: Op, found: Found) {
+        let world = self.world();
+        if let Some(clock) = &mut world.clock {
+            clock.charge(world.current, self.host, op, found);
+        }
+    }
+
+    /// A sync operation: what was there, past the caches.
+    fn sync(&self, op: Op, change: impl FnOnce(u64) -> Option<u64>) -> u64 {
+        self.arrive(op);
+        let world = self.world();
+        world.check_use(op);
+        let before = world.machine.load(op.at);
+        if let Some(after) = change(before) {
+            world.machine.store(op.at, after);
+        }
+        world.done(op, before);
+        self.spend(op, Found::Hit);
+        before
+    }
+}
+
+/// Waits for the running thread's turn to do `op`.
+pub(super) fn arrive(world: NonNull<World>, op: Op) {
+    // SAFETY: as in `SimMemory::world`; the reference ends before the switch.
+    let goes_on = unsafe { &mut *world.as_ptr() }.arrive_from(op);
+    if let Some(yielder) = goes_on {
+        // SAFETY: the yielder belongs to the coroutine that is running, and lives on its stack until it ends.
+        unsafe { &*yielder }.suspend(());
+    }
+}
+
+impl World {
+    /// Like [`World::arrive`]; the yielder to give way by, if the thread must.
+    fn arrive_from(&mut self, op: Op) -> Option<*const Yielder<(), ()>> {
+        let yielder = self.threads[self.current as usize].yielder;
+        (!self.arrive(op)).then_some(yielder)
+    }
+}
+
+impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
+    const COHERENT: bool = COHERENT;
+    const NAME: &'static str = "simulated";
+
+    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
+        self.arrive(Op::other(Kind::Kernel));
+        self.world().done(Op::other(Kind::Kernel), 0);
+        match at.checked_add(len) {
+            Some(end) if end <= self.world().capacity => Ok(()),
+            _ => Err(MapError::NoSpace { bytes: len }),
+        }
+    }
+
+    fn relies_on_barrier(&self) -> bool {
+        true
+    }
+
+    fn barrier_everywhere(&self) -> bool {
+        // Each thread's operations happen in program order here: there is nothing that a barrier would have to order.
+        true
+    }
+
+    fn pause(&self) {
+        self.relax();
+    }
+
+    fn relax(&self) {
+        let op = Op::other(Kind::Wait);
+        self.arrive(op);
+        self.world().done(op, 0);
+        self.spend(op, Found::Hit);
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        self.sync(Op::word(Kind::Load, at, 0), |_| None)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        self.sync(Op::word(Kind::Store, at, value), |_| Some(value));
+    }
+
+    fn announce(&self, at: u64, value: u64) {
+        self.sync(Op::word(Kind::Announce, at, value), |_| Some(value));
+    }
+
+    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        let op = Op::word(Kind::CompareExchange, at, new);
+        let before = self.sync(op, |before| (before == current).then_some(new));
+        if before == current { Ok(before) } else { Err(before) }
+    }
+
+    fn fetch_add(&self, at: u64, value: u64) -> u64 {
+        self.sync(Op::word(Kind::FetchModify, at, value), |before| {
+            Some(before.wrapping_add(value))
+        })
+    }
+
+    fn fetch_or(&self, at: u64, value: u64) -> u64 {
+        self.sync(Op::word(Kind::FetchModify, at, value), |before| Some(before | value))
+    }
+
+    fn fetch_and(&self, at: u64, value: u64) -> u64 {
+        self.sync(Op::word(Kind::FetchModify, at, value), |before| Some(before & value))
+    }
+
+    fn load_speculative(&self, at: u64) -> u64 {
+        self.cached_load(Kind::Speculate, at)
+    }
+
+    fn fetch_line(&self, at: u64) -> [u64; 8] {
+        let at = at & !(LINE - 1);
+        let op = Op::range(Kind::FetchLine, at, LINE);
+        self.arrive(op);
+        let world = self.world();
+        world.begin(at, LINE, true);
+        world.complete();
+        let found = world.machine.fetch(self.host, at, LINE);
+        let line = std::array::from_fn(|n| world.machine.load_cached(self.host, at + 8 * n as u64).0);
+        world.done(op, line.iter().fold(0, |sum: u64, word| sum.rotate_left(7) ^ word));
+        self.spend(op, found);
+        line
+    }
+
+    fn prefetch(&self, at: u64) {
+        let op = Op::range(Kind::Prefetch, at & !(LINE - 1), LINE);
+        self.arrive(op);
+        let world = self.world();
+        if !COHERENT {
+            world.begin(at, 1, true);
+        }
+        world.done(op, 0);
+        self.spend(op, Found::Hit);
+    }
+
+    fn owned_store(&self, at: u64, value: u64) {
+        self.cached_store(Kind::OwnedStore, at, value);
+    }
+
+    fn owned_load(&self, at: u64) -> u64 {
+        self.cached_load(Kind::OwnedLoad, at)
+    }
+
+    fn owned_peek(&self, at: u64) -> u64 {
+        let op = Op::word(Kind::Load, at, 0);
+        self.arrive(op);
+        let world = self.world();
+        let found = world.machine.load(at);
+        world.done(op, found);
+        self.spend(op, Found::Hit);
+        found
+    }
+
+    fn bytes(&self, at: u64, len: u64) -> &[u8] {
+        let op = Op::range(Kind::Read, at, len);
+        self.arrive(op);
+        let world = self.world();
+        let found = world.machine.fetch(self.host, at, len);
+        world.done(op, 0);
+        self.spend(op, found);
+        self.world().machine.bytes(self.host, at, len)
+    }
+
+    fn write(&self, at: u64, data: &[u8]) {
+        let op = Op::range(Kind::Write, at, data.len() as u64);
+        self.arrive(op);
+        let world = self.world();
+        let found = world.machine.write(self.host, at, data);
+        world.done(op, data.len() as u64);
+        self.spend(op, found);
+    }
+
+    fn write_word(&self, at: u64, value: u64) {
+        self.cached_store(Kind::Write, at, value);
+    }
+
+    fn zero(&self, at: u64, len: u64) {
+        // In pieces of a page: nobody sees a difference, and a level would be a large temporary.
+        let zeroes = [0; 4096];
+        let mut from = at;
+        while from < at + len {
+            let piece = (at + len - from).min(4096);
+            self.write(from, &zeroes[..piece as usize]);
+            from += piece;
+        }
+    }
+
+    fn write_back(&self, at: u64, len: u64) {
+        self.begin(Op::range(Kind::WriteBack, at, len), false);
+    }
+
+    fn invalidate(&self, at: u64, len: u64) {
+        self.begin(Op::range(Kind::Invalidate, at, len), true);
+    }
+
+    fn fence(&self) {
+        let op = Op::other(Kind::Fence);
+        self.arrive(op);
+        let completed = self.world().complete();
+        self.world().done(op, completed as u64);
+        self.spend(op, Found::Missed(completed as u32));
+    }
+}
+
+impl<const COHERENT: bool> SimMemory<COHERENT> {
+    fn cached_load(&self, kind: Kind, at: u64) -> u64 {
+        let op = Op::word(kind, at, 0);
+        self.arrive(op);
+        let world = self.world();
+        let (value, found) = world.machine.load_cached(self.host, at);
+        world.done(op, value);
+        self.spend(op, found);
+        value
+    }
+
+    fn cached_store(&self, kind: Kind, at: u64, value: u64) {
+        let op = Op::word(kind, at, value);
+        self.arrive(op);
+        let world = self.world();
+        let found = world.machine.store_cached(self.host, at, value);
+        world.done(op, 0);
+        self.spend(op, found);
+    }
+
+    fn begin(&self, op: Op, drops: bool) {
+        self.arrive(op);
+        let world = self.world();
+        if !COHERENT {
+            world.begin(op.at, op.len, drops);
+        }
+        world.done(op, 0);
+        self.spend(op, Found::Hit);
+    }
+}

@@ -1,0 +1,161 @@
+//! What a simulated thread knows of its place, and what it can ask of the run.
+
+use std::path::Path;
+use std::ptr::NonNull;
+
+use cenote::memory::Liveness;
+use cenote::pod::process::Identity;
+
+use super::backend::{SimMemory, arrive};
+use super::liveness::SimLiveness;
+use super::op::{Kind, Op};
+use super::run::Body;
+use super::world::{Process, Thread, World};
+
+/// A thread's place in a run.
+#[derive(Clone)]
+pub struct Context<const COHERENT: bool> {
+    world: NonNull<World>,
+    process: u32,
+    thread: u32,
+    host: u32,
+    births: Births<COHERENT>,
+}
+
+/// Threads that have been spawned and have no coroutine yet.
+pub(super) type Births<const COHERENT: bool> = std::rc::Rc<std::cell::RefCell<Vec<(Context<COHERENT>, Body<COHERENT>)>>>;
+
+impl<const COHERENT: bool> Context<COHERENT> {
+    #[allow(clippy::mut_from_ref)]
+    fn world(&self) -> &mut World {
+        // SAFETY: as in `SimMemory`: one thread at a time, for the length of one statement.
+        unsafe { &mut *self.world.as_ptr() }
+    }
+
+    /// The first thread of a new process on a host.
+    pub(super) fn of_new_process(
+        world: NonNull<World>,
+        births: &Births<COHERENT>,
+        host: u32,
+        crash_at: Option<u64>,
+        body: Body<COHERENT>,
+    ) -> u32 {
+        // SAFETY: called between switches, or by the thread that runs.
+        let state = unsafe { &mut *world.as_ptr() };
+        let process = state.processes.len() as u32;
+        state.processes.push(Process {
+            host,
+            alive: true,
+            steps: 0,
+            crash_at,
+        });
+        let context = Self {
+            world,
+            process,
+            thread: 0,
+            host,
+            births: births.clone(),
+        };
+        context.spawn_boxed(body);
+        process
+    }
+
+    /// The memory as this thread's host sees it.
+    pub fn memory(&self) -> SimMemory<COHERENT> {
+        SimMemory::new(self.world, self.host)
+    }
+
+    /// The locks by which others see whether this process lives.
+    pub fn liveness(&self) -> Box<dyn Liveness> {
+        Box::new(SimLiveness {
+            world: self.world,
+            process: self.process,
+        })
+    }
+
+    /// What this process says of itself.
+    pub fn identity(&self) -> Identity {
+        Identity {
+            path: Path::new("simulated").to_owned(),
+            host: self.host,
+            pid: self.process,
+            since: 0,
+        }
+    }
+
+    /// This process: a number that no other has or had.
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// This thread: a number that no other has or had.
+    pub fn thread(&self) -> u32 {
+        self.thread
+    }
+
+    /// The host.
+    pub fn host(&self) -> u32 {
+        self.host
+    }
+
+    /// The present step, for histories: it grows with everything that happens.
+    pub fn step(&self) -> u64 {
+        self.world().steps += 1;
+        self.world().steps
+    }
+
+    /// Steps that this thread has taken.
+    pub fn own_steps(&self) -> u64 {
+        self.world().threads[self.thread as usize].steps
+    }
+
+    /// Virtual time of this thread in picoseconds; 0 in runs that keep none.
+    pub fn now_ps(&self) -> u64 {
+        let thread = self.thread;
+        self.world().clock.as_ref().map_or(0, |clock| clock.now_ps(thread))
+    }
+
+    /// Lets time pass on this thread that is not spent in memory: computing, or sleeping.
+    pub fn spend_ps(&self, time: u64) {
+        let thread = self.thread;
+        if let Some(clock) = &mut self.world().clock {
+            clock.spend_ps(thread, time);
+        }
+    }
+
+    /// Lets others run.
+    pub fn wait(&self) {
+        let op = Op::other(Kind::Wait);
+        arrive(self.world, op);
+        self.world().done(op, 0);
+        self.spend_ps(100_000);
+    }
+
+    /// Starts another thread of this process.
+    pub fn spawn(&self, body: impl FnOnce(Self) + 'static) {
+        self.spawn_boxed(Box::new(body));
+    }
+
+    fn spawn_boxed(&self, body: Body<COHERENT>) {
+        let world = self.world();
+        let thread = world.threads.len() as u32;
+        world.threads.push(Thread {
+            process: self.process,
+            alive: true,
+            next: Op::other(Kind::Start),
+            pending: Vec::new(),
+            yielder: std::ptr::null(),
+            steps: 0,
+        });
+        world.runnable.push(thread);
+        let parent = self.thread;
+        if let Some(clock) = &mut world.clock {
+            clock.begin(thread, parent);
+        }
+        let context = Self {
+            thread,
+            ..self.clone()
+        };
+        self.births.borrow_mut().push((context, body));
+    }
+}

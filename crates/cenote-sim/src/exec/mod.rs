@@ -1,0 +1,17 @@
+//! Execution: simulated threads are coroutines, every memory operation is a scheduling point, one operating system thread
+//! runs them all. Nothing but the policy's answers decides what happens.
+//!
+//! A thread that is killed is never resumed: its stack is dropped without running destructors, as `kill -9` runs none.
+
+mod backend;
+mod context;
+mod liveness;
+mod op;
+mod run;
+mod world;
+
+pub use backend::SimMemory;
+pub use context::Context;
+pub use op::{Kind, Op};
+pub use run::{Crash, Ended, Outcome, Settings, run};
+pub use world::{Event, Stop};

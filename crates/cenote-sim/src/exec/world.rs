@@ -1,0 +1,304 @@
+//! The state of a run: the machine, its processes and threads, who runs, what was decided.
+//!
+//! All of it lives in one place that coroutines reach by a pointer. It is only ever touched between two switches, for
+//! the length of one method; no reference into it is held while another coroutine runs.
+
+use corosensei::Yielder;
+
+use super::op::{Kind, Op};
+use crate::clock::Clock;
+use crate::machine::{LINE, Machine, MixedUse, Pending};
+use crate::policy::{Candidate, Fault, Policy};
+
+/// Why a run was stopped before its threads had ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It had taken more steps than it may: somebody waits for ever, or works without getting anywhere.
+    Stuck,
+    /// A word was used as a sync word while a cache held it dirty.
+    MixedUse(MixedUse, Op),
+}
+
+/// One step of a timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A thread's operation, with the word that it read, or that was there.
+    Done {
+        /// The thread.
+        thread: u32,
+        /// What it did.
+        op: Op,
+        /// What it found.
+        found: u64,
+    },
+    /// A line was evicted from a host's cache.
+    Evicted {
+        /// The host.
+        host: u32,
+        /// The line.
+        line: u64,
+    },
+    /// A process died.
+    Killed {
+        /// The process.
+        process: u32,
+    },
+}
+
+pub(super) struct Thread {
+    pub process: u32,
+    pub alive: bool,
+    pub next: Op,
+    pub pending: Vec<Pending>,
+    pub yielder: *const Yielder<(), ()>,
+    pub steps: u64,
+}
+
+pub(super) struct Process {
+    pub host: u32,
+    pub alive: bool,
+    /// Steps of all its threads.
+    pub steps: u64,
+    /// The step at which it is killed, if it is.
+    pub crash_at: Option<u64>,
+}
+
+pub(super) struct World {
+    pub machine: Machine,
+    pub policy: Box<dyn Policy>,
+    pub clock: Option<Clock>,
+    pub processes: Vec<Process>,
+    pub threads: Vec<Thread>,
+    /// Threads that can run, in order of their numbers.
+    pub runnable: Vec<u32>,
+    pub current: u32,
+    /// Whether the thread that ran last cannot go on.
+    pub ended: bool,
+    pub steps: u64,
+    pub steps_max: u64,
+    pub stop: Option<Stop>,
+    /// Locks that say who lives: the process that holds each.
+    pub locks: Vec<Option<u32>>,
+    pub recording: bool,
+    pub decisions: Vec<u32>,
+    pub timeline: Option<Vec<Event>>,
+    /// Bytes that the file system has.
+    pub capacity: u64,
+    /// A checksum over all events, to compare runs by.
+    pub digest: u64,
+    candidates: Vec<Candidate>,
+}
+
+impl World {
+    pub fn new(machine: Machine, policy: Box<dyn Policy>, clock: Option<Clock>, steps_max: u64) -> Self {
+        Self {
+            machine,
+            policy,
+            recording: clock.is_none(),
+            clock,
+            processes: Vec::new(),
+            threads: Vec::new(),
+            runnable: Vec::new(),
+            current: 0,
+            ended: true,
+            steps: 0,
+            steps_max,
+            stop: None,
+            locks: Vec::new(),
+            decisions: Vec::new(),
+            timeline: None,
+            capacity: u64::MAX,
+            digest: 0,
+            candidates: Vec::new(),
+        }
+    }
+
+    pub fn host_of(&self, thread: u32) -> u32 {
+        self.processes[self.threads[thread as usize].process as usize].host
+    }
+
+    fn fault(&mut self, fault: Fault, bound: u32) -> u32 {
+        let outcome = self.policy.fault(fault, bound);
+        if self.recording {
+            self.decisions.push(outcome);
+        }
+        outcome
+    }
+
+    fn note(&mut self, event: Event) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.push(event);
+        }
+    }
+
+    /// The running thread is about to do `op`. Whether it may: else it must give way.
+    pub fn arrive(&mut self, op: Op) -> bool {
+        let current = self.current as usize;
+        self.threads[current].next = op;
+        self.steps += 1;
+        if self.steps > self.steps_max {
+            self.stop.get_or_insert(Stop::Stuck);
+        }
+        let process = self.threads[current].process;
+        if let Some(at) = self.processes[process as usize].crash_at
+            && self.processes[process as usize].steps >= at
+        {
+            self.kill(process);
+        }
+        if self.stop.is_some() {
+            return false;
+        }
+        self.disturb();
+        self.pick();
+        self.current as usize == current && self.threads[current].alive
+    }
+
+    /// Chooses who runs next; nobody if nobody can.
+    pub fn pick(&mut self) {
+        if let Some(clock) = &mut self.clock {
+            if let Some(thread) = clock.first(self.current, !self.ended) {
+                self.current = thread;
+            }
+            self.ended = false;
+            return;
+        }
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.clear();
+        let last = (!self.ended).then_some(self.current);
+        let others = self.runnable.iter().copied().filter(|&thread| Some(thread) != last);
+        candidates.extend(last.into_iter().chain(others).map(|thread| {
+            let op = self.threads[thread as usize].next;
+            Candidate {
+                thread,
+                host: self.host_of(thread),
+                op,
+                waits: op.kind == Kind::Wait,
+            }
+        }));
+        if !candidates.is_empty() {
+            let choice = self.policy.thread(&candidates, self.ended).min(candidates.len() - 1);
+            if self.recording && candidates.len() > 1 {
+                self.decisions.push(choice as u32);
+            }
+            self.current = candidates[choice].thread;
+            self.ended = false;
+        }
+        self.candidates = candidates;
+    }
+
+    /// What happens to caches by itself.
+    fn disturb(&mut self) {
+        if self.clock.is_some() || self.machine.shape().coherent {
+            return;
+        }
+        let host = self.host_of(self.current);
+        let lines = self.machine.cache(host).map_or(0, |cache| cache.len());
+        if lines > 0 {
+            let chosen = self.fault(Fault::Evict, lines as u32 + 1);
+            if chosen > 0
+                && let Some(line) = self.machine.evict(host, chosen as usize - 1)
+            {
+                self.note(Event::Evicted { host, line });
+            }
+        }
+        if let Some(&pending) = self.threads[self.current as usize].pending.first()
+            && self.fault(Fault::CompleteEarly, 2) == 1
+        {
+            self.threads[self.current as usize].pending.remove(0);
+            self.machine.complete(host, pending);
+        }
+    }
+
+    /// Counts and notes an operation that has just happened.
+    pub fn done(&mut self, op: Op, found: u64) {
+        let thread = self.current;
+        let state = &mut self.threads[thread as usize];
+        state.steps += 1;
+        self.processes[state.process as usize].steps += 1;
+        for word in [u64::from(thread) << 8 | op.kind as u64, op.at, op.value, found] {
+            self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        self.note(Event::Done { thread, op, found });
+    }
+
+    /// Reports a sync operation on a word that a cache holds dirty.
+    pub fn check_use(&mut self, op: Op) {
+        if let Some(mixed) = self.machine.mixed_use(op.at) {
+            self.stop.get_or_insert(Stop::MixedUse(mixed, op));
+        }
+    }
+
+    /// Begins a write-back or flush of each line of a range.
+    pub fn begin(&mut self, at: u64, len: u64, drops: bool) {
+        let pending = &mut self.threads[self.current as usize].pending;
+        let mut line = at & !(LINE - 1);
+        while line < at + len {
+            pending.push(Pending { line, drops });
+            line += LINE;
+        }
+    }
+
+    /// Completes what the running thread has begun.
+    pub fn complete(&mut self) -> usize {
+        let host = self.host_of(self.current);
+        let mut pending = std::mem::take(&mut self.threads[self.current as usize].pending);
+        let count = pending.len();
+        for one in pending.drain(..) {
+            self.machine.complete(host, one);
+        }
+        self.threads[self.current as usize].pending = pending;
+        count
+    }
+
+    /// The running thread has ended.
+    pub fn retire_current(&mut self) {
+        let thread = self.current;
+        self.threads[thread as usize].alive = false;
+        self.runnable.retain(|&other| other != thread);
+        self.ended = true;
+        if let Some(clock) = &mut self.clock {
+            clock.end(thread);
+        }
+    }
+
+    /// Kills a process. If it was the last of its host, the host's cache is lost with it.
+    pub fn kill(&mut self, process: u32) {
+        if !std::mem::replace(&mut self.processes[process as usize].alive, false) {
+            return;
+        }
+        let host = self.processes[process as usize].host;
+        for lock in &mut self.locks {
+            if *lock == Some(process) {
+                *lock = None;
+            }
+        }
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            if thread.process == process && thread.alive {
+                thread.alive = false;
+                self.runnable.retain(|&other| other != number as u32);
+                if let Some(clock) = &mut self.clock {
+                    clock.end(number as u32);
+                }
+            }
+        }
+        self.ended |= !self.threads.get(self.current as usize).is_some_and(|thread| thread.alive);
+        self.note(Event::Killed { process });
+        let is_last = self.processes.iter().all(|other| other.host != host || !other.alive);
+        if self.machine.shape().coherent {
+            return;
+        }
+        if !is_last {
+            if self.machine.shape().persists_at_crash {
+                self.machine.persist(host);
+            }
+            return;
+        }
+        let dirty = self.machine.cache(host).map_or(Vec::new(), |cache| cache.dirty());
+        let how = if dirty.is_empty() { 0 } else { self.fault(Fault::LoseCache, 3) };
+        let survive: Vec<u64> = dirty
+            .into_iter()
+            .filter(|_| how == 1 || (how == 2 && self.fault(Fault::LoseLine, 2) == 1))
+            .collect();
+        self.machine.lose_cache(host, |line| survive.contains(&line));
+    }
+}

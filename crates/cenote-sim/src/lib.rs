@@ -1,0 +1,10 @@
+//! A simulated pod.
+#![deny(unsafe_op_in_unsafe_fn, missing_docs)]
+
+pub mod check;
+pub mod clock;
+pub mod exec;
+pub mod history;
+pub mod machine;
+pub mod policy;
+pub mod profile;

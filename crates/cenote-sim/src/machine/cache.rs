@@ -1,0 +1,172 @@
+//! One host's write-back cache, shared by its threads.
+//!
+//! Each line is absent, clean or dirty. An absent line that is read or written is fetched whole from memory. A dirty line
+//! that is written back overwrites its whole line in memory, whatever others have stored beside the words that were
+//! written here. A clean line may be out of date by any amount.
+
+use super::LINE;
+use super::words::Words;
+
+/// A host's cache.
+pub struct Cache {
+    mirror: Words,
+    /// For each line: 0 if it is absent, else one more than its place in `resident`.
+    place: Vec<u32>,
+    /// For each line: which of its words were written here and not written back.
+    dirty: Vec<u8>,
+    /// The lines that are present.
+    resident: Vec<u32>,
+    /// How many of them are dirty.
+    dirty_lines: usize,
+    /// How many lines there is room for.
+    capacity: usize,
+}
+
+/// What an access found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// All lines were present.
+    Hit,
+    /// So many lines were fetched.
+    Missed(u32),
+}
+
+impl Cache {
+    /// An empty cache over `len` bytes of memory with room for `capacity` lines.
+    pub fn new(len: u64, capacity: usize) -> Self {
+        let lines = (len / LINE) as usize;
+        Self {
+            mirror: Words::new(len),
+            place: vec![0; lines],
+            dirty: vec![0; lines],
+            resident: Vec::new(),
+            dirty_lines: 0,
+            capacity: capacity.max(1),
+        }
+    }
+
+    /// Whether the line around an offset is present.
+    pub fn holds(&self, at: u64) -> bool {
+        self.place[(at / LINE) as usize] != 0
+    }
+
+    /// Which words of the line around an offset were written here and not written back.
+    pub fn dirty_words(&self, at: u64) -> u8 {
+        self.dirty[(at / LINE) as usize]
+    }
+
+    /// Lines present.
+    pub fn len(&self) -> usize {
+        self.resident.len()
+    }
+
+    /// Whether none is present.
+    pub fn is_empty(&self) -> bool {
+        self.resident.is_empty()
+    }
+
+    /// Whether there are more lines than there is room for.
+    pub fn is_overfull(&self) -> bool {
+        self.resident.len() > self.capacity
+    }
+
+    /// The `n`th line present, as an offset; the order is arbitrary and repeatable.
+    pub fn resident(&self, n: usize) -> u64 {
+        u64::from(self.resident[n]) * LINE
+    }
+
+    /// The dirty lines, as offsets in a repeatable order.
+    pub fn dirty(&self) -> Vec<u64> {
+        if self.dirty_lines == 0 {
+            return Vec::new();
+        }
+        let is_dirty = |line: &&u32| self.dirty[**line as usize] != 0;
+        self.resident
+            .iter()
+            .filter(is_dirty)
+            .map(|&line| u64::from(line) * LINE)
+            .collect()
+    }
+
+    /// Brings the lines of a range in.
+    pub fn fetch(&mut self, memory: &Words, at: u64, len: u64) -> Found {
+        let mut missed = 0;
+        let mut line = at & !(LINE - 1);
+        while line < at + len.max(1) {
+            if !self.holds(line) {
+                self.mirror.set_line(line, memory.line(line));
+                self.resident.push((line / LINE) as u32);
+                self.place[(line / LINE) as usize] = self.resident.len() as u32;
+                missed += 1;
+            }
+            line += LINE;
+        }
+        if missed == 0 { Found::Hit } else { Found::Missed(missed) }
+    }
+
+    /// A word of a line that is present.
+    pub fn get(&self, at: u64) -> u64 {
+        self.mirror.get(at)
+    }
+
+    /// The bytes of lines that are present.
+    pub fn bytes(&self, at: u64, len: u64) -> &[u8] {
+        self.mirror.bytes(at, len)
+    }
+
+    /// Writes a word of a line that is present.
+    pub fn set(&mut self, at: u64, value: u64) {
+        self.mirror.set(at, value);
+        self.mark_dirty(at, 8);
+    }
+
+    /// Writes bytes of lines that are present.
+    pub fn write(&mut self, at: u64, data: &[u8]) {
+        self.mirror.write(at, data);
+        self.mark_dirty(at, data.len() as u64);
+    }
+
+    fn mark_dirty(&mut self, at: u64, len: u64) {
+        let mut word = at & !7;
+        while word < at + len {
+            let dirty = &mut self.dirty[(word / LINE) as usize];
+            self.dirty_lines += usize::from(*dirty == 0);
+            *dirty |= 1 << (word % LINE / 8);
+            word += 8;
+        }
+    }
+
+    /// Writes the line around an offset back, if it is dirty; it stays. Whether it was.
+    pub fn write_back(&mut self, memory: &Words, at: u64) -> bool {
+        let line = (at / LINE) as usize;
+        if self.dirty[line] == 0 {
+            return false;
+        }
+        memory.set_line(at, self.mirror.line(at));
+        self.dirty[line] = 0;
+        self.dirty_lines -= 1;
+        true
+    }
+
+    /// Drops the line around an offset without writing it.
+    pub fn drop_line(&mut self, at: u64) {
+        let line = (at / LINE) as usize;
+        let place = self.place[line];
+        if place == 0 {
+            return;
+        }
+        self.dirty_lines -= usize::from(self.dirty[line] != 0);
+        self.dirty[line] = 0;
+        self.place[line] = 0;
+        self.resident.swap_remove(place as usize - 1);
+        if let Some(&other) = self.resident.get(place as usize - 1) {
+            self.place[other as usize] = place;
+        }
+    }
+
+    /// Writes the line around an offset back if it is dirty, and drops it: a flush, or an eviction.
+    pub fn flush(&mut self, memory: &Words, at: u64) {
+        self.write_back(memory, at);
+        self.drop_line(at);
+    }
+}
