@@ -69,6 +69,7 @@ impl<M: Memory> HashMap<M> {
         let line = Line(mem.fetch_line(at));
         let within = (1 << (LINE_SLOTS - home_line(hash))) - 1;
         let mut candidates = mem.tagged(at, fingerprint(hash)) & within;
+        let mut moved = line.has_moved();
         while candidates != 0 {
             let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
             if slot.is_binding()
@@ -76,9 +77,11 @@ impl<M: Memory> HashMap<M> {
             {
                 return Ok(Some(value));
             }
+            // It may have moved after the line was read.
+            moved |= slot.is_moved();
             candidates &= candidates - 1;
         }
-        if line.empty() & within != 0 && !line.has_moved() {
+        if line.empty() & within != 0 && !moved {
             return Ok(None);
         }
         self.lookup(hash, key)
