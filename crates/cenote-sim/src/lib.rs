@@ -1,6 +1,7 @@
 //! A simulated pod.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
+pub mod campaign;
 pub mod check;
 pub mod clock;
 pub mod exec;
@@ -8,3 +9,4 @@ pub mod history;
 pub mod machine;
 pub mod policy;
 pub mod profile;
+pub mod subjects;

@@ -13,5 +13,5 @@ mod world;
 pub use backend::SimMemory;
 pub use context::Context;
 pub use op::{Kind, Op};
-pub use run::{Crash, Ended, Outcome, Settings, run};
+pub use run::{Body, Crash, Ended, Outcome, Settings, run};
 pub use world::{Event, Stop};

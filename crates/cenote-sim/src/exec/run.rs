@@ -71,6 +71,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Everything that the policy answered; empty for runs with a profile.
     pub decisions: Vec<u32>,
+    /// The threads that were killed, and when.
+    pub deaths: Vec<(u32, u64)>,
     /// A checksum over all that happened.
     pub digest: u64,
     /// What happened, if it was asked for.
@@ -125,6 +127,7 @@ pub fn run<const COHERENT: bool>(
         ended: ended.unwrap_or(Ended::Well),
         steps: world.steps,
         decisions: world.decisions,
+        deaths: world.deaths,
         digest: world.digest,
         timeline: world.timeline.unwrap_or_default(),
         parameters: world.policy.parameters(),

@@ -84,6 +84,8 @@ pub(super) struct World {
     pub timeline: Option<Vec<Event>>,
     /// Bytes that the file system has.
     pub capacity: u64,
+    /// The threads that were killed, and when.
+    pub deaths: Vec<(u32, u64)>,
     /// A checksum over all events, to compare runs by.
     pub digest: u64,
     candidates: Vec<Candidate>,
@@ -108,6 +110,7 @@ impl World {
             decisions: Vec::new(),
             timeline: None,
             capacity: u64::MAX,
+            deaths: Vec::new(),
             digest: 0,
             candidates: Vec::new(),
         }
@@ -275,6 +278,7 @@ impl World {
         for (number, thread) in self.threads.iter_mut().enumerate() {
             if thread.process == process && thread.alive {
                 thread.alive = false;
+                self.deaths.push((number as u32, self.steps));
                 self.runnable.retain(|&other| other != number as u32);
                 if let Some(clock) = &mut self.clock {
                     clock.end(number as u32);

@@ -6,7 +6,7 @@ mod options;
 mod pool;
 mod stat;
 
-pub use audit::{FsckReport, MapReport};
+pub use audit::{FsckReport, MapReport, audit};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Pool, kind_of};
 pub use stat::{InstanceStat, LaggardStat, MapStat, Stat};

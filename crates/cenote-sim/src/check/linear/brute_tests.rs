@@ -5,7 +5,7 @@ use super::super::samples::{DURABLE, STRICT};
 use super::super::spec::map::{Map, Op, Ret};
 use super::super::{Specification, Verdict, Violation};
 use super::cut::{Calls, has_no_order, is_left, starts};
-use super::samples::{Plan, generate, with_some_result};
+use super::generated::{Plan, generate, with_some_result};
 use super::*;
 use crate::history::Event;
 use proptest::prelude::*;

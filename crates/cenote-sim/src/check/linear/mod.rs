@@ -38,7 +38,7 @@ pub enum Durability {
 pub struct Options {
     /// What a crash may leave behind.
     pub durability: Durability,
-    /// The most configurations that a search of one part keeps before it gives up. Each takes about a hundred bytes.
+    /// The most configurations that a search of one part keeps before it gives up. Each takes a few hundred bytes.
     pub states_max: usize,
 }
 
@@ -46,7 +46,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             durability: Durability::Strict,
-            states_max: 1 << 21,
+            states_max: 1 << 20,
         }
     }
 }
@@ -108,7 +108,7 @@ fn check_part<S: Specification>(
 #[cfg(test)]
 mod brute_tests;
 #[cfg(test)]
-mod samples;
+mod generated;
 #[cfg(test)]
 mod scale_tests;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::super::Verdict;
 use super::super::samples::{DURABLE, STRICT, done};
 use super::super::spec::map::{Map, Op, Ret};
 use super::super::spec::ordered::{self, OrderedMap};
-use super::samples::{Plan, generate, with_result};
+use super::generated::{Plan, generate, with_result};
 use super::*;
 use crate::history::Event;
 

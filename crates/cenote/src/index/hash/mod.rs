@@ -172,7 +172,11 @@ impl<M: Memory> HashMap<M> {
         SyncWord::at(self.header)
     }
 
-    /// A key's hash.
+    /// A key's hash: which group it belongs to follows from it, see [`level::Level::group_of`].
+    pub fn hash_of(&self, key: &[u8]) -> u64 {
+        self.hash(key)
+    }
+
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> u64 {
         match <[u8; 8]>::try_from(key) {

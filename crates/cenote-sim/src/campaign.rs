@@ -1,0 +1,345 @@
+//! Many runs of one subject, each from a seed; the first that fails is repeated, shrunk and told.
+
+use cenote::Guidelines;
+
+use crate::check::linear::{self, Durability};
+use crate::check::spec::map::{Map, Op, Ret};
+use crate::check::{Verdict, leak, progress};
+use crate::exec::{Crash, Ended, Event, Outcome, Settings, Stop, run};
+use crate::history::History;
+use crate::machine::Shape;
+use crate::policy::{Exhaustive, Pct, Policy, RandomWalk, Replay};
+use crate::subjects::{Inner, Load, Subject, below, pool, random};
+
+/// Which policy decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// [`RandomWalk`].
+    Random,
+    /// [`Pct`] with this depth.
+    Pct(u32),
+    /// [`Exhaustive`] with so many preemptions.
+    Exhaustive(u32),
+}
+
+/// What a campaign runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The part of the library.
+    pub subject: Subject,
+    /// Whether the machine is coherent.
+    pub coherent: bool,
+    /// Hosts, each with one process.
+    pub hosts: u32,
+    /// Threads of each process.
+    pub threads: u32,
+    /// Operations of each thread.
+    pub operations: u32,
+    /// Most processes that die in a run.
+    pub crashes: u32,
+    /// Whether all guidelines are drawn too; else it is P³.
+    pub draws_guidelines: bool,
+    /// Whether misses bring the next line in too.
+    pub prefetches: bool,
+    /// Which policy decides.
+    pub policy: PolicyKind,
+    /// After so many steps a run is stuck.
+    pub steps_max: u64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Result {
+    /// Nothing was found.
+    Passed,
+    /// Something is not as it must be; the checker that saw it, and what it says.
+    Wrong(&'static str, String),
+    /// Somebody waits for ever.
+    Stuck(String),
+    /// The code panicked.
+    Crashed(String),
+}
+
+/// A run, judged.
+#[derive(Debug)]
+pub struct Run {
+    /// How it ended.
+    pub result: Result,
+    /// What it left.
+    pub outcome: Outcome,
+    /// What its threads called, where the subject writes that down.
+    pub history: Option<History<Op, Ret>>,
+    /// Who died, as it was drawn.
+    pub crashes: Vec<Crash>,
+}
+
+impl Plan {
+    /// What is drawn from a seed, for people.
+    pub fn drawn(&self, seed: u64) -> String {
+        let (load, crashes) = (self.load(seed), self.crashes(seed));
+        let crashes: Vec<String> = crashes
+            .iter()
+            .map(|crash| {
+                let then = if crash.restarts { ", restarts" } else { "" };
+                format!("process {} dies at its step {}{then}", crash.process, crash.step)
+            })
+            .collect();
+        format!("{:?}; {}", load.guidelines, if crashes.is_empty() { "nobody dies".to_owned() } else { crashes.join("; ") })
+    }
+
+    fn load(&self, seed: u64) -> Load {
+        let guidelines = match below(&mut random(seed, 1 << 20), 4) {
+            1 if self.draws_guidelines => Guidelines::SP,
+            2 if self.draws_guidelines => Guidelines {
+                speculate: false,
+                ..Guidelines::P3
+            },
+            3 if self.draws_guidelines && self.coherent => Guidelines::CC,
+            _ => Guidelines::P3,
+        };
+        Load {
+            threads: self.threads,
+            operations: self.operations,
+            guidelines,
+            seed,
+        }
+    }
+
+    /// Steps at which processes die: short distances and long ones are equally likely.
+    fn crashes(&self, seed: u64) -> Vec<Crash> {
+        let mut random = random(seed, 1 << 21);
+        let mut victims: Vec<u32> = (0..self.hosts).collect();
+        (0..self.crashes.min(self.hosts))
+            .map(|_| {
+                let process = victims.swap_remove(below(&mut random, victims.len() as u64) as usize);
+                let magnitude = 4 + below(&mut random, 11);
+                Crash {
+                    process,
+                    step: (1 << magnitude) + below(&mut random, 1 << magnitude),
+                    restarts: below(&mut random, 2) == 0,
+                }
+            })
+            .collect()
+    }
+
+    fn policy(&self, seed: u64) -> Box<dyn Policy> {
+        match self.policy {
+            PolicyKind::Random => Box::new(RandomWalk::new(seed)),
+            PolicyKind::Pct(depth) => Box::new(Pct::new(seed, depth, 1 << 14)),
+            PolicyKind::Exhaustive(bound) => Box::new(Exhaustive::new(bound, self.coherent)),
+        }
+    }
+
+    /// Runs one seed.
+    pub fn run(&self, seed: u64) -> Run {
+        self.run_with(seed, self.policy(seed), false)
+    }
+
+    /// Runs a seed's processes and crashes by other decisions than its own, and keeps a timeline.
+    pub fn replay(&self, seed: u64, decisions: Vec<u32>) -> Run {
+        self.run_with(seed, Box::new(Replay::new(decisions)), true)
+    }
+
+    /// Runs all schedules of a seed's processes, until one fails. The last run, and how many there were.
+    pub fn explore(&self, seed: u64, bound: u32, schedules_max: u64) -> (Run, u64) {
+        let policy = Exhaustive::new(bound, self.coherent);
+        loop {
+            let run = self.run_with(seed, Box::new(policy.clone()), false);
+            let goes_on = policy.advance() && policy.schedules() < schedules_max;
+            if run.result != Result::Passed || !goes_on {
+                return (run, policy.schedules());
+            }
+        }
+    }
+
+    fn run_with(&self, seed: u64, policy: Box<dyn Policy>, traces: bool) -> Run {
+        if self.coherent {
+            self.run_on::<true>(seed, policy, traces)
+        } else {
+            self.run_on::<false>(seed, policy, traces)
+        }
+    }
+
+    fn run_on<const C: bool>(&self, seed: u64, policy: Box<dyn Policy>, traces: bool) -> Run {
+        let parameters = pool::parameters(C, self.subject.units_max());
+        let crashes = self.crashes(seed);
+        let settings = Settings {
+            shape: Shape {
+                coherent: C,
+                hosts: self.hosts,
+                bytes: pool::bytes(parameters),
+                cache_lines: usize::MAX,
+                prefetches: self.prefetches,
+                persists_at_crash: false,
+                coherent_bytes: 0,
+            },
+            processes: (0..self.hosts).collect(),
+            crashes: crashes.clone(),
+            steps_max: self.steps_max,
+            capacity: u64::MAX,
+            profile: None,
+            traces,
+        };
+        let scenario = self.subject.scenario::<C>(self.load(seed));
+        let log = scenario.log.clone();
+        let outcome = run(&settings, policy, scenario.prepare, scenario.body, scenario.audit);
+        let (result, history) = self.judge(&outcome, log.take());
+        Run {
+            result,
+            outcome,
+            history,
+            crashes,
+        }
+    }
+
+    fn judge(&self, outcome: &Outcome, mut log: Inner) -> (Result, Option<History<Op, Ret>>) {
+        for &(thread, step) in &outcome.deaths {
+            log.calls.lose(thread, step);
+            for spent in log.spent.iter_mut().filter(|spent| spent.process == thread && !spent.finished) {
+                spent.live = false;
+            }
+        }
+        let faults = std::mem::take(&mut log.faults);
+        let history = match log.calls.finish() {
+            Ok(history) => history,
+            Err(malformed) => return (Result::Wrong("history", malformed.to_string()), None),
+        };
+        (self.verdict(outcome, &faults, &history, log.account, &log.spent), Some(history))
+    }
+
+    fn verdict(
+        &self,
+        outcome: &Outcome,
+        faults: &[String],
+        history: &History<Op, Ret>,
+        account: Option<leak::Account>,
+        spent: &[progress::Spent],
+    ) -> Result {
+        match &outcome.ended {
+            Ended::Panicked(message) => return Result::Crashed(message.clone()),
+            Ended::Stopped(Stop::MixedUse(mixed, op)) => {
+                return Result::Wrong(
+                    "mixed use",
+                    format!(
+                        "{} of the word at {:#x}, which the cache of host {} holds dirty",
+                        op.kind.name(),
+                        mixed.at,
+                        mixed.host
+                    ),
+                );
+            }
+            _ => {}
+        }
+        if let Some(fault) = faults.first() {
+            return Result::Wrong("faults", fault.clone());
+        }
+        if outcome.ended == Ended::Stopped(Stop::Stuck) {
+            return Result::Stuck(format!("{} steps, and not at an end", outcome.steps));
+        }
+        let options = linear::Options {
+            durability: Durability::Strict,
+            ..linear::Options::default()
+        };
+        match linear::check_parts(&Map, history, &options) {
+            Verdict::Linearizable => {}
+            other => return Result::Wrong("linearizability", other.to_string()),
+        }
+        match account.as_ref().map(leak::check) {
+            None => return Result::Wrong("leaks", "the auditor did not come to its account".to_owned()),
+            Some(Err(leak)) => return Result::Wrong("leaks", leak.to_string()),
+            Some(Ok(())) => {}
+        }
+        match progress::check(spent, self.steps_max / 2) {
+            Err(fault) => Result::Wrong("progress", fault.to_string()),
+            Ok(_) => Result::Passed,
+        }
+    }
+
+    /// Makes a failing run's decisions fewer and duller, as long as it fails in the same way. At most `runs_max` runs.
+    pub fn shrink(&self, seed: u64, decisions: Vec<u32>, result: &Result, runs_max: u32) -> Vec<u32> {
+        let mut best = decisions;
+        let mut runs = 0;
+        let mut fails = |decisions: &[u32]| {
+            runs += 1;
+            let replay = Box::new(Replay::new(decisions.to_vec()));
+            let same = same_way(&self.run_with(seed, replay, false).result, result);
+            (same, runs < runs_max)
+        };
+        let mut size = best.len().next_power_of_two() / 2;
+        while size > 0 {
+            let mut from = 0;
+            while from < best.len() {
+                let to = (from + size).min(best.len());
+                if best[from..to].iter().any(|&decision| decision != 0) {
+                    let mut duller = best.clone();
+                    duller[from..to].fill(0);
+                    let (same, goes_on) = fails(&duller);
+                    if same {
+                        best = duller;
+                    }
+                    if !goes_on {
+                        return trimmed(best);
+                    }
+                }
+                from = to;
+            }
+            size /= 2;
+        }
+        trimmed(best)
+    }
+
+    /// The arguments of `cenote sim` that run a seed of this plan.
+    pub fn arguments(&self, seed: u64) -> String {
+        let mut text = format!(
+            "{} --memory {} --hosts {} --threads {} --operations {} --crashes {} --seed {seed}",
+            self.subject.name(),
+            if self.coherent { "coherent" } else { "noncoherent" },
+            self.hosts,
+            self.threads,
+            self.operations,
+            self.crashes,
+        );
+        match self.policy {
+            PolicyKind::Random => {}
+            PolicyKind::Pct(depth) => text += &format!(" --policy pct --depth {depth}"),
+            PolicyKind::Exhaustive(bound) => text += &format!(" --policy exhaustive --preemptions {bound}"),
+        }
+        if self.prefetches {
+            text += " --prefetch";
+        }
+        text
+    }
+}
+
+fn trimmed(mut decisions: Vec<u32>) -> Vec<u32> {
+    while decisions.pop_if(|decision| *decision == 0).is_some() {}
+    decisions
+}
+
+fn same_way(a: &Result, b: &Result) -> bool {
+    match (a, b) {
+        (Result::Wrong(a, _), Result::Wrong(b, _)) => a == b,
+        _ => std::mem::discriminant(a) == std::mem::discriminant(b),
+    }
+}
+
+/// The last events of a timeline, a line each, with the words at `lines` in front.
+pub fn timeline(events: &[Event], last: usize) -> Vec<String> {
+    let skipped = events.len().saturating_sub(last);
+    events[skipped..]
+        .iter()
+        .enumerate()
+        .map(|(n, event)| match event {
+            Event::Done { thread, op, found } => format!(
+                "{:>7}  thread {thread:<3} {:<11} {:#010x} +{:<4} stored {:#x}, found {found:#x}",
+                skipped + n,
+                op.kind.name(),
+                op.at,
+                op.len,
+                op.value
+            ),
+            Event::Evicted { host, line } => format!("{:>7}  host {host} evicts {line:#010x}", skipped + n),
+            Event::Killed { process } => format!("{:>7}  process {process} is killed", skipped + n),
+        })
+        .collect()
+}

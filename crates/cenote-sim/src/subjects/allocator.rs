@@ -1,0 +1,174 @@
+//! The allocator without a map: objects and ranges are allocated for a worker's auxiliary word and published in sync words
+//! of a shared table, replaced there by others and retired. What was written to an object must be there when it is taken.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cenote::memory::{Memory, SyncWord};
+use cenote::pod::geometry::UNIT;
+use cenote::pod::publish::{Change, publish};
+use cenote::pod::record::operation;
+use cenote::pod::{Pod, Worker, heap, retire};
+
+use super::hash::account;
+use super::pool::{Member, format, is_full, parameters};
+use super::{Load, Log, Scenario, below, random};
+use crate::exec::{Context, SimMemory};
+
+/// Sync words that objects are published in.
+const WORDS: u64 = 3;
+/// What is allocated: objects of two classes, and ranges.
+const SIZES: [u64; 4] = [64, 200, UNIT / 2 + 1, UNIT + 1];
+
+pub fn scenario<const C: bool>(load: Load, units_max: u64) -> Scenario<C> {
+    let log = Log::default();
+    let parameters = parameters(C, units_max);
+    // The words lie in the directory, which nobody uses here: its last entry.
+    let words = cenote::pod::geometry::Geometry::new(parameters).block_table - 256;
+    Scenario {
+        prepare: {
+            let log = log.clone();
+            Box::new(move |context| {
+                log.check("formatting", format(&context, parameters, 4));
+            })
+        },
+        body: {
+            let log = log.clone();
+            Rc::new(move |context: Context<C>| {
+                let Some(member) = log.check("joining", Member::join(&context, !C)) else {
+                    return;
+                };
+                for _ in 0..load.threads {
+                    let log = log.clone();
+                    member.spawn(&context, move |context, pod| {
+                        log.check("working", work(&context, &pod, load, words, &log));
+                    });
+                }
+                member.leave(&context);
+            })
+        },
+        audit: {
+            let log = log.clone();
+            Box::new(move |context| {
+                log.check("auditing", audit(&context, words, &log));
+            })
+        },
+        log,
+    }
+}
+
+/// Which word, with a line of its own.
+fn word(words: u64, n: u64) -> SyncWord {
+    SyncWord::at(words + 64 * n)
+}
+
+fn work<const C: bool>(
+    context: &Context<C>,
+    pod: &Arc<Pod<SimMemory<C>>>,
+    load: Load,
+    words: u64,
+    log: &Log,
+) -> cenote::Result<()> {
+    let mut random = random(load.seed, context.thread());
+    let worker = Worker::attach(pod, load.guidelines.replicate)?;
+    for n in 0..load.operations {
+        let slot = word(words, below(&mut random, WORDS));
+        let len = SIZES[below(&mut random, SIZES.len() as u64) as usize];
+        let value = u64::from(context.thread()) << 32 | u64::from(n);
+        match exchange(&worker, slot, Some((len, value)), log) {
+            Err(error) if !is_full(&error) => return Err(error),
+            _ => {}
+        }
+        if below(&mut random, 2) == 0 {
+            retire::collect_all(&worker)?;
+        }
+    }
+    Ok(())
+}
+
+/// Replaces what a word refers to by a new object; in the end, when nobody dies any more, by nothing.
+fn exchange<const C: bool>(
+    worker: &Worker<SimMemory<C>>,
+    slot: SyncWord,
+    new: Option<(u64, u64)>,
+    log: &Log,
+) -> cenote::Result<()> {
+    let mem = worker.mem();
+    retire::collect_sometimes(worker)?;
+    retire::ensure_room(worker, worker.actor())?;
+    let _pin = worker.pin()?;
+    let mut next = 0;
+    if let Some((len, value)) = new {
+        next = heap::allocate(worker, len)?;
+        for at in [next, next + (len - 8) / 8 * 8] {
+            mem.write_word(at, value ^ len);
+            mem.persist(at, 8);
+        }
+        mem.write_word(next + 8, value);
+        mem.write_word(next + 16, len);
+        mem.persist(next, 24);
+    }
+    loop {
+        let current = slot.load(mem);
+        if current & !7 != 0 {
+            check(worker, current & !7, log)?;
+        }
+        let old = current & !7;
+        if next == 0 && old == 0 {
+            return Ok(());
+        }
+        let change = Change {
+            slot,
+            current,
+            // A tombstone names who left it, so that recovery knows whose it is.
+            next: if next == 0 { u64::from(worker.me()) << 32 | 4 } else { next },
+            operation: if next == 0 { operation::REMOVE } else { operation::PUT },
+            old: if is_object(worker, old) { old } else { 0 },
+            count: None,
+        };
+        if next == 0 && change.old == 0 {
+            return Ok(());
+        }
+        if publish(worker, &change)?.is_ok() {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether a word refers to an object rather than naming who removed one.
+fn is_object<const C: bool>(worker: &Worker<SimMemory<C>>, offset: u64) -> bool {
+    worker.check("an object", offset, 24).is_ok()
+}
+
+/// What was written to an object must be there as long as it is reachable.
+fn check<const C: bool>(worker: &Worker<SimMemory<C>>, object: u64, log: &Log) -> cenote::Result<()> {
+    if !is_object(worker, object) {
+        return Ok(());
+    }
+    let word = |at| {
+        let mut word = [0; 8];
+        word.copy_from_slice(worker.mem().bytes(at, 8));
+        u64::from_le_bytes(word)
+    };
+    let (first, value, len) = (word(object), word(object + 8), word(object + 16));
+    let fits = SIZES.contains(&len) && first == value ^ len && word(object + (len - 8) / 8 * 8) == first;
+    if !fits {
+        log.fault(format!(
+            "the object at {object:#x} holds {first:#x}, {value:#x}, {len}, which nobody wrote"
+        ));
+    }
+    Ok(())
+}
+
+fn audit<const C: bool>(context: &Context<C>, words: u64, log: &Log) -> cenote::Result<()> {
+    let member = Member::join(context, !C)?;
+    {
+        let worker = Rc::new(Worker::attach(&member.pod, true)?);
+        for n in 0..WORDS {
+            exchange(&worker, word(words, n), None, log)?;
+        }
+        account(&worker, log)?;
+    }
+    member.leave(context);
+    Ok(())
+}

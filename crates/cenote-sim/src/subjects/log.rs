@@ -1,0 +1,81 @@
+//! What the threads of a run write down for the checkers. It lies outside the simulated machine: nothing happens to it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::check::leak::Account;
+use crate::check::progress::Spent;
+use crate::check::spec::map::{Op, Ret};
+use crate::exec::Context;
+use crate::history::Recorder;
+
+/// A log that all threads of a run share.
+#[derive(Clone, Default)]
+pub struct Log {
+    inner: Rc<RefCell<Inner>>,
+}
+
+/// What was written.
+#[derive(Default)]
+pub struct Inner {
+    /// Calls on a map; what the history calls a process is a thread here.
+    pub calls: Recorder<Op, Ret>,
+    /// What cannot be right by itself.
+    pub faults: Vec<String>,
+    /// Where all bytes were at the end.
+    pub account: Option<Account>,
+    /// What each call took of its thread's own steps.
+    pub spent: Vec<Spent>,
+}
+
+impl Log {
+    /// Writes a fault down.
+    pub fn fault(&self, text: impl Into<String>) {
+        self.inner.borrow_mut().faults.push(text.into());
+    }
+
+    /// Writes a fault down, if there is one.
+    pub fn check<R>(&self, what: &str, result: cenote::Result<R>) -> Option<R> {
+        result.map_err(|error| self.fault(format!("{what}: {error}"))).ok()
+    }
+
+    /// Writes down a call and its result; `None` if there was none.
+    pub fn call<const C: bool>(&self, context: &Context<C>, op: Op, work: impl FnOnce(&Op) -> Option<Ret>) {
+        let before = context.own_steps();
+        let ticket = self
+            .inner
+            .borrow_mut()
+            .calls
+            .invoke(context.thread(), op.clone(), context.step());
+        let spent = {
+            let mut inner = self.inner.borrow_mut();
+            inner.spent.push(Spent {
+                process: context.thread(),
+                operation: 0,
+                own_steps: 0,
+                finished: false,
+                live: true,
+            });
+            inner.spent.len() - 1
+        };
+        let result = work(&op);
+        let step = context.step();
+        let mut inner = self.inner.borrow_mut();
+        if let Some(result) = result {
+            inner.calls.complete(ticket, result, step);
+        }
+        inner.spent[spent].operation = spent;
+        inner.spent[spent].own_steps = context.own_steps() - before;
+        inner.spent[spent].finished = true;
+    }
+
+    /// Sets the account.
+    pub fn account(&self, account: Account) {
+        self.inner.borrow_mut().account = Some(account);
+    }
+
+    /// What was written, after the run.
+    pub fn take(&self) -> Inner {
+        self.inner.take()
+    }
+}

@@ -1,0 +1,116 @@
+//! A pool on a simulated machine, and processes that have it open: put together from the library's layers as the store
+//! layer does from a file.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cenote::index::hooks;
+use cenote::memory::Memory;
+use cenote::pod::flush::Attendant;
+use cenote::pod::geometry::{Geometry, Parameters};
+use cenote::pod::superblock::{HEADER_BYTES, Kind, Superblock};
+use cenote::pod::{Pod, Worker, recovery, units};
+use cenote::{Error, Result};
+
+use crate::exec::{Context, SimMemory};
+
+/// A simulated pool's tables: small, so that a run is short.
+pub fn parameters(coherent: bool, units_max: u64) -> Parameters {
+    Parameters {
+        kind: if coherent { Kind::Coherent } else { Kind::Noncoherent },
+        max_units: units_max,
+        processes: 16,
+        workers: 24,
+        entries: 4,
+    }
+}
+
+/// Bytes of memory that a pool with these parameters needs.
+pub fn bytes(parameters: Parameters) -> u64 {
+    Geometry::new(parameters).mapped
+}
+
+/// Makes the machine's memory a pool with so many units.
+pub fn format<const C: bool>(context: &Context<C>, parameters: Parameters, units: u64) -> Result<()> {
+    let superblock = Superblock {
+        parameters,
+        id: 1,
+        created: 0,
+    };
+    let memory = context.memory();
+    superblock.format(&memory)?;
+    let pod = Arc::new(Pod::join(
+        memory,
+        superblock,
+        context.identity(),
+        context.liveness(),
+        hooks(),
+    )?);
+    units::commit_initial(&Worker::attach(&pod, false)?, units)
+}
+
+/// A process that has the pool open.
+pub struct Member<const C: bool> {
+    /// Its view of the pool.
+    pub pod: Arc<Pod<SimMemory<C>>>,
+    /// Its threads that have not ended.
+    running: Rc<Cell<u32>>,
+}
+
+impl<const C: bool> Member<C> {
+    /// Opens the pool, recovers the dead, and starts the background thread if `attended`.
+    pub fn join(context: &Context<C>, attended: bool) -> Result<Self> {
+        let memory = context.memory();
+        let mut head = [0; HEADER_BYTES];
+        head.copy_from_slice(memory.bytes(0, HEADER_BYTES as u64));
+        let superblock = Superblock::decode(Path::new("simulated"), &head)?;
+        let pod = Arc::new(Pod::join(
+            memory,
+            superblock,
+            context.identity(),
+            context.liveness(),
+            hooks(),
+        )?);
+        recovery::recover_dead(&Worker::attach(&pod, false)?)?;
+        if attended {
+            let worker = Worker::attach(&pod, true)?;
+            let agent = context.clone();
+            context.spawn(move |_| {
+                let mut attendant = Attendant::default();
+                while !worker.pod().is_closing() {
+                    attendant.tick(&worker);
+                    agent.wait();
+                }
+            });
+        }
+        Ok(Self {
+            pod,
+            running: Rc::default(),
+        })
+    }
+
+    /// Starts a thread of the process that works on the pool.
+    pub fn spawn(&self, context: &Context<C>, work: impl FnOnce(Context<C>, Arc<Pod<SimMemory<C>>>) + 'static) {
+        let (pod, running) = (self.pod.clone(), self.running.clone());
+        running.set(running.get() + 1);
+        context.spawn(move |context| {
+            work(context, pod);
+            running.set(running.get() - 1);
+        });
+    }
+
+    /// Waits until the threads have ended, and leaves the pool.
+    pub fn leave(self, context: &Context<C>) {
+        while self.running.get() > 0 {
+            context.wait();
+        }
+        self.pod.close();
+    }
+}
+
+/// Whether an error is what a full pool answers.
+pub fn is_full(error: &Error) -> bool {
+    matches!(error, Error::Full { .. })
+}
