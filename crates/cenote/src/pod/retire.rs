@@ -115,6 +115,18 @@ pub fn span<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(Posi
     Ok((head, tail))
 }
 
+/// [`span`] for whoever is not the record's worker: this host's cache may hold what the record was long ago.
+fn span_afresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(Position, Position)> {
+    let head = Position::decode(record.head().peek(worker.mem()));
+    let tail = Position::decode(record.tail().peek(worker.mem()));
+    for chunk in [head.chunk, tail.chunk] {
+        if chunk != 0 {
+            worker.check("a retired list", chunk, CHUNK_BYTES)?;
+        }
+    }
+    Ok((head, tail))
+}
+
 fn set_position<M: Memory>(worker: &Worker<M>, word: OwnedWord, position: Position) {
     word.set(worker.mem(), position.encode());
     worker.mem().persist(word.offset(), 8);
@@ -509,14 +521,13 @@ pub fn pending<M: Memory>(
     mut each: impl FnMut(u64, u64),
 ) -> Result<()> {
     let mem = worker.mem();
-    let (mut position, tail) = span(worker, record)?;
+    let (mut position, tail) = span_afresh(worker, record)?;
     let mut chunks_left = worker.committed_units()? * 64 + 1;
     while position.chunk != 0 {
         for index in position.index..count_in(worker, position.chunk, tail) {
             let (object, epoch) = entry(position.chunk, index);
             each(object.peek(mem), epoch.peek(mem));
         }
-        mem.invalidate(position.chunk, CHUNK_BYTES);
         if position.chunk == tail.chunk {
             break;
         }
@@ -527,7 +538,7 @@ pub fn pending<M: Memory>(
 
 /// The chunks of a record's list.
 pub fn chunks<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<Vec<u64>> {
-    let (mut position, tail) = span(worker, record)?;
+    let (mut position, tail) = span_afresh(worker, record)?;
     let mut chunks_left = worker.committed_units()? * 64 + 1;
     let mut found = Vec::new();
     while position.chunk != 0 {

@@ -14,6 +14,7 @@
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use super::class::{Class, TABLE, block_start};
 use super::geometry::UNIT;
+use super::publish::forget_lines;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
@@ -157,14 +158,15 @@ impl Place {
     }
 }
 
-/// Marks free all cells of a block that was just allocated.
+/// Marks free all cells of a block that was just allocated. They are sync words from now on: the lines are dropped, or
+/// this host would read them as data when the block's memory is used otherwise one day.
 pub fn initialise_cells<M: Memory>(worker: &Worker<M>, unit: u64, class: &Class) {
     let mem = worker.mem();
     let base = worker.geometry().unit_offset(unit);
     for word in 0..class.words() {
         mem.write_word(base + 8 * u64::from(word), full_word(class, word));
     }
-    mem.persist(base, 8 * u64::from(class.words()));
+    forget_lines(mem, base, 8 * u64::from(class.words()));
 }
 
 /// A cell word with all of its objects free; cells that belong to no object stay live, and are never taken.
