@@ -1,5 +1,222 @@
-//! What things cost on a simulated machine.
+//! What things cost on a simulated machine, as a TOML file says.
+//!
+//! A profile is all that virtual time knows of hardware. Three are built in: `dram`, `cxl-local` and `cxl-remote`. They have
+//! the figures of pcc-indexes (sections 5 and 7.1) as far as it gives any; a comment in each file says which figure a
+//! number comes from, or how it was derived, or that it was assumed.
+//!
+//! **Units.** They are part of the names: `_ns` are nanoseconds, `_gib_per_s` are 2³⁰ bytes a second. Fractions are allowed;
+//! [`Clock`](crate::clock::Clock) turns all into whole picoseconds once, before the run.
+//!
+//! **Limits.** All hosts of a pod are alike, and so are all devices.
 
-/// A profile.
-#[derive(Clone, Debug)]
-pub struct Profile;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::machine::LINE;
+
+/// A profile. Every field must be given.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Capacity of a host's cache, for the shape of a machine; see [`Profile::cache_lines`].
+    pub cache_bytes: u64,
+    /// A cached access to a line that is present.
+    pub hit_ns: f64,
+    /// A cached access to a line that is absent, when nobody else uses the memory.
+    pub miss_ns: f64,
+    /// Lines that one host moves through its cache, both ways.
+    pub host_bandwidth_gib_per_s: f64,
+    /// Lines that one device moves, for all hosts.
+    pub device_bandwidth_gib_per_s: f64,
+    /// Devices; the pool is spread over them by pages of 4 KiB.
+    pub devices: u32,
+    /// A sync load, or a line fetched afresh, when nobody else wants it.
+    pub sync_load_ns: f64,
+    /// A sync store, when nobody else wants the line.
+    pub sync_store_ns: f64,
+    /// How long a memory controller keeps others waiting for the same line, out of a sync load's or store's time.
+    pub same_address_service_ns: f64,
+    /// A compare-exchange or another read-modify-write, when its queue is empty.
+    pub exchange_ns: f64,
+    /// Queues for compare-exchanges; a hash of the address chooses one.
+    pub exchange_queues: u32,
+    /// How long a compare-exchange keeps its queue busy, out of its time.
+    pub exchange_service_ns: f64,
+    /// From the beginning of a write-back to its completion.
+    pub write_back_ns: f64,
+    /// From the beginning of a flush to its completion.
+    pub flush_ns: f64,
+    /// A fence that has nothing to wait for.
+    pub fence_ns: f64,
+    /// What a thread computes between two operations.
+    pub compute_ns: f64,
+    /// A system call.
+    pub kernel_ns: f64,
+    /// A message's way from one machine to another. No operation on memory takes it.
+    pub network_ns: f64,
+}
+
+/// The built-in profiles: their names and texts.
+const BUILT_IN: [(&str, &str); 3] = [
+    ("dram", include_str!("../profiles/dram.toml")),
+    ("cxl-local", include_str!("../profiles/cxl-local.toml")),
+    ("cxl-remote", include_str!("../profiles/cxl-remote.toml")),
+];
+
+/// Times and rates above this are taken for mistakes: a second, or a million GiB a second.
+const FIGURE_MAX: f64 = 1e9;
+/// Counts above this are taken for mistakes.
+const COUNT_MAX: u32 = 1 << 20;
+
+/// Why there is no profile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// Neither a built-in profile nor a file.
+    #[error("there is no profile {name:?}: {error}. Give the path of a TOML file, or one of {}", Profile::names().join(", "))]
+    Missing {
+        /// What was asked for.
+        name: String,
+        /// What the file system said.
+        error: String,
+    },
+    /// It is no TOML, or has other keys than a profile has.
+    #[error("profile {name}: {error}. Every key must be given once; the built-in profiles show them all")]
+    Malformed {
+        /// Which profile.
+        name: String,
+        /// What is wrong, with its line.
+        error: String,
+    },
+    /// A value that nothing can cost.
+    #[error("profile {name}: {key} is {value}; give {wanted}")]
+    OutOfRange {
+        /// Which profile.
+        name: String,
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        wanted: &'static str,
+    },
+}
+
+impl Profile {
+    /// The names of the built-in profiles.
+    pub fn names() -> Vec<&'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// A built-in profile by its name, else the file at this path.
+    pub fn load(name: &str) -> Result<Self, ProfileError> {
+        if let Some((_, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
+            return Self::parse(name, text);
+        }
+        let text = std::fs::read_to_string(Path::new(name)).map_err(|error| ProfileError::Missing {
+            name: name.to_owned(),
+            error: error.to_string(),
+        })?;
+        Self::parse(name, &text)
+    }
+
+    /// A profile from TOML; the name is for errors.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
+        let profile: Self = toml::from_str(text).map_err(|error| ProfileError::Malformed {
+            name: name.to_owned(),
+            error: error.to_string().trim_end().to_owned(),
+        })?;
+        profile.check(name)?;
+        Ok(profile)
+    }
+
+    /// Lines that a host's cache has room for.
+    pub fn cache_lines(&self) -> usize {
+        usize::try_from(self.cache_bytes / LINE).unwrap_or(usize::MAX)
+    }
+
+    fn check(&self, name: &str) -> Result<(), ProfileError> {
+        let refuse = |key, value: String, wanted| {
+            Err(ProfileError::OutOfRange {
+                name: name.to_owned(),
+                key,
+                value,
+                wanted,
+            })
+        };
+        for (key, value) in self.times() {
+            if !(0.0..=FIGURE_MAX).contains(&value) {
+                return refuse(key, value.to_string(), "nanoseconds from 0 to 1e9");
+            }
+        }
+        for (key, value) in [
+            ("host_bandwidth_gib_per_s", self.host_bandwidth_gib_per_s),
+            ("device_bandwidth_gib_per_s", self.device_bandwidth_gib_per_s),
+        ] {
+            if !(1e-6..=FIGURE_MAX).contains(&value) {
+                return refuse(key, value.to_string(), "GiB a second from 1e-6 to 1e9");
+            }
+        }
+        for (key, value) in [("devices", self.devices), ("exchange_queues", self.exchange_queues)] {
+            if !(1..=COUNT_MAX).contains(&value) {
+                return refuse(key, value.to_string(), "a number from 1 to 1048576");
+            }
+        }
+        if self.cache_bytes < LINE {
+            return refuse("cache_bytes", self.cache_bytes.to_string(), "64 bytes or more");
+        }
+        Ok(())
+    }
+
+    fn times(&self) -> [(&'static str, f64); 13] {
+        [
+            ("hit_ns", self.hit_ns),
+            ("miss_ns", self.miss_ns),
+            ("sync_load_ns", self.sync_load_ns),
+            ("sync_store_ns", self.sync_store_ns),
+            ("same_address_service_ns", self.same_address_service_ns),
+            ("exchange_ns", self.exchange_ns),
+            ("exchange_service_ns", self.exchange_service_ns),
+            ("write_back_ns", self.write_back_ns),
+            ("flush_ns", self.flush_ns),
+            ("fence_ns", self.fence_ns),
+            ("compute_ns", self.compute_ns),
+            ("kernel_ns", self.kernel_ns),
+            ("network_ns", self.network_ns),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_profiles_are_complete() {
+        for name in Profile::names() {
+            let profile = Profile::load(name).unwrap();
+            assert!(profile.cache_lines() > 1 << 20, "{name}");
+        }
+    }
+
+    #[test]
+    fn errors_say_what_where_and_what_to_do() {
+        let error = |from: &str, to: &str| {
+            let text = BUILT_IN[2].1.replace(from, to);
+            assert_ne!(text, BUILT_IN[2].1, "{from}");
+            Profile::parse("x.toml", &text).unwrap_err().to_string()
+        };
+        let unknown = error("hit_ns =", "hit_us =");
+        assert!(unknown.contains("line ") && unknown.contains("unknown field `hit_us`"), "{unknown}");
+        let missing = error("hit_ns =", "# hit_ns =");
+        assert!(missing.contains("missing field `hit_ns`") && missing.contains("built-in"), "{missing}");
+        let negative = error("hit_ns = ", "hit_ns = -");
+        assert_eq!(negative, "profile x.toml: hit_ns is -5; give nanoseconds from 0 to 1e9");
+        let none = error("exchange_queues = 4096", "exchange_queues = 0");
+        assert_eq!(none, "profile x.toml: exchange_queues is 0; give a number from 1 to 1048576");
+        let slow = error("device_bandwidth_gib_per_s = ", "device_bandwidth_gib_per_s = nan # ");
+        assert!(slow.contains("is NaN; give GiB a second"), "{slow}");
+        let nowhere = Profile::load("./no/such.toml").unwrap_err().to_string();
+        assert!(nowhere.contains("no profile \"./no/such.toml\"") && nowhere.contains("cxl-remote"), "{nowhere}");
+    }
+}

@@ -10,7 +10,7 @@ use super::backend::{SimMemory, arrive};
 use super::liveness::SimLiveness;
 use super::op::{Kind, Op};
 use super::run::Body;
-use super::world::{Process, Thread, World};
+use super::world::{Life, Process, Thread, World};
 
 /// A thread's place in a run.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         let process = state.processes.len() as u32;
         state.processes.push(Process {
             host,
-            alive: true,
+            life: Life::Alive,
             steps: 0,
             crash_at,
         });

@@ -9,7 +9,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::context::{Births, Context};
-use super::world::{Event, Stop, World};
+use super::world::{Event, Life, Stop, World};
 use crate::clock::Clock;
 use crate::machine::{Machine, Shape};
 use crate::policy::Policy;
@@ -163,13 +163,14 @@ impl<const COHERENT: bool> Runner<COHERENT> {
         }
         loop {
             if let Some(ended) = self.until_all_ended_or(|world| {
-                crashes.iter().any(|&(process, _)| !world.processes[process as usize].alive)
+                let is_killed = |process: u32| world.processes[process as usize].life == Life::Killed;
+                crashes.iter().any(|&(process, _)| is_killed(process))
             }) {
                 return Some(ended);
             }
             let dead = crashes
                 .iter()
-                .position(|&(process, _)| !self.world().processes[process as usize].alive);
+                .position(|&(process, _)| self.world().processes[process as usize].life == Life::Killed);
             let Some(dead) = dead else { break };
             let (_, host) = crashes.swap_remove(dead);
             let of_body = body.clone();

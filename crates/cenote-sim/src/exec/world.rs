@@ -7,7 +7,7 @@ use corosensei::Yielder;
 
 use super::op::{Kind, Op};
 use crate::clock::Clock;
-use crate::machine::{LINE, Machine, MixedUse, Pending};
+use crate::machine::{Machine, MixedUse, Pending};
 use crate::policy::{Candidate, Fault, Policy};
 
 /// Why a run was stopped before its threads had ended.
@@ -54,9 +54,17 @@ pub(super) struct Thread {
     pub steps: u64,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    Alive,
+    /// All its threads have ended.
+    Left,
+    Killed,
+}
+
 pub(super) struct Process {
     pub host: u32,
-    pub alive: bool,
+    pub life: Life,
     /// Steps of all its threads.
     pub steps: u64,
     /// The step at which it is killed, if it is.
@@ -179,14 +187,23 @@ impl World {
             }
         }));
         if !candidates.is_empty() {
-            let choice = self.policy.thread(&candidates, self.ended).min(candidates.len() - 1);
-            if self.recording && candidates.len() > 1 {
-                self.decisions.push(choice as u32);
-            }
+            let choice = self.choose(&candidates);
             self.current = candidates[choice].thread;
             self.ended = false;
         }
         self.candidates = candidates;
+    }
+
+    /// Asks the policy, if there is anything to choose.
+    fn choose(&mut self, candidates: &[Candidate]) -> usize {
+        if candidates.len() == 1 {
+            return 0;
+        }
+        let choice = self.policy.thread(candidates, self.ended).min(candidates.len() - 1);
+        if self.recording {
+            self.decisions.push(choice as u32);
+        }
+        choice
     }
 
     /// What happens to caches by itself.
@@ -231,13 +248,13 @@ impl World {
         }
     }
 
-    /// Begins a write-back or flush of each line of a range.
+    /// Begins a write-back or flush of each line of a range. Of one that is absent there is nothing to do.
     pub fn begin(&mut self, at: u64, len: u64, drops: bool) {
-        let pending = &mut self.threads[self.current as usize].pending;
-        let mut line = at & !(LINE - 1);
-        while line < at + len {
-            pending.push(Pending { line, drops });
-            line += LINE;
+        let host = self.host_of(self.current);
+        if let Some(cache) = self.machine.cache(host) {
+            let lines = cache.resident_in(at, len);
+            let pending = lines.into_iter().map(|line| Pending { line, drops });
+            self.threads[self.current as usize].pending.extend(pending);
         }
     }
 
@@ -259,6 +276,10 @@ impl World {
         self.threads[thread as usize].alive = false;
         self.runnable.retain(|&other| other != thread);
         self.ended = true;
+        let process = self.threads[thread as usize].process;
+        if self.threads.iter().all(|other| other.process != process || !other.alive) {
+            self.processes[process as usize].life = Life::Left;
+        }
         if let Some(clock) = &mut self.clock {
             clock.end(thread);
         }
@@ -266,9 +287,10 @@ impl World {
 
     /// Kills a process. If it was the last of its host, the host's cache is lost with it.
     pub fn kill(&mut self, process: u32) {
-        if !std::mem::replace(&mut self.processes[process as usize].alive, false) {
+        if self.processes[process as usize].life != Life::Alive {
             return;
         }
+        self.processes[process as usize].life = Life::Killed;
         let host = self.processes[process as usize].host;
         for lock in &mut self.locks {
             if *lock == Some(process) {
@@ -287,7 +309,7 @@ impl World {
         }
         self.ended |= !self.threads.get(self.current as usize).is_some_and(|thread| thread.alive);
         self.note(Event::Killed { process });
-        let is_last = self.processes.iter().all(|other| other.host != host || !other.alive);
+        let is_last = self.processes.iter().all(|other| other.host != host || other.life != Life::Alive);
         if self.machine.shape().coherent {
             return;
         }

@@ -75,6 +75,16 @@ impl Cache {
         u64::from(self.resident[n]) * LINE
     }
 
+    /// The lines present that a range touches, as offsets in a repeatable order.
+    pub fn resident_in(&self, at: u64, len: u64) -> Vec<u64> {
+        let (first, end) = (at & !(LINE - 1), at.saturating_add(len));
+        if (end - first) / LINE <= self.resident.len() as u64 {
+            return (first..end).step_by(LINE as usize).filter(|&line| self.holds(line)).collect();
+        }
+        let lines = self.resident.iter().map(|&line| u64::from(line) * LINE);
+        lines.filter(|line| (first..end).contains(line)).collect()
+    }
+
     /// The dirty lines, as offsets in a repeatable order.
     pub fn dirty(&self) -> Vec<u64> {
         if self.dirty_lines == 0 {

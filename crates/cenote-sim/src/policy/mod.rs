@@ -43,7 +43,7 @@ pub enum Fault {
 
 /// Decides what a run leaves open.
 pub trait Policy {
-    /// Which of the candidates runs next. The first is the one that ran last, unless that has `ended`.
+    /// Which of the candidates, two or more, runs next. The first is the one that ran last, unless that has `ended`.
     fn thread(&mut self, candidates: &[Candidate], ended: bool) -> usize;
 
     /// Which of `bound` outcomes a possible fault has.

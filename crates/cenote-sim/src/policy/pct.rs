@@ -55,13 +55,9 @@ impl Policy for Pct {
         }
         let step = self.step;
         self.step += 1;
-        if self.changes.binary_search(&step).is_ok() {
+        // Others that wait have dropped when they began to.
+        if self.changes.binary_search(&step).is_ok() || candidates[0].waits {
             self.drop_below_all(candidates[0].thread);
-        }
-        for candidate in candidates {
-            if candidate.waits {
-                self.drop_below_all(candidate.thread);
-            }
         }
         (0..candidates.len())
             .max_by_key(|&n| self.priorities.get(&candidates[n].thread).copied())

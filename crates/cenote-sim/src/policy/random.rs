@@ -54,7 +54,7 @@ impl RandomWalk {
 
 impl Policy for RandomWalk {
     fn thread(&mut self, candidates: &[Candidate], ended: bool) -> usize {
-        if candidates.len() == 1 || !(ended || candidates[0].waits || self.one_in(self.switch)) {
+        if !(ended || candidates[0].waits || self.one_in(self.switch)) {
             return 0;
         }
         self.below(candidates.len() as u32) as usize

@@ -1,9 +1,12 @@
 //! The allocator without a map: objects and ranges are allocated for a worker's auxiliary word and published in sync words
-//! of a shared table, replaced there by others and retired. What was written to an object must be there when it is taken.
+//! of a shared table (slots of a map that nobody uses), replaced there by others and retired. What was written to an object must be there when it is taken.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use cenote::index::hash::HashMap;
+use cenote::index::hash::slot::Slot;
 use cenote::memory::{Memory, SyncWord};
 use cenote::pod::geometry::UNIT;
 use cenote::pod::publish::{Change, publish};
@@ -23,23 +26,23 @@ const SIZES: [u64; 4] = [64, 200, UNIT / 2 + 1, UNIT + 1];
 pub fn scenario<const C: bool>(load: Load, units_max: u64) -> Scenario<C> {
     let log = Log::default();
     let parameters = parameters(C, units_max);
-    // The words lie in the directory, which nobody uses here: its last entry.
-    let words = cenote::pod::geometry::Geometry::new(parameters).block_table - 256;
+    let words = Rc::new(Cell::new(0));
     Scenario {
         prepare: {
-            let log = log.clone();
+            let (log, words) = (log.clone(), words.clone());
             Box::new(move |context| {
                 log.check("formatting", format(&context, parameters, 4));
+                log.check("preparing", prepare(&context, load, &words));
             })
         },
         body: {
-            let log = log.clone();
+            let (log, words) = (log.clone(), words.clone());
             Rc::new(move |context: Context<C>| {
                 let Some(member) = log.check("joining", Member::join(&context, !C)) else {
                     return;
                 };
                 for _ in 0..load.threads {
-                    let log = log.clone();
+                    let (log, words) = (log.clone(), words.get());
                     member.spawn(&context, move |context, pod| {
                         log.check("working", work(&context, &pod, load, words, &log));
                     });
@@ -50,11 +53,24 @@ pub fn scenario<const C: bool>(load: Load, units_max: u64) -> Scenario<C> {
         audit: {
             let log = log.clone();
             Box::new(move |context| {
-                log.check("auditing", audit(&context, words, &log));
+                log.check("auditing", audit(&context, words.get(), &log));
             })
         },
         log,
     }
+}
+
+/// Makes a map, and sets aside the first lines of its level: no key will ever belong there.
+fn prepare<const C: bool>(context: &Context<C>, load: Load, words: &Cell<u64>) -> cenote::Result<()> {
+    let member = Member::join(context, !C)?;
+    {
+        let worker = Rc::new(Worker::attach(&member.pod, true)?);
+        let map = HashMap::open_or_create(worker, "map", load.guidelines)?;
+        map.reserve(1)?;
+        words.set(map.oldest_level()?.map_or(0, |level| level.group(0)));
+    }
+    member.leave(context);
+    Ok(())
 }
 
 /// Which word, with a line of its own.
@@ -109,42 +125,34 @@ fn exchange<const C: bool>(
         mem.persist(next, 24);
     }
     loop {
-        let current = slot.load(mem);
-        if current & !7 != 0 {
-            check(worker, current & !7, log)?;
-        }
-        let old = current & !7;
-        if next == 0 && old == 0 {
+        let current = Slot(slot.load(mem));
+        let old = if current.is_binding() { current.offset() } else { 0 };
+        if old != 0 {
+            check(worker, old, log)?;
+        } else if next == 0 {
             return Ok(());
         }
+        let (operation, next) = match next {
+            0 => (operation::REMOVE, Slot::tombstone(worker.me()).0),
+            object => (operation::PUT, object),
+        };
         let change = Change {
             slot,
-            current,
-            // A tombstone names who left it, so that recovery knows whose it is.
-            next: if next == 0 { u64::from(worker.me()) << 32 | 4 } else { next },
-            operation: if next == 0 { operation::REMOVE } else { operation::PUT },
-            old: if is_object(worker, old) { old } else { 0 },
+            current: current.0,
+            next,
+            operation,
+            old,
             count: None,
         };
-        if next == 0 && change.old == 0 {
-            return Ok(());
-        }
         if publish(worker, &change)?.is_ok() {
             return Ok(());
         }
     }
 }
 
-/// Whether a word refers to an object rather than naming who removed one.
-fn is_object<const C: bool>(worker: &Worker<SimMemory<C>>, offset: u64) -> bool {
-    worker.check("an object", offset, 24).is_ok()
-}
-
 /// What was written to an object must be there as long as it is reachable.
 fn check<const C: bool>(worker: &Worker<SimMemory<C>>, object: u64, log: &Log) -> cenote::Result<()> {
-    if !is_object(worker, object) {
-        return Ok(());
-    }
+    worker.check("an object", object, 24)?;
     let word = |at| {
         let mut word = [0; 8];
         word.copy_from_slice(worker.mem().bytes(at, 8));

@@ -167,7 +167,20 @@ impl<M: Memory> Pod<M> {
         self.index = index;
         self.generation = generation;
         crash_point(Point::OpenAlive);
+        self.forget_cached();
         Ok(true)
+    }
+
+    /// Drops the whole pool from this host's cache. A process that was here before may have left lines there, and since it
+    /// left nobody has waited for this host before memory was reused. From now on they do.
+    fn forget_cached(&self) {
+        if !M::COHERENT {
+            let committed = superblock::COMMITTED.load(&self.mem);
+            for (at, len) in self.geometry.ranges(committed.min(self.geometry.parameters.max_units)) {
+                self.mem.invalidate(at, len);
+            }
+            self.mem.fence();
+        }
     }
 
     /// The memory.

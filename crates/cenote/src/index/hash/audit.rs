@@ -21,6 +21,12 @@ pub struct Audit {
 }
 
 impl<M: Memory> HashMap<M> {
+    /// The oldest level, if there is one: where keys are, for tools.
+    pub fn oldest_level(&self) -> Result<Option<Level>> {
+        let _pin = self.worker.pin()?;
+        self.oldest()
+    }
+
     /// Calls `reach` for every allocation that the map refers to (its header, levels, chain lines, objects), and
     /// `suspect` for what is not as it should be.
     pub fn audit(&self, mut reach: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audit> {

@@ -1,0 +1,65 @@
+//! A profile in whole picoseconds.
+
+use crate::machine::LINE;
+use crate::profile::Profile;
+
+/// An operation that keeps others waiting for a part of its time: it travels to what serves it, then is served.
+#[derive(Clone, Copy)]
+pub struct Served {
+    pub travel: u64,
+    pub service: u64,
+}
+
+/// What things cost, in picoseconds.
+#[derive(Clone, Copy)]
+pub struct Costs {
+    pub hit: u64,
+    pub miss: u64,
+    pub sync_load: Served,
+    pub sync_store: Served,
+    pub exchange: Served,
+    pub write_back: u64,
+    pub flush: u64,
+    pub fence: u64,
+    /// At least 1, so that every operation takes time.
+    pub compute: u64,
+    pub kernel: u64,
+    /// A line's way through its host's link.
+    pub host_line: u64,
+    /// A line's way through its device's link.
+    pub device_line: u64,
+}
+
+impl Costs {
+    pub fn new(profile: &Profile) -> Self {
+        Self {
+            hit: ps(profile.hit_ns),
+            miss: ps(profile.miss_ns),
+            sync_load: served(profile.sync_load_ns, profile.same_address_service_ns),
+            sync_store: served(profile.sync_store_ns, profile.same_address_service_ns),
+            exchange: served(profile.exchange_ns, profile.exchange_service_ns),
+            write_back: ps(profile.write_back_ns),
+            flush: ps(profile.flush_ns),
+            fence: ps(profile.fence_ns),
+            compute: ps(profile.compute_ns).max(1),
+            kernel: ps(profile.kernel_ns),
+            host_line: line_ps(profile.host_bandwidth_gib_per_s),
+            device_line: line_ps(profile.device_bandwidth_gib_per_s),
+        }
+    }
+}
+
+fn ps(ns: f64) -> u64 {
+    (ns * 1e3).round() as u64
+}
+
+fn line_ps(gib_per_s: f64) -> u64 {
+    (LINE as f64 * 1e12 / (gib_per_s * f64::from(1 << 30))).round() as u64
+}
+
+fn served(latency_ns: f64, service_ns: f64) -> Served {
+    Served {
+        travel: ps(latency_ns).saturating_sub(ps(service_ns)),
+        service: ps(service_ns),
+    }
+}

@@ -1,0 +1,182 @@
+//! Virtual time: every thread has a clock, an operation moves it on by what the operation costs, and the thread whose clock
+//! is least runs next. So operations reach shared resources in the order of time, and each resource needs no more
+//! state than when it is free again.
+//!
+//! | operation | what it costs |
+//! |---|---|
+//! | sync load, sync store, line fetched afresh | its latency; one at a time for each line (pcc-indexes, section 5.2) |
+//! | compare-exchange, read-modify-write | its latency; one at a time in each of so many queues, of which a hash of the address chooses one (section 7.1) |
+//! | cached access, all lines present | a hit for each line |
+//! | cached access, lines absent | a miss; its lines pass the host's link and the device's one after another |
+//! | write-back, flush, prefetch hint | nothing for the thread; it is complete after its latency, a write-back's line has passed both links |
+//! | fence | itself, and the wait for all that the thread has begun |
+//! | system call, waiting for another | a system call |
+//!
+//! To each of them the thread's computing between two operations is added.
+//!
+//! **Whole numbers.** All of the running state is in whole picoseconds, so that a run comes out the same on every machine.
+//!
+//! **Limits.** Sync operations and flushes take no bandwidth. A store that misses waits for its line, where hardware has a store
+//! buffer. A write-back of a clean line costs what one of a dirty line does. A prefetch hint hides no latency. A
+//! compare-exchange does not wait for loads of the same line, nor they for it. On a coherent machine nothing ever misses,
+//! and sync operations cost what they do past caches.
+
+mod costs;
+mod resources;
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+use crate::exec::{Kind, Op};
+use crate::machine::{Found, LINE};
+use crate::profile::Profile;
+use costs::Costs;
+use resources::{Links, Queues, Turns};
+
+/// The clocks of a run's threads, and the resources that they share.
+pub struct Clock {
+    costs: Costs,
+    threads: Vec<Thread>,
+    /// Threads that live.
+    alive: u32,
+    /// Threads that wait for their turn, the least clock first; some may have ended meanwhile.
+    waiting: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The time up to which everything has happened.
+    reached: u64,
+    turns: Turns,
+    queues: Queues,
+    links: Links,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Thread {
+    now: u64,
+    /// When the last of the write-backs and flushes that it began is complete.
+    complete: u64,
+    alive: bool,
+}
+
+impl Clock {
+    /// Clocks at zero, for a machine of so many hosts.
+    pub fn new(profile: Profile, hosts: u32) -> Self {
+        let costs = Costs::new(&profile);
+        Self {
+            costs,
+            threads: Vec::new(),
+            alive: 0,
+            waiting: BinaryHeap::new(),
+            reached: 0,
+            turns: Turns::default(),
+            queues: Queues::new(profile.exchange_queues),
+            links: Links::new(&costs, hosts, profile.devices),
+        }
+    }
+
+    /// A thread begins: at its parent's time, or now if the parent has ended.
+    pub fn begin(&mut self, thread: u32, parent: u32) {
+        if self.alive == 0 {
+            self.reached = self.latest_ps();
+        }
+        let now = match self.threads.get(parent as usize) {
+            Some(parent) if parent.alive => parent.now,
+            _ => self.reached,
+        };
+        let count = self.threads.len().max(thread as usize + 1);
+        self.threads.resize(count, Thread::default());
+        self.threads[thread as usize] = Thread {
+            now,
+            complete: now,
+            alive: true,
+        };
+        self.alive += 1;
+        self.waiting.push(Reverse((now, thread)));
+    }
+
+    /// A thread has ended.
+    pub fn end(&mut self, thread: u32) {
+        let thread = &mut self.threads[thread as usize];
+        self.alive -= u32::from(std::mem::replace(&mut thread.alive, false));
+    }
+
+    /// The thread whose clock is least. The one that ran last is preferred to its equals, if it `goes_on`.
+    pub fn first(&mut self, current: u32, goes_on: bool) -> Option<u32> {
+        let running = goes_on.then(|| self.threads[current as usize].now);
+        let chosen = loop {
+            let Some(mut least) = self.waiting.peek_mut() else {
+                running?;
+                break current;
+            };
+            let Reverse((now, thread)) = *least;
+            if !self.threads[thread as usize].alive {
+                PeekMut::pop(least);
+                continue;
+            }
+            match running {
+                Some(running) if running <= now => break current,
+                Some(running) => *least = Reverse((running, current)),
+                None => {
+                    PeekMut::pop(least);
+                }
+            }
+            break thread;
+        };
+        self.reached = self.threads[chosen as usize].now;
+        Some(chosen)
+    }
+
+    /// Charges an operation: the thread's clock moves to where it is done.
+    pub fn charge(&mut self, thread: u32, host: u32, op: Op, found: Found) {
+        let costs = &self.costs;
+        let thread = &mut self.threads[thread as usize];
+        let now = thread.now + costs.compute;
+        thread.now = match op.kind {
+            Kind::Start => now,
+            Kind::Load => self.turns.take(op.at, now, costs.sync_load),
+            Kind::Store | Kind::Announce => self.turns.take(op.at, now, costs.sync_store),
+            Kind::FetchLine => self.turns.take(op.at, now.max(thread.complete), costs.sync_load),
+            Kind::CompareExchange | Kind::FetchModify => self.queues.take(op.at, now, costs.exchange),
+            Kind::Speculate | Kind::OwnedStore | Kind::OwnedLoad | Kind::Read | Kind::Write => match found {
+                Found::Hit => now + lines(op) * costs.hit,
+                Found::Missed(lines) => self.links.pass(host, op.at, u64::from(lines), now, costs.miss),
+            },
+            Kind::WriteBack => {
+                let complete = self.links.pass(host, op.at, lines(op), now, costs.write_back);
+                thread.complete = thread.complete.max(complete);
+                now
+            }
+            Kind::Invalidate | Kind::Prefetch => {
+                thread.complete = thread.complete.max(now + costs.flush);
+                now
+            }
+            Kind::Fence => match found {
+                Found::Missed(1..) => now.max(thread.complete) + costs.fence,
+                _ => now + costs.fence,
+            },
+            Kind::Wait | Kind::Kernel => now + costs.kernel,
+        };
+    }
+
+    /// Lets time pass.
+    pub fn spend_ps(&mut self, thread: u32, time: u64) {
+        self.threads[thread as usize].now += time;
+    }
+
+    /// A thread's time.
+    pub fn now_ps(&self, thread: u32) -> u64 {
+        self.threads[thread as usize].now
+    }
+
+    /// The latest time.
+    pub fn latest_ps(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.now).max().unwrap_or(0)
+    }
+}
+
+/// Lines that an operation touches.
+fn lines(op: Op) -> u64 {
+    (op.at % LINE + op.len.max(1)).div_ceil(LINE)
+}

@@ -1,0 +1,92 @@
+//! Each cost by itself, in picoseconds of the profile `cxl-remote`.
+
+use super::*;
+
+const MISS: u64 = 383_000;
+const SYNC: u64 = 311_000;
+const EXCHANGE: u64 = 474_000;
+const SERVICE: u64 = 140_600;
+const COMPUTE: u64 = 1_000;
+
+fn clock(threads: u32) -> Clock {
+    let mut clock = Clock::new(Profile::load("cxl-remote").unwrap(), 2);
+    for thread in 0..threads {
+        clock.begin(thread, 0);
+    }
+    clock
+}
+
+/// What an operation on a word takes.
+fn spent(clock: &mut Clock, thread: u32, kind: Kind, at: u64, found: Found) -> u64 {
+    let before = clock.now_ps(thread);
+    clock.charge(thread, 0, Op::word(kind, at, 0), found);
+    clock.now_ps(thread) - before - COMPUTE
+}
+
+#[test]
+fn sync_operations_on_one_line_take_turns() {
+    let mut clock = clock(4);
+    assert_eq!(spent(&mut clock, 0, Kind::Load, 64, Found::Hit), SYNC);
+    assert_eq!(spent(&mut clock, 1, Kind::Store, 72, Found::Hit), 2 * SYNC);
+    assert_eq!(spent(&mut clock, 2, Kind::FetchLine, 64, Found::Missed(1)), 3 * SYNC);
+    assert_eq!(spent(&mut clock, 3, Kind::Load, 128, Found::Hit), SYNC);
+}
+
+#[test]
+fn exchanges_queue_by_address() {
+    let mut clock = clock(3);
+    assert_eq!(spent(&mut clock, 0, Kind::CompareExchange, 64, Found::Hit), EXCHANGE);
+    assert_eq!(spent(&mut clock, 1, Kind::FetchModify, 64, Found::Hit), EXCHANGE + SERVICE);
+    assert_eq!(spent(&mut clock, 2, Kind::CompareExchange, 128, Found::Hit), EXCHANGE);
+}
+
+#[test]
+fn lines_pass_links_one_after_another() {
+    let mut clock = clock(4);
+    let line = costs::Costs::new(&Profile::load("cxl-remote").unwrap()).device_line;
+    assert_eq!(spent(&mut clock, 0, Kind::Read, 64, Found::Hit), 5_000);
+    assert_eq!(spent(&mut clock, 1, Kind::Speculate, 64, Found::Missed(1)), MISS);
+    assert_eq!(spent(&mut clock, 2, Kind::Read, 128, Found::Missed(2)), MISS + 2 * line);
+    // Another host has a link of its own, but the device is the same.
+    let before = clock.now_ps(3);
+    clock.charge(3, 1, Op::word(Kind::Write, 4096, 0), Found::Missed(1));
+    assert_eq!(clock.now_ps(3) - before - COMPUTE, MISS + 3 * line);
+}
+
+#[test]
+fn a_fence_waits_for_what_was_begun() {
+    let mut clock = clock(1);
+    let fence = 10_000;
+    assert_eq!(spent(&mut clock, 0, Kind::Fence, 0, Found::Missed(0)), fence);
+    assert_eq!(spent(&mut clock, 0, Kind::WriteBack, 64, Found::Hit), 0);
+    assert_eq!(spent(&mut clock, 0, Kind::Fence, 0, Found::Missed(1)), MISS - COMPUTE + fence);
+    assert_eq!(spent(&mut clock, 0, Kind::Invalidate, 64, Found::Hit), 0);
+    assert_eq!(spent(&mut clock, 0, Kind::Fence, 0, Found::Missed(1)), 30_000 - COMPUTE + fence);
+}
+
+#[test]
+fn the_least_clock_runs() {
+    let mut clock = clock(3);
+    assert_eq!(clock.first(0, false), Some(0));
+    assert_eq!(clock.first(0, true), Some(0));
+    clock.spend_ps(0, 10);
+    assert_eq!(clock.first(0, true), Some(1));
+    clock.spend_ps(1, 20);
+    clock.end(2);
+    assert_eq!(clock.first(1, true), Some(0));
+    // A thread begins with its parent, one without a parent now.
+    clock.spend_ps(0, 5);
+    clock.begin(3, 0);
+    clock.begin(4, 2);
+    assert_eq!((clock.now_ps(3), clock.now_ps(4)), (15, 10));
+    clock.end(0);
+    assert_eq!(clock.first(0, false), Some(4));
+    clock.end(4);
+    assert_eq!(clock.first(4, false), Some(3));
+    clock.end(3);
+    assert_eq!(clock.first(3, false), Some(1));
+    clock.end(1);
+    assert_eq!(clock.first(1, false), None);
+    clock.begin(5, 0);
+    assert_eq!((clock.now_ps(5), clock.latest_ps()), (20, 20));
+}
