@@ -68,20 +68,24 @@ impl Kind {
         }
     }
 
-    /// Whether memory itself may change by it.
+    /// Whether memory itself may change by it. What it only begins does not count.
     pub fn changes_memory(self, coherent: bool) -> bool {
         match self {
-            Self::Store
-            | Self::Announce
-            | Self::CompareExchange
-            | Self::FetchModify
-            | Self::WriteBack
-            | Self::Invalidate
-            | Self::Prefetch
-            | Self::FetchLine => true,
+            Self::Store | Self::Announce | Self::CompareExchange | Self::FetchModify => true,
+            Self::FetchLine => !coherent,
             Self::OwnedStore | Self::Write => coherent,
             _ => false,
         }
+    }
+
+    /// Whether it goes through the cache of its host.
+    pub fn is_cached(self) -> bool {
+        self.changes_cache() || matches!(self, Self::Speculate | Self::OwnedLoad | Self::Read)
+    }
+
+    /// Whether threads of the same host may find other values in their cache after it, although memory is as it was.
+    pub fn changes_cache(self) -> bool {
+        matches!(self, Self::FetchLine | Self::OwnedStore | Self::Write)
     }
 }
 

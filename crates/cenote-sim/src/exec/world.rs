@@ -196,7 +196,8 @@ impl World {
 
     /// Asks the policy, if there is anything to choose.
     fn choose(&mut self, candidates: &[Candidate]) -> usize {
-        if candidates.len() == 1 {
+        if let [candidate] = candidates {
+            self.policy.alone(candidate);
             return 0;
         }
         let choice = self.policy.thread(candidates, self.ended).min(candidates.len() - 1);

@@ -3,8 +3,9 @@
 //! Context bounding (Musuvathi and Qadeer, PLDI 2007): most errors need few preemptions, and with a bound the number of
 //! schedules is polynomial in the length of the run. A thread that ends or waits is left for free. Threads are only
 //! preempted before operations whose order can matter: those that touch a line which another thread touches too, one of
-//! the two changing memory. Which lines those are is learned from the runs; when a run finds a new one, the exploration
-//! begins anew, so that in the end all runs have used the same set.
+//! the two changing it: in memory, or in the cache of a host that both run on. What was begun touches its lines at the fence.
+//! Which lines those are is learned from the runs; when a run finds a new one, the exploration begins anew, so that in
+//! the end all runs have used the same set.
 //!
 //! **Bounds.** Faults do not happen: nothing is evicted, write-backs complete at their fence, and a lost cache loses its
 //! dirty lines. Crashes happen where the scenario puts them.
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::{Candidate, Fault, Policy};
+use crate::exec::Kind;
 
 /// How many preemptions, and how far the exploration has come. Clones share it.
 #[derive(Clone)]
@@ -31,8 +33,10 @@ struct Explorer {
     preemptions: u32,
     shared: BTreeSet<u64>,
     has_learned: bool,
-    /// For each line: the threads that touched it, and those that may have changed memory.
-    touched: BTreeMap<u64, (u64, u64)>,
+    /// For each line, in memory or in a host's cache: the threads that touched it, and those that may have changed it.
+    touched: BTreeMap<(u64, Option<u32>), (u64, u64)>,
+    /// Lines whose write-back or flush each thread has begun.
+    begun: BTreeMap<u32, BTreeSet<u64>>,
     schedules: u64,
 }
 
@@ -49,6 +53,7 @@ impl Exhaustive {
                 shared: BTreeSet::new(),
                 has_learned: false,
                 touched: BTreeMap::new(),
+                begun: BTreeMap::new(),
                 schedules: 0,
             })),
         }
@@ -72,6 +77,7 @@ impl Exhaustive {
         explorer.depth = 0;
         explorer.preemptions = 0;
         explorer.touched.clear();
+        explorer.begun.clear();
         true
     }
 
@@ -100,25 +106,41 @@ impl Explorer {
         choice
     }
 
-    /// Notes what a thread touches. Whether it is a line whose order of accesses matters.
+    /// Notes what a thread is about to touch. Whether it is a line whose order of accesses matters.
     fn touch(&mut self, candidate: &Candidate) -> bool {
-        let Some((first, last)) = candidate.op.lines() else {
+        let Candidate { thread, host, op, .. } = *candidate;
+        let lines = op.lines().into_iter().flat_map(|(first, last)| first..=last);
+        if matches!(op.kind, Kind::WriteBack | Kind::Invalidate | Kind::Prefetch) {
+            if !self.coherent {
+                self.begun.entry(thread).or_default().extend(lines);
+            }
             return false;
-        };
+        }
         let mut matters = false;
-        for line in first..=last {
-            let bit = 1 << (candidate.thread % 64);
-            let (touched, changed) = self.touched.entry(line).or_default();
-            *touched |= bit;
-            if candidate.op.kind.changes_memory(self.coherent) {
-                *changed |= bit;
+        for line in lines {
+            matters |= self.touch_line(thread, (line, None), op.kind.changes_memory(self.coherent));
+            if !self.coherent && op.kind.is_cached() {
+                matters |= self.touch_line(thread, (line, Some(host)), op.kind.changes_cache());
             }
-            if touched.count_ones() > 1 && *changed != 0 && self.shared.insert(line) {
-                self.has_learned = true;
+        }
+        if matches!(op.kind, Kind::Fence | Kind::FetchLine) {
+            for line in self.begun.remove(&thread).unwrap_or_default() {
+                matters |= self.touch_line(thread, (line, None), true);
+                matters |= self.touch_line(thread, (line, Some(host)), true);
             }
-            matters |= self.shared.contains(&line);
         }
         matters
+    }
+
+    fn touch_line(&mut self, thread: u32, line: (u64, Option<u32>), changes: bool) -> bool {
+        let bit = 1 << (thread % 64);
+        let (touched, changed) = self.touched.entry(line).or_default();
+        *touched |= bit;
+        *changed |= if changes { bit } else { 0 };
+        if touched.count_ones() > 1 && *changed != 0 && self.shared.insert(line.0) {
+            self.has_learned = true;
+        }
+        self.shared.contains(&line.0)
     }
 }
 
@@ -143,6 +165,10 @@ impl Policy for Exhaustive {
             explorer.touch(&candidates[choice]);
         }
         choice
+    }
+
+    fn alone(&mut self, candidate: &Candidate) {
+        self.explorer.borrow_mut().touch(candidate);
     }
 
     fn fault(&mut self, _fault: Fault, _bound: u32) -> u32 {

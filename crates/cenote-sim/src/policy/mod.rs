@@ -46,6 +46,9 @@ pub trait Policy {
     /// Which of the candidates, two or more, runs next. The first is the one that ran last, unless that has `ended`.
     fn thread(&mut self, candidates: &[Candidate], ended: bool) -> usize;
 
+    /// The only thread that can go on is about to. There is nothing to choose, but something to learn.
+    fn alone(&mut self, _candidate: &Candidate) {}
+
     /// Which of `bound` outcomes a possible fault has.
     fn fault(&mut self, fault: Fault, bound: u32) -> u32;
 

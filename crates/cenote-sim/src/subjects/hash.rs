@@ -255,7 +255,7 @@ pub(super) fn account<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Lo
         free: report.free_bytes,
         retired: report.retired_bytes,
         total: report.committed_bytes,
-        unreachable: Vec::new(),
+        unreachable: report.leaked.clone(),
     });
     Ok(())
 }

@@ -131,6 +131,12 @@ pub fn replay<M: Memory>(mem: &M, log: WorkerRecord, limit: u64) -> bool {
         set_commit(mem, log, 0);
         return false;
     }
+    // Whoever wrote these words did so from another host: what this one has of their lines is old, and would be written
+    // back with them.
+    for (at, _) in writes.iter().filter(|(at, _)| at & OWNED != 0) {
+        mem.invalidate(at & !OWNED, 8);
+    }
+    mem.fence();
     apply(mem, &writes);
     set_commit(mem, log, 0);
     true

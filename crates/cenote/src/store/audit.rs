@@ -26,6 +26,9 @@ use crate::pod::retire;
 use crate::pod::slab::{Cell, table_word};
 use crate::pod::units::repair_range;
 
+/// Leaked objects that a report names.
+const LEAKED_SHOWN: usize = 16;
+
 /// What `fsck` found. All bytes but the pool's tables are in exactly one of the figures.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct FsckReport {
@@ -41,6 +44,8 @@ pub struct FsckReport {
     pub overhead_bytes: u64,
     /// Bytes that nothing refers to and nobody can use.
     pub leaked_bytes: u64,
+    /// Where the first of them are.
+    pub leaked: Vec<u64>,
     /// Bytes that `--repair` has freed; they were leaked before.
     pub repaired_bytes: u64,
     /// All bytes: the committed units.
@@ -279,7 +284,7 @@ impl<M: Memory> Audit<'_, M> {
                 }
                 _ => {
                     self.problem(Error::corrupt("a block table word", at.offset()));
-                    self.report.leaked_bytes += UNIT;
+                    self.leak(worker.geometry().unit_offset(unit), UNIT);
                     1
                 }
             };
@@ -308,7 +313,7 @@ impl<M: Memory> Audit<'_, M> {
                     self.report.repaired_bytes += size;
                     self.report.free_bytes += size;
                 }
-                (CELL_LIVE, None) => self.report.leaked_bytes += size,
+                (CELL_LIVE, None) => self.leak(object, size),
                 (mark, Some(Mark::Retired)) if mark != CELL_FREE => self.report.retired_bytes += size,
                 (_, Some(_)) => {
                     self.problem(Error::corrupt(
@@ -317,8 +322,15 @@ impl<M: Memory> Audit<'_, M> {
                     ));
                     self.report.reachable_bytes += size;
                 }
-                (_, None) => self.report.leaked_bytes += size,
+                (_, None) => self.leak(object, size),
             }
+        }
+    }
+
+    fn leak(&mut self, offset: u64, bytes: u64) {
+        self.report.leaked_bytes += bytes;
+        if self.report.leaked.len() < LEAKED_SHOWN {
+            self.report.leaked.push(offset);
         }
     }
 
@@ -343,7 +355,7 @@ impl<M: Memory> Audit<'_, M> {
                 self.report.repaired_bytes += bytes;
                 self.report.free_bytes += bytes;
             }
-            (None, _) => self.report.leaked_bytes += bytes,
+            (None, _) => self.leak(offset, bytes),
         }
         Ok(())
     }

@@ -1,0 +1,15 @@
+//! Litmus tests of the simulated memory itself: a few operations on a few threads, and what they may find.
+//!
+//! The table in `machine/mod.rs` says which faults the simulator produces, and the memory contract which it must not.
+//! `litmus/faults.rs` shows a run for each of the former. `litmus/guarantees.rs` looks for the latter in all schedules with so
+//! many preemptions, and, since those have no evictions and no early write-backs, in many random runs too. The tests that
+//! leave out a step of a protocol are there to show that both ways of looking would find something.
+//!
+//! Each prints how many schedules it ran, or the first seed that it found (`cargo test --test litmus -- --nocapture`).
+
+#[path = "litmus/faults.rs"]
+mod faults;
+#[path = "litmus/guarantees.rs"]
+mod guarantees;
+#[path = "litmus/harness.rs"]
+mod harness;

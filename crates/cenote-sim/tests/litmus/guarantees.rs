@@ -1,0 +1,244 @@
+//! What the contract excludes is not seen.
+
+use cenote::memory::Memory;
+
+use super::harness::{FLAG, Litmus, Registers, Thread, X, Y, outcomes};
+
+/// Preemptions of the exhaustive runs: more than any of these tests has places for.
+const PREEMPTIONS: u32 = 8;
+const SEEDS: u64 = 2_000;
+
+/// Neither all schedules nor random walks find what is forbidden; all schedules find all that is `wanted`.
+fn never<const C: bool>(litmus: &Litmus<C>, forbidden: fn(&Registers) -> bool, wanted: &[Registers]) {
+    let seen = litmus.all(PREEMPTIONS);
+    for seen in [&seen, &litmus.walks(SEEDS)] {
+        let found = seen.iter().find(|(registers, _)| forbidden(registers));
+        assert_eq!(found, None);
+    }
+    for wanted in wanted {
+        assert!(seen.contains_key(wanted), "{wanted:?}");
+    }
+}
+
+/// Which steps of publication are taken.
+#[derive(Clone, Copy)]
+struct Steps {
+    writes_back: bool,
+    fences: bool,
+    invalidates: bool,
+}
+
+/// Thread 0 publishes `X` by `FLAG`; thread 1, whose cache has an old copy, sees the flag and reads.
+fn publication<const C: bool>(t: &Thread<'_, C>, steps: Steps) {
+    if t.number == 0 {
+        t.mem.write_word(X, 7);
+        if steps.writes_back {
+            t.mem.write_back(X, 8);
+        }
+        if steps.fences {
+            t.mem.fence();
+        }
+        t.mem.store(FLAG, 1);
+        t.mem.fence();
+    } else {
+        t.mem.load_speculative(X);
+        t.find(0, t.mem.load(FLAG));
+        if steps.invalidates {
+            t.mem.invalidate(X, 8);
+            t.mem.fence();
+        }
+        t.find(1, u64::from(t.mem.bytes(X, 1)[0]));
+    }
+}
+
+const ALL_STEPS: Steps = Steps {
+    writes_back: true,
+    fences: true,
+    invalidates: true,
+};
+/// The flag is there, the data is not.
+const UNPUBLISHED: Registers = [1, 0, 0, 0];
+
+#[test]
+fn published_data_is_seen() {
+    let litmus = Litmus::new(2, |t: &Thread<'_, false>| publication(t, ALL_STEPS));
+    never(&litmus, |found| *found == UNPUBLISHED, &[[0; 4], [0, 7, 0, 0], [1, 7, 0, 0]]);
+}
+
+#[test]
+fn publication_needs_each_of_its_steps() {
+    let without: [fn(&Thread<'_, false>); 3] = [
+        |t| publication(t, Steps { writes_back: false, ..ALL_STEPS }),
+        |t| publication(t, Steps { fences: false, ..ALL_STEPS }),
+        |t| publication(t, Steps { invalidates: false, ..ALL_STEPS }),
+    ];
+    for threads in without {
+        let litmus = Litmus::new(2, threads);
+        assert!(litmus.all(2).contains_key(&UNPUBLISHED));
+        litmus.first(|found| found.registers == UNPUBLISHED);
+    }
+}
+
+#[test]
+fn coherent_publication_needs_none() {
+    let litmus = Litmus::new(2, |t: &Thread<'_, true>| {
+        publication(t, Steps { writes_back: false, fences: false, invalidates: false })
+    });
+    never(&litmus, |found| *found == UNPUBLISHED, &[[0; 4], [0, 7, 0, 0], [1, 7, 0, 0]]);
+}
+
+fn store_buffering<const C: bool>(t: &Thread<'_, C>) {
+    let (own, other) = if t.number == 0 { (X, Y) } else { (Y, X) };
+    t.mem.announce(own, 1);
+    t.find(t.number as usize, t.mem.load(other));
+}
+
+#[test]
+fn store_buffering_is_not_seen() {
+    let wanted = [[0, 1, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0]];
+    never(&Litmus::new(2, store_buffering::<false>), |found| found[..2] == [0, 0], &wanted);
+    never(&Litmus::new(2, store_buffering::<true>), |found| found[..2] == [0, 0], &wanted);
+}
+
+fn message_passing<const C: bool>(t: &Thread<'_, C>) {
+    if t.number == 0 {
+        t.mem.store(X, 1);
+        t.mem.store(Y, 1);
+    } else {
+        t.find(0, t.mem.load(Y));
+        t.find(1, t.mem.load(X));
+    }
+}
+
+#[test]
+fn messages_of_sync_words_arrive_in_order() {
+    let wanted = [[0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]];
+    never(&Litmus::new(2, message_passing::<false>), |found| found[..2] == [1, 0], &wanted);
+    never(&Litmus::new(2, message_passing::<true>), |found| found[..2] == [1, 0], &wanted);
+}
+
+#[test]
+fn load_buffering_is_not_seen() {
+    let litmus = Litmus::new(2, |t: &Thread<'_, false>| {
+        let (own, other) = if t.number == 0 { (X, Y) } else { (Y, X) };
+        t.find(t.number as usize, t.mem.load(other));
+        t.mem.store(own, 1);
+    });
+    never(&litmus, |found| found[..2] == [1, 1], &[[0; 4], [0, 1, 0, 0], [1, 0, 0, 0]]);
+}
+
+#[test]
+fn readers_agree_on_the_order_of_two_writers() {
+    let litmus = Litmus::new(4, |t: &Thread<'_, false>| match t.number {
+        0 => t.mem.store(X, 1),
+        1 => t.mem.store(Y, 1),
+        2 => {
+            t.find(0, t.mem.load(X));
+            t.find(1, t.mem.load(Y));
+        }
+        _ => {
+            t.find(2, t.mem.load(Y));
+            t.find(3, t.mem.load(X));
+        }
+    });
+    never(&litmus, |found| *found == [1, 0, 1, 0], &[[0; 4], [1; 4], [1, 0, 0, 1]]);
+}
+
+fn additions<const C: bool>(t: &Thread<'_, C>) {
+    t.find(t.number as usize, 1 + t.mem.fetch_add(X, 1));
+}
+
+#[test]
+fn no_addition_is_lost() {
+    let wanted = [[1, 2, 3, 0], [3, 2, 1, 0]];
+    let is_lost = |found: &Registers| {
+        let mut sorted = found[..3].to_vec();
+        sorted.sort_unstable();
+        sorted != [1, 2, 3]
+    };
+    never(&Litmus::new(3, additions::<false>), is_lost, &wanted);
+    never(&Litmus::new(3, additions::<true>), is_lost, &wanted);
+}
+
+fn exchange<const C: bool>(t: &Thread<'_, C>) {
+    let won = t.mem.compare_exchange(X, 0, 1 + u64::from(t.number)).is_ok();
+    t.find(t.number as usize, u64::from(won));
+}
+
+#[test]
+fn one_compare_exchange_wins() {
+    let wanted = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]];
+    never(&Litmus::new(3, exchange::<false>), |found| found.iter().sum::<u64>() != 1, &wanted);
+    never(&Litmus::new(3, exchange::<true>), |found| found.iter().sum::<u64>() != 1, &wanted);
+}
+
+#[test]
+fn a_word_is_never_torn() {
+    let litmus = Litmus::new(3, |t: &Thread<'_, false>| match t.number {
+        0 => t.mem.store(X, u64::MAX),
+        1 => {
+            t.mem.write(Y, &[0xff; 8]);
+            t.mem.write_back(Y, 8);
+            t.mem.fence();
+        }
+        _ => {
+            t.find(0, t.mem.fetch_line(X)[0]);
+            t.find(1, t.mem.fetch_line(Y)[0]);
+        }
+    });
+    let is_torn = |found: &Registers| found.iter().any(|&word| word != 0 && word != u64::MAX);
+    never(&litmus, is_torn, &[[0; 4], [u64::MAX, u64::MAX, 0, 0]]);
+}
+
+#[test]
+fn threads_of_a_host_share_its_cache() {
+    // Threads 0 and 1 are on one host, thread 2 is on another.
+    let mut litmus = Litmus::new(3, |t: &Thread<'_, false>| {
+        if t.number == 0 {
+            t.mem.owned_store(X, 1);
+            t.mem.store(FLAG, 1);
+        } else {
+            let flag = t.mem.load(FLAG);
+            t.find(t.number as usize - 1, 2 * flag + t.mem.owned_load(X));
+        }
+    });
+    litmus.hosts = vec![1, 1, 2];
+    // Whoever sees the flag sees the store on the same host, and not on the other.
+    let seen = litmus.all(PREEMPTIONS);
+    assert!(seen.keys().all(|found| found[0] != 2 && found[1] & 1 == 0));
+    assert!(seen.contains_key(&[3, 2, 0, 0]));
+    assert!(litmus.walks(SEEDS).keys().all(|found| found[0] != 2));
+}
+
+#[test]
+fn a_dead_process_leaves_its_stores_to_its_host() {
+    let mut litmus = Litmus::new(2, |t: &Thread<'_, false>| {
+        if t.number == 0 {
+            t.mem.owned_store(X, 1);
+            t.mem.pause();
+        } else {
+            // In the exhaustive policy, whoever waits lets the other one run.
+            t.mem.pause();
+            t.mem.pause();
+            t.find(0, t.mem.owned_load(X));
+        }
+    })
+    .dies_at(1);
+    litmus.hosts = vec![1, 1];
+    assert_eq!(outcomes(&litmus.all(PREEMPTIONS)), [[1, 0, 0, 0]]);
+}
+
+#[test]
+fn dropping_a_stale_clean_line_writes_nothing() {
+    let mut litmus = Litmus::new(2, |t: &Thread<'_, false>| {
+        if t.number == 0 {
+            t.mem.load_speculative(X);
+            t.mem.invalidate(X, 8);
+            t.mem.fence();
+        } else {
+            t.mem.store(X, 1);
+        }
+    });
+    litmus.audit = |t| t.find(0, t.mem.load(X));
+    never(&litmus, |found| found[0] != 1, &[]);
+}
