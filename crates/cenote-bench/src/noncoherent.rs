@@ -17,7 +17,7 @@ use crate::hash::value_of;
 use crate::line::{GROUP, Unit, size};
 use crate::subjects::{Failure, absent, check, temporary};
 use crate::table::{Output, Style, median, nanoseconds, ratio, table};
-use cenote::memory::{Counting, Counts, Memory};
+use cenote::memory::{Counting, Counts, Mapped, Memory};
 use cenote::{Guidelines, Map, Noncoherent, Pool};
 use cenote_cli::ycsb::key_of_record;
 use clap::Args;
@@ -289,7 +289,7 @@ impl Store {
 }
 
 /// What this thread's memory operations are for [`COUNTED`] operations, after one to warm up.
-fn counted<M: Memory>(
+fn counted<M: Mapped>(
     map: &Map<M>,
     mut operation: impl FnMut(&Map<M>, u64) -> Result<(), Failure>,
 ) -> Result<Counts, Failure> {

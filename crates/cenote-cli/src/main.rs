@@ -48,6 +48,10 @@ enum Command {
     Bench(commands::bench::Args),
     /// Kill workers again and again and check that nothing is lost
     Torture(commands::torture::Args),
+    /// Run the library on a simulated pod: stale caches, crashes at any step
+    Sim(commands::sim::Args),
+    /// Make figures of the papers again, the paper's numbers beside ours
+    Reproduce(commands::reproduce::Args),
     /// Show the main job on real data in less than a minute
     Demo(commands::demo::Args),
     /// A worker process of another command
@@ -73,6 +77,8 @@ fn main() -> ExitCode {
         Command::Fsck(args) => commands::fsck::run(args, &out),
         Command::Bench(args) => commands::bench::run(args, &out),
         Command::Torture(args) => commands::torture::run(args, &out),
+        Command::Sim(args) => commands::sim::run(args, &out),
+        Command::Reproduce(args) => commands::reproduce::run(args, &out),
         Command::Demo(args) => commands::demo::run(args, &out),
         Command::Worker(args) => commands::worker::run(args),
     };

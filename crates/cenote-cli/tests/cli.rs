@@ -8,6 +8,8 @@ mod files;
 mod keys;
 #[path = "cli/pools.rs"]
 mod pools;
+#[path = "cli/reproduce.rs"]
+mod reproduce;
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -131,7 +133,7 @@ fn every_command_explains_itself() {
     let here = Here::new();
     let help = here.ok("--help");
     for command in [
-        "create", "put", "get", "del", "scan", "load", "export", "stat", "fsck", "bench", "torture", "demo",
+        "create", "put", "get", "del", "scan", "load", "export", "stat", "fsck", "bench", "torture", "demo", "reproduce",
     ] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}");
         assert!(

@@ -9,4 +9,6 @@ pub mod history;
 pub mod machine;
 pub mod policy;
 pub mod profile;
+pub mod reproduce;
+pub mod schedule;
 pub mod subjects;

@@ -1,12 +1,12 @@
 //! The cost rule: what the documentation says of memory round trips is counted.
 
-use cenote::memory::{Counting, Counts, Memory};
+use cenote::memory::{Counting, Counts, Mapped, Memory};
 use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool};
 
 const KEYS: u64 = 20_000;
 
 /// Counts the operations of `run` for each key, after everything is warm; returns them sorted by lines from memory.
-fn counted<M: Memory>(guidelines: Guidelines, run: impl Fn(&cenote::Map<Counting<M>>, u64)) -> Vec<Counts> {
+fn counted<M: Mapped>(guidelines: Guidelines, run: impl Fn(&cenote::Map<Counting<M>>, u64)) -> Vec<Counts> {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let options = Options {
         size: 1 << 20,
@@ -34,7 +34,7 @@ fn median(counts: &[Counts]) -> Counts {
     counts[counts.len() / 2]
 }
 
-fn hit<M: Memory>(map: &cenote::Map<Counting<M>>, key: u64) {
+fn hit<M: Mapped>(map: &cenote::Map<Counting<M>>, key: u64) {
     assert_eq!(map.get_u64(key).unwrap(), Some(key));
 }
 

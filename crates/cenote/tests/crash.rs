@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use cenote::memory::Memory;
+use cenote::memory::Mapped;
 use cenote::pod::crash::Point;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
@@ -99,7 +99,7 @@ impl Journal {
 const BEGUN: u64 = 1;
 const ACKNOWLEDGED: u64 = 2;
 
-fn work<M: Memory>(path: &Path, journal: &Path) -> Outcome {
+fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
     let file = OpenOptions::new()
         .append(true)
         .create(true)
@@ -147,13 +147,13 @@ fn work<M: Memory>(path: &Path, journal: &Path) -> Outcome {
 
 // ----------------------------------------------------------------------------------------------- the survivor
 
-struct Case<'a, M: Memory> {
+struct Case<'a, M: Mapped> {
     pool: &'a Pool<M>,
     path: PathBuf,
     journal: PathBuf,
 }
 
-impl<M: Memory> Case<'_, M> {
+impl<M: Mapped> Case<'_, M> {
     /// Starts a victim that is killed at a point, if it gets there; whether it was.
     fn victim(&self, role: &str, point: &str, passing: u64, log: &Path) -> Result<bool, String> {
         let status = Command::new(std::env::current_exe().map_err(text)?)
@@ -247,7 +247,7 @@ impl<M: Memory> Case<'_, M> {
     }
 }
 
-fn run_case<M: Memory>(folder: &Path, run: impl FnOnce(&Case<'_, M>) -> Outcome) -> Outcome {
+fn run_case<M: Mapped>(folder: &Path, run: impl FnOnce(&Case<'_, M>) -> Outcome) -> Outcome {
     let path = folder.join("pool");
     let journal = folder.join("journal");
     let pool = Pool::<M>::create(&path, &options()).map_err(text)?;

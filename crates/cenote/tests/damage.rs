@@ -73,7 +73,7 @@ fn damage(rng: &mut StdRng, bytes: &mut Vec<u8>) -> String {
     format!("{count} places, the first {places:x?}")
 }
 
-fn run<M: cenote::memory::Memory>(cases: u64) {
+fn run<M: cenote::memory::Mapped>(cases: u64) {
     let seed: u64 = std::env::var("CENOTE_TEST_SEED")
         .ok()
         .and_then(|s| s.parse().ok())

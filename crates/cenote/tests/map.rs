@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cenote::memory::Memory;
+use cenote::memory::Mapped;
 use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool, Put, Replace};
 use rand::prelude::*;
 
@@ -53,13 +53,13 @@ everywhere!(
     large_values_and_keys
 );
 
-fn pool<M: Memory>(guidelines: Guidelines) -> (tempfile::TempDir, Pool<M>) {
+fn pool<M: Mapped>(guidelines: Guidelines) -> (tempfile::TempDir, Pool<M>) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool = Pool::create(folder.path().join("pool"), &options(guidelines)).unwrap();
     (folder, pool)
 }
 
-fn assert_clean<M: Memory>(pool: &Pool<M>) {
+fn assert_clean<M: Mapped>(pool: &Pool<M>) {
     let report = pool.fsck(false).unwrap();
     assert!(report.is_clean(), "{report:#?}");
     let sum = report.reachable_bytes
@@ -71,7 +71,7 @@ fn assert_clean<M: Memory>(pool: &Pool<M>) {
     assert_eq!(sum, report.committed_bytes, "{report:#?}");
 }
 
-fn one_key<M: Memory>(guidelines: Guidelines) {
+fn one_key<M: Mapped>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let map = pool.map("m").unwrap();
     assert!(map.get(b"k").unwrap().is_none());
@@ -112,7 +112,7 @@ fn one_key<M: Memory>(guidelines: Guidelines) {
     assert_clean(&pool);
 }
 
-fn behaves_like_a_btree_map<M: Memory>(guidelines: Guidelines) {
+fn behaves_like_a_btree_map<M: Mapped>(guidelines: Guidelines) {
     let seed = seed();
     let mut rng = StdRng::seed_from_u64(seed);
     let (_folder, pool) = pool::<M>(guidelines);
@@ -178,7 +178,7 @@ fn behaves_like_a_btree_map<M: Memory>(guidelines: Guidelines) {
     assert_clean(&pool);
 }
 
-fn grows_and_keeps_everything<M: Memory>(guidelines: Guidelines) {
+fn grows_and_keeps_everything<M: Mapped>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let map = pool.map("m").unwrap();
     let n = if M::COHERENT { 200_000 } else { 40_000 };
@@ -207,7 +207,7 @@ fn grows_and_keeps_everything<M: Memory>(guidelines: Guidelines) {
     assert_clean(&pool);
 }
 
-fn threads_agree<M: Memory>(guidelines: Guidelines) {
+fn threads_agree<M: Mapped>(guidelines: Guidelines) {
     let seed = seed();
     let (_folder, pool) = pool::<M>(guidelines);
     let per_thread = if M::COHERENT { 30_000 } else { 6_000 };
@@ -250,7 +250,7 @@ fn threads_agree<M: Memory>(guidelines: Guidelines) {
     assert_clean(&pool);
 }
 
-fn large_values_and_keys<M: Memory>(guidelines: Guidelines) {
+fn large_values_and_keys<M: Mapped>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let map = pool.map("m").unwrap();
     for round in 0..3u8 {

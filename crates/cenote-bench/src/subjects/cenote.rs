@@ -1,13 +1,13 @@
 //! Cenote: a pool in shared memory, created small, so that its growth is part of the load.
 
 use super::{Failure, Session, Subject, temporary};
-use cenote::memory::Memory;
+use cenote::memory::Mapped;
 use cenote::{Coherent, Map, Noncoherent, Options, Pool};
 use std::path::Path;
 use tempfile::TempDir;
 
 /// A memory backend and how the tables call it.
-pub trait Form: Memory {
+pub trait Form: Mapped {
     /// The name in the tables.
     const FORM: &'static str;
 }

@@ -40,10 +40,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
     }
 
     fn spend(&self, op: Op, found: Found) {
-        let world = self.world();
-        if let Some(clock) = &mut world.clock {
-            clock.charge(world.current, self.host, op, found);
-        }
+        self.world().charge(op, found);
     }
 
     /// A sync operation: what was there, past the caches.
@@ -84,8 +81,10 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     const NAME: &'static str = "simulated";
 
     fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
-        self.arrive(Op::other(Kind::Kernel));
-        self.world().done(Op::other(Kind::Kernel), 0);
+        let op = Op::other(Kind::Kernel);
+        self.arrive(op);
+        self.world().done(op, 0);
+        self.spend(op, Found::Hit);
         match at.checked_add(len) {
             Some(end) if end <= self.world().capacity => Ok(()),
             _ => Err(MapError::NoSpace { bytes: len }),

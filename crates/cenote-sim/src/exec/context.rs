@@ -11,6 +11,7 @@ use super::liveness::SimLiveness;
 use super::op::{Kind, Op};
 use super::run::Body;
 use super::world::{Life, Process, Thread, World};
+use crate::machine::Found;
 
 /// A thread's place in a run.
 #[derive(Clone)]
@@ -128,7 +129,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         let op = Op::other(Kind::Wait);
         arrive(self.world, op);
         self.world().done(op, 0);
-        self.spend_ps(100_000);
+        self.world().charge(op, Found::Hit);
     }
 
     /// Starts another thread of this process.

@@ -7,6 +7,7 @@ use cenote::memory::{Liveness, MapError};
 use super::backend::arrive;
 use super::op::{Kind, Op};
 use super::world::World;
+use crate::machine::Found;
 
 pub(super) struct SimLiveness {
     pub world: NonNull<World>,
@@ -30,6 +31,7 @@ impl SimLiveness {
         }
         let result = work(&mut world.locks[number as usize]);
         world.done(op, 0);
+        world.charge(op, Found::Hit);
         result
     }
 }

@@ -7,7 +7,7 @@ use corosensei::Yielder;
 
 use super::op::{Kind, Op};
 use crate::clock::Clock;
-use crate::machine::{Machine, MixedUse, Pending};
+use crate::machine::{Found, Machine, MixedUse, Pending};
 use crate::policy::{Candidate, Fault, Policy};
 
 /// Why a run was stopped before its threads had ended.
@@ -240,6 +240,14 @@ impl World {
             self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         }
         self.note(Event::Done { thread, op, found });
+    }
+
+    /// Charges the running thread for an operation that has just happened, in runs that keep time.
+    pub fn charge(&mut self, op: Op, found: Found) {
+        let host = self.host_of(self.current);
+        if let Some(clock) = &mut self.clock {
+            clock.charge(self.current, host, op, found);
+        }
     }
 
     /// Reports a sync operation on a word that a cache holds dirty.

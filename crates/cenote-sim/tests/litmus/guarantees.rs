@@ -211,6 +211,20 @@ fn threads_of_a_host_share_its_cache() {
 }
 
 #[test]
+fn a_host_sees_every_store_of_its_own() {
+    let mut litmus = Litmus::new(2, |t: &Thread<'_, false>| {
+        if t.number == 0 {
+            t.mem.owned_store(X, 1);
+            t.mem.owned_store(X, 2);
+        } else {
+            t.find(0, t.mem.owned_load(X));
+        }
+    });
+    litmus.hosts = vec![1, 1];
+    assert_eq!(outcomes(&litmus.all(PREEMPTIONS)), [[0; 4], [1, 0, 0, 0], [2, 0, 0, 0]]);
+}
+
+#[test]
 fn a_dead_process_leaves_its_stores_to_its_host() {
     let mut litmus = Litmus::new(2, |t: &Thread<'_, false>| {
         if t.number == 0 {

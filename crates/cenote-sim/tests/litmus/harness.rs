@@ -42,7 +42,6 @@ pub struct Litmus<const C: bool> {
     pub crashes: Vec<Crash>,
     pub prefetches: bool,
     pub persists_at_crash: bool,
-    /// Evicted lines count as found: `evicted` is set in the register.
     pub threads: fn(&Thread<'_, C>),
     /// What is found at the end, by a host that has touched nothing.
     pub audit: fn(&Thread<'_, C>),

@@ -169,21 +169,24 @@ impl Mapping {
     /// filling and copying them. Whatever fails here is left to the caller.
     fn reserve_huge(&self, file: &File, at: u64, len: u64) {
         let end = at.saturating_add(len).min(self.len);
-        let pages = (at & !(HUGE - 1)..end & !(HUGE - 1)).step_by(HUGE as usize);
-        if pages.clone().next().is_none() || free_bytes(file) < len + HUGE {
+        let (start, end) = (at & !(HUGE - 1), end & !(HUGE - 1));
+        if start >= end || free_bytes(file) < len + HUGE {
             return;
         }
-        for page in pages {
+        for page in (start..end).step_by(HUGE as usize) {
             if fallocate(file, page + HUGE - PAGE, PAGE).is_err() {
                 return;
             }
-            // SAFETY: advice about a range of our own mapping that lies within the file.
-            let done =
-                unsafe { libc::madvise(self.base.add(page as usize).cast(), HUGE as usize, MADV_COLLAPSE) };
-            if done != 0 {
-                return;
-            }
         }
+        // All in one call: each waits once for every processor.
+        // SAFETY: advice about a range of our own mapping that lies within the file.
+        unsafe {
+            libc::madvise(
+                self.base.add(start as usize).cast(),
+                (end - start) as usize,
+                MADV_COLLAPSE,
+            )
+        };
     }
 
     /// A view for quick access; valid while the mapping lives.

@@ -139,8 +139,10 @@ pub(super) fn adopt_any<M: Memory>(worker: &Worker<M>, actor: Actor, class: usiz
 fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, wanted: u32) -> bool {
     let mem = worker.mem();
     let base = worker.geometry().unit_offset(unit);
+    // A look from outside: meanwhile the block may be freed and made anew by somebody. The exchange of its table word
+    // decides.
     let free: u32 = (0..TABLE[class].words())
-        .map(|word| free_mask(mem.load(base + 8 * u64::from(word))).count_ones())
+        .map(|word| free_mask(mem.owned_peek(base + 8 * u64::from(word))).count_ones())
         .sum();
     if free < wanted {
         return false;
@@ -213,14 +215,13 @@ pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Resu
             continue;
         };
         let base = worker.geometry().unit_offset(here);
-        let is_empty = || {
-            (0..layout.words()).all(|word| mem.load(base + 8 * u64::from(word)) == full_word(layout, word))
-        };
-        if !is_empty() {
+        let cells = |word: u32| base + 8 * u64::from(word);
+        // Looked at from outside first, as in `adopt`.
+        if !(0..layout.words()).all(|word| mem.owned_peek(cells(word)) == full_word(layout, word)) {
             continue;
         }
         if take_ownership(worker, actor, class, here) {
-            if is_empty() {
+            if (0..layout.words()).all(|word| mem.load(cells(word)) == full_word(layout, word)) {
                 free_slab(worker, here, layout.order, &[(actor.record.reserve(class), 0)])?;
                 returned += layout.units();
             } else {

@@ -1,6 +1,6 @@
 //! Operations on keys that have one writer: each outcome is known before.
 
-use cenote::memory::Memory;
+use cenote::memory::Mapped;
 use cenote::{Put, Replace};
 use rand::Rng;
 
@@ -15,7 +15,7 @@ const LARGE: usize = 64 << 10;
 /// The operation with which planted faults begin.
 const PLANT_AT: u64 = 500;
 
-impl<M: Memory> Worker<M> {
+impl<M: Mapped> Worker<M> {
     /// One operation of the mix.
     pub(super) fn step(&mut self) -> Result<(), Fault> {
         match self.random.random_range(0..10_000) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cenote::Replace;
-use cenote::memory::Memory;
+use cenote::memory::Mapped;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
@@ -33,7 +33,7 @@ impl Crowd {
         }
     }
 
-    fn see<M: Memory>(&mut self, state: &State<M>, index: u32, value: &[u8]) -> Result<(), Fault> {
+    fn see<M: Mapped>(&mut self, state: &State<M>, index: u32, value: &[u8]) -> Result<(), Fault> {
         let Stamp { writer, version } = state.check(Family::Shared, &self.key, value)?;
         let seen = self.seen.entry((index, writer)).or_default();
         if version < *seen {
@@ -46,7 +46,7 @@ impl Crowd {
     }
 
     /// One operation on a shared key, as `version` of this writer; whether it changed the key.
-    pub fn step<M: Memory>(
+    pub fn step<M: Mapped>(
         &mut self,
         state: &State<M>,
         random: &mut ChaCha8Rng,
@@ -116,7 +116,7 @@ impl Crowd {
     }
 }
 
-impl<M: Memory> Worker<M> {
+impl<M: Mapped> Worker<M> {
     /// An operation on a shared key.
     pub(super) fn shared(&mut self) -> Result<(), Fault> {
         let index = self.random.random_range(0..Family::Shared.keys());

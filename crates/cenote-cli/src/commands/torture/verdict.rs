@@ -1,6 +1,6 @@
 //! The verdict: everybody is dead; is everything there, and nothing else?
 
-use cenote::memory::Memory;
+use cenote::memory::Mapped;
 use cenote::{FsckReport, Options, Pool};
 
 use super::content::{self, Family};
@@ -21,7 +21,7 @@ pub struct Verdict {
 }
 
 /// Opens the pool, recovers it, checks every journal against it, and accounts for its bytes.
-pub fn reach<M: Memory>(plan: &Plan, in_flight: u64) -> Verdict {
+pub fn reach<M: Mapped>(plan: &Plan, in_flight: u64) -> Verdict {
     let mut verdict = Verdict {
         faults: Vec::new(),
         fsck: None,
@@ -37,7 +37,7 @@ pub fn reach<M: Memory>(plan: &Plan, in_flight: u64) -> Verdict {
     verdict
 }
 
-fn examine<M: Memory>(plan: &Plan, in_flight: u64, verdict: &mut Verdict) -> Result<(), Fault> {
+fn examine<M: Mapped>(plan: &Plan, in_flight: u64, verdict: &mut Verdict) -> Result<(), Fault> {
     let mut journals = Vec::new();
     for worker in 0..plan.workers {
         journals.push(Journal::open(&plan.folder, worker)?);
@@ -71,7 +71,7 @@ fn examine<M: Memory>(plan: &Plan, in_flight: u64, verdict: &mut Verdict) -> Res
 }
 
 /// Walks the maps whose keys have one writer: nothing is there that no journal knows.
-fn unexpected<M: Memory>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault> {
+fn unexpected<M: Mapped>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault> {
     for family in Family::OWNED {
         let mut keys = 0;
         for pair in state.map(family).iter() {
@@ -120,7 +120,7 @@ fn unexpected<M: Memory>(state: &State<M>, journals: &[Journal]) -> Result<(), F
 }
 
 /// Shared keys: a value is one that its writer intended, and not from before his last acknowledged write.
-fn shared<M: Memory>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault> {
+fn shared<M: Mapped>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault> {
     let mut key = Vec::new();
     for index in 0..Family::Shared.keys() {
         content::key(Family::Shared, 0, index, 0, &mut key);
@@ -143,7 +143,7 @@ fn shared<M: Memory>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault
 }
 
 /// Counters: no acknowledged increment is missing, and nobody has counted what was never intended.
-fn counters<M: Memory>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault> {
+fn counters<M: Mapped>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault> {
     let mut key = Vec::new();
     for index in 0..Family::Counters.keys() {
         content::key(Family::Counters, 0, index, 0, &mut key);
@@ -168,7 +168,7 @@ fn counters<M: Memory>(state: &State<M>, journals: &[Journal]) -> Result<(), Fau
 }
 
 /// Plants a leak: an object that is allocated, and forgotten.
-fn leak<M: Memory>(state: &State<M>) -> Result<(), Fault> {
+fn leak<M: Mapped>(state: &State<M>) -> Result<(), Fault> {
     let worker = state.map(Family::Words).worker();
     let word = worker.record().aux_object();
     cenote::pod::heap::allocate_for(worker, worker.actor(), 64, word, 0)?;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::time::Instant;
 
-use cenote::memory::Memory;
+use cenote::memory::Mapped;
 use cenote::{Guidelines, Options, Pool};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -29,7 +29,7 @@ pub struct Orders {
 }
 
 /// A worker at work.
-pub struct Worker<M: Memory> {
+pub struct Worker<M: Mapped> {
     pub(super) orders: Orders,
     pub(super) state: State<M>,
     pub(super) pool: Pool<M>,
@@ -87,7 +87,7 @@ fn die_with_parent() {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
-fn work<M: Memory>(orders: &Orders) -> Result<(), Fault> {
+fn work<M: Mapped>(orders: &Orders) -> Result<(), Fault> {
     let Orders {
         plan,
         worker: me,
@@ -160,7 +160,7 @@ fn work<M: Memory>(orders: &Orders) -> Result<(), Fault> {
 }
 
 /// Every other worker has a second thread, which writes shared keys. It keeps no journal: it dies with the first.
-fn start_second_thread<M: Memory>(
+fn start_second_thread<M: Mapped>(
     orders: &Orders,
     pool: &Pool<M>,
     draw: u64,

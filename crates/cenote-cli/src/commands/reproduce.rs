@@ -1,0 +1,65 @@
+//! `cenote reproduce`: figures of the papers again, the paper's numbers beside ours.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cenote_sim::reproduce::{Figure, Files, ReproduceError, make, names};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Figures, such as pcc/fig5, or all; `list` prints what there is
+    #[arg(required = true, value_delimiter = ',', value_name = "LIST|ALL")]
+    figures: Vec<String>,
+    /// The folder that numbers and charts are written to
+    #[arg(long, value_name = "DIR", default_value = "target/reproduce")]
+    out: PathBuf,
+}
+
+/// What is printed of a figure with `--json`.
+#[derive(Serialize)]
+struct Reproduced {
+    #[serde(flatten)]
+    figure: Figure,
+    files: Files,
+}
+
+/// Makes figures.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let is = |word: &str| args.figures.iter().any(|name| name.eq_ignore_ascii_case(word));
+    if is("list") {
+        out.result(&names(), |names| names.join("\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wanted = if is("all") { names() } else { known(&args.figures)? };
+    for name in wanted {
+        let figure = make(name).map_err(failed)?;
+        let files = figure.save(&args.out).map_err(failed)?;
+        out.result(&Reproduced { figure, files }, text)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The figures that are asked for, each once.
+fn known(figures: &[String]) -> Result<Vec<&'static str>, Failure> {
+    if let Some(name) = figures.iter().find(|name| !names().contains(&name.as_str())) {
+        let unknown = ReproduceError::Unknown { name: name.clone() };
+        return Err(Failure::misuse(unknown.to_string()));
+    }
+    let mut wanted = names();
+    wanted.retain(|name| figures.iter().any(|figure| figure == name));
+    Ok(wanted)
+}
+
+fn failed(error: ReproduceError) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+fn text(reproduced: &Reproduced) -> String {
+    let Files { json, svg } = &reproduced.files;
+    format!("{}\nwritten: {}, {}\n", reproduced.figure.table(), json.display(), svg.display())
+}

@@ -1,0 +1,302 @@
+//! `cenote sim`: runs parts of the library on a simulated pod, from seeds.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cenote_sim::campaign::{Plan, PolicyKind, Result as Ended, Run, timeline};
+use cenote_sim::schedule;
+use cenote_sim::subjects::Subject;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{Output, count};
+
+/// Arguments.
+///
+/// Hosts with caches that are not coherent, crashes at any step, schedules from seeds; the code that runs is the library's
+/// own. Exit code: 0 if every run passed, 1 if one was wrong, 3 if one was stuck, 4 if one panicked.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to run: hash, growth, allocator, instances, or all
+    #[arg(default_value = "all")]
+    subject: String,
+    /// Which machine
+    #[arg(long, value_enum, default_value_t = MemoryArg::Both)]
+    memory: MemoryArg,
+    /// Hosts, each with one process
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
+    hosts: u32,
+    /// Threads of each process
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
+    threads: u32,
+    /// Operations of each thread
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    operations: u32,
+    /// Processes that die in a run, at steps that are drawn
+    #[arg(long, default_value_t = 1)]
+    crashes: u32,
+    /// Who decides what runs next
+    #[arg(long, value_enum, default_value_t = PolicyArg::Random)]
+    policy: PolicyArg,
+    /// For pct: ordering constraints that a bug may need
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=16))]
+    depth: u32,
+    /// For exhaustive: preemptions of a run
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=8))]
+    preemptions: u32,
+    /// For exhaustive: give up after so many schedules
+    #[arg(long, default_value_t = 1_000_000)]
+    schedules_max: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many seeds
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// A miss brings the next line in too, as hardware prefetchers do
+    #[arg(long)]
+    prefetch: bool,
+    /// Run every schedule twice, and fail if the two differ
+    #[arg(long)]
+    twice: bool,
+    /// Steps after which a run is stuck
+    #[arg(long, default_value_t = 4_000_000)]
+    steps_max: u64,
+    /// Repeat a schedule, as a failure prints it, with the seed's data and crashes
+    #[arg(long, value_name = "SCHEDULE")]
+    replay: Option<String>,
+    /// Write the calls of the last run to a file, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    export: Option<PathBuf>,
+    /// Steps of a failing run to print
+    #[arg(long, default_value_t = 40)]
+    timeline: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum MemoryArg {
+    Coherent,
+    Noncoherent,
+    Both,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PolicyArg {
+    Random,
+    Pct,
+    Exhaustive,
+}
+
+/// What all runs of one plan came to.
+#[derive(Serialize)]
+struct Answer {
+    subject: &'static str,
+    memory: &'static str,
+    result: &'static str,
+    runs: u64,
+    steps: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<Told>,
+}
+
+/// A failing run.
+#[derive(Serialize)]
+struct Told {
+    seed: u64,
+    checker: &'static str,
+    what: String,
+    drawn: String,
+    parameters: String,
+    repeat: String,
+    schedule: String,
+    timeline: Vec<String>,
+}
+
+/// Runs.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let subjects = match args.subject.as_str() {
+        "all" => Subject::ALL.to_vec(),
+        name => vec![Subject::named(name).ok_or_else(|| {
+            let names: Vec<&str> = Subject::ALL.iter().map(|subject| subject.name()).collect();
+            Failure::misuse(format!("no subject is called {name:?}; there are {} and all", names.join(", ")))
+        })?],
+    };
+    let replay = args
+        .replay
+        .as_deref()
+        .map(schedule::decode)
+        .transpose()
+        .map_err(|part| Failure::misuse(format!("--replay: {part:?} is no part of a schedule")))?;
+    if replay.is_some() && (subjects.len() > 1 || args.memory == MemoryArg::Both) {
+        return Err(Failure::misuse("--replay needs one subject and one --memory".to_owned()));
+    }
+    // A panic of the code under test is a result, told with the others.
+    std::panic::set_hook(Box::new(|_| {}));
+    for subject in subjects {
+        for coherent in [true, false] {
+            let other = if coherent { MemoryArg::Noncoherent } else { MemoryArg::Coherent };
+            if args.memory == other {
+                continue;
+            }
+            let plan = plan(&args, subject, coherent);
+            let (answer, last) = campaign(&args, &plan, replay.as_deref(), out)?;
+            export(&args, last.as_ref())?;
+            out.result(&answer, text)?;
+            if let Some(code) = code_of(&answer) {
+                return Ok(ExitCode::from(code));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan(args: &Args, subject: Subject, coherent: bool) -> Plan {
+    Plan {
+        subject,
+        coherent,
+        hosts: args.hosts,
+        threads: args.threads,
+        operations: args.operations,
+        crashes: args.crashes,
+        draws_guidelines: true,
+        prefetches: args.prefetch,
+        policy: match args.policy {
+            PolicyArg::Random => PolicyKind::Random,
+            PolicyArg::Pct => PolicyKind::Pct(args.depth),
+            PolicyArg::Exhaustive => PolicyKind::Exhaustive(args.preemptions),
+        },
+        steps_max: args.steps_max,
+    }
+}
+
+/// Runs one plan's seeds up to the first that fails. The answer, and the last run.
+fn campaign(
+    args: &Args,
+    plan: &Plan,
+    replay: Option<&[u32]>,
+    out: &Output,
+) -> Result<(Answer, Option<Run>), Failure> {
+    let mut answer = Answer {
+        subject: plan.subject.name(),
+        memory: if plan.coherent { "coherent" } else { "noncoherent" },
+        result: "passed",
+        runs: 0,
+        steps: 0,
+        failure: None,
+    };
+    let bar = bar(args.seeds, out, &answer);
+    let mut last = None;
+    for seed in args.seed..args.seed.saturating_add(args.seeds) {
+        let (run, runs) = match (replay, plan.policy) {
+            (Some(decisions), _) => (plan.replay(seed, decisions.to_vec()), 1),
+            (None, PolicyKind::Exhaustive(bound)) => plan.explore(seed, bound, args.schedules_max),
+            (None, _) => (plan.run(seed), 1),
+        };
+        answer.runs += runs;
+        answer.steps += run.outcome.steps;
+        bar.inc(1);
+        if args.twice && replay.is_none() {
+            let again = plan.replay(seed, run.outcome.decisions.clone());
+            if again.outcome.digest != run.outcome.digest {
+                return Err(Failure::failed(format!("seed {seed}: the same schedule ran differently the second time")));
+            }
+        }
+        let failed = run.result != Ended::Passed;
+        if failed {
+            bar.finish_and_clear();
+            out.note(format!("seed {seed} failed; looking for a simpler schedule"));
+            answer.failure = Some(tell(args, plan, seed, &run, replay.is_none()));
+            answer.result = match run.result {
+                Ended::Stuck(_) => "stuck",
+                Ended::Crashed(_) => "crashed",
+                _ => "wrong",
+            };
+        }
+        last = Some(run);
+        if failed {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    Ok((answer, last))
+}
+
+fn bar(seeds: u64, out: &Output, answer: &Answer) -> ProgressBar {
+    if !out.is_watched() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg:24} [{bar:40}] {pos}/{len} seeds, {eta} left");
+    let bar = ProgressBar::new(seeds).with_message(format!("{}, {}", answer.subject, answer.memory));
+    style.map_or(bar.clone(), |style| bar.with_style(style))
+}
+
+/// A failing run for people: shrunk, with the command that repeats it.
+fn tell(args: &Args, plan: &Plan, seed: u64, run: &Run, shrinks: bool) -> Told {
+    let (checker, what) = match &run.result {
+        Ended::Wrong(checker, what) => (*checker, what.clone()),
+        Ended::Stuck(what) => ("progress", what.clone()),
+        Ended::Crashed(what) => ("panic", what.clone()),
+        Ended::Passed => ("none", String::new()),
+    };
+    let mut decisions = run.outcome.decisions.clone();
+    if shrinks {
+        decisions = plan.shrink(seed, decisions, &run.result, SHRINK_RUNS);
+    }
+    let simplest = plan.replay(seed, decisions.clone());
+    let schedule = schedule::encode(&decisions);
+    let arguments = plan.arguments(seed);
+    Told {
+        seed,
+        checker,
+        what,
+        drawn: plan.drawn(seed),
+        parameters: run.outcome.parameters.clone(),
+        repeat: format!("cenote sim {arguments} --replay '{schedule}'"),
+        schedule,
+        timeline: timeline(&simplest.outcome.timeline, args.timeline),
+    }
+}
+
+/// Runs that a search for a simpler schedule may take.
+const SHRINK_RUNS: u32 = 400;
+
+fn export(args: &Args, run: Option<&Run>) -> Result<(), Failure> {
+    let (Some(path), Some(history)) = (&args.export, run.and_then(|run| run.history.as_ref())) else {
+        return Ok(());
+    };
+    let failed = |error| Failure::failed(format!("{}: {error}", path.display()));
+    let file = File::create(path).map_err(failed)?;
+    history.export(BufWriter::new(file)).map_err(failed)
+}
+
+fn code_of(answer: &Answer) -> Option<u8> {
+    match answer.result {
+        "passed" => None,
+        "stuck" => Some(3),
+        "crashed" => Some(4),
+        _ => Some(1),
+    }
+}
+
+fn text(answer: &Answer) -> String {
+    let head = format!(
+        "{:<10} {:<12} {}: {} run{}, {} steps",
+        answer.subject,
+        answer.memory,
+        answer.result,
+        count(answer.runs),
+        if answer.runs == 1 { "" } else { "s" },
+        count(answer.steps),
+    );
+    let Some(told) = &answer.failure else {
+        return head;
+    };
+    let timeline = told.timeline.join("\n");
+    format!(
+        "{head}\nseed {}: {}\n{}: {}\npolicy: {}\n\nthe simplest schedule found, its last steps:\n{timeline}\n\nrepeat it with\n  {}",
+        told.seed, told.drawn, told.checker, told.what, told.parameters, told.repeat,
+    )
+}

@@ -1,0 +1,173 @@
+//! Figures of the papers again, from the simulator: the paper's numbers, ours, and their ratio.
+//!
+//! Code runs on [`SimMemory`](crate::exec::SimMemory) under a profile and reads its virtual clock, as code on the paper's
+//! machine reads a real one. What comes out is simulated, and every table, file and chart says so. Where a
+//! profile's number was taken from the very figure, a ratio of 1 shows that the model gives back what it was told, and no
+//! more; a figure's notes say which rows these are.
+//!
+//! **Limits.** The paper's numbers are those that its text or tables give. None were read off a picture.
+
+mod chart;
+mod measure;
+mod pcc_fig12;
+mod pcc_fig5;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::exec::Ended;
+use crate::profile::ProfileError;
+
+pub use measure::{Measured, Place, measure};
+
+/// A figure of a paper, reproduced.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// What it is called here.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Where the paper has it.
+    pub source: &'static str,
+    /// Where our numbers come from.
+    pub origin: &'static str,
+    /// The quantity that its chart shows, over the number of threads.
+    pub charted: Quantity,
+    /// All numbers.
+    pub rows: Vec<Row>,
+    /// What a reader must know to judge them.
+    pub notes: Vec<&'static str>,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Quantity {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+/// One number of a figure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What was done, on which profile.
+    pub case: &'static str,
+    /// By how many threads at once.
+    pub threads: u32,
+    /// What of it was measured.
+    pub quantity: Quantity,
+    /// The paper's number, if it gives one.
+    pub paper: Option<f64>,
+    /// Ours.
+    pub simulated: f64,
+    /// Ours over the paper's.
+    pub ratio: Option<f64>,
+}
+
+impl Row {
+    fn new(case: &'static str, threads: u32, quantity: Quantity, paper: Option<f64>, simulated: f64) -> Self {
+        Self {
+            case,
+            threads,
+            quantity,
+            paper,
+            simulated,
+            ratio: paper.map(|paper| simulated / paper),
+        }
+    }
+}
+
+/// Files that a figure was written to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Files {
+    /// All numbers.
+    pub json: PathBuf,
+    /// The chart.
+    pub svg: PathBuf,
+}
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum ReproduceError {
+    /// No figure has this name.
+    #[error("there is no figure {name:?}; give all, or some of {}", names().join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// A profile is not what it should be.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A simulated run came to no end.
+    #[error("the simulated run ended before its threads: {0:?}")]
+    Run(Ended),
+    /// A chart could not be drawn.
+    #[error("{name}: the chart cannot be drawn: {error}")]
+    Chart {
+        /// Which figure.
+        name: &'static str,
+        /// Why.
+        error: String,
+    },
+    /// A file could not be written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+type Make = fn() -> Result<Figure, ReproduceError>;
+
+const FIGURES: [(&str, Make); 2] = [(pcc_fig5::NAME, pcc_fig5::make), (pcc_fig12::NAME, pcc_fig12::make)];
+
+/// The names of all figures.
+pub fn names() -> Vec<&'static str> {
+    FIGURES.iter().map(|(name, _)| *name).collect()
+}
+
+/// Runs what a figure shows.
+pub fn make(name: &str) -> Result<Figure, ReproduceError> {
+    match FIGURES.iter().find(|(known, _)| *known == name) {
+        Some((_, make)) => make(),
+        None => Err(ReproduceError::Unknown { name: name.to_owned() }),
+    }
+}
+
+impl Figure {
+    /// The numbers that the paper has too, as text.
+    pub fn table(&self) -> String {
+        table::text(self)
+    }
+
+    /// Writes the numbers and the chart to files of the figure's name in a folder, which is made if it is missing.
+    pub fn save(&self, folder: &Path) -> Result<Files, ReproduceError> {
+        let files = Files {
+            json: folder.join(format!("{}.json", self.name)),
+            svg: folder.join(format!("{}.svg", self.name)),
+        };
+        let numbers = serde_json::to_string_pretty(self).map_err(|error| ReproduceError::File {
+            path: files.json.clone(),
+            error: error.into(),
+        })?;
+        write(&files.json, &(numbers + "\n"))?;
+        write(&files.svg, &chart::svg(self)?)?;
+        Ok(files)
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), ReproduceError> {
+    let done = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(path, text));
+    done.map_err(|error| ReproduceError::File {
+        path: path.to_owned(),
+        error,
+    })
+}

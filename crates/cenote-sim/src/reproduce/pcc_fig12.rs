@@ -1,0 +1,94 @@
+//! pcc-indexes, figure 12: latency and bandwidth of memories, and compare-exchanges by 1 to 64 threads.
+
+use cenote::memory::Memory;
+
+use super::{Figure, Place, Quantity, ReproduceError, Row, measure};
+use crate::exec::SimMemory;
+use crate::machine::LINE;
+use crate::profile::Profile;
+
+pub const NAME: &str = "pcc/fig12";
+
+const MISS: Quantity = Quantity {
+    name: "latency",
+    unit: "ns",
+};
+const BANDWIDTH: Quantity = Quantity {
+    name: "bandwidth",
+    unit: "GB/s",
+};
+const EXCHANGE: Quantity = Quantity {
+    name: "mean latency",
+    unit: "us",
+};
+const THREADS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Operations of each thread.
+const ROUNDS: u32 = 200;
+
+/// Memories: the profile, the paper's name, its latency in nanoseconds, and its bandwidth in GB a second.
+const MEMORIES: [(&str, &str, f64, f64); 3] = [
+    ("dram", "cached loads that miss, DRAM-L", 107.0, 52.0),
+    ("cxl-local", "cached loads that miss, CXL-L", 241.0, 2.0),
+    ("cxl-remote", "cached loads that miss, CXL-R", 383.0, 0.28),
+];
+
+/// Threads that load at once when bandwidth is measured, and the bytes that each asks for at a time.
+const STREAMS: u32 = 64;
+const STREAM_BYTES: u64 = 4096;
+const STREAM_ROUNDS: u32 = 20;
+
+/// A curve of compare-exchanges: its name, the paper's means with 1 and with 64 threads in microseconds, and what is done.
+type Case = (&'static str, [Option<f64>; 2], fn(&SimMemory<false>, Place));
+
+const EXCHANGES: [Case; 2] = [
+    ("compare-exchange, one word", [Some(0.474), Some(9.0)], |mem, _| {
+        let _ = mem.compare_exchange(0, 0, 0);
+    }),
+    ("compare-exchange, different words", [Some(0.474), None], |mem, place| {
+        let _ = mem.compare_exchange(place.thread * LINE, 0, 0);
+    }),
+];
+
+pub fn make() -> Result<Figure, ReproduceError> {
+    let mut rows = Vec::new();
+    for (name, case, latency, bandwidth) in MEMORIES {
+        let profile = Profile::load(name)?;
+        let bytes = LINE * u64::from(ROUNDS + 1);
+        let alone = measure(&profile, 1, ROUNDS, bytes, |mem, place| {
+            mem.load_speculative(place.round * LINE);
+        })?;
+        rows.push(Row::new(case, 1, MISS, Some(latency), alone.mean_ns()));
+        let bytes = STREAM_BYTES * u64::from(STREAMS * (STREAM_ROUNDS + 1));
+        let streams = measure(&profile, STREAMS, STREAM_ROUNDS, bytes, |mem, place| {
+            mem.bytes((place.round * place.threads + place.thread) * STREAM_BYTES, STREAM_BYTES);
+        })?;
+        let simulated = streams.per_ns() * STREAM_BYTES as f64;
+        rows.push(Row::new(case, STREAMS, BANDWIDTH, Some(bandwidth), simulated));
+    }
+    let profile = Profile::load("cxl-remote")?;
+    for (case, paper, operation) in EXCHANGES {
+        for threads in THREADS {
+            let measured = measure(&profile, threads, ROUNDS, LINE * u64::from(threads), operation)?;
+            let paper = match threads {
+                1 => paper[0],
+                64 => paper[1],
+                _ => None,
+            };
+            rows.push(Row::new(case, threads, EXCHANGE, paper, measured.mean_ns() / 1e3));
+        }
+    }
+    Ok(Figure {
+        name: NAME,
+        title: "Basic operations",
+        source: "pcc-indexes, section 7.1, figure 12",
+        origin: "simulated, profiles dram, cxl-local and cxl-remote",
+        charted: EXCHANGE,
+        rows,
+        notes: vec![
+            "The profiles' latencies and bandwidths are the paper's: these rows show that the model gives them back.",
+            "There is no profile for DRAM-R (160 ns, 30 GB/s).",
+            "The queues' service time was chosen for 9 us at 64 threads and one word. The paper does not say which words its threads use; \
+             with different ones, 4,096 queues would hardly ever fill.",
+        ],
+    })
+}
