@@ -17,7 +17,7 @@ use crate::hash::value_of;
 use crate::line::{GROUP, Unit, size};
 use crate::subjects::{Failure, absent, check, temporary};
 use crate::table::{Output, Style, median, nanoseconds, ratio, table};
-use cenote::memory::{Counting, Counts, Mapped, Memory};
+use cenote::memory::{Counting, Counts, Mapped};
 use cenote::{Guidelines, Map, Noncoherent, Pool};
 use cenote_cli::ycsb::key_of_record;
 use clap::Args;

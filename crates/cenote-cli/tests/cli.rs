@@ -133,7 +133,19 @@ fn every_command_explains_itself() {
     let here = Here::new();
     let help = here.ok("--help");
     for command in [
-        "create", "put", "get", "del", "scan", "load", "export", "stat", "fsck", "bench", "torture", "demo", "reproduce",
+        "create",
+        "put",
+        "get",
+        "del",
+        "scan",
+        "load",
+        "export",
+        "stat",
+        "fsck",
+        "bench",
+        "torture",
+        "demo",
+        "reproduce",
     ] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}");
         assert!(

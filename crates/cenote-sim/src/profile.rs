@@ -157,7 +157,10 @@ impl Profile {
                 return refuse(key, value.to_string(), "GiB a second from 1e-6 to 1e9");
             }
         }
-        for (key, value) in [("devices", self.devices), ("exchange_queues", self.exchange_queues)] {
+        for (key, value) in [
+            ("devices", self.devices),
+            ("exchange_queues", self.exchange_queues),
+        ] {
             if !(1..=COUNT_MAX).contains(&value) {
                 return refuse(key, value.to_string(), "a number from 1 to 1048576");
             }
@@ -207,16 +210,34 @@ mod tests {
             Profile::parse("x.toml", &text).unwrap_err().to_string()
         };
         let unknown = error("hit_ns =", "hit_us =");
-        assert!(unknown.contains("line ") && unknown.contains("unknown field `hit_us`"), "{unknown}");
+        assert!(
+            unknown.contains("line ") && unknown.contains("unknown field `hit_us`"),
+            "{unknown}"
+        );
         let missing = error("hit_ns =", "# hit_ns =");
-        assert!(missing.contains("missing field `hit_ns`") && missing.contains("built-in"), "{missing}");
+        assert!(
+            missing.contains("missing field `hit_ns`") && missing.contains("built-in"),
+            "{missing}"
+        );
         let negative = error("hit_ns = ", "hit_ns = -");
-        assert_eq!(negative, "profile x.toml: hit_ns is -5; give nanoseconds from 0 to 1e9");
+        assert_eq!(
+            negative,
+            "profile x.toml: hit_ns is -5; give nanoseconds from 0 to 1e9"
+        );
         let none = error("exchange_queues = 4096", "exchange_queues = 0");
-        assert_eq!(none, "profile x.toml: exchange_queues is 0; give a number from 1 to 1048576");
-        let slow = error("device_bandwidth_gib_per_s = ", "device_bandwidth_gib_per_s = nan # ");
+        assert_eq!(
+            none,
+            "profile x.toml: exchange_queues is 0; give a number from 1 to 1048576"
+        );
+        let slow = error(
+            "device_bandwidth_gib_per_s = ",
+            "device_bandwidth_gib_per_s = nan # ",
+        );
         assert!(slow.contains("is NaN; give GiB a second"), "{slow}");
         let nowhere = Profile::load("./no/such.toml").unwrap_err().to_string();
-        assert!(nowhere.contains("no profile \"./no/such.toml\"") && nowhere.contains("cxl-remote"), "{nowhere}");
+        assert!(
+            nowhere.contains("no profile \"./no/such.toml\"") && nowhere.contains("cxl-remote"),
+            "{nowhere}"
+        );
     }
 }

@@ -18,7 +18,10 @@ fn measured(threads: u32, operation: fn(&SimMemory<false>, Place)) -> Measured {
 #[track_caller]
 fn assert_near(found_ns: f64, paper_ns: f64) {
     println!("paper {paper_ns} ns, simulated {found_ns} ns");
-    assert!((0.9..=1.1).contains(&(found_ns / paper_ns)), "{found_ns} ns instead of {paper_ns} ns");
+    assert!(
+        (0.9..=1.1).contains(&(found_ns / paper_ns)),
+        "{found_ns} ns instead of {paper_ns} ns"
+    );
 }
 
 #[test]
@@ -76,11 +79,15 @@ fn figures_have_the_papers_numbers_and_ours() {
         let files = figure.save(folder).unwrap();
         let svg = std::fs::read_to_string(files.svg).unwrap();
         assert!(svg.starts_with("<svg") && svg.contains("simulated") && svg.contains("threads"));
-        let numbers: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(files.json).unwrap()).unwrap();
+        let numbers: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(files.json).unwrap()).unwrap();
         assert_eq!(numbers["rows"].as_array().unwrap().len(), figure.rows.len());
     }
     let unknown = make("pcc/fig99").unwrap_err().to_string();
-    assert_eq!(unknown, "there is no figure \"pcc/fig99\"; give all, or some of pcc/fig5, pcc/fig12");
+    assert_eq!(
+        unknown,
+        "there is no figure \"pcc/fig99\"; give all, or some of pcc/fig5, pcc/fig12"
+    );
 }
 
 #[test]

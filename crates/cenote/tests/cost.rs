@@ -1,6 +1,6 @@
 //! The cost rule: what the documentation says of memory round trips is counted.
 
-use cenote::memory::{Counting, Counts, Mapped, Memory};
+use cenote::memory::{Counting, Counts, Mapped};
 use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool};
 
 const KEYS: u64 = 20_000;

@@ -61,5 +61,10 @@ fn failed(error: ReproduceError) -> Failure {
 
 fn text(reproduced: &Reproduced) -> String {
     let Files { json, svg } = &reproduced.files;
-    format!("{}\nwritten: {}, {}\n", reproduced.figure.table(), json.display(), svg.display())
+    format!(
+        "{}\nwritten: {}, {}\n",
+        reproduced.figure.table(),
+        json.display(),
+        svg.display()
+    )
 }

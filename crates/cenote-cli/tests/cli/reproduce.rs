@@ -6,7 +6,10 @@ use super::Here;
 fn figures_are_printed_and_written() {
     let here = Here::new();
     let text = here.ok("reproduce pcc/fig5");
-    assert!(text.contains("simulated") && text.contains("sync load, one word"), "{text}");
+    assert!(
+        text.contains("simulated") && text.contains("sync load, one word"),
+        "{text}"
+    );
     assert!(text.contains("target/reproduce/pcc/fig5.svg"), "{text}");
     let svg = std::fs::read_to_string(here.path("target/reproduce/pcc/fig5.svg")).unwrap();
     assert!(svg.starts_with("<svg"), "{svg}");
@@ -28,7 +31,10 @@ fn figures_are_printed_and_written() {
 fn unknown_figures_are_refused() {
     let here = Here::new();
     let message = here.fails(2, "reproduce pcc/fig5,pcc/fig99");
-    assert!(message.contains("pcc/fig99") && message.contains("pcc/fig12"), "{message}");
+    assert!(
+        message.contains("pcc/fig99") && message.contains("pcc/fig12"),
+        "{message}"
+    );
     here.fails(2, "reproduce");
     std::fs::write(here.path("occupied"), "").unwrap();
     let message = here.fails(1, "reproduce pcc/fig12 --out occupied");

@@ -85,7 +85,9 @@ impl Links {
         for n in 0..lines {
             let device = (at + n * LINE) / INTERLEAVE_BYTES % self.device_free.len() as u64;
             let device_passed = serve(&mut self.device_free[device as usize], now, self.device_line);
-            passed = passed.max(serve(host_free, now, self.host_line)).max(device_passed);
+            passed = passed
+                .max(serve(host_free, now, self.host_line))
+                .max(device_passed);
         }
         passed + latency.saturating_sub(self.host_line.max(self.device_line))
     }

@@ -28,16 +28,28 @@ fn sync_operations_on_one_line_take_turns() {
     let mut clock = clock(4);
     assert_eq!(spent(&mut clock, 0, Kind::Load, 64, Found::Hit), SYNC);
     assert_eq!(spent(&mut clock, 1, Kind::Store, 72, Found::Hit), 2 * SYNC);
-    assert_eq!(spent(&mut clock, 2, Kind::FetchLine, 64, Found::Missed(1)), 3 * SYNC);
+    assert_eq!(
+        spent(&mut clock, 2, Kind::FetchLine, 64, Found::Missed(1)),
+        3 * SYNC
+    );
     assert_eq!(spent(&mut clock, 3, Kind::Load, 128, Found::Hit), SYNC);
 }
 
 #[test]
 fn exchanges_queue_by_address() {
     let mut clock = clock(3);
-    assert_eq!(spent(&mut clock, 0, Kind::CompareExchange, 64, Found::Hit), EXCHANGE);
-    assert_eq!(spent(&mut clock, 1, Kind::FetchModify, 64, Found::Hit), EXCHANGE + SERVICE);
-    assert_eq!(spent(&mut clock, 2, Kind::CompareExchange, 128, Found::Hit), EXCHANGE);
+    assert_eq!(
+        spent(&mut clock, 0, Kind::CompareExchange, 64, Found::Hit),
+        EXCHANGE
+    );
+    assert_eq!(
+        spent(&mut clock, 1, Kind::FetchModify, 64, Found::Hit),
+        EXCHANGE + SERVICE
+    );
+    assert_eq!(
+        spent(&mut clock, 2, Kind::CompareExchange, 128, Found::Hit),
+        EXCHANGE
+    );
 }
 
 #[test]
@@ -46,7 +58,10 @@ fn lines_pass_links_one_after_another() {
     let line = costs::Costs::new(&Profile::load("cxl-remote").unwrap()).device_line;
     assert_eq!(spent(&mut clock, 0, Kind::Read, 64, Found::Hit), 5_000);
     assert_eq!(spent(&mut clock, 1, Kind::Speculate, 64, Found::Missed(1)), MISS);
-    assert_eq!(spent(&mut clock, 2, Kind::Read, 128, Found::Missed(2)), MISS + 2 * line);
+    assert_eq!(
+        spent(&mut clock, 2, Kind::Read, 128, Found::Missed(2)),
+        MISS + 2 * line
+    );
     // Another host has a link of its own, but the device is the same.
     let before = clock.now_ps(3);
     clock.charge(3, 1, Op::word(Kind::Write, 4096, 0), Found::Missed(1));
@@ -59,9 +74,15 @@ fn a_fence_waits_for_what_was_begun() {
     let fence = 10_000;
     assert_eq!(spent(&mut clock, 0, Kind::Fence, 0, Found::Missed(0)), fence);
     assert_eq!(spent(&mut clock, 0, Kind::WriteBack, 64, Found::Hit), 0);
-    assert_eq!(spent(&mut clock, 0, Kind::Fence, 0, Found::Missed(1)), MISS - COMPUTE + fence);
+    assert_eq!(
+        spent(&mut clock, 0, Kind::Fence, 0, Found::Missed(1)),
+        MISS - COMPUTE + fence
+    );
     assert_eq!(spent(&mut clock, 0, Kind::Invalidate, 64, Found::Hit), 0);
-    assert_eq!(spent(&mut clock, 0, Kind::Fence, 0, Found::Missed(1)), 30_000 - COMPUTE + fence);
+    assert_eq!(
+        spent(&mut clock, 0, Kind::Fence, 0, Found::Missed(1)),
+        30_000 - COMPUTE + fence
+    );
 }
 
 #[test]

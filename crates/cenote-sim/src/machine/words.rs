@@ -32,11 +32,6 @@ impl Words {
         Layout::from_size_align(len as usize, ALIGN).unwrap_or_else(|_| panic!("{len} bytes of simulated memory"))
     }
 
-    /// Bytes.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
     fn word(&self, at: u64) -> *mut u64 {
         assert!(at < self.len, "offset {at:#x} lies outside {:#x} bytes", self.len);
         // SAFETY: the aligned word lies within the allocation, as was just checked.

@@ -68,7 +68,11 @@ impl Exhaustive {
             explorer.schedules = 0;
         } else {
             explorer.path.truncate(explorer.depth);
-            while explorer.path.pop_if(|(choice, count)| *choice + 1 >= *count).is_some() {}
+            while explorer
+                .path
+                .pop_if(|(choice, count)| *choice + 1 >= *count)
+                .is_some()
+            {}
             match explorer.path.last_mut() {
                 Some((choice, _)) => *choice += 1,
                 None => return false,
@@ -176,6 +180,9 @@ impl Policy for Exhaustive {
     }
 
     fn parameters(&self) -> String {
-        format!("all schedules with at most {} preemptions", self.explorer.borrow().bound)
+        format!(
+            "all schedules with at most {} preemptions",
+            self.explorer.borrow().bound
+        )
     }
 }

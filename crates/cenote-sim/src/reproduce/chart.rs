@@ -22,11 +22,18 @@ pub fn svg(figure: &Figure) -> Result<String, ReproduceError> {
 }
 
 fn draw(figure: &Figure, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
-    let rows: Vec<&Row> = figure.rows.iter().filter(|row| row.quantity == figure.charted).collect();
+    let rows: Vec<&Row> = figure
+        .rows
+        .iter()
+        .filter(|row| row.quantity == figure.charted)
+        .collect();
     let mut cases: Vec<&str> = rows.iter().map(|row| row.case).collect();
     cases.dedup();
     let threads_max = rows.iter().map(|row| row.threads).max().unwrap_or(1);
-    let values = rows.iter().flat_map(|row| [Some(row.simulated), row.paper]).flatten();
+    let values = rows
+        .iter()
+        .flat_map(|row| [Some(row.simulated), row.paper])
+        .flatten();
     let (least, most) = values.fold((f64::MAX, f64::MIN_POSITIVE), |(least, most), value| {
         (least.min(value), most.max(value))
     });
@@ -34,7 +41,10 @@ fn draw(figure: &Figure, text: &mut String) -> Result<(), Box<dyn std::error::Er
     let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
-        .caption(format!("{}: {} ({})", figure.name, figure.title, figure.origin), ("sans-serif", 16))
+        .caption(
+            format!("{}: {} ({})", figure.name, figure.title, figure.origin),
+            ("sans-serif", 16),
+        )
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(64)
@@ -48,7 +58,10 @@ fn draw(figure: &Figure, text: &mut String) -> Result<(), Box<dyn std::error::Er
     for (case, colour) in cases.into_iter().zip(COLOURS.into_iter().cycle()) {
         let of_case = || rows.iter().filter(move |row| row.case == case);
         chart
-            .draw_series(LineSeries::new(of_case().map(|row| (row.threads, row.simulated)), colour.stroke_width(2)))?
+            .draw_series(LineSeries::new(
+                of_case().map(|row| (row.threads, row.simulated)),
+                colour.stroke_width(2),
+            ))?
             .label(format!("{case}, simulated"))
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
         let of_paper = of_case().filter_map(|row| row.paper.map(|value| (row.threads, value)));

@@ -87,7 +87,13 @@ pub fn measure(
     };
     // With a profile nothing is left to the policy.
     let policy = Box::new(RandomWalk::new(0));
-    let outcome = run(&settings, policy, Box::new(|_| {}), Rc::new(body), Box::new(|_| {}));
+    let outcome = run(
+        &settings,
+        policy,
+        Box::new(|_| {}),
+        Rc::new(body),
+        Box::new(|_| {}),
+    );
     match outcome.ended {
         Ended::Well => {
             let mut measured = measured.take();

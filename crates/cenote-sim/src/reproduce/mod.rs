@@ -124,7 +124,10 @@ pub enum ReproduceError {
 
 type Make = fn() -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 2] = [(pcc_fig5::NAME, pcc_fig5::make), (pcc_fig12::NAME, pcc_fig12::make)];
+const FIGURES: [(&str, Make); 2] = [
+    (pcc_fig5::NAME, pcc_fig5::make),
+    (pcc_fig12::NAME, pcc_fig12::make),
+];
 
 /// The names of all figures.
 pub fn names() -> Vec<&'static str> {
@@ -135,7 +138,9 @@ pub fn names() -> Vec<&'static str> {
 pub fn make(name: &str) -> Result<Figure, ReproduceError> {
     match FIGURES.iter().find(|(known, _)| *known == name) {
         Some((_, make)) => make(),
-        None => Err(ReproduceError::Unknown { name: name.to_owned() }),
+        None => Err(ReproduceError::Unknown {
+            name: name.to_owned(),
+        }),
     }
 }
 

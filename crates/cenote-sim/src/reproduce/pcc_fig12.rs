@@ -41,12 +41,20 @@ const STREAM_ROUNDS: u32 = 20;
 type Case = (&'static str, [Option<f64>; 2], fn(&SimMemory<false>, Place));
 
 const EXCHANGES: [Case; 2] = [
-    ("compare-exchange, one word", [Some(0.474), Some(9.0)], |mem, _| {
-        let _ = mem.compare_exchange(0, 0, 0);
-    }),
-    ("compare-exchange, different words", [Some(0.474), None], |mem, place| {
-        let _ = mem.compare_exchange(place.thread * LINE, 0, 0);
-    }),
+    (
+        "compare-exchange, one word",
+        [Some(0.474), Some(9.0)],
+        |mem, _| {
+            let _ = mem.compare_exchange(0, 0, 0);
+        },
+    ),
+    (
+        "compare-exchange, different words",
+        [Some(0.474), None],
+        |mem, place| {
+            let _ = mem.compare_exchange(place.thread * LINE, 0, 0);
+        },
+    ),
 ];
 
 pub fn make() -> Result<Figure, ReproduceError> {
@@ -60,7 +68,10 @@ pub fn make() -> Result<Figure, ReproduceError> {
         rows.push(Row::new(case, 1, MISS, Some(latency), alone.mean_ns()));
         let bytes = STREAM_BYTES * u64::from(STREAMS * (STREAM_ROUNDS + 1));
         let streams = measure(&profile, STREAMS, STREAM_ROUNDS, bytes, |mem, place| {
-            mem.bytes((place.round * place.threads + place.thread) * STREAM_BYTES, STREAM_BYTES);
+            mem.bytes(
+                (place.round * place.threads + place.thread) * STREAM_BYTES,
+                STREAM_BYTES,
+            );
         })?;
         let simulated = streams.per_ns() * STREAM_BYTES as f64;
         rows.push(Row::new(case, STREAMS, BANDWIDTH, Some(bandwidth), simulated));

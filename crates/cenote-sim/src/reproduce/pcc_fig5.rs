@@ -50,7 +50,13 @@ pub fn make() -> Result<Figure, ReproduceError> {
                 96 => Some(paper[1]),
                 _ => None,
             };
-            rows.push(Row::new(case, threads, LATENCY, paper, measured.median_ns() / 1e3));
+            rows.push(Row::new(
+                case,
+                threads,
+                LATENCY,
+                paper,
+                measured.median_ns() / 1e3,
+            ));
             rows.push(Row::new(case, threads, THROUGHPUT, None, measured.per_ns() * 1e3));
         }
     }

@@ -21,16 +21,23 @@ pub fn text(figure: &Figure) -> String {
     }
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
     let widths: [usize; 6] = std::array::from_fn(width);
-    let mut text = format!("{}: {} ({})\n{}\n\n", figure.name, figure.title, figure.origin, figure.source);
+    let mut text = format!(
+        "{}: {} ({})\n{}\n\n",
+        figure.name, figure.title, figure.origin, figure.source
+    );
     for line in &lines {
-        let cells = line.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
-            // Words to the left, numbers to the right.
-            if matches!(column, 0 | 2) {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
-        });
+        let cells = line
+            .iter()
+            .zip(widths)
+            .enumerate()
+            .map(|(column, (cell, width))| {
+                // Words to the left, numbers to the right.
+                if matches!(column, 0 | 2) {
+                    format!("{cell:<width$}")
+                } else {
+                    format!("{cell:>width$}")
+                }
+            });
         // Writing to a string does not fail.
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  "));
     }
@@ -59,6 +66,9 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits() {
-        assert_eq!([383.2, 29.856, 9.0, 0.28, 0.0061].map(number), ["383", "29.9", "9.00", "0.280", "0.0061"]);
+        assert_eq!(
+            [383.2, 29.856, 9.0, 0.28, 0.0061].map(number),
+            ["383", "29.9", "9.00", "0.280", "0.0061"]
+        );
     }
 }

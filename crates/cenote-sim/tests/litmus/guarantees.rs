@@ -62,15 +62,43 @@ const UNPUBLISHED: Registers = [1, 0, 0, 0];
 #[test]
 fn published_data_is_seen() {
     let litmus = Litmus::new(2, |t: &Thread<'_, false>| publication(t, ALL_STEPS));
-    never(&litmus, |found| *found == UNPUBLISHED, &[[0; 4], [0, 7, 0, 0], [1, 7, 0, 0]]);
+    never(
+        &litmus,
+        |found| *found == UNPUBLISHED,
+        &[[0; 4], [0, 7, 0, 0], [1, 7, 0, 0]],
+    );
 }
 
 #[test]
 fn publication_needs_each_of_its_steps() {
     let without: [fn(&Thread<'_, false>); 3] = [
-        |t| publication(t, Steps { writes_back: false, ..ALL_STEPS }),
-        |t| publication(t, Steps { fences: false, ..ALL_STEPS }),
-        |t| publication(t, Steps { invalidates: false, ..ALL_STEPS }),
+        |t| {
+            publication(
+                t,
+                Steps {
+                    writes_back: false,
+                    ..ALL_STEPS
+                },
+            )
+        },
+        |t| {
+            publication(
+                t,
+                Steps {
+                    fences: false,
+                    ..ALL_STEPS
+                },
+            )
+        },
+        |t| {
+            publication(
+                t,
+                Steps {
+                    invalidates: false,
+                    ..ALL_STEPS
+                },
+            )
+        },
     ];
     for threads in without {
         let litmus = Litmus::new(2, threads);
@@ -82,9 +110,20 @@ fn publication_needs_each_of_its_steps() {
 #[test]
 fn coherent_publication_needs_none() {
     let litmus = Litmus::new(2, |t: &Thread<'_, true>| {
-        publication(t, Steps { writes_back: false, fences: false, invalidates: false })
+        publication(
+            t,
+            Steps {
+                writes_back: false,
+                fences: false,
+                invalidates: false,
+            },
+        )
     });
-    never(&litmus, |found| *found == UNPUBLISHED, &[[0; 4], [0, 7, 0, 0], [1, 7, 0, 0]]);
+    never(
+        &litmus,
+        |found| *found == UNPUBLISHED,
+        &[[0; 4], [0, 7, 0, 0], [1, 7, 0, 0]],
+    );
 }
 
 fn store_buffering<const C: bool>(t: &Thread<'_, C>) {
@@ -96,8 +135,16 @@ fn store_buffering<const C: bool>(t: &Thread<'_, C>) {
 #[test]
 fn store_buffering_is_not_seen() {
     let wanted = [[0, 1, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0]];
-    never(&Litmus::new(2, store_buffering::<false>), |found| found[..2] == [0, 0], &wanted);
-    never(&Litmus::new(2, store_buffering::<true>), |found| found[..2] == [0, 0], &wanted);
+    never(
+        &Litmus::new(2, store_buffering::<false>),
+        |found| found[..2] == [0, 0],
+        &wanted,
+    );
+    never(
+        &Litmus::new(2, store_buffering::<true>),
+        |found| found[..2] == [0, 0],
+        &wanted,
+    );
 }
 
 fn message_passing<const C: bool>(t: &Thread<'_, C>) {
@@ -113,8 +160,16 @@ fn message_passing<const C: bool>(t: &Thread<'_, C>) {
 #[test]
 fn messages_of_sync_words_arrive_in_order() {
     let wanted = [[0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]];
-    never(&Litmus::new(2, message_passing::<false>), |found| found[..2] == [1, 0], &wanted);
-    never(&Litmus::new(2, message_passing::<true>), |found| found[..2] == [1, 0], &wanted);
+    never(
+        &Litmus::new(2, message_passing::<false>),
+        |found| found[..2] == [1, 0],
+        &wanted,
+    );
+    never(
+        &Litmus::new(2, message_passing::<true>),
+        |found| found[..2] == [1, 0],
+        &wanted,
+    );
 }
 
 #[test]
@@ -124,7 +179,11 @@ fn load_buffering_is_not_seen() {
         t.find(t.number as usize, t.mem.load(other));
         t.mem.store(own, 1);
     });
-    never(&litmus, |found| found[..2] == [1, 1], &[[0; 4], [0, 1, 0, 0], [1, 0, 0, 0]]);
+    never(
+        &litmus,
+        |found| found[..2] == [1, 1],
+        &[[0; 4], [0, 1, 0, 0], [1, 0, 0, 0]],
+    );
 }
 
 #[test]
@@ -141,7 +200,11 @@ fn readers_agree_on_the_order_of_two_writers() {
             t.find(3, t.mem.load(X));
         }
     });
-    never(&litmus, |found| *found == [1, 0, 1, 0], &[[0; 4], [1; 4], [1, 0, 0, 1]]);
+    never(
+        &litmus,
+        |found| *found == [1, 0, 1, 0],
+        &[[0; 4], [1; 4], [1, 0, 0, 1]],
+    );
 }
 
 fn additions<const C: bool>(t: &Thread<'_, C>) {
@@ -168,8 +231,16 @@ fn exchange<const C: bool>(t: &Thread<'_, C>) {
 #[test]
 fn one_compare_exchange_wins() {
     let wanted = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]];
-    never(&Litmus::new(3, exchange::<false>), |found| found.iter().sum::<u64>() != 1, &wanted);
-    never(&Litmus::new(3, exchange::<true>), |found| found.iter().sum::<u64>() != 1, &wanted);
+    never(
+        &Litmus::new(3, exchange::<false>),
+        |found| found.iter().sum::<u64>() != 1,
+        &wanted,
+    );
+    never(
+        &Litmus::new(3, exchange::<true>),
+        |found| found.iter().sum::<u64>() != 1,
+        &wanted,
+    );
 }
 
 #[test]
@@ -221,7 +292,10 @@ fn a_host_sees_every_store_of_its_own() {
         }
     });
     litmus.hosts = vec![1, 1];
-    assert_eq!(outcomes(&litmus.all(PREEMPTIONS)), [[0; 4], [1, 0, 0, 0], [2, 0, 0, 0]]);
+    assert_eq!(
+        outcomes(&litmus.all(PREEMPTIONS)),
+        [[0; 4], [1, 0, 0, 0], [2, 0, 0, 0]]
+    );
 }
 
 #[test]

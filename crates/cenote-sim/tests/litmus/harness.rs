@@ -111,7 +111,13 @@ impl<const C: bool> Litmus<C> {
             }
         };
         let (threads, audit) = (body(self.threads), body(self.audit));
-        let outcome = run(&settings, policy, Box::new(|_| {}), Rc::new(threads), Box::new(audit));
+        let outcome = run(
+            &settings,
+            policy,
+            Box::new(|_| {}),
+            Rc::new(threads),
+            Box::new(audit),
+        );
         let registers = *found.borrow();
         Found { registers, outcome }
     }
@@ -129,7 +135,11 @@ impl<const C: bool> Litmus<C> {
                 break;
             }
         }
-        println!("{} schedules, {} lines shared: {seen:?}", policy.schedules(), policy.shared_lines());
+        println!(
+            "{} schedules, {} lines shared: {seen:?}",
+            policy.schedules(),
+            policy.shared_lines()
+        );
         seen
     }
 

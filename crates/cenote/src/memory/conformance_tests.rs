@@ -6,14 +6,14 @@
 use std::sync::Arc;
 use std::sync::Barrier;
 
-use super::{Coherent, Counting, Counts, CpuExchange, LINE, Mapping, Memory, Noncoherent};
+use super::{Coherent, Counting, Counts, CpuExchange, LINE, Mapped, Mapping, Memory, Noncoherent};
 
 const LEN: u64 = 1 << 20;
 /// Rounds of a litmus test.
 const ROUNDS: u64 = 20_000;
 
 /// Two views of the same memory.
-fn two<M: Memory>() -> (M, M) {
+fn two<M: Mapped>() -> (M, M) {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
     let view = || {
         let mapping = Mapping::of_file(file.try_clone().unwrap(), LEN).unwrap();
@@ -49,7 +49,7 @@ on_every_backend!(
     litmus_line_order,
 );
 
-fn sync_words<M: Memory>() {
+fn sync_words<M: Mapped>() {
     let (a, b) = two::<M>();
     assert_eq!(b.load(64), 0);
     a.store(64, 7);
@@ -64,7 +64,7 @@ fn sync_words<M: Memory>() {
     assert_eq!(b.load_speculative(64), 9);
 }
 
-fn owned_words<M: Memory>() {
+fn owned_words<M: Mapped>() {
     let (owner, other) = two::<M>();
     owner.owned_store(128, 5);
     assert_eq!(owner.owned_load(128), 5);
@@ -72,7 +72,7 @@ fn owned_words<M: Memory>() {
     assert_eq!(other.owned_peek(128), 5);
 }
 
-fn protected_data<M: Memory>() {
+fn protected_data<M: Mapped>() {
     let (writer, reader) = two::<M>();
     let text: Vec<u8> = (0..1000).map(|n| n as u8).collect();
     writer.zero(4096, 1024);
@@ -94,7 +94,7 @@ fn protected_data<M: Memory>() {
     assert_eq!(reader.bytes(4096, 5), b"again");
 }
 
-fn lines<M: Memory>() {
+fn lines<M: Mapped>() {
     let (a, b) = two::<M>();
     for n in 0..8 {
         a.store(LINE + 8 * n, n + 1);
@@ -113,7 +113,7 @@ fn lines<M: Memory>() {
     assert_eq!(super::lines(64, 0).count(), 0);
 }
 
-fn read_modify_writes_are_atomic<M: Memory>() {
+fn read_modify_writes_are_atomic<M: Mapped>() {
     let (a, b) = two::<M>();
     std::thread::scope(|scope| {
         for mem in [&a, &b] {
@@ -135,7 +135,7 @@ fn read_modify_writes_are_atomic<M: Memory>() {
     );
 }
 
-fn offsets_outside_are_refused<M: Memory>() {
+fn offsets_outside_are_refused<M: Mapped>() {
     let (mem, _) = two::<M>();
     let mem = std::panic::AssertUnwindSafe(mem);
     for at in [LEN, LEN + 64, u64::MAX - 7] {
@@ -177,7 +177,7 @@ fn rounds<M: Memory, L: Send, R: Send>(
 }
 
 /// Who sees the flag sees what was written back before it.
-fn litmus_message_passing<M: Memory>() {
+fn litmus_message_passing<M: Mapped>() {
     rounds::<M, _, _>(
         |mem, round| {
             // Out of place: each round publishes another line.
@@ -200,7 +200,7 @@ fn litmus_message_passing<M: Memory>() {
 }
 
 /// Of two who announce and then look, at least one sees the other.
-fn litmus_announcements<M: Memory>() {
+fn litmus_announcements<M: Mapped>() {
     let side = |mine: u64, theirs: u64| {
         move |mem: &M, round: u64| {
             mem.announce(mine, round);
@@ -216,7 +216,7 @@ fn litmus_announcements<M: Memory>() {
 }
 
 /// The words of a fetched line are read in ascending order: a later word is never older than an earlier one.
-fn litmus_line_order<M: Memory>() {
+fn litmus_line_order<M: Mapped>() {
     rounds::<M, _, _>(
         |mem, round| {
             // Written in descending order, so that whoever reads upwards may only see newer words further up.

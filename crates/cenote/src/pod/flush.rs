@@ -28,7 +28,7 @@ pub(super) fn flushed_until<M: Memory>(
     match number.get(mem) {
         0 if head == ripe || head.chunk == 0 => Ok(head),
         0 => begin(worker, record, head, ripe).map(|()| head),
-        round if is_complete(worker, round) => {
+        begun if is_complete(worker, begun) => {
             number.set(mem, 0);
             mem.persist(number.offset(), 8);
             Ok(Position::decode(to.get(mem)))
@@ -46,15 +46,20 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
     }
     mem.persist(request[0].offset(), 24);
     flush_between(worker, from, to)?;
-    request[3].set(mem, FLUSH_ROUND.fetch_add(mem, 1) + 1);
+    let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
+    request[3].set(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
     mem.persist(request[3].offset(), 8);
     Ok(())
 }
 
-fn is_complete<M: Memory>(worker: &Worker<M>, round: u64) -> bool {
-    let pod = worker.pod();
+/// Low bits of a request's last word: the process that began it, and so has flushed already.
+const BEGINNER_BITS: u32 = 16;
+
+/// Whether all who live have flushed. The one who asks need not be the one who began: it may have inherited the list.
+fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
+    let (round, beginner) = (number >> BEGINNER_BITS, number as u32 & ((1 << BEGINNER_BITS) - 1));
     (0..worker.geometry().parameters.processes)
-        .filter(|&index| index != pod.index())
+        .filter(|&index| index != beginner)
         .all(|index| {
             let record = ProcessRecord::new(worker.geometry(), index);
             let state = State::decode(record.state().load(worker.mem()));

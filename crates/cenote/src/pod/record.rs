@@ -263,7 +263,7 @@ impl WorkerRecord {
     }
 
     /// A flush request for its list: from where, to where, a serial number that makes it a new one, and the round in
-    /// which it is served, or 0.
+    /// which it is served with the process that began it, or 0.
     pub fn flush_request(self) -> [OwnedWord; 4] {
         [0, 8, 16, 24].map(|n| OwnedWord::at(self.0 + 384 + n))
     }

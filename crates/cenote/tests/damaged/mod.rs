@@ -17,7 +17,7 @@ pub fn options() -> Options {
 }
 
 /// A pool with everything in it: several sizes, a map on the move, retired objects, a worker that died.
-pub fn fill<M: cenote::memory::Memory>(path: &Path) {
+pub fn fill<M: cenote::memory::Mapped>(path: &Path) {
     let pool: Pool<M> = Pool::create(path, &options()).unwrap();
     let map = pool.map("m").unwrap();
     for i in 0..5_400u64 {
@@ -38,7 +38,7 @@ pub fn fill<M: cenote::memory::Memory>(path: &Path) {
 }
 
 /// Uses all of a pool that may be damaged. Errors are fine.
-pub fn use_all<M: cenote::memory::Memory>(path: &Path) -> cenote::Result<()> {
+pub fn use_all<M: cenote::memory::Mapped>(path: &Path) -> cenote::Result<()> {
     let pool: Pool<M> = Pool::open(path, &options())?;
     let _ = pool.stat();
     for name in ["m", "large", "new"] {
