@@ -84,7 +84,15 @@ impl Plan {
                 format!("process {} dies at its step {}{then}", crash.process, crash.step)
             })
             .collect();
-        format!("{:?}; {}", load.guidelines, if crashes.is_empty() { "nobody dies".to_owned() } else { crashes.join("; ") })
+        format!(
+            "{:?}; {}",
+            load.guidelines,
+            if crashes.is_empty() {
+                "nobody dies".to_owned()
+            } else {
+                crashes.join("; ")
+            }
+        )
     }
 
     fn load(&self, seed: u64) -> Load {
@@ -195,7 +203,11 @@ impl Plan {
     fn judge(&self, outcome: &Outcome, mut log: Inner) -> (Result, Option<History<Op, Ret>>) {
         for &(thread, step) in &outcome.deaths {
             log.calls.lose(thread, step);
-            for spent in log.spent.iter_mut().filter(|spent| spent.process == thread && !spent.finished) {
+            for spent in log
+                .spent
+                .iter_mut()
+                .filter(|spent| spent.process == thread && !spent.finished)
+            {
                 spent.live = false;
             }
         }
@@ -204,7 +216,10 @@ impl Plan {
             Ok(history) => history,
             Err(malformed) => return (Result::Wrong("history", malformed.to_string()), None),
         };
-        (self.verdict(outcome, &faults, &history, log.account, &log.spent), Some(history))
+        (
+            self.verdict(outcome, &faults, &history, log.account, &log.spent),
+            Some(history),
+        )
     }
 
     fn verdict(

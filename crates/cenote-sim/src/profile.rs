@@ -9,6 +9,7 @@
 //!
 //! **Limits.** All hosts of a pod are alike, and so are all devices.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -64,10 +65,10 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("cxl-remote", include_str!("../profiles/cxl-remote.toml")),
 ];
 
-/// Times and rates above this are taken for mistakes: a second, or a million GiB a second.
-const FIGURE_MAX: f64 = 1e9;
-/// Counts above this are taken for mistakes.
-const COUNT_MAX: u32 = 1 << 20;
+/// What is outside is taken for a mistake. With these, virtual time lasts for thousands of millions of operations.
+const TIMES_NS: RangeInclusive<f64> = 0.0..=1e6;
+const BANDWIDTHS_GIB_PER_S: RangeInclusive<f64> = 1e-3..=1e6;
+const COUNTS: RangeInclusive<u32> = 1..=1 << 20;
 
 /// Why there is no profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -145,23 +146,23 @@ impl Profile {
             })
         };
         for (key, value) in self.times() {
-            if !(0.0..=FIGURE_MAX).contains(&value) {
-                return refuse(key, value.to_string(), "nanoseconds from 0 to 1e9");
+            if !TIMES_NS.contains(&value) {
+                return refuse(key, value.to_string(), "nanoseconds from 0 to 1e6");
             }
         }
         for (key, value) in [
             ("host_bandwidth_gib_per_s", self.host_bandwidth_gib_per_s),
             ("device_bandwidth_gib_per_s", self.device_bandwidth_gib_per_s),
         ] {
-            if !(1e-6..=FIGURE_MAX).contains(&value) {
-                return refuse(key, value.to_string(), "GiB a second from 1e-6 to 1e9");
+            if !BANDWIDTHS_GIB_PER_S.contains(&value) {
+                return refuse(key, value.to_string(), "GiB a second from 1e-3 to 1e6");
             }
         }
         for (key, value) in [
             ("devices", self.devices),
             ("exchange_queues", self.exchange_queues),
         ] {
-            if !(1..=COUNT_MAX).contains(&value) {
+            if !COUNTS.contains(&value) {
                 return refuse(key, value.to_string(), "a number from 1 to 1048576");
             }
         }
@@ -222,7 +223,7 @@ mod tests {
         let negative = error("hit_ns = ", "hit_ns = -");
         assert_eq!(
             negative,
-            "profile x.toml: hit_ns is -5; give nanoseconds from 0 to 1e9"
+            "profile x.toml: hit_ns is -5; give nanoseconds from 0 to 1e6"
         );
         let none = error("exchange_queues = 4096", "exchange_queues = 0");
         assert_eq!(

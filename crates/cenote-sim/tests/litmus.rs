@@ -1,9 +1,9 @@
 //! Litmus tests of the simulated memory itself: a few operations on a few threads, and what they may find.
 //!
 //! The table in `machine/mod.rs` says which faults the simulator produces, and the memory contract which it must not.
-//! `litmus/faults.rs` shows a run for each of the former. `litmus/guarantees.rs` looks for the latter in all schedules with so
-//! many preemptions, and, since those have no evictions and no early write-backs, in many random runs too. The tests that
-//! leave out a step of a protocol are there to show that both ways of looking would find something.
+//! `litmus/faults.rs` shows a run for each of the former. `litmus/guarantees.rs` and `litmus/publication.rs` look for the
+//! latter in all schedules with so many preemptions, and, since those have no evictions and no early write-backs, in many
+//! random runs too. The tests that leave out a step of publication show that both ways of looking would find something.
 //!
 //! Each prints how many schedules it ran, or the first seed that it found (`cargo test --test litmus -- --nocapture`).
 
@@ -13,3 +13,5 @@ mod faults;
 mod guarantees;
 #[path = "litmus/harness.rs"]
 mod harness;
+#[path = "litmus/publication.rs"]
+mod publication;

@@ -121,7 +121,10 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         "all" => Subject::ALL.to_vec(),
         name => vec![Subject::named(name).ok_or_else(|| {
             let names: Vec<&str> = Subject::ALL.iter().map(|subject| subject.name()).collect();
-            Failure::misuse(format!("no subject is called {name:?}; there are {} and all", names.join(", ")))
+            Failure::misuse(format!(
+                "no subject is called {name:?}; there are {} and all",
+                names.join(", ")
+            ))
         })?],
     };
     let replay = args
@@ -131,13 +134,19 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         .transpose()
         .map_err(|part| Failure::misuse(format!("--replay: {part:?} is no part of a schedule")))?;
     if replay.is_some() && (subjects.len() > 1 || args.memory == MemoryArg::Both) {
-        return Err(Failure::misuse("--replay needs one subject and one --memory".to_owned()));
+        return Err(Failure::misuse(
+            "--replay needs one subject and one --memory".to_owned(),
+        ));
     }
     // A panic of the code under test is a result, told with the others.
     std::panic::set_hook(Box::new(|_| {}));
     for subject in subjects {
         for coherent in [true, false] {
-            let other = if coherent { MemoryArg::Noncoherent } else { MemoryArg::Coherent };
+            let other = if coherent {
+                MemoryArg::Noncoherent
+            } else {
+                MemoryArg::Coherent
+            };
             if args.memory == other {
                 continue;
             }
@@ -201,7 +210,9 @@ fn campaign(
         if args.twice && replay.is_none() {
             let again = plan.replay(seed, run.outcome.decisions.clone());
             if again.outcome.digest != run.outcome.digest {
-                return Err(Failure::failed(format!("seed {seed}: the same schedule ran differently the second time")));
+                return Err(Failure::failed(format!(
+                    "seed {seed}: the same schedule ran differently the second time"
+                )));
             }
         }
         let failed = run.result != Ended::Passed;

@@ -126,7 +126,11 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         let op = Op::word(Kind::CompareExchange, at, new);
         let before = self.sync(op, |before| (before == current).then_some(new));
-        if before == current { Ok(before) } else { Err(before) }
+        if before == current {
+            Ok(before)
+        } else {
+            Err(before)
+        }
     }
 
     fn fetch_add(&self, at: u64, value: u64) -> u64 {
@@ -136,11 +140,15 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn fetch_or(&self, at: u64, value: u64) -> u64 {
-        self.sync(Op::word(Kind::FetchModify, at, value), |before| Some(before | value))
+        self.sync(Op::word(Kind::FetchModify, at, value), |before| {
+            Some(before | value)
+        })
     }
 
     fn fetch_and(&self, at: u64, value: u64) -> u64 {
-        self.sync(Op::word(Kind::FetchModify, at, value), |before| Some(before & value))
+        self.sync(Op::word(Kind::FetchModify, at, value), |before| {
+            Some(before & value)
+        })
     }
 
     fn load_speculative(&self, at: u64) -> u64 {
@@ -156,7 +164,10 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         world.complete();
         let found = world.machine.fetch(self.host, at, LINE);
         let line = std::array::from_fn(|n| world.machine.load_cached(self.host, at + 8 * n as u64).0);
-        world.done(op, line.iter().fold(0, |sum: u64, word| sum.rotate_left(7) ^ word));
+        world.done(
+            op,
+            line.iter().fold(0, |sum: u64, word| sum.rotate_left(7) ^ word),
+        );
         self.spend(op, found);
         line
     }

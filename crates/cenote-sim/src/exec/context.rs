@@ -24,7 +24,8 @@ pub struct Context<const COHERENT: bool> {
 }
 
 /// Threads that have been spawned and have no coroutine yet.
-pub(super) type Births<const COHERENT: bool> = std::rc::Rc<std::cell::RefCell<Vec<(Context<COHERENT>, Body<COHERENT>)>>>;
+pub(super) type Births<const COHERENT: bool> =
+    std::rc::Rc<std::cell::RefCell<Vec<(Context<COHERENT>, Body<COHERENT>)>>>;
 
 impl<const COHERENT: bool> Context<COHERENT> {
     #[allow(clippy::mut_from_ref)]
@@ -113,7 +114,10 @@ impl<const COHERENT: bool> Context<COHERENT> {
     /// Virtual time of this thread in picoseconds; 0 in runs that keep none.
     pub fn now_ps(&self) -> u64 {
         let thread = self.thread;
-        self.world().clock.as_ref().map_or(0, |clock| clock.now_ps(thread))
+        self.world()
+            .clock
+            .as_ref()
+            .map_or(0, |clock| clock.now_ps(thread))
     }
 
     /// Lets time pass on this thread that is not spent in memory: computing, or sleeping.

@@ -105,17 +105,32 @@ pub struct Op {
 impl Op {
     /// An operation on one word.
     pub fn word(kind: Kind, at: u64, value: u64) -> Self {
-        Self { kind, at, len: 8, value }
+        Self {
+            kind,
+            at,
+            len: 8,
+            value,
+        }
     }
 
     /// An operation on a range.
     pub fn range(kind: Kind, at: u64, len: u64) -> Self {
-        Self { kind, at, len, value: 0 }
+        Self {
+            kind,
+            at,
+            len,
+            value: 0,
+        }
     }
 
     /// Something else.
     pub fn other(kind: Kind) -> Self {
-        Self { kind, at: 0, len: 0, value: 0 }
+        Self {
+            kind,
+            at: 0,
+            len: 0,
+            value: 0,
+        }
     }
 
     /// The first and the last line that it touches; `None` if it touches none.

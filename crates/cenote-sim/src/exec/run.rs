@@ -88,9 +88,9 @@ thread_local! {
 }
 
 fn stack() -> DefaultStack {
-    STACKS
-        .with_borrow_mut(Vec::pop)
-        .unwrap_or_else(|| DefaultStack::new(STACK_BYTES).unwrap_or_else(|error| panic!("a coroutine's stack: {error}")))
+    STACKS.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
+        DefaultStack::new(STACK_BYTES).unwrap_or_else(|error| panic!("a coroutine's stack: {error}"))
+    })
 }
 
 type Fiber = Coroutine<(), (), (), DefaultStack>;
@@ -109,7 +109,10 @@ pub fn run<const COHERENT: bool>(
     body: Rc<dyn Fn(Context<COHERENT>)>,
     audit: Body<COHERENT>,
 ) -> Outcome {
-    let clock = settings.profile.clone().map(|profile| Clock::new(profile, settings.shape.hosts));
+    let clock = settings
+        .profile
+        .clone()
+        .map(|profile| Clock::new(profile, settings.shape.hosts));
     let mut world = World::new(Machine::new(settings.shape), policy, clock, settings.steps_max);
     world.timeline = settings.traces.then(Vec::new);
     world.capacity = settings.capacity;
@@ -156,9 +159,16 @@ impl<const COHERENT: bool> Runner<COHERENT> {
         }
         let mut crashes = Vec::new();
         for (number, &host) in settings.processes.iter().enumerate() {
-            let crash = settings.crashes.iter().find(|crash| crash.process == number as u32);
+            let crash = settings
+                .crashes
+                .iter()
+                .find(|crash| crash.process == number as u32);
             let of_body = body.clone();
-            let process = self.start(host, crash.map(|crash| crash.step), Box::new(move |context| of_body(context)));
+            let process = self.start(
+                host,
+                crash.map(|crash| crash.step),
+                Box::new(move |context| of_body(context)),
+            );
             crashes.extend(crash.filter(|crash| crash.restarts).map(|_| (process, host)));
         }
         loop {
@@ -199,7 +209,8 @@ impl<const COHERENT: bool> Runner<COHERENT> {
             }
             for (context, body) in self.births.take() {
                 let thread = context.thread() as usize;
-                self.fibers.resize_with(self.fibers.len().max(thread + 1), || None);
+                self.fibers
+                    .resize_with(self.fibers.len().max(thread + 1), || None);
                 self.fibers[thread] = Some(fiber(self.world, context, body));
             }
             let world = self.world();
@@ -240,7 +251,11 @@ impl<const COHERENT: bool> Runner<COHERENT> {
     }
 }
 
-fn fiber<const COHERENT: bool>(world: NonNull<World>, context: Context<COHERENT>, body: Body<COHERENT>) -> Fiber {
+fn fiber<const COHERENT: bool>(
+    world: NonNull<World>,
+    context: Context<COHERENT>,
+    body: Body<COHERENT>,
+) -> Fiber {
     Coroutine::with_stack(stack(), move |yielder: &Yielder<(), ()>, ()| {
         let thread = context.thread() as usize;
         // SAFETY: between switches; the reference ends with the statement.

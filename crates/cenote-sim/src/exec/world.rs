@@ -176,7 +176,11 @@ impl World {
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.clear();
         let last = (!self.ended).then_some(self.current);
-        let others = self.runnable.iter().copied().filter(|&thread| Some(thread) != last);
+        let others = self
+            .runnable
+            .iter()
+            .copied()
+            .filter(|&thread| Some(thread) != last);
         candidates.extend(last.into_iter().chain(others).map(|thread| {
             let op = self.threads[thread as usize].next;
             Candidate {
@@ -200,7 +204,10 @@ impl World {
             self.policy.alone(candidate);
             return 0;
         }
-        let choice = self.policy.thread(candidates, self.ended).min(candidates.len() - 1);
+        let choice = self
+            .policy
+            .thread(candidates, self.ended)
+            .min(candidates.len() - 1);
         if self.recording {
             self.decisions.push(choice as u32);
         }
@@ -286,7 +293,11 @@ impl World {
         self.runnable.retain(|&other| other != thread);
         self.ended = true;
         let process = self.threads[thread as usize].process;
-        if self.threads.iter().all(|other| other.process != process || !other.alive) {
+        if self
+            .threads
+            .iter()
+            .all(|other| other.process != process || !other.alive)
+        {
             self.processes[process as usize].life = Life::Left;
         }
         if let Some(clock) = &mut self.clock {
@@ -316,9 +327,15 @@ impl World {
                 }
             }
         }
-        self.ended |= !self.threads.get(self.current as usize).is_some_and(|thread| thread.alive);
+        self.ended |= !self
+            .threads
+            .get(self.current as usize)
+            .is_some_and(|thread| thread.alive);
         self.note(Event::Killed { process });
-        let is_last = self.processes.iter().all(|other| other.host != host || other.life != Life::Alive);
+        let is_last = self
+            .processes
+            .iter()
+            .all(|other| other.host != host || other.life != Life::Alive);
         if self.machine.shape().coherent {
             return;
         }
@@ -329,7 +346,11 @@ impl World {
             return;
         }
         let dirty = self.machine.cache(host).map_or(Vec::new(), |cache| cache.dirty());
-        let how = if dirty.is_empty() { 0 } else { self.fault(Fault::LoseCache, 3) };
+        let how = if dirty.is_empty() {
+            0
+        } else {
+            self.fault(Fault::LoseCache, 3)
+        };
         let survive: Vec<u64> = dirty
             .into_iter()
             .filter(|_| how == 1 || (how == 2 && self.fault(Fault::LoseLine, 2) == 1))

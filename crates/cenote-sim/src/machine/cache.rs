@@ -79,7 +79,10 @@ impl Cache {
     pub fn resident_in(&self, at: u64, len: u64) -> Vec<u64> {
         let (first, end) = (at & !(LINE - 1), at.saturating_add(len));
         if (end - first) / LINE <= self.resident.len() as u64 {
-            return (first..end).step_by(LINE as usize).filter(|&line| self.holds(line)).collect();
+            return (first..end)
+                .step_by(LINE as usize)
+                .filter(|&line| self.holds(line))
+                .collect();
         }
         let lines = self.resident.iter().map(|&line| u64::from(line) * LINE);
         lines.filter(|line| (first..end).contains(line)).collect()
@@ -111,7 +114,11 @@ impl Cache {
             }
             line += LINE;
         }
-        if missed == 0 { Found::Hit } else { Found::Missed(missed) }
+        if missed == 0 {
+            Found::Hit
+        } else {
+            Found::Missed(missed)
+        }
     }
 
     /// A word of a line that is present.

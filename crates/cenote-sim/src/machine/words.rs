@@ -29,7 +29,8 @@ impl Words {
     }
 
     fn layout(len: u64) -> Layout {
-        Layout::from_size_align(len as usize, ALIGN).unwrap_or_else(|_| panic!("{len} bytes of simulated memory"))
+        Layout::from_size_align(len as usize, ALIGN)
+            .unwrap_or_else(|_| panic!("{len} bytes of simulated memory"))
     }
 
     fn word(&self, at: u64) -> *mut u64 {

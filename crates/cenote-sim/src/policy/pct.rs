@@ -69,6 +69,10 @@ impl Policy for Pct {
     }
 
     fn parameters(&self) -> String {
-        format!("PCT: priorities drop at steps {:?}; {}", self.changes, self.faults.parameters())
+        format!(
+            "PCT: priorities drop at steps {:?}; {}",
+            self.changes,
+            self.faults.parameters()
+        )
     }
 }

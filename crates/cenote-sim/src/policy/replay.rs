@@ -25,7 +25,11 @@ impl Policy for Replay {
     fn thread(&mut self, candidates: &[Candidate], _ended: bool) -> usize {
         let decision = self.take() as usize % candidates.len();
         // Past the end, or in a schedule that was cut: one who waits lets the next one run.
-        if candidates[decision].waits && candidates.len() > 1 && decision == 0 && self.next > self.decisions.len() {
+        if candidates[decision].waits
+            && candidates.len() > 1
+            && decision == 0
+            && self.next > self.decisions.len()
+        {
             return 1 + self.next % (candidates.len() - 1);
         }
         decision

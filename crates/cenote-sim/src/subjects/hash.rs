@@ -167,7 +167,12 @@ fn one_call<const C: bool>(
         }),
         7 => log.call(context, Op::Get { key }, |_| {
             let mut found = None;
-            answer(log, map.get_many(&[key.to_le_bytes()], |_, value| found = value.map(|value| value_of(log, value))))?;
+            answer(
+                log,
+                map.get_many(&[key.to_le_bytes()], |_, value| {
+                    found = value.map(|value| value_of(log, value))
+                }),
+            )?;
             Some(found.map_or(Ret::Missing, Ret::Found))
         }),
         _ => get(context, map, log, key),
@@ -205,7 +210,11 @@ fn answer<R>(log: &Log, result: cenote::Result<R>) -> Option<R> {
 
 /// A value's bytes: some of eight bytes, some of several lines.
 fn bytes_of(value: u64) -> Vec<u8> {
-    let copies = if value.is_multiple_of(3) { 1 + value as usize % 17 } else { 1 };
+    let copies = if value.is_multiple_of(3) {
+        1 + value as usize % 17
+    } else {
+        1
+    };
     value.to_le_bytes().repeat(copies)
 }
 

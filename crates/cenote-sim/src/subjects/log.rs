@@ -36,7 +36,9 @@ impl Log {
 
     /// Writes a fault down, if there is one.
     pub fn check<R>(&self, what: &str, result: cenote::Result<R>) -> Option<R> {
-        result.map_err(|error| self.fault(format!("{what}: {error}"))).ok()
+        result
+            .map_err(|error| self.fault(format!("{what}: {error}")))
+            .ok()
     }
 
     /// Writes down a call and its result; `None` if there was none.

@@ -19,7 +19,11 @@ use crate::exec::{Context, SimMemory};
 /// A simulated pool's tables: small, so that a run is short.
 pub fn parameters(coherent: bool, units_max: u64) -> Parameters {
     Parameters {
-        kind: if coherent { Kind::Coherent } else { Kind::Noncoherent },
+        kind: if coherent {
+            Kind::Coherent
+        } else {
+            Kind::Noncoherent
+        },
         max_units: units_max,
         processes: 16,
         workers: 24,
@@ -92,7 +96,11 @@ impl<const C: bool> Member<C> {
     }
 
     /// Starts a thread of the process that works on the pool.
-    pub fn spawn(&self, context: &Context<C>, work: impl FnOnce(Context<C>, Arc<Pod<SimMemory<C>>>) + 'static) {
+    pub fn spawn(
+        &self,
+        context: &Context<C>,
+        work: impl FnOnce(Context<C>, Arc<Pod<SimMemory<C>>>) + 'static,
+    ) {
         let (pod, running) = (self.pod.clone(), self.running.clone());
         running.set(running.get() + 1);
         context.spawn(move |context| {

@@ -5,11 +5,11 @@ use cenote::memory::Memory;
 use super::harness::{FLAG, Litmus, Registers, Thread, X, Y, outcomes};
 
 /// Preemptions of the exhaustive runs: more than any of these tests has places for.
-const PREEMPTIONS: u32 = 8;
+pub const PREEMPTIONS: u32 = 8;
 const SEEDS: u64 = 2_000;
 
 /// Neither all schedules nor random walks find what is forbidden; all schedules find all that is `wanted`.
-fn never<const C: bool>(litmus: &Litmus<C>, forbidden: fn(&Registers) -> bool, wanted: &[Registers]) {
+pub fn never<const C: bool>(litmus: &Litmus<C>, forbidden: fn(&Registers) -> bool, wanted: &[Registers]) {
     let seen = litmus.all(PREEMPTIONS);
     for seen in [&seen, &litmus.walks(SEEDS)] {
         let found = seen.iter().find(|(registers, _)| forbidden(registers));
@@ -18,112 +18,6 @@ fn never<const C: bool>(litmus: &Litmus<C>, forbidden: fn(&Registers) -> bool, w
     for wanted in wanted {
         assert!(seen.contains_key(wanted), "{wanted:?}");
     }
-}
-
-/// Which steps of publication are taken.
-#[derive(Clone, Copy)]
-struct Steps {
-    writes_back: bool,
-    fences: bool,
-    invalidates: bool,
-}
-
-/// Thread 0 publishes `X` by `FLAG`; thread 1, whose cache has an old copy, sees the flag and reads.
-fn publication<const C: bool>(t: &Thread<'_, C>, steps: Steps) {
-    if t.number == 0 {
-        t.mem.write_word(X, 7);
-        if steps.writes_back {
-            t.mem.write_back(X, 8);
-        }
-        if steps.fences {
-            t.mem.fence();
-        }
-        t.mem.store(FLAG, 1);
-        t.mem.fence();
-    } else {
-        t.mem.load_speculative(X);
-        t.find(0, t.mem.load(FLAG));
-        if steps.invalidates {
-            t.mem.invalidate(X, 8);
-            t.mem.fence();
-        }
-        t.find(1, u64::from(t.mem.bytes(X, 1)[0]));
-    }
-}
-
-const ALL_STEPS: Steps = Steps {
-    writes_back: true,
-    fences: true,
-    invalidates: true,
-};
-/// The flag is there, the data is not.
-const UNPUBLISHED: Registers = [1, 0, 0, 0];
-
-#[test]
-fn published_data_is_seen() {
-    let litmus = Litmus::new(2, |t: &Thread<'_, false>| publication(t, ALL_STEPS));
-    never(
-        &litmus,
-        |found| *found == UNPUBLISHED,
-        &[[0; 4], [0, 7, 0, 0], [1, 7, 0, 0]],
-    );
-}
-
-#[test]
-fn publication_needs_each_of_its_steps() {
-    let without: [fn(&Thread<'_, false>); 3] = [
-        |t| {
-            publication(
-                t,
-                Steps {
-                    writes_back: false,
-                    ..ALL_STEPS
-                },
-            )
-        },
-        |t| {
-            publication(
-                t,
-                Steps {
-                    fences: false,
-                    ..ALL_STEPS
-                },
-            )
-        },
-        |t| {
-            publication(
-                t,
-                Steps {
-                    invalidates: false,
-                    ..ALL_STEPS
-                },
-            )
-        },
-    ];
-    for threads in without {
-        let litmus = Litmus::new(2, threads);
-        assert!(litmus.all(2).contains_key(&UNPUBLISHED));
-        litmus.first(|found| found.registers == UNPUBLISHED);
-    }
-}
-
-#[test]
-fn coherent_publication_needs_none() {
-    let litmus = Litmus::new(2, |t: &Thread<'_, true>| {
-        publication(
-            t,
-            Steps {
-                writes_back: false,
-                fences: false,
-                invalidates: false,
-            },
-        )
-    });
-    never(
-        &litmus,
-        |found| *found == UNPUBLISHED,
-        &[[0; 4], [0, 7, 0, 0], [1, 7, 0, 0]],
-    );
 }
 
 fn store_buffering<const C: bool>(t: &Thread<'_, C>) {

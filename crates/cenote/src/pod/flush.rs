@@ -57,7 +57,10 @@ const BEGINNER_BITS: u32 = 16;
 
 /// Whether all who live have flushed. The one who asks need not be the one who began: it may have inherited the list.
 fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
-    let (round, beginner) = (number >> BEGINNER_BITS, number as u32 & ((1 << BEGINNER_BITS) - 1));
+    let (round, beginner) = (
+        number >> BEGINNER_BITS,
+        number as u32 & ((1 << BEGINNER_BITS) - 1),
+    );
     (0..worker.geometry().parameters.processes)
         .filter(|&index| index != beginner)
         .all(|index| {

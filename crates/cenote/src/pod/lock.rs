@@ -80,16 +80,14 @@ pub fn is_gone<M: Memory>(worker: &Worker<M>, identity: u64) -> Result<bool> {
     Ok(!worker.pod().instance_lives(state)?)
 }
 
-/// Ends the hold that the dead worker with this index and generation has on a lock, if it has one. Waits for nobody.
+/// Ends the hold that the dead worker with this index and generation has on a lock that guards no log, if it has one. Waits
+/// for nobody.
 pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u32, generation: u32) {
     let dead = u64::from(index + 1) | u64::from(generation) << 32;
     if word
         .compare_exchange(worker.mem(), dead, identity(worker))
         .is_ok()
     {
-        if word == HEAP_LOCK {
-            finish_for_the_dead(worker);
-        }
         drop(Held { word, worker });
     }
 }

@@ -148,10 +148,7 @@ impl<M: Memory> Pod<M> {
         record.host().set(&self.mem, u64::from(self.identity.host));
         record
             .relies_on_barrier()
-            .set(
-                &self.mem,
-                u64::from(M::COHERENT && self.mem.relies_on_barrier()),
-            );
+            .set(&self.mem, u64::from(M::COHERENT && self.mem.relies_on_barrier()));
         record
             .flushed()
             .store(&self.mem, superblock::FLUSH_ROUND.load(&self.mem));
@@ -176,7 +173,10 @@ impl<M: Memory> Pod<M> {
     fn forget_cached(&self) {
         if !M::COHERENT {
             let committed = superblock::COMMITTED.load(&self.mem);
-            for (at, len) in self.geometry.ranges(committed.min(self.geometry.parameters.max_units)) {
+            for (at, len) in self
+                .geometry
+                .ranges(committed.min(self.geometry.parameters.max_units))
+            {
                 self.mem.invalidate(at, len);
             }
             self.mem.fence();

@@ -9,7 +9,7 @@
 //! workers is left, its own place is freed.
 //!
 //! **For each worker**, in this order, in the dead worker's name (its mark, its list, its reserves):
-//! 1. the allocator's lock, if it held it: taken over, log replayed;
+//! 1. the allocator's lock: taken once, so that what the dead have committed is done;
 //! 2. its list: the freeing of a chunk, the tail, the head;
 //! 3. the object that it was retiring;
 //! 4. its operation: the outcome is decided from what others can see (see `publish`), *recorded*, then acted on;
@@ -122,15 +122,16 @@ fn recover_worker<M: Memory>(
         return Ok(());
     }
     crash_point(Point::RecoverClaimed);
-    lock::release_for_dead(worker, HEAP_LOCK, index, state.generation);
-    lock::release_for_dead(worker, DIRECTORY_LOCK, index, state.generation);
-    record.invalidate(mem);
     let actor = Actor {
         record,
         me: index as u16 + 1,
     };
-    retire::refresh(worker, record)?;
-    let outcome = finish_record(worker, actor, recovered);
+    let outcome = settle_locks(worker, index, state.generation)
+        .and_then(|()| {
+            record.invalidate(mem);
+            retire::refresh(worker, record)
+        })
+        .and_then(|()| finish_record(worker, actor, recovered));
     let next = match outcome {
         Ok(()) => {
             leave(worker, actor);
@@ -149,6 +150,15 @@ fn recover_worker<M: Memory>(
         .state()
         .compare_exchange(mem, claim.encode(), next.encode());
     outcome
+}
+
+/// Step 1: the dead worker's holds end. Once the allocator's lock was ours, whatever its dead holders had committed is
+/// done: also what an earlier recoverer of this very record had, before it died. Read sooner, the record and the block table
+/// would say what is no longer so.
+fn settle_locks<M: Memory>(worker: &Worker<M>, index: u32, generation: u32) -> Result<()> {
+    lock::release_for_dead(worker, DIRECTORY_LOCK, index, generation);
+    drop(lock::acquire(worker, HEAP_LOCK)?);
+    Ok(())
 }
 
 /// Steps 2 to 7: whatever a record says was begun is finished or undone.

@@ -1,0 +1,130 @@
+//! Every subject on both machines under both seeded policies, with and without crashes. A failure prints the command that
+//! repeats it. `CENOTE_SIM_SEEDS` sets how many seeds each case gets (default 12; 20000 is a night's work).
+
+use cenote_sim::campaign::{Plan, PolicyKind, Result as Ended};
+use cenote_sim::subjects::Subject;
+
+fn seeds() -> u64 {
+    std::env::var("CENOTE_SIM_SEEDS").map_or(12, |text| text.parse().expect("CENOTE_SIM_SEEDS is a number"))
+}
+
+fn plan(subject: Subject, coherent: bool, policy: PolicyKind) -> Plan {
+    Plan {
+        subject,
+        coherent,
+        hosts: 3,
+        threads: 2,
+        operations: 8,
+        crashes: 0,
+        draws_guidelines: true,
+        prefetches: false,
+        policy,
+        steps_max: 4_000_000,
+    }
+}
+
+/// Runs a plan's seed, twice if `twice`.
+fn check(plan: &Plan, seed: u64, twice: bool) {
+    let run = plan.run(seed);
+    let repeat = format!("repeat it with: cenote sim {}", plan.arguments(seed));
+    assert_eq!(run.result, Ended::Passed, "{repeat}");
+    if twice {
+        let again = plan.run(seed);
+        assert_eq!(
+            again.outcome.digest, run.outcome.digest,
+            "not the same twice; {repeat}"
+        );
+        assert_eq!(
+            again.outcome.decisions, run.outcome.decisions,
+            "not the same twice; {repeat}"
+        );
+    }
+}
+
+fn all_cases(subject: Subject) {
+    for coherent in [true, false] {
+        for policy in [PolicyKind::Random, PolicyKind::Pct(3)] {
+            for crashes in [0, 1, 2] {
+                let plan = Plan {
+                    crashes,
+                    ..plan(subject, coherent, policy)
+                };
+                for seed in 1..=seeds() {
+                    check(&plan, seed, true);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn hash() {
+    all_cases(Subject::Hash);
+}
+
+#[test]
+fn growth() {
+    all_cases(Subject::Growth);
+}
+
+#[test]
+fn allocator() {
+    all_cases(Subject::Allocator);
+}
+
+#[test]
+fn instances() {
+    all_cases(Subject::Instances);
+}
+
+#[test]
+fn prefetching_neighbours_harms_nothing() {
+    for subject in Subject::ALL {
+        let plan = Plan {
+            prefetches: true,
+            crashes: 1,
+            ..plan(subject, false, PolicyKind::Random)
+        };
+        for seed in 1..=seeds() / 2 {
+            check(&plan, seed, false);
+        }
+    }
+}
+
+/// Seeds that once found a defect of the library; each is told in the changelog.
+#[test]
+fn what_was_found_stays_mended() {
+    let base = |subject, coherent, policy| Plan {
+        operations: 10,
+        crashes: 2,
+        steps_max: 2_000_000,
+        ..plan(subject, coherent, policy)
+    };
+    let small = |subject| Plan {
+        hosts: 2,
+        threads: 1,
+        operations: 8,
+        crashes: 0,
+        ..base(subject, false, PolicyKind::Random)
+    };
+    let pct = PolicyKind::Pct(3);
+    for (plan, seeds) in [
+        // Cells of a block read as data after it had become a range; lists read through a stale cache by fsck.
+        (small(Subject::Hash), vec![13, 14, 32]),
+        (small(Subject::Allocator), vec![2, 4, 10, 12]),
+        // Lines that an earlier process of the same host had left in its cache.
+        (small(Subject::Instances), vec![14, 16]),
+        // A replayed log wrote a stale line back.
+        (base(Subject::Growth, false, PolicyKind::Random), vec![100]),
+        // A look into a block that was being made anew.
+        (base(Subject::Allocator, false, PolicyKind::Random), vec![1264]),
+        // The heir of a list did not wait for its own host.
+        (base(Subject::Instances, false, pct), vec![1406, 1646, 1832]),
+        // A second recoverer freed what the first had committed to free.
+        (base(Subject::Allocator, true, pct), vec![2053]),
+    ] {
+        for seed in seeds {
+            check(&plan, seed, false);
+        }
+    }
+}
