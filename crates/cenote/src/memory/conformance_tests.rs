@@ -150,7 +150,7 @@ fn offsets_outside_are_refused<M: Mapped>() {
 }
 
 /// Runs `left` and `right` at the same time, round after round, and `check` after each.
-fn rounds<M: Memory, L: Send, R: Send>(
+fn rounds<M: Mapped, L: Send, R: Send>(
     left: impl Fn(&M, u64) -> L + Sync,
     right: impl Fn(&M, u64) -> R + Sync,
     check: impl Fn(u64, L, R),
