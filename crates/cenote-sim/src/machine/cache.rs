@@ -20,6 +20,8 @@ pub struct Cache {
     dirty_lines: usize,
     /// How many lines there is room for.
     capacity: usize,
+    /// From which the lines are drawn that make room.
+    draw: u64,
 }
 
 /// What an access found.
@@ -41,7 +43,8 @@ impl Cache {
             dirty: vec![0; lines],
             resident: Vec::new(),
             dirty_lines: 0,
-            capacity: capacity.max(1),
+            capacity,
+            draw: 1,
         }
     }
 
@@ -63,11 +66,6 @@ impl Cache {
     /// Whether none is present.
     pub fn is_empty(&self) -> bool {
         self.resident.is_empty()
-    }
-
-    /// Whether there are more lines than there is room for.
-    pub fn is_overfull(&self) -> bool {
-        self.resident.len() > self.capacity
     }
 
     /// The `n`th line present, as an offset; the order is arbitrary and repeatable.
@@ -101,24 +99,33 @@ impl Cache {
             .collect()
     }
 
-    /// Brings the lines of a range in.
+    /// Makes room for so many lines, by evicting others.
+    fn make_room(&mut self, memory: &Words, lines: usize) {
+        while !self.resident.is_empty() && self.resident.len() + lines > self.capacity {
+            self.draw = self.draw.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let victim = (self.draw >> 33) as usize % self.resident.len();
+            self.flush(memory, self.resident(victim));
+        }
+    }
+
+    /// Brings the lines of a range in; first others make room for those that are absent.
     pub fn fetch(&mut self, memory: &Words, at: u64, len: u64) -> Found {
+        let lines = (at & !(LINE - 1)..at + len.max(1)).step_by(LINE as usize);
+        let absent = lines.clone().filter(|&line| !self.holds(line)).count();
+        if absent == 0 {
+            return Found::Hit;
+        }
+        self.make_room(memory, absent);
         let mut missed = 0;
-        let mut line = at & !(LINE - 1);
-        while line < at + len.max(1) {
+        for line in lines {
             if !self.holds(line) {
                 self.mirror.set_line(line, memory.line(line));
                 self.resident.push((line / LINE) as u32);
                 self.place[(line / LINE) as usize] = self.resident.len() as u32;
                 missed += 1;
             }
-            line += LINE;
         }
-        if missed == 0 {
-            Found::Hit
-        } else {
-            Found::Missed(missed)
-        }
+        Found::Missed(missed)
     }
 
     /// A word of a line that is present.
@@ -185,5 +192,27 @@ impl Cache {
     pub fn flush(&mut self, memory: &Words, at: u64) {
         self.write_back(memory, at);
         self.drop_line(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_cache_evicts_and_loses_nothing() {
+        let memory = Words::new(64 * LINE);
+        let mut cache = Cache::new(64 * LINE, 4);
+        for line in 0..64 {
+            cache.fetch(&memory, line * LINE, 8);
+            cache.set(line * LINE, line + 1);
+            assert!(cache.len() <= 4);
+        }
+        for line in cache.dirty() {
+            cache.flush(&memory, line);
+        }
+        assert!((0..64).all(|line| memory.get(line * LINE) == line + 1));
+        assert_eq!(cache.fetch(&memory, 0, LINE), Found::Missed(1));
+        assert_eq!(cache.fetch(&memory, 0, LINE), Found::Hit);
     }
 }

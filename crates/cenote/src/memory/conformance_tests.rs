@@ -111,6 +111,7 @@ fn lines<M: Mapped>() {
     assert_eq!(super::lines(60, 10).collect::<Vec<_>>(), [0, 64]);
     assert_eq!(super::lines(64, 64).collect::<Vec<_>>(), [64]);
     assert_eq!(super::lines(64, 0).count(), 0);
+    assert_eq!(super::lines(65, 0).count(), 0);
 }
 
 fn read_modify_writes_are_atomic<M: Mapped>() {

@@ -179,9 +179,9 @@ pub trait Mapped: Memory {
     fn mapping(&self) -> &Mapping;
 }
 
-/// The lines that a byte range touches, as offsets.
+/// The lines that a byte range touches, as offsets; none if it is empty.
 pub(crate) fn lines(at: u64, len: u64) -> impl Iterator<Item = u64> {
-    let first = at & !(LINE - 1);
     let end = at.saturating_add(len);
+    let first = if len == 0 { end } else { at & !(LINE - 1) };
     (first..end).step_by(LINE as usize)
 }
