@@ -1,11 +1,12 @@
 //! All schedules with at most so many preemptions: depth-first, by running again from the start.
 //!
 //! Context bounding (Musuvathi and Qadeer, PLDI 2007): most errors need few preemptions, and with a bound the number of
-//! schedules is polynomial in the length of the run. A thread that ends or waits is left for a certain other one, the next
-//! in turn. Threads are only preempted before operations whose order can matter: those that touch a line which another
-//! thread touches too, one of the two changing it: in memory, or in the cache of a host that both run on. What was begun
-//! touches its lines at the fence. Which lines those are is learned from the runs; when a run finds a new one, the
-//! exploration begins anew, so that in the end all runs have used the same set.
+//! schedules is polynomial in the length of the run. When a thread ends or waits, the next in turn runs; another one after
+//! an end counts as a preemption too (delay bounding: Emmi, Qadeer and Rakamaric, POPL 2011). Threads are only preempted
+//! before operations whose order can matter: those that touch a line which another thread touches too, one of the two
+//! changing it: in memory, or in the cache of a host that both run on. What was begun touches its lines at the fence.
+//! Which lines those are is learned from the runs; when a run finds a new one, the exploration begins anew, so that in
+//! the end all runs have used the same set.
 //!
 //! **Bounds.** Faults do not happen: nothing is evicted, write-backs complete at their fence, and a lost cache loses its
 //! dirty lines. Crashes happen where the scenario puts them.
@@ -152,19 +153,24 @@ impl Policy for Exhaustive {
     fn thread(&mut self, candidates: &[Candidate], ended: bool) -> usize {
         let explorer = &mut *self.explorer.borrow_mut();
         let current = &candidates[0];
+        let may_deviate = explorer.preemptions < explorer.bound;
         let choice = if ended {
-            0
+            if may_deviate {
+                explorer.choose(candidates.len())
+            } else {
+                0
+            }
         } else if current.waits {
             // The next in turn: if it waits too, everybody comes to run.
             (1..candidates.len())
                 .find(|&n| candidates[n].thread > current.thread)
                 .unwrap_or(1)
-        } else if explorer.touch(current) && explorer.preemptions < explorer.bound {
+        } else if explorer.touch(current) && may_deviate {
             explorer.choose(candidates.len())
         } else {
             0
         };
-        explorer.preemptions += u32::from(choice != 0 && !current.waits && !ended);
+        explorer.preemptions += u32::from(choice != 0 && (ended || !current.waits));
         if choice != 0 || ended {
             explorer.touch(&candidates[choice]);
         }
