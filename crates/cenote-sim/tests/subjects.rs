@@ -77,18 +77,17 @@ fn instances() {
     all_cases(Subject::Instances);
 }
 
+/// A prefetcher may fetch a line between its flush and its reuse; then the reuse rule does not hold. The paper switches
+/// prefetchers off, and so must who uses incoherent memory (docs/memory-model.md). That it matters is seen here.
 #[test]
-fn prefetching_neighbours_harms_nothing() {
-    for subject in Subject::ALL {
-        let plan = Plan {
-            prefetches: true,
-            crashes: 1,
-            ..plan(subject, false, PolicyKind::Random)
-        };
-        for seed in 1..=seeds() / 2 {
-            check(&plan, seed, false);
-        }
-    }
+fn hardware_prefetchers_must_be_off() {
+    let plan = Plan {
+        prefetches: true,
+        crashes: 1,
+        ..plan(Subject::Hash, false, PolicyKind::Random)
+    };
+    let seen = (1..=50).any(|seed| plan.run(seed).result != Ended::Passed);
+    assert!(seen, "50 seeds with prefetchers, and nothing went wrong");
 }
 
 /// Seeds that once found a defect of the library; each is told in the changelog.
