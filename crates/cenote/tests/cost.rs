@@ -11,7 +11,7 @@ fn counted<M: Mapped>(guidelines: Guidelines, run: impl Fn(&cenote::Map<Counting
     let options = Options {
         size: 1 << 20,
         max: 1 << 30,
-        guidelines,
+        guidelines: Some(guidelines),
         ..Options::default()
     };
     let pool: Pool<Counting<M>> = Pool::create(folder.path().join("pool"), &options).unwrap();
@@ -92,6 +92,16 @@ fn a_coherent_hit_announces_and_withdraws_and_writes_nothing_else() {
         (0, 0, 0)
     );
     assert!(typical.sync_stores <= 2, "{typical:?}");
+}
+
+#[test]
+fn an_update_where_it_suits_is_one_store() {
+    let suiting = Guidelines::suiting::<Coherent>();
+    let typical = median(&counted::<Coherent>(suiting, |map, key| {
+        assert_eq!(map.put_u64(key, 1).unwrap(), cenote::Put::Replaced)
+    }));
+    // The value, the announcement and its withdrawal.
+    assert_eq!((typical.exchanges, typical.sync_stores), (0, 3), "{typical:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn options(guidelines: Guidelines) -> Options {
     Options {
         size: 1 << 20,
         max: 4 << 30,
-        guidelines,
+        guidelines: Some(guidelines),
         ..Options::default()
     }
 }
@@ -31,6 +31,8 @@ macro_rules! everywhere {
             use super::*;
             #[test]
             fn coherent_p3() { super::$name::<Coherent>(Guidelines::P3) }
+            #[test]
+            fn coherent_as_it_suits() { super::$name::<Coherent>(Guidelines::suiting::<Coherent>()) }
             #[test]
             fn coherent_sp() { super::$name::<Coherent>(Guidelines::SP) }
             #[test]

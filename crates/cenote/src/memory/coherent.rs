@@ -108,6 +108,11 @@ impl Memory for Coherent {
     }
 
     #[inline]
+    fn read_word(&self, at: u64) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
+    }
+
+    #[inline]
     fn write(&self, at: u64, data: &[u8]) {
         self.view.write(at, data)
     }

@@ -140,7 +140,10 @@ fn offsets_outside_are_refused<M: Mapped>() {
     let (mem, _) = two::<M>();
     let mem = std::panic::AssertUnwindSafe(mem);
     for at in [LEN, LEN + 64, u64::MAX - 7] {
-        assert!(std::panic::catch_unwind(|| mem.load(at)).is_err(), "{at:#x}");
+        // Without the assertion an offset is only kept within the reservation.
+        if cfg!(debug_assertions) {
+            assert!(std::panic::catch_unwind(|| mem.load(at)).is_err(), "{at:#x}");
+        }
         assert!(
             std::panic::catch_unwind(|| mem.bytes(at, 8).len()).is_err(),
             "{at:#x}"

@@ -14,9 +14,9 @@
 //! sequentially consistent. [`Memory::fence`] completes all write-backs and invalidations begun by this thread
 //! and orders everything before it with everything after it.
 //!
-//! **Offsets.** Every operation takes an offset from the start of the pool and checks it against the mapping, so
-//! that no offset can touch memory outside it. Callers check offsets against what the pool has *committed*
-//! first (the trust rule): an offset inside the mapping but beyond the file would be a bus error.
+//! **Offsets.** Every operation takes an offset from the start of the pool and keeps it within the addresses that are
+//! reserved for the pool, so that no offset can touch memory outside it. Callers check offsets against what the pool
+//! has *committed* first (the trust rule): to touch what is not there would end the process.
 //!
 //! The contract and its costs are described in `docs/memory-model.md`; litmus tests and the conformance suite
 //! that every backend passes are in `conformance_tests.rs`.
@@ -139,6 +139,14 @@ pub trait Memory: Clone + Send + Sync + 'static {
 
     /// Protected data: the bytes, through the cache. They must have been published, or belong to the caller.
     fn bytes(&self, at: u64, len: u64) -> &[u8];
+
+    /// Protected data: one word, as [`Memory::bytes`] has it.
+    #[inline]
+    fn read_word(&self, at: u64) -> u64 {
+        let mut word = [0; 8];
+        word.copy_from_slice(self.bytes(at, 8));
+        u64::from_le_bytes(word)
+    }
 
     /// Protected data that is not published yet: copies `data` in.
     fn write(&self, at: u64, data: &[u8]);

@@ -8,7 +8,7 @@ use super::crash::{Point, crash_point};
 use super::geometry::UNIT_SHIFT;
 use super::heap::{Reserve, return_reserves, take_cells};
 use super::retire::Actor;
-use super::slab::{Cell, free_mask, full_word, table_word};
+use super::slab::{Cell, count_of, free_lanes, full_word, table_word};
 use super::units::free_slab;
 use super::worker::Worker;
 use crate::error::Result;
@@ -41,7 +41,7 @@ pub(super) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize,
         crash_point(Point::SlabRelease);
         // Frees that came while the block was owned set no hint.
         let base = worker.geometry().unit_offset(unit);
-        if (0..TABLE[class].words()).any(|word| free_mask(mem.load(base + 8 * u64::from(word))) != 0) {
+        if (0..TABLE[class].words()).any(|word| free_lanes(mem.load(base + 8 * u64::from(word))) != 0) {
             set_hint(worker, unit);
         }
     }
@@ -69,7 +69,7 @@ pub(super) fn clear_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
 /// Called after a cell was freed: `before` is its word as it was.
 #[inline]
 pub(super) fn after_free<M: Memory>(worker: &Worker<M>, cell: &Cell, before: u64) {
-    if free_mask(before) == 0
+    if free_lanes(before) == 0
         && let Block::Slab { owner: 0, .. } = Block::decode(table_word(worker, cell.unit).load(worker.mem()))
     {
         set_hint(worker, cell.unit);
@@ -141,10 +141,12 @@ fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, w
     let base = worker.geometry().unit_offset(unit);
     // A look from outside: meanwhile the block may be freed and made anew by somebody. The exchange of its table word
     // decides.
-    let free: u32 = (0..TABLE[class].words())
-        .map(|word| free_mask(mem.owned_peek(base + 8 * u64::from(word))).count_ones())
-        .sum();
-    if free < wanted {
+    let mut free = 0;
+    let is_enough = (0..TABLE[class].words()).any(|word| {
+        free += count_of(free_lanes(mem.owned_peek(base + 8 * u64::from(word))));
+        free >= wanted
+    });
+    if !is_enough {
         return false;
     }
     if !take_ownership(worker, actor, class, unit) {

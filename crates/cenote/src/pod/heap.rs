@@ -18,7 +18,7 @@ use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::publish::forget_lines;
 use super::retire::{self, Actor};
-use super::slab::{Cell, Place, cells_of, free_mask, initialise_cells, locate, table_word};
+use super::slab::{Cell, Place, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word};
 use super::units::{allocate_units, free_range, free_slab};
 use super::worker::Worker;
 use crate::error::{Error, Result};
@@ -229,17 +229,17 @@ pub(super) fn take_cells<M: Memory>(
         let cells = SyncWord::at(base + 8 * u64::from(word));
         let mut current = cells.load(mem);
         loop {
-            let mask = free_mask(current);
-            if mask == 0 {
+            let free = free_lanes(current);
+            if free == 0 {
                 break;
             }
             actor
                 .record
                 .reserve(class)
-                .set(mem, Reserve::new(unit, word, mask).0);
+                .set(mem, Reserve::new(unit, word, mask_of(free)).0);
             mem.persist(actor.record.reserve(class).offset(), 8);
             crash_point(Point::SlabIntent);
-            match cells.compare_exchange(mem, current, current & !cells_of(mask)) {
+            match cells.compare_exchange(mem, current, current & !cells_of(free)) {
                 Ok(_) => {
                     crash_point(Point::SlabTaken);
                     return true;

@@ -44,6 +44,8 @@ pub const CHUNK_ENTRIES: u64 = 63;
 const ROOM: u64 = 3;
 /// Retired objects after which a worker tries to free some.
 const COLLECT_EVERY: u32 = 256;
+/// Entries freed together, so that the misses of their cells overlap.
+const FREED_AT_ONCE: usize = 8;
 /// The low bits of a head or tail word; chunks are aligned to more.
 const INDEX_MASK: u64 = 63;
 
@@ -198,6 +200,14 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, tail: Position) -> 
     Ok(())
 }
 
+/// A hint that an object may be retired soon.
+#[inline]
+pub fn prefetch<M: Memory>(worker: &Worker<M>, object: u64) {
+    if let Ok(Place::Slab(cell)) = locate(worker, object) {
+        cell.prefetch(worker.mem());
+    }
+}
+
 /// Retires an object that the actor has unlinked. There must be room.
 #[inline]
 pub fn retire<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
@@ -317,24 +327,46 @@ pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Resul
         if head.chunk == 0 || head == end {
             return Ok(freed);
         }
-        if head.index < count_in(worker, head.chunk, tail) {
-            let object = entry(head.chunk, head.index).0.get(worker.mem());
-            free_entry(
-                worker,
-                actor,
-                object,
-                Position {
-                    index: head.index + 1,
-                    ..head
-                },
-            )?;
-            freed += 1;
-        } else if head.chunk == tail.chunk {
-            return Ok(freed);
-        } else {
+        let mut last = count_in(worker, head.chunk, tail);
+        if head.index >= last {
+            if head.chunk == tail.chunk {
+                return Ok(freed);
+            }
             free_chunk(worker, actor, head.chunk)?;
+            continue;
         }
+        if head.chunk == end.chunk {
+            last = last.min(end.index);
+        }
+        freed += free_entries(worker, actor, head, last)?;
     }
+}
+
+/// Frees the entries of one chunk from `first` on, up to the one before `last`: some of them, at least one. Returns how
+/// many.
+fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, first: Position, last: u64) -> Result<u64> {
+    // A dead one's first entry may be freed already, and its cell somebody else's: it is looked at right before it is
+    // freed.
+    let at_once = if actor == worker.actor() { FREED_AT_ONCE } else { 1 };
+    let count = at_once.min((last - first.index) as usize);
+    let mut places = [const { None }; FREED_AT_ONCE];
+    for (place, index) in places[..count].iter_mut().zip(first.index..) {
+        let found = locate(worker, entry(first.chunk, index).0.get(worker.mem())).ok();
+        if M::COHERENT
+            && let Some(Place::Slab(cell)) = &found
+        {
+            cell.prefetch(worker.mem());
+        }
+        *place = found;
+    }
+    for (place, index) in places[..count].iter().zip(first.index..) {
+        let next = Position {
+            index: index + 1,
+            ..first
+        };
+        free_entry(worker, actor, *place, next)?;
+    }
+    Ok(count as u64)
 }
 
 /// The first entry of a record's list that somebody may still be reading; the list's end if there is none.
@@ -379,16 +411,19 @@ pub(super) fn next_position<M: Memory>(
     })
 }
 
-fn free_entry<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, next: Position) -> Result<()> {
+/// Frees the object of the entry before `next`.
+fn free_entry<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    place: Option<Place>,
+    next: Position,
+) -> Result<()> {
     let mem = worker.mem();
     let head = actor.record.head();
-    let Ok(place) = locate(worker, object) else {
-        // Freed already, and its block with it.
-        set_position(worker, head, next);
-        return Ok(());
-    };
     match place {
-        Place::Slab(cell) => {
+        // Freed already, and its block with it.
+        None => set_position(worker, head, next),
+        Some(Place::Slab(cell)) => {
             if cell.load(mem) == actor.me {
                 let before = cell.change(mem, actor.me, CELL_FREE);
                 after_free(worker, &cell, before);
@@ -396,20 +431,20 @@ fn free_entry<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, next: Po
             }
             set_position(worker, head, next);
         }
-        Place::Range {
+        Some(Place::Range {
             unit,
             units,
             state: RangeState::Retired,
             owner,
-        } if owner == actor.me => {
+        }) if owner == actor.me => {
             let tag = (table_word(worker, unit).load(mem) >> 8) as u8;
             if tag != 0 {
-                (worker.pod().hooks().drain_range)(worker, actor, object)?;
+                (worker.pod().hooks().drain_range)(worker, actor, worker.geometry().unit_offset(unit))?;
             }
             free_range(worker, unit, units, &[(head, next.encode())])?;
             crash_point(Point::BigFreed);
         }
-        Place::Range { .. } => set_position(worker, head, next),
+        Some(Place::Range { .. }) => set_position(worker, head, next),
     }
     Ok(())
 }

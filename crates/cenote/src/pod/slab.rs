@@ -76,6 +76,12 @@ impl Cell {
         (self.word.load(mem) >> self.shift) as u16
     }
 
+    /// A hint that it will be changed soon.
+    #[inline]
+    pub fn prefetch<M: Memory>(&self, mem: &M) {
+        mem.prefetch(self.word.offset());
+    }
+
     /// Changes it; the caller is the one author of this change. Returns the whole word as it was.
     #[inline]
     pub fn change<M: Memory>(&self, mem: &M, from: u16, to: u16) -> u64 {
@@ -180,25 +186,34 @@ pub fn full_word(class: &Class, word: u32) -> u64 {
     }
 }
 
-/// Which of a word's four cells are free, as a mask.
+/// The lowest bit of each of a word's four cells.
+const LANES: u64 = 0x0001_0001_0001_0001;
+
+/// Which of a word's four cells are free: the lowest bit of each.
 #[inline]
-pub fn free_mask(word: u64) -> u64 {
-    // A lane of the complement is zero exactly where the cell is free: fold each lane to its lowest bit.
-    let mut live = !word;
-    live |= live >> 8 & 0x00ff_00ff_00ff_00ff;
-    live |= live >> 4 & 0x000f_000f_000f_000f;
-    live |= live >> 2 & 0x0003_0003_0003_0003;
-    live |= live >> 1;
-    let free = !live & 0x0001_0001_0001_0001;
-    (free | free >> 15 | free >> 30 | free >> 45) & 0xf
+pub fn free_lanes(word: u64) -> u64 {
+    const LOW: u64 = 0x7fff * LANES;
+    // A cell's complement is 0 exactly where it is free; adding carries into the highest bit if a lower one is set.
+    let live = !word;
+    !((live & LOW) + LOW | live) >> 15 & LANES
 }
 
-/// The cells of a mask, all ones.
+/// Lanes as a mask of four bits.
 #[inline]
-pub fn cells_of(mask: u64) -> u64 {
-    (0..4)
-        .filter(|i| mask & 1 << i != 0)
-        .fold(0, |cells, i| cells | 0xffff << (16 * i))
+pub fn mask_of(lanes: u64) -> u64 {
+    (lanes | lanes >> 15 | lanes >> 30 | lanes >> 45) & 0xf
+}
+
+/// How many lanes there are.
+#[inline]
+pub fn count_of(lanes: u64) -> u32 {
+    (lanes.wrapping_mul(LANES) >> 48) as u32
+}
+
+/// The cells of lanes, all ones.
+#[inline]
+pub fn cells_of(lanes: u64) -> u64 {
+    lanes * 0xffff
 }
 
 #[cfg(test)]
@@ -216,8 +231,11 @@ mod tests {
             let expected = (0..4)
                 .filter(|&lane| lanes[lane] == 0xffff)
                 .fold(0, |mask, lane| mask | 1 << lane);
-            assert_eq!(free_mask(word), expected, "{word:#x}");
-            assert_eq!(cells_of(expected).count_ones(), 16 * expected.count_ones());
+            let free = free_lanes(word);
+            assert_eq!(mask_of(free), expected, "{word:#x}");
+            assert_eq!(count_of(free), expected.count_ones());
+            assert_eq!(cells_of(free) & word, cells_of(free), "free cells are all ones");
+            assert_eq!(cells_of(free).count_ones(), 16 * count_of(free));
         }
     }
 }

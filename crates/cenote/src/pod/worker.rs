@@ -42,9 +42,13 @@ pub struct Worker<M: Memory> {
     replicate: bool,
     /// Whether announcements need no barrier, because whoever looks at them executes one for all.
     lazy: bool,
+    /// Whether [`Worker::briefly`] can announce: the epoch is its replica and no barrier is needed.
+    brief: bool,
     depth: Cell<u32>,
-    committed_end: Cell<u64>,
-    /// Grows whenever the announcement changes: what was cached under another stamp may have been reused.
+    /// Bytes known to be committed.
+    committed: Cell<u64>,
+    /// Incoherent memory: grows whenever the announcement changes; what was cached under another stamp may have been
+    /// reused.
     stamp: Cell<u64>,
     local: Arc<LocalPin>,
     pub(super) retired_since: Cell<u32>,
@@ -118,6 +122,7 @@ impl<M: Memory> Worker<M> {
             all.retain(|other| other.strong_count() > 0);
             all.push(Arc::downgrade(&local));
         }
+        let lazy = pod.mem().relies_on_barrier();
         let worker = Self {
             mem: pod.mem().clone(),
             geometry: *pod.geometry(),
@@ -129,9 +134,10 @@ impl<M: Memory> Worker<M> {
             },
             generation,
             replicate,
-            lazy: pod.mem().relies_on_barrier(),
+            lazy,
+            brief: M::COHERENT && lazy && replicate,
             depth: Cell::new(0),
-            committed_end: Cell::new(0),
+            committed: Cell::new(0),
             stamp: Cell::new(1),
             local,
             retired_since: Cell::new(0),
@@ -158,6 +164,12 @@ impl<M: Memory> Worker<M> {
     #[inline]
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
+    }
+
+    /// Whether this process is a child of the one that the worker belongs to.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        forked(self.watch)
     }
 
     /// Its record and mark.
@@ -189,7 +201,7 @@ impl<M: Memory> Worker<M> {
         self.replicate
     }
 
-    /// What was cached under an equal stamp, while pinned, is still protected.
+    /// What was cached under an equal stamp, while pinned, is still protected. On incoherent memory.
     #[inline]
     pub fn stamp(&self) -> u64 {
         self.stamp.get()
@@ -200,7 +212,7 @@ impl<M: Memory> Worker<M> {
     #[inline]
     pub fn pin(&self) -> Result<Pin<'_, M>> {
         if self.depth.get() == 0 {
-            if forked(self.watch) {
+            if self.is_forked() {
                 return Err(Error::Forked);
             }
             if M::COHERENT {
@@ -212,13 +224,28 @@ impl<M: Memory> Worker<M> {
                 } else {
                     self.actor.record.announced().announce(self.mem(), epoch);
                 }
-                self.stamp.set(self.stamp.get() + 1);
             } else {
                 self.enter_incoherent();
             }
         }
         self.depth.set(self.depth.get() + 1);
         Ok(Pin { worker: self })
+    }
+
+    /// Runs `read` with an announcement of its own: [`Worker::pin`] for a few loads that call nothing which pins. `None`
+    /// also if a pin is needed instead: on incoherent memory, under another pin, in a forked child.
+    #[inline(always)]
+    pub fn briefly<R>(&self, read: impl FnOnce() -> Option<R>) -> Option<R> {
+        if self.depth.get() != 0 || !self.brief || self.is_forked() {
+            return None;
+        }
+        let (mem, record) = (self.mem(), self.actor.record);
+        // PAIRS WITH: pod::epoch::least
+        record.announced().store(mem, record.epoch().load(mem));
+        compiler_barrier();
+        let found = read();
+        record.announced().store(mem, IDLE);
+        found
     }
 
     fn enter_incoherent(&self) {
@@ -243,7 +270,7 @@ impl<M: Memory> Worker<M> {
     fn unpin(&self) {
         let depth = self.depth.get() - 1;
         self.depth.set(depth);
-        if depth == 0 && !forked(self.watch) {
+        if depth == 0 && !self.is_forked() {
             if M::COHERENT {
                 self.actor.record.announced().store(self.mem(), IDLE);
             } else {
@@ -264,19 +291,24 @@ impl<M: Memory> Worker<M> {
     /// Whether a range lies in units that this worker knows to be committed.
     #[inline(always)]
     pub fn is_committed(&self, at: u64, len: u64) -> bool {
-        let end = at.wrapping_add(len);
-        at >= self.geometry().data && end >= at && end <= self.committed_end.get()
+        let (from, committed) = (at.wrapping_sub(self.geometry().data), self.committed.get());
+        from < committed && len <= committed - from
+    }
+
+    /// Whether the aligned block of up to a line around an offset lies in units that this worker knows to be committed.
+    #[inline(always)]
+    pub fn is_in_committed(&self, at: u64) -> bool {
+        at.wrapping_sub(self.geometry().data) < self.committed.get()
     }
 
     #[cold]
     fn check_slowly(&self, what: &'static str, at: u64, len: u64) -> Result<()> {
-        let units = self.committed_units()?;
-        self.committed_end.set(self.geometry().data + units * UNIT);
-        let end = at.checked_add(len).ok_or_else(|| Error::corrupt(what, at))?;
-        if at < self.geometry().data || end > self.committed_end.get() {
-            return Err(Error::corrupt(what, at));
+        self.committed.set(self.committed_units()? * UNIT);
+        if self.is_committed(at, len) {
+            Ok(())
+        } else {
+            Err(Error::corrupt(what, at))
         }
-        Ok(())
     }
 
     /// Units committed now.
@@ -305,7 +337,7 @@ fn raise<M: Memory>(mem: &M, to: u64) {
 
 impl<M: Memory> Drop for Worker<M> {
     fn drop(&mut self) {
-        if self.pod.is_forked() {
+        if self.is_forked() {
             return;
         }
         // What cannot be given back now is found by recovery or by the next to take the place.

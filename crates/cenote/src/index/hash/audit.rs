@@ -70,9 +70,9 @@ impl<M: Memory> HashMap<M> {
                 audit.lines += 1;
                 reach(line);
             } else if slot.is_binding() {
-                match object::read(worker, slot) {
-                    Ok(pair) => {
-                        let hash = self.hash(pair.key);
+                match object::key(worker, slot) {
+                    Ok(key) => {
+                        let hash = self.hash(key);
                         if level.group_of(hash) != group || slot.fingerprint() != fingerprint(hash) {
                             suspect(Error::corrupt("a key in a place of another", at.offset()));
                         }
@@ -91,9 +91,9 @@ impl<M: Memory> HashMap<M> {
 
     /// Whether a frozen binding has been copied already.
     fn is_copied(&self, level: &Level, slot: Slot) -> Result<bool> {
-        let pair = object::read(&self.worker, slot)?;
+        let key = object::key(&self.worker, slot)?;
         let next = next_level(&self.worker, level)?;
-        let probe = self.probe(&next, self.hash(pair.key), pair.key)?;
+        let probe = self.probe(&next, self.hash(key), key)?;
         Ok(matches!(probe, super::probe::Probe::Bound(..)))
     }
 }

@@ -5,7 +5,6 @@
 //! cache under one fence, and fetched by plain loads.
 
 use super::level::home_of;
-use super::object;
 use super::slot::{Slot, fingerprint};
 use super::{Bytes, HashMap};
 use crate::error::Result;
@@ -94,14 +93,11 @@ impl<M: Memory> HashMap<M> {
             let key = key.as_ref();
             if step.candidate != 0 {
                 let slot = Slot(step.candidate);
-                let value = if self.is_in_place() {
-                    None
-                } else {
-                    object::value_if_small(worker, slot, key)
-                };
-                if value.is_some() {
-                    each(n, value);
-                    continue;
+                if slot.is_small_binding() {
+                    if let Some(value) = self.small_value(slot.offset(), key) {
+                        each(n, Some(value.as_bytes()));
+                        continue;
+                    }
                 }
                 if let Some(value) = self.value_if_key(slot, key)? {
                     each(n, Some(value.as_bytes()));

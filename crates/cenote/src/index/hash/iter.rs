@@ -83,7 +83,7 @@ impl<M: Memory> HashMap<M> {
         for slot in words {
             moved |= slot.is_moved();
             if slot.is_binding() {
-                let key = object::read(worker, slot)?.key;
+                let key = object::key(worker, slot)?;
                 let hash = self.hash(key);
                 if hashes.contains(&u128::from(hash)) {
                     add(

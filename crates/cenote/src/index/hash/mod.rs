@@ -74,9 +74,14 @@ impl Guidelines {
     };
 }
 
-impl Default for Guidelines {
-    fn default() -> Self {
-        Self::P3
+impl Guidelines {
+    /// What suits a memory: all guidelines where caches are incoherent. Where hardware keeps them coherent nothing is
+    /// gained by replacing a small value, so it is overwritten.
+    pub const fn suiting<M: Memory>() -> Self {
+        Self {
+            out_of_place: !M::COHERENT,
+            ..Self::P3
+        }
     }
 }
 
@@ -86,6 +91,8 @@ const HEADER_BYTES: u64 = 128;
 const SHARE_BYTES: u64 = 128;
 const MAGIC: u64 = u64::from_le_bytes(*b"CLEVEL\x01\x00");
 const FLAG_IN_PLACE: u64 = 1;
+/// What no replica ever holds.
+const NEVER: u64 = u64::MAX;
 
 /// A worker's handle on a map. Each thread has its own.
 pub struct HashMap<M: Memory> {
@@ -102,6 +109,8 @@ pub struct HashMap<M: Memory> {
     cached_level: Cell<Level>,
     /// The worker's stamp when the reference was read from the pool.
     cached_stamp: Cell<u64>,
+    /// What the replica holds while that level is the one to begin with; [`NEVER`] if lookups have no short way.
+    current: Cell<u64>,
 }
 
 impl<M: Memory> HashMap<M> {
@@ -149,6 +158,7 @@ impl<M: Memory> HashMap<M> {
             cached: Cell::new(0),
             cached_level: Cell::new(Level::new(0, 0)),
             cached_stamp: Cell::new(0),
+            current: Cell::new(NEVER),
             worker,
         })
     }
@@ -189,7 +199,7 @@ impl<M: Memory> HashMap<M> {
     #[inline]
     fn oldest(&self) -> Result<Option<Level>> {
         let worker = &*self.worker;
-        if self.guidelines.speculate && self.cached_stamp.get() == worker.stamp() {
+        if !M::COHERENT && self.guidelines.speculate && self.cached_stamp.get() == worker.stamp() {
             return Ok(Some(self.cached_level.get()));
         }
         let reference = if self.guidelines.replicate {
@@ -209,14 +219,6 @@ impl<M: Memory> HashMap<M> {
         self.decode_oldest(reference)
     }
 
-    /// The level to begin with, if it is the one last used, on coherent memory. The worker is pinned.
-    #[inline(always)]
-    fn level_if_cached(&self) -> Option<Level> {
-        let worker = &*self.worker;
-        let is_current = self.guidelines.replicate && self.replica.load(worker.mem()) == self.cached.get();
-        (is_current && self.cached.get() != 0).then(|| self.cached_level.get())
-    }
-
     #[cold]
     fn decode_oldest(&self, reference: u64) -> Result<Option<Level>> {
         let level = Level::decode(&self.worker, reference)?;
@@ -224,6 +226,8 @@ impl<M: Memory> HashMap<M> {
             self.cached.set(reference);
             self.cached_level.set(level);
             self.cached_stamp.set(self.worker.stamp());
+            let has_short_way = self.guidelines.replicate;
+            self.current.set(if has_short_way { reference } else { NEVER });
         }
         Ok(level)
     }
@@ -257,8 +261,8 @@ impl<M: Memory> HashMap<M> {
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_, M>>> {
         let pin = self.worker.pin()?;
         let hash = self.hash(key);
-        let found = match self.find_quickly(hash, key) {
-            Some(value) => Some(Bytes::Shared(value)),
+        let found = match self.likely_object(hash).and_then(|at| self.small_value(at, key)) {
+            Some(value) => Some(value),
             None => self.find(hash, key)?,
         };
         Ok(found.map(|bytes| Value { bytes, _pin: pin }))
@@ -267,13 +271,21 @@ impl<M: Memory> HashMap<M> {
     /// The value of an 8-byte key, if it has 8 bytes; what [`HashMap::get`] does, with a copy.
     #[inline]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
-        let _pin = self.worker.pin()?;
-        let key = key.to_le_bytes();
-        let hash = self.hash(&key);
-        if let Some(value) = self.find_quickly(hash, &key) {
-            return Ok(value.try_into().ok().map(u64::from_le_bytes));
+        let hash = self.hash(&key.to_le_bytes());
+        let quickly = self.worker.briefly(|| {
+            let (mem, at) = (self.worker.mem(), self.likely_object(hash)?);
+            (mem.read_word(at) == key).then(|| mem.load(at + 8))
+        });
+        match quickly {
+            Some(value) => Ok(Some(value)),
+            None => self.get_u64_slowly(hash, key),
         }
-        let found = self.find(hash, &key)?;
+    }
+
+    #[inline(never)]
+    fn get_u64_slowly(&self, hash: u64, key: u64) -> Result<Option<u64>> {
+        let _pin = self.worker.pin()?;
+        let found = self.find(hash, &key.to_le_bytes())?;
         Ok(found.and_then(|bytes| bytes.as_bytes().try_into().ok().map(u64::from_le_bytes)))
     }
 }

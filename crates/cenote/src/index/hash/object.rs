@@ -31,8 +31,9 @@ pub fn size(key: &[u8], value: &[u8]) -> u64 {
     }
 }
 
+/// The word of the first 8 bytes.
 #[inline]
-fn word(bytes: &[u8]) -> u64 {
+pub(super) fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[..8]);
     u64::from_le_bytes(word)
@@ -63,16 +64,23 @@ pub struct Pair<'m> {
     pub value: &'m [u8],
 }
 
-/// The pair that a slot binds; everything read is checked.
+/// The key of the pair that a slot binds.
 #[inline]
-pub fn read<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<Pair<'m>> {
+pub fn key<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<&'m [u8]> {
+    if slot.is_small() {
+        worker.check("a map's object", slot.offset(), 16)?;
+        // The value may be overwritten meanwhile: no slice covers it.
+        return Ok(worker.mem().bytes(slot.offset(), 8));
+    }
+    Ok(read_long(worker, slot)?.key)
+}
+
+/// The pair of an object that is not small; everything read is checked.
+#[inline]
+pub fn read_long<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<Pair<'m>> {
     let at = slot.offset();
     worker.check("a map's object", at, HEADER)?;
     let mem = worker.mem();
-    if slot.is_small() {
-        let (key, value) = mem.bytes(at, 16).split_at(8);
-        return Ok(Pair { key, value });
-    }
     let header = mem.bytes(at, HEADER);
     let (key_len, value_len) = (word(header), word(&header[8..]));
     if key_len > KEY_MAX as u64 {
@@ -90,35 +98,26 @@ pub fn read<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<Pair<'m>
 #[inline(always)]
 pub fn small_key<M: Memory>(worker: &Worker<M>, slot: Slot) -> Option<[u8; 8]> {
     let is_there = slot.is_small() && worker.is_committed(slot.offset(), 16);
-    is_there.then(|| word(worker.mem().bytes(slot.offset(), 8)).to_le_bytes())
+    is_there.then(|| worker.mem().read_word(slot.offset()).to_le_bytes())
 }
 
-/// The value of a slot's small object, if that has `key`; `None` for every other kind of slot and for damage.
+/// Whether the small object at a committed offset has `key`.
 #[inline(always)]
-pub fn value_if_small<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot, key: &[u8]) -> Option<&'m [u8]> {
-    let key = <[u8; 8]>::try_from(key).ok()?;
-    let at = slot.offset();
-    if !slot.is_small() || !worker.is_committed(at, 16) {
-        return None;
-    }
-    let (found, value) = worker.mem().bytes(at, 16).split_at(8);
-    (word(found) == u64::from_le_bytes(key)).then_some(value)
+pub fn has_small_key<M: Memory>(mem: &M, at: u64, key: &[u8]) -> bool {
+    <[u8; 8]>::try_from(key).is_ok_and(|key| mem.read_word(at) == u64::from_le_bytes(key))
 }
 
 /// Whether a slot is bound to `key`.
 #[inline(always)]
 pub fn has_key<M: Memory>(worker: &Worker<M>, slot: Slot, key: &[u8]) -> Result<bool> {
     if slot.is_small() {
-        let Ok(key) = <[u8; 8]>::try_from(key) else {
-            return Ok(false);
-        };
         worker.check("a map's object", slot.offset(), 16)?;
-        return Ok(word(worker.mem().bytes(slot.offset(), 8)) == u64::from_le_bytes(key));
+        return Ok(has_small_key(worker.mem(), slot.offset(), key));
     }
     has_long_key(worker, slot, key)
 }
 
 #[inline(never)]
 fn has_long_key<M: Memory>(worker: &Worker<M>, slot: Slot, key: &[u8]) -> Result<bool> {
-    Ok(read(worker, slot)?.key == key)
+    Ok(read_long(worker, slot)?.key == key)
 }

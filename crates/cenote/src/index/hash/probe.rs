@@ -34,29 +34,27 @@ pub(super) const CHAIN_MAX: u32 = 1 << 20;
 const LEVELS_MAX: u32 = 64;
 
 impl<M: Memory> HashMap<M> {
-    /// The value of a key the short way: it is bound by the first slot of its home line that has its fingerprint, and
-    /// nothing is unusual. `None` says nothing; [`HashMap::find`] does. The worker is pinned.
+    /// A short way to a key: the small object that the first slot of its home line with its fingerprint binds, if nothing
+    /// is unusual. `None` says nothing; [`HashMap::find`] does. The worker is pinned.
     ///
     /// Small enough to be inlined as a whole, so that nothing passes through memory and a processor reaches the next
     /// lookup's misses before this one's are over. On incoherent memory that is no help: every line is fetched behind a
     /// fence, and to fetch one twice would be dear.
     #[inline(always)]
-    pub(super) fn find_quickly(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
+    pub(super) fn likely_object(&self, hash: u64) -> Option<u64> {
         let (worker, mem) = (&*self.worker, self.worker.mem());
-        if !M::COHERENT {
+        if !M::COHERENT || self.replica.load(mem) != self.current.get() {
             return None;
         }
-        let at = home_of(&self.level_if_cached()?, hash);
+        let at = home_of(&self.cached_level.get(), hash);
         let candidates = mem.tagged(at, fingerprint(hash));
-        if candidates == 0 || self.is_in_place() {
+        if candidates == 0 {
             return None;
         }
         // Slots never bind another key.
         let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
-        if !slot.is_binding() {
-            return None;
-        }
-        object::value_if_small(worker, slot, key)
+        let is_there = slot.is_small_binding() && worker.is_in_committed(slot.offset());
+        is_there.then(|| slot.offset())
     }
 
     /// The value of a key. The worker is pinned.
@@ -87,18 +85,36 @@ impl<M: Memory> HashMap<M> {
         self.lookup(hash, key)
     }
 
+    /// The value of the small object at a committed offset, if that has `key`.
+    #[inline(always)]
+    pub(super) fn small_value(&self, at: u64, key: &[u8]) -> Option<Bytes<'_>> {
+        let mem = self.worker.mem();
+        if self.is_in_place() {
+            return object::has_small_key(mem, at, key).then(|| self.value_at(at));
+        }
+        let (found, value) = mem.bytes(at, 16).split_at(8);
+        (found == key).then_some(Bytes::Shared(value))
+    }
+
+    /// The value of the small object at a committed offset; if the map overwrites in place, as it is now.
+    #[inline(always)]
+    fn value_at(&self, at: u64) -> Bytes<'_> {
+        let mem = self.worker.mem();
+        if self.is_in_place() {
+            Bytes::Copied(mem.load(at + 8).to_le_bytes())
+        } else {
+            Bytes::Shared(mem.bytes(at + 8, 8))
+        }
+    }
+
     /// The value that a slot binds, if it is bound to `key`: the object is read once.
     #[inline]
     pub(super) fn value_if_key(&self, slot: Slot, key: &[u8]) -> Result<Option<Bytes<'_>>> {
-        if slot.is_small() && !self.is_in_place() {
-            self.worker.check("a map's object", slot.offset(), 16)?;
-            return Ok(object::value_if_small(&self.worker, slot, key).map(Bytes::Shared));
-        }
         if slot.is_small() {
-            let is_bound = object::has_key(&self.worker, slot, key)?;
-            return is_bound.then(|| self.value_of(slot)).transpose();
+            self.worker.check("a map's object", slot.offset(), 16)?;
+            return Ok(self.small_value(slot.offset(), key));
         }
-        let pair = object::read(&self.worker, slot)?;
+        let pair = object::read_long(&self.worker, slot)?;
         Ok((pair.key == key).then_some(Bytes::Shared(pair.value)))
     }
 
@@ -209,14 +225,13 @@ impl<M: Memory> HashMap<M> {
         }))
     }
 
-    /// The value that a slot binds; in a map that overwrites in place, as it is now.
+    /// The value that a slot binds.
     pub(super) fn value_of(&self, slot: Slot) -> Result<Bytes<'_>> {
-        if self.is_in_place() && slot.is_small() {
-            let at = slot.offset();
-            self.worker.check("a map's object", at, 16)?;
-            return Ok(Bytes::Copied(self.worker.mem().load(at + 8).to_le_bytes()));
+        if slot.is_small() {
+            self.worker.check("a map's object", slot.offset(), 16)?;
+            return Ok(self.value_at(slot.offset()));
         }
-        Ok(Bytes::Shared(object::read(&self.worker, slot)?.value))
+        Ok(Bytes::Shared(object::read_long(&self.worker, slot)?.value))
     }
 }
 

@@ -304,7 +304,7 @@ impl<M: Memory> HashMap<M> {
     fn copy(&self, next: &Level, original: SyncWord, slot: Slot) -> Result<()> {
         match object::small_key(&self.worker, slot) {
             Some(key) => self.copy_key(next, original, slot, &key),
-            None => self.copy_key(next, original, slot, object::read(&self.worker, slot)?.key),
+            None => self.copy_key(next, original, slot, object::key(&self.worker, slot)?),
         }
     }
 

@@ -89,6 +89,13 @@ impl Slot {
         self.0 & KIND == KIND_SMALL
     }
 
+    /// Whether it binds a key to a small object.
+    #[inline]
+    pub fn is_small_binding(self) -> bool {
+        // Of the move bits, the higher one is that of moved slots alone.
+        self.0 & (KIND | MOVED & !FROZEN) == KIND_SMALL
+    }
+
     /// The next line, if it is a link.
     #[inline]
     pub fn as_link(self) -> Option<u64> {
@@ -133,6 +140,9 @@ mod tests {
         let object = Slot::object(0x1230, true, 0xabcd_0000_0000_beef);
         assert!(object.is_binding() && object.is_small() && object.fingerprint() == 0xbeef);
         assert!(object.frozen().is_binding() && object.frozen().is_frozen() && !object.frozen().is_moved());
+        assert!(object.is_small_binding() && object.frozen().is_small_binding());
+        assert!(!object.moved().is_small_binding() && !Slot::EMPTY.is_small_binding());
+        assert!(!Slot::link(0x40).is_small_binding() && !Slot::tombstone(7).is_small_binding());
         assert!(!object.moved().is_binding() && object.moved().is_moved() && !object.moved().is_frozen());
         assert_eq!(object.moved().settled(), object);
         assert!(!Slot::tombstone(7).is_binding() && Slot::tombstone(7).as_link().is_none());

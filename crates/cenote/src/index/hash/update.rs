@@ -5,7 +5,7 @@
 //! that the group is on its way to the next level: the writer moves the whole group itself and goes on there.
 
 use super::level::{LINE_SLOTS, Level, home_of};
-use super::object;
+use super::object::{self, word};
 use super::probe::Probe;
 use super::slot::Slot;
 use super::{HashMap, KEY_MAX};
@@ -97,20 +97,32 @@ impl<M: Memory> HashMap<M> {
             });
         }
         let worker = &*self.worker;
+        let hash = self.hash(key);
+        self.prefetch_home(hash);
         self.prepare()?;
         let _pin = worker.pin()?;
-        let outcome = self.write_pinned(self.hash(key), key, value, when);
+        let outcome = self.write_pinned(hash, key, value, when);
         if !matches!(outcome, Ok(Outcome::Inserted | Outcome::Replaced)) {
             heap::discard(worker)?;
         }
         outcome
     }
 
+    /// A hint that a key will be looked for. Needs no pin: the level may be gone, but its addresses are still the pool's.
+    #[inline]
+    fn prefetch_home(&self, hash: u64) {
+        if M::COHERENT && self.cached.get() != 0 {
+            self.worker
+                .mem()
+                .prefetch(home_of(&self.cached_level.get(), hash));
+        }
+    }
+
     /// What every write does before it pins.
     #[inline]
     fn prepare(&self) -> Result<()> {
         let worker = &*self.worker;
-        if worker.pod().is_forked() {
+        if worker.is_forked() {
             return Err(Error::Forked);
         }
         retire::collect_sometimes(worker)?;
@@ -118,11 +130,13 @@ impl<M: Memory> HashMap<M> {
     }
 
     fn write_pinned(&self, hash: u64, key: &[u8], value: &[u8], when: When<'_>) -> Result<Outcome> {
+        if matches!(when, When::Always) && self.overwrite_likely(hash, key, value) {
+            return Ok(Outcome::Replaced);
+        }
         let mut level = self.level_for_writing()?;
         let mut new = Slot::EMPTY;
         if M::COHERENT && matches!(when, When::Always) {
             // The object will be needed whatever is found: write it while the line is on its way.
-            self.worker.mem().prefetch(home_of(&level, hash));
             new = self.build(hash, key, value)?;
         }
         loop {
@@ -138,6 +152,9 @@ impl<M: Memory> HashMap<M> {
                     }
                 }
                 Probe::Bound(at, slot) => {
+                    if M::COHERENT {
+                        retire::prefetch(&self.worker, slot.offset());
+                    }
                     match when {
                         When::Always => {}
                         When::IfAbsent => return Ok(Outcome::Exists),
@@ -197,19 +214,31 @@ impl<M: Memory> HashMap<M> {
         Ok(Slot::object(object, object::is_small(key, value), hash))
     }
 
+    /// Overwrites a small value in place the short way; whether it did. The binding that it was found by may be frozen:
+    /// its copy binds the same object.
+    #[inline(always)]
+    fn overwrite_likely(&self, hash: u64, key: &[u8], value: &[u8]) -> bool {
+        if !M::COHERENT || !self.is_in_place() || value.len() != 8 {
+            return false;
+        }
+        let mem = self.worker.mem();
+        match self.likely_object(hash) {
+            Some(at) if object::has_small_key(mem, at, key) => {
+                // Ordered before this thread's later reads, as every write's compare-exchange is.
+                SyncWord::at(at + 8).announce(mem, word(value));
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Overwrites a small value in place; `None` if it must be looked at again.
     fn overwrite(&self, slot: Slot, value: &[u8], when: When<'_>) -> Result<Option<Outcome>> {
-        let word = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .rev()
-                .fold(0, |word, &byte| word << 8 | u64::from(byte))
-        };
         let at = SyncWord::at(slot.offset() + 8);
         let mem = self.worker.mem();
         match when {
             When::IfAbsent => return Ok(Some(Outcome::Exists)),
-            When::Always => at.store(mem, word(value)),
+            When::Always => at.announce(mem, word(value)),
             When::IfEqual(expected) => {
                 let found = self.value_of(slot)?;
                 if found.as_bytes() != expected {
@@ -238,9 +267,10 @@ impl<M: Memory> HashMap<M> {
     /// Cost: a search, one compare-exchange, one add on the object's cell.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         let worker = &*self.worker;
+        let hash = self.hash(key);
+        self.prefetch_home(hash);
         self.prepare()?;
         let _pin = worker.pin()?;
-        let hash = self.hash(key);
         let Some(_) = self.oldest()? else { return Ok(false) };
         let mut level = self.level_for_writing()?;
         loop {
