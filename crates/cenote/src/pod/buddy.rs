@@ -50,12 +50,18 @@ impl Buddy {
         txn.write(at & !7, word | u64::from(value) << shift);
     }
 
+    /// Whether `units` adjacent units could be allocated.
+    pub fn has<M: Memory>(&self, txn: &Transaction<'_, M>, units: u64) -> Result<bool> {
+        let want = units.next_power_of_two().trailing_zeros();
+        Ok(want <= self.depth && self.value(txn, 1, self.depth)? > want)
+    }
+
     /// Allocates `units` adjacent units that begin at a multiple of the next power of two; `None` if there are none.
     pub fn take<M: Memory>(&self, txn: &mut Transaction<'_, M>, units: u64) -> Result<Option<u64>> {
-        let want = units.next_power_of_two().trailing_zeros();
-        if want > self.depth || self.value(txn, 1, self.depth)? < want + 1 {
+        if !self.has(txn, units)? {
             return Ok(None);
         }
+        let want = units.next_power_of_two().trailing_zeros();
         let (mut node, mut order) = (1, self.depth);
         while order > want {
             let value = self.value(txn, node, order)?;

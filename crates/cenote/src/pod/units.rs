@@ -15,8 +15,9 @@ use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{MapError, Memory, OwnedWord};
 
-/// The pool grows by this many units at a time, if it can: 8 MiB, short enough to hold nobody up.
-const GROWTH_UNITS: u64 = 128;
+/// The pool grows by this many units at a time, if it can: 4 MiB. The first touch of a page is what takes long, most of
+/// all in a virtual machine whose host has yet to find one: up to 2 ms a MiB.
+const GROWTH_UNITS: u64 = 64;
 
 /// Returns a slab block to the buddy tree, changing owned words along with it.
 pub(super) fn free_slab<M: Memory>(
@@ -83,6 +84,27 @@ pub(super) fn allocate_units<M: Memory>(
             }
         }
         grow(worker, committed, units)?;
+    }
+}
+
+/// Whether `units` adjacent units are free, or never will be by this. If not, grows the pool by one step. For what can
+/// be tried again later, so that nobody waits while the pool grows by much.
+pub fn approach<M: Memory>(worker: &Worker<M>, units: u64) -> Result<bool> {
+    let committed = worker.committed_units()?;
+    let max = worker.geometry().parameters.max_units;
+    if units <= GROWTH_UNITS || committed >= max {
+        return Ok(true);
+    }
+    {
+        let _held = lock::acquire(worker, HEAP_LOCK)?;
+        let txn = Transaction::new(worker.mem(), worker.record());
+        if Buddy::new(worker.geometry()).has(&txn, units)? {
+            return Ok(true);
+        }
+    }
+    match grow_to_first(worker, committed, &[(committed + GROWTH_UNITS).min(max)]) {
+        Err(Error::Full { .. }) => Ok(true),
+        grown => grown.map(|()| false),
     }
 }
 

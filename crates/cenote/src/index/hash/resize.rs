@@ -31,11 +31,13 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::crash::{Point, crash_point};
+use crate::pod::geometry::UNIT;
 use crate::pod::heap;
 use crate::pod::lock;
 use crate::pod::publish::{drain_auxiliary, publish_auxiliary};
 use crate::pod::retire::{self, Actor};
 use crate::pod::slab::{Place, locate, table_word};
+use crate::pod::units;
 
 /// The tag of ranges that hold a level.
 pub const LEVEL_TAG: u8 = 1;
@@ -126,7 +128,12 @@ impl<M: Memory> HashMap<M> {
         if order > level.order {
             order = order.max((level.order + 2).min(QUICK_ORDER_MAX));
         }
-        let linked = self.link_level(level.next(), order);
+        let linked = match units::approach(worker, Level::bytes(order) / UNIT) {
+            Ok(true) => self.link_level(level.next(), order),
+            // The next one to append a line tries again.
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
         let _ = grower.compare_exchange(mem, mine, 0);
         match linked {
             // There is no room for a larger level; chains go on working.
