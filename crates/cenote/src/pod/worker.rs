@@ -16,6 +16,7 @@ use super::retire::Actor;
 use super::superblock::{COMMITTED, WORKERS_HIGH};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, LocalWord, Memory, compiler_barrier, forked};
+use crate::mutant::{self, Mutant};
 
 /// What a worker and its process's background thread agree on (incoherent memory; see `epoch`).
 #[derive(Debug)]
@@ -99,11 +100,14 @@ impl<M: Memory> Worker<M> {
                 .state()
                 .compare_exchange(mem, word, alive.encode())
                 .is_err()
+                && !mutant::is(Mutant::StateNotClaimed)
         {
             return Ok(None);
         }
         crash_point(Point::AttachClaimed);
-        record.invalidate(mem);
+        if !mutant::is(Mutant::AttachNotInvalidated) {
+            record.invalidate(mem);
+        }
         record.announced().store(mem, IDLE);
         epoch::catch_up(mem, record);
         let local = Arc::new(LocalPin {
@@ -204,7 +208,7 @@ impl<M: Memory> Worker<M> {
                 return Err(Error::Forked);
             }
             if M::COHERENT {
-                let epoch = epoch::current(self.mem(), self.actor.record, self.replicate);
+                let epoch = self.epoch_to_announce();
                 if self.lazy {
                     // PAIRS WITH: pod::epoch::least
                     self.actor.record.announced().store(self.mem(), epoch);
@@ -221,13 +225,21 @@ impl<M: Memory> Worker<M> {
         Ok(Pin { worker: self })
     }
 
+    #[inline]
+    fn epoch_to_announce(&self) -> u64 {
+        match mutant::is(Mutant::NotAnnounced) {
+            true => IDLE,
+            false => epoch::current(self.mem(), self.actor.record, self.replicate),
+        }
+    }
+
     fn enter_incoherent(&self) {
         while !self.local.active.exchange(0, 1) {
             self.mem().pause();
         }
         if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
             self.local.refresh.store(0);
-            let epoch = epoch::current(self.mem(), self.actor.record, self.replicate);
+            let epoch = self.epoch_to_announce();
             self.actor.record.announced().announce(self.mem(), epoch);
             self.local.announced.store(epoch);
             self.stamp.set(self.stamp.get() + 1);
