@@ -136,5 +136,6 @@ mod tests {
         assert_eq!(names.len(), Mutant::ALL.len());
         let is_kebab = |name: &&str| name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
         assert!(names.iter().all(is_kebab), "{names:?}");
+        assert!(Mutant::ALL.iter().all(|mutant| !mutant.what().is_empty()));
     }
 }

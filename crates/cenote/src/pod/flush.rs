@@ -66,15 +66,10 @@ fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
         number >> BEGINNER_BITS,
         number as u32 & ((1 << BEGINNER_BITS) - 1),
     );
+    let asks = mutant::is(Mutant::RoundOfTheAsker);
+    let flushed_already = if asks { worker.pod().index() } else { beginner };
     (0..worker.geometry().parameters.processes)
-        .filter(|&index| {
-            index
-                != if mutant::is(Mutant::RoundOfTheAsker) {
-                    worker.pod().index()
-                } else {
-                    beginner
-                }
-        })
+        .filter(|&index| index != flushed_already)
         .all(|index| {
             let record = ProcessRecord::new(worker.geometry(), index);
             let state = State::decode(record.state().load(worker.mem()));

@@ -350,12 +350,8 @@ fn ripe_until<M: Memory>(worker: &Worker<M>, record: WorkerRecord, least: u64) -
         let count = count_in(worker, position.chunk, tail);
         while position.index < count {
             let one = u64::from(!mutant::is(Mutant::EpochRuleWithoutOne));
-            if entry(position.chunk, position.index)
-                .1
-                .get(mem)
-                .saturating_add(one)
-                >= least
-            {
+            let tag = entry(position.chunk, position.index).1.get(mem);
+            if tag.saturating_add(one) >= least {
                 return Ok(position);
             }
             position.index += 1;

@@ -54,15 +54,8 @@ pub fn write<M: Memory>(mem: &M, at: u64, key: &[u8], value: &[u8]) {
     mem.write_word(at + 8, value.len() as u64);
     mem.write(at + HEADER, key);
     mem.write(at + HEADER + key.len() as u64, value);
-    let len = size(key, value);
-    mem.persist(
-        at,
-        if mutant::is(Mutant::ObjectPartlyWrittenBack) {
-            8
-        } else {
-            len
-        },
-    );
+    let is_part = mutant::is(Mutant::ObjectPartlyWrittenBack);
+    mem.persist(at, if is_part { 8 } else { size(key, value) });
 }
 
 /// A published pair.
