@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod mutants;
 mod packages;
 mod process;
 mod test;
@@ -15,10 +16,15 @@ The chores of the Cenote workspace.
 
     cargo xtask tidy      check layers, style, links and PAIRS WITH comments; starts nothing, takes a moment
     cargo xtask test      run everything that must pass: formatting, clippy, tidy, tests, crash points,
-                          a torture run of real processes
+                          planted faults, a torture run of real processes
         --quick           leave out the torture run and the demo
         --soak            20 more torture runs of 60 s each, every one with a seed of its own
         --seed N          the first seed of the torture runs (default 1)
+    cargo xtask mutants   plant faults in the library, one after the other; each must be seen in simulation
+        --quick           those that take few seeds
+        --only NAME       one of them
+        --table           write what was measured to docs/mutants.md
+        --json            a JSON object a line
 
 Exit code: 0 passed, 1 something failed, 2 the command line was not understood.
 ";
@@ -44,6 +50,7 @@ fn main() -> ExitCode {
             Ok(options) => exit_code(test::run(&root, &options)),
             Err(message) => misuse(&message),
         },
+        "mutants" => mutants::run(&root, rest),
         other => misuse(&format!("no command is called `{other}`")),
     }
 }

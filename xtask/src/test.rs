@@ -100,7 +100,7 @@ impl Step {
 }
 
 /// The cargo that started us, so that a chosen toolchain is kept.
-fn cargo() -> OsString {
+pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
@@ -121,6 +121,11 @@ fn steps(options: &Options) -> Vec<Step> {
             "crash points",
             "test -p cenote --release --features crash-points --test crash",
         ),
+        Step::cargo(
+            "clippy with mutants",
+            "clippy -p cenote-sim --all-targets --features mutants -- -D warnings",
+        ),
+        Step::cargo("mutants", "xtask mutants --quick"),
     ];
     if !options.quick {
         steps.push(Step::torture("torture", options.seed, SMOKE_SECONDS));

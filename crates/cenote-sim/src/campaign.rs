@@ -110,6 +110,7 @@ impl Plan {
             _ => Guidelines::P3,
         };
         Load {
+            hosts: self.hosts,
             threads: self.threads,
             operations: self.operations,
             guidelines,
@@ -137,7 +138,7 @@ impl Plan {
     fn policy(&self, seed: u64) -> Box<dyn Policy> {
         match self.policy {
             PolicyKind::Random => Box::new(RandomWalk::new(seed)),
-            PolicyKind::Pct(depth) => Box::new(Pct::new(seed, depth, 1 << 14)),
+            PolicyKind::Pct(depth) => Box::new(Pct::new(seed, depth, self.subject.steps())),
             PolicyKind::Exhaustive(bound) => Box::new(Exhaustive::new(bound, self.coherent)),
         }
     }
@@ -173,7 +174,7 @@ impl Plan {
     }
 
     fn run_on<const C: bool>(&self, seed: u64, policy: Box<dyn Policy>, traces: bool) -> Run {
-        let parameters = pool::parameters(C, self.subject.units_max());
+        let parameters = self.subject.parameters(C, self.hosts);
         let crashes = self.crashes(seed);
         let settings = Settings {
             shape: Shape {
@@ -192,7 +193,7 @@ impl Plan {
             profile: None,
             traces,
         };
-        let scenario = self.subject.scenario::<C>(self.load(seed));
+        let scenario = self.subject.scenario::<C>(self.load(seed), parameters);
         let log = scenario.log.clone();
         let outcome = run(&settings, policy, scenario.prepare, scenario.body, scenario.audit);
         let (result, history) = self.judge(&outcome, log.take());

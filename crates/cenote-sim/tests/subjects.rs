@@ -77,6 +77,21 @@ fn instances() {
     all_cases(Subject::Instances);
 }
 
+#[test]
+fn moving() {
+    all_cases(Subject::Moving);
+}
+
+#[test]
+fn epochs() {
+    all_cases(Subject::Epochs);
+}
+
+#[test]
+fn places() {
+    all_cases(Subject::Places);
+}
+
 /// A prefetcher may fetch a line between its flush and its reuse; then the reuse rule does not hold. The paper switches
 /// prefetchers off, and so must who uses incoherent memory (docs/memory-model.md). That it matters is seen here.
 #[test]
@@ -119,6 +134,15 @@ fn what_was_found_stays_mended() {
         (base(Subject::Allocator, false, PolicyKind::Random), vec![1264]),
         // The heir of a list did not wait for its own host.
         (base(Subject::Instances, false, pct), vec![1406, 1646, 1832]),
+        // A place that was freed between the look for free ones and the look for those of the dead.
+        (
+            Plan {
+                operations: 20,
+                draws_guidelines: false,
+                ..base(Subject::Places, true, PolicyKind::Random)
+            },
+            vec![282],
+        ),
         // A second recoverer freed what the first had committed to free.
         (base(Subject::Allocator, true, pct), vec![2053]),
     ] {

@@ -37,6 +37,10 @@
 mod error;
 pub mod index;
 pub mod memory;
+#[cfg(feature = "mutants")]
+pub mod mutant;
+#[cfg(not(feature = "mutants"))]
+mod mutant;
 pub mod pod;
 pub mod store;
 

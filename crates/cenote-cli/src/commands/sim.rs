@@ -20,7 +20,7 @@ use crate::output::{Output, count};
 /// own. Exit code: 0 if every run passed, 1 if one was wrong, 3 if one was stuck, 4 if one panicked.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to run: hash, growth, allocator, instances, or all
+    /// What to run: hash, growth, moving, allocator, epochs, instances, places, or all
     #[arg(default_value = "all")]
     subject: String,
     /// Which machine

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use cenote::index::hash::HashMap;
 use cenote::index::hash::slot::Slot;
 use cenote::memory::{Memory, SyncWord};
-use cenote::pod::geometry::UNIT;
+use cenote::pod::geometry::{Parameters, UNIT};
 use cenote::pod::publish::{Change, publish};
 use cenote::pod::record::operation;
 use cenote::pod::{Pod, Worker, heap, retire};
 
 use super::hash::account;
-use super::pool::{Member, format, is_full, parameters};
+use super::pool::{Member, format, is_full};
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -23,9 +23,8 @@ const WORDS: u64 = 3;
 /// What is allocated: objects of two classes, and ranges.
 const SIZES: [u64; 4] = [64, 200, UNIT / 2 + 1, UNIT + 1];
 
-pub fn scenario<const C: bool>(load: Load, units_max: u64) -> Scenario<C> {
+pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
-    let parameters = parameters(C, units_max);
     let words = Rc::new(Cell::new(0));
     Scenario {
         prepare: {
@@ -61,7 +60,11 @@ pub fn scenario<const C: bool>(load: Load, units_max: u64) -> Scenario<C> {
 }
 
 /// Makes a map, and sets aside the first lines of its level: no key will ever belong there.
-fn prepare<const C: bool>(context: &Context<C>, load: Load, words: &Cell<u64>) -> cenote::Result<()> {
+pub(super) fn prepare<const C: bool>(
+    context: &Context<C>,
+    load: Load,
+    words: &Cell<u64>,
+) -> cenote::Result<()> {
     let member = Member::join(context, !C)?;
     {
         let worker = Rc::new(Worker::attach(&member.pod, true)?);
@@ -74,7 +77,7 @@ fn prepare<const C: bool>(context: &Context<C>, load: Load, words: &Cell<u64>) -
 }
 
 /// Which word, with a line of its own.
-fn word(words: u64, n: u64) -> SyncWord {
+pub(super) fn word(words: u64, n: u64) -> SyncWord {
     SyncWord::at(words + 64 * n)
 }
 
@@ -103,7 +106,7 @@ fn work<const C: bool>(
 }
 
 /// Replaces what a word refers to by a new object; in the end, when nobody dies any more, by nothing.
-fn exchange<const C: bool>(
+pub(super) fn exchange<const C: bool>(
     worker: &Worker<SimMemory<C>>,
     slot: SyncWord,
     new: Option<(u64, u64)>,
@@ -159,7 +162,8 @@ fn check<const C: bool>(worker: &Worker<SimMemory<C>>, object: u64, log: &Log) -
         u64::from_le_bytes(word)
     };
     let (first, value, len) = (word(object), word(object + 8), word(object + 16));
-    let fits = SIZES.contains(&len) && first == value ^ len && word(object + (len - 8) / 8 * 8) == first;
+    let fits =
+        (24..=2 * UNIT).contains(&len) && first == value ^ len && word(object + (len - 8) / 8 * 8) == first;
     if !fits {
         log.fault(format!(
             "the object at {object:#x} holds {first:#x}, {value:#x}, {len}, which nobody wrote"

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use cenote::index::hash::HashMap;
 use cenote::index::hash::level::Level;
+use cenote::pod::geometry::Parameters;
 use cenote::pod::{Pod, Worker, retire};
 use cenote::{Guidelines, Put, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::pool::{Member, format, is_full, parameters};
+use super::pool::{Member, format, is_full};
 use super::{Load, Log, Scenario, below, random};
 use crate::check::leak::Account;
 use crate::check::spec::map::{Op, Ret};
@@ -23,6 +24,8 @@ pub enum Shape {
     Bucket,
     /// So many chain lines that the next ones make it grow.
     Growing,
+    /// All moved to the next level but the last groups, in which the keys are.
+    Moving,
     /// Every thread opens the pool anew for every few calls.
     Visits,
 }
@@ -34,13 +37,20 @@ const WANTED: usize = 3;
 const FILLERS: usize = 15 + 7 * 7;
 /// Keys that make it grow.
 const NEW: usize = 12;
+/// Parts of a level that are left to move: some writers take another than that of the keys, and go on to write there.
+const CHUNKS_LEFT: u64 = 5;
+/// Workers of each thread that look at the map first: a worker's first look is a special one.
+const EARLY: u32 = 5;
+/// Up to so many steps pass before, so that some look while the root moves.
+const LATE: u64 = 128;
+/// Marks values that take a unit: what a level leaves is used for them at once.
+const LARGE: u64 = 1 << 63;
 /// Units that a pool begins with.
 const UNITS: u64 = 6;
 
-pub fn scenario<const C: bool>(load: Load, shape: Shape, units_max: u64) -> Scenario<C> {
+pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
     let keys = Rc::new(std::cell::RefCell::new(Vec::new()));
-    let parameters = parameters(C, units_max);
     Scenario {
         prepare: {
             let (log, keys) = (log.clone(), keys.clone());
@@ -87,21 +97,63 @@ fn prepare<const C: bool>(
         let worker = Rc::new(Worker::attach(&member.pod, load.guidelines.replicate)?);
         let map = HashMap::open_or_create(worker, NAME, load.guidelines)?;
         map.reserve(1)?;
-        // A map of one unit: which keys share a group of it can be told without looking.
-        let level = Level::new(0, 0);
-        let sharing: Vec<u64> = (0..)
-            .filter(|key: &u64| level.group_of(map.hash_of(&key.to_le_bytes())) == 0)
-            .take(WANTED + FILLERS + NEW)
-            .collect();
-        if shape == Shape::Growing {
-            for &key in &sharing[WANTED..WANTED + FILLERS] {
-                put(context, &map, log, key, 1);
+        *keys.borrow_mut() = match shape {
+            Shape::Bucket | Shape::Visits => sharing(&map, 0, WANTED),
+            Shape::Growing => {
+                let keys = sharing(&map, 0, WANTED + FILLERS + NEW);
+                for &key in &keys[WANTED..WANTED + FILLERS] {
+                    put(context, &map, log, key, 1);
+                }
+                keys
             }
-        }
-        *keys.borrow_mut() = sharing;
+            Shape::Moving => move_nearly_all(context, &map, log)?,
+        };
     }
     member.leave(context);
     Ok(())
+}
+
+/// The first keys of a group, in a map of one unit: which those are can be told without looking.
+fn sharing<const C: bool>(map: &HashMap<SimMemory<C>>, group: u64, count: usize) -> Vec<u64> {
+    let level = Level::new(0, 0);
+    (0..)
+        .filter(|key: &u64| level.group_of(map.hash_of(&key.to_le_bytes())) == group)
+        .take(count)
+        .collect()
+}
+
+/// Puts keys into the last group until the map grows, and removes some of them until only the last groups are left to
+/// move. Of the keys that calls will be about, some are in the last group's chain; the new ones go to the group before, where
+/// they find a last free slot.
+fn move_nearly_all<const C: bool>(
+    context: &Context<C>,
+    map: &HashMap<SimMemory<C>>,
+    log: &Log,
+) -> cenote::Result<Vec<u64>> {
+    let last = Level::new(0, 0).groups - 1;
+    let mut keys = sharing(map, last, WANTED + 2 * FILLERS);
+    let new = sharing(map, last - 1, NEW);
+    for &key in &new {
+        put(context, map, log, key, 1);
+    }
+    let (old, worker) = (map.oldest_level()?, map.worker().clone());
+    let Some(old) = old else { return Ok(keys) };
+    let fillers = &keys[WANTED..];
+    let count = (1..=fillers.len()).find(|n| {
+        put(context, map, log, fillers[n - 1], 1);
+        old.next().load(worker.mem()) != 0
+    });
+    for &key in &fillers[..count.unwrap_or(0)] {
+        if old.cursor().load(worker.mem()) + CHUNKS_LEFT >= old.chunks() {
+            break;
+        }
+        log.call(context, Op::Remove { key }, |_| {
+            answer(log, map.remove(&key.to_le_bytes())).map(|_| Ret::Removed)
+        });
+    }
+    keys.truncate(WANTED + FILLERS);
+    keys.extend(new);
+    Ok(keys)
 }
 
 /// One thread's calls.
@@ -114,18 +166,39 @@ fn work<const C: bool>(
     log: &Log,
 ) -> cenote::Result<()> {
     let mut random = random(load.seed, context.thread());
+    let mut early = Vec::new();
+    if shape == Shape::Moving {
+        for _ in 0..load.workers_besides(EARLY) {
+            let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
+            let map = HashMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
+            (0..below(&mut random, LATE)).try_for_each(|_| worker.committed_units().map(|_| ()))?;
+            get(
+                context,
+                &map,
+                log,
+                keys[keys.len() - 1 - below(&mut random, NEW as u64) as usize],
+            );
+            early.push(map);
+        }
+    }
     let mut left = load.operations;
     while left > 0 {
         let stretch = if shape == Shape::Visits { left.min(2) } else { left };
         let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
         let map = HashMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
         for n in 0..stretch {
-            let is_new = shape == Shape::Growing && below(&mut random, 3) == 0;
+            let is_new = match shape {
+                Shape::Growing => below(&mut random, 3) == 0,
+                Shape::Moving => below(&mut random, 3) != 0,
+                Shape::Bucket | Shape::Visits => false,
+            };
             let key = match is_new {
                 true => keys[WANTED + FILLERS + below(&mut random, NEW as u64) as usize],
                 false => keys[below(&mut random, WANTED as u64) as usize],
             };
-            let value = u64::from(context.thread()) << 32 | u64::from(load.operations - left + n + 1);
+            let is_large = shape == Shape::Moving && below(&mut random, 8) == 0;
+            let large = if is_large { LARGE } else { 0 };
+            let value = u64::from(context.thread()) << 32 | u64::from(load.operations - left + n + 1) | large;
             one_call(context, &map, log, key, value, &mut random);
             if below(&mut random, 8) == 0 {
                 retire::collect_all(&worker)?;
@@ -208,12 +281,12 @@ fn answer<R>(log: &Log, result: cenote::Result<R>) -> Option<R> {
     }
 }
 
-/// A value's bytes: some of eight bytes, some of several lines.
+/// A value's bytes: some of eight bytes, some of several lines, some that take a unit.
 fn bytes_of(value: u64) -> Vec<u8> {
-    let copies = if value.is_multiple_of(3) {
-        1 + value as usize % 17
-    } else {
-        1
+    let copies = match value {
+        _ if value & LARGE != 0 => 5000,
+        _ if value.is_multiple_of(3) => 1 + value as usize % 17,
+        _ => 1,
     };
     value.to_le_bytes().repeat(copies)
 }
@@ -252,8 +325,8 @@ fn audit<const C: bool>(context: &Context<C>, keys: &[u64], log: &Log) -> cenote
     Ok(())
 }
 
-/// Accounts for every byte of a pool that nobody else has open.
-pub(super) fn account<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Log) -> cenote::Result<()> {
+/// Accounts for every byte of a pool that nobody else has open. Returns how many are retired.
+pub(super) fn account<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Log) -> cenote::Result<u64> {
     retire::collect_all(worker)?;
     let report = cenote::store::audit(worker, false)?;
     for problem in &report.problems {
@@ -266,5 +339,5 @@ pub(super) fn account<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Lo
         total: report.committed_bytes,
         unreachable: report.leaked.clone(),
     });
-    Ok(())
+    Ok(report.retired_bytes)
 }

@@ -2,6 +2,7 @@
 //! write down; the checkers judge what was written.
 
 mod allocator;
+mod epochs;
 mod hash;
 mod log;
 pub mod pool;
@@ -11,6 +12,7 @@ pub use log::{Inner, Log};
 use std::rc::Rc;
 
 use cenote::Guidelines;
+use cenote::pod::geometry::Parameters;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -31,6 +33,8 @@ pub struct Scenario<const C: bool> {
 /// How much work there is. Everything else is drawn from the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
+    /// Hosts, each with one process.
+    pub hosts: u32,
     /// Threads of each process.
     pub threads: u32,
     /// Operations of each thread.
@@ -41,6 +45,16 @@ pub struct Load {
     pub seed: u64,
 }
 
+impl Load {
+    /// How many workers each thread may have besides its own.
+    fn workers_besides(self, wanted: u32) -> u32 {
+        wanted.min(WORKERS_BESIDES / (self.hosts * self.threads))
+    }
+}
+
+/// Workers besides one a thread, in subjects that have them.
+const WORKERS_BESIDES: u32 = 36;
+
 /// A part of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
@@ -48,23 +62,40 @@ pub enum Subject {
     Hash,
     /// The hash map on the point of growing.
     Growth,
+    /// The hash map with all but its last groups moved.
+    Moving,
     /// Units, slabs and the pool's growth, without a map.
     Allocator,
+    /// Readers, and objects that are reused at once.
+    Epochs,
     /// Processes that come and go.
     Instances,
+    /// The same, with no more places than processes: who begins takes the place of a dead one.
+    Places,
 }
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Hash, Self::Growth, Self::Allocator, Self::Instances];
+    pub const ALL: [Self; 7] = [
+        Self::Hash,
+        Self::Growth,
+        Self::Moving,
+        Self::Allocator,
+        Self::Epochs,
+        Self::Instances,
+        Self::Places,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hash => "hash",
             Self::Growth => "growth",
+            Self::Moving => "moving",
             Self::Allocator => "allocator",
+            Self::Epochs => "epochs",
             Self::Instances => "instances",
+            Self::Places => "places",
         }
     }
 
@@ -73,21 +104,37 @@ impl Subject {
         Self::ALL.into_iter().find(|subject| subject.name() == name)
     }
 
-    /// Units that its pools may grow to.
-    pub fn units_max(self) -> u64 {
-        match self {
-            Self::Allocator => 12,
+    /// The tables of its pools, for so many hosts.
+    pub fn parameters(self, coherent: bool, hosts: u32) -> Parameters {
+        let units_max = match self {
+            Self::Allocator | Self::Epochs => 12,
             _ => 40,
+        };
+        Parameters {
+            processes: if self == Self::Places { hosts } else { 16 },
+            workers: 24 + if self == Self::Moving { WORKERS_BESIDES } else { 0 },
+            ..pool::parameters(coherent, units_max)
+        }
+    }
+
+    /// About how many steps its processes take together.
+    pub fn steps(self) -> u64 {
+        match self {
+            Self::Epochs => 1 << 11,
+            Self::Moving => 1 << 13,
+            _ => 1 << 14,
         }
     }
 
     /// What its processes do.
-    pub fn scenario<const C: bool>(self, load: Load) -> Scenario<C> {
+    pub fn scenario<const C: bool>(self, load: Load, parameters: Parameters) -> Scenario<C> {
         match self {
-            Self::Hash => hash::scenario(load, hash::Shape::Bucket, self.units_max()),
-            Self::Growth => hash::scenario(load, hash::Shape::Growing, self.units_max()),
-            Self::Instances => hash::scenario(load, hash::Shape::Visits, self.units_max()),
-            Self::Allocator => allocator::scenario(load, self.units_max()),
+            Self::Hash => hash::scenario(load, hash::Shape::Bucket, parameters),
+            Self::Growth => hash::scenario(load, hash::Shape::Growing, parameters),
+            Self::Moving => hash::scenario(load, hash::Shape::Moving, parameters),
+            Self::Instances | Self::Places => hash::scenario(load, hash::Shape::Visits, parameters),
+            Self::Allocator => allocator::scenario(load, parameters),
+            Self::Epochs => epochs::scenario(load, parameters),
         }
     }
 }

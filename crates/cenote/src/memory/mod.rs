@@ -51,6 +51,8 @@ pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
 pub use noncoherent::Noncoherent;
 
+use crate::mutant::{self, Mutant};
+
 /// Bytes of a cache line, the unit of write-back and of ownership.
 pub const LINE: u64 = 64;
 
@@ -173,7 +175,9 @@ pub trait Memory: Clone + Send + Sync + 'static {
     fn persist(&self, at: u64, len: u64) {
         if !Self::COHERENT {
             self.write_back(at, len);
-            self.fence();
+            if !mutant::is(Mutant::PersistWithoutFence) {
+                self.fence();
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use super::superblock::EPOCH;
 use super::worker::Worker;
 use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
 
 /// The first epoch of a pool: large enough that "minus one" never wraps.
 pub const FIRST: u64 = 8;
@@ -53,7 +54,9 @@ fn raise<M: Memory>(mem: &M, record: WorkerRecord, epoch: u64) {
 pub fn catch_up<M: Memory>(mem: &M, record: WorkerRecord) {
     loop {
         let epoch = EPOCH.load(mem) >> 1;
-        raise(mem, record, epoch);
+        if !mutant::is(Mutant::NotCaughtUp) {
+            raise(mem, record, epoch);
+        }
         if EPOCH.load(mem) >> 1 == epoch {
             return;
         }
@@ -62,7 +65,7 @@ pub fn catch_up<M: Memory>(mem: &M, record: WorkerRecord) {
 
 /// Finishes an advance that somebody began.
 fn finish<M: Memory>(mem: &M, geometry: &Geometry, workers: u32, word: u64) {
-    for index in 0..workers {
+    for index in (0..workers).filter(|_| !mutant::is(Mutant::ReplicasNotRaised)) {
         raise(mem, WorkerRecord::new(geometry, index), word >> 1);
     }
     let _ = EPOCH.compare_exchange(mem, word, word & !1);
@@ -97,7 +100,7 @@ fn somebody_relies_on_it<M: Memory>(worker: &Worker<M>) -> bool {
 pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
     let mem = worker.mem();
     let word = EPOCH.load(mem);
-    if word & 1 != 0 {
+    if word & 1 != 0 && !mutant::is(Mutant::EpochNotHelped) {
         finish(mem, worker.geometry(), worker.pod().workers_high(), word);
     }
     let least = least(worker);

@@ -14,6 +14,7 @@ use super::superblock::FLUSH_ROUND;
 use super::worker::Worker;
 use crate::error::Result;
 use crate::memory::{LINE, Memory};
+use crate::mutant::{self, Mutant};
 
 /// Up to where every host has flushed a list; begins a round if there is none. Never waits. The request is in the
 /// list's record, so that whoever inherits the list goes on with it.
@@ -44,8 +45,12 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
     for (word, value) in request.iter().zip([from.encode(), to.encode(), serial]) {
         word.set(mem, value);
     }
-    mem.persist(request[0].offset(), 24);
-    flush_between(worker, from, to)?;
+    if !mutant::is(Mutant::RequestNotWrittenBack) {
+        mem.persist(request[0].offset(), 24);
+    }
+    if !mutant::is(Mutant::OwnLinesNotFlushed) {
+        flush_between(worker, from, to)?;
+    }
     let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
     request[3].set(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
     mem.persist(request[3].offset(), 8);
@@ -61,12 +66,16 @@ fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
         number >> BEGINNER_BITS,
         number as u32 & ((1 << BEGINNER_BITS) - 1),
     );
+    let asks = mutant::is(Mutant::RoundOfTheAsker);
+    let flushed_already = if asks { worker.pod().index() } else { beginner };
     (0..worker.geometry().parameters.processes)
-        .filter(|&index| index != beginner)
+        .filter(|&index| index != flushed_already)
         .all(|index| {
             let record = ProcessRecord::new(worker.geometry(), index);
             let state = State::decode(record.state().load(worker.mem()));
-            state.phase == Phase::Free || record.flushed().load(worker.mem()) >= round
+            state.phase == Phase::Free
+                || mutant::is(Mutant::RoundNotAwaited)
+                || record.flushed().load(worker.mem()) >= round
         })
 }
 
@@ -108,12 +117,14 @@ impl Attendant {
         let mem = worker.mem();
         let round = FLUSH_ROUND.load(mem);
         if round != self.round {
+            let flushed = ProcessRecord::new(worker.geometry(), worker.pod().index()).flushed();
+            if mutant::is(Mutant::AcknowledgedEarly) {
+                flushed.store(mem, round);
+            }
             for index in 0..worker.pod().workers_high() {
                 self.serve(worker, index);
             }
-            ProcessRecord::new(worker.geometry(), worker.pod().index())
-                .flushed()
-                .store(mem, round);
+            flushed.store(mem, round);
             self.round = round;
         }
         withdraw_idle(worker);
@@ -148,7 +159,7 @@ fn withdraw_idle<M: Memory>(worker: &Worker<M>) {
         if announced == IDLE || announced == pin.record.epoch().load(mem) {
             continue;
         }
-        if pin.active.exchange(0, 2) {
+        if pin.active.exchange(0, 2) || mutant::is(Mutant::BusyWithdrawn) {
             pin.record.announced().store(mem, IDLE);
             pin.announced.store(IDLE);
             pin.active.store(0);

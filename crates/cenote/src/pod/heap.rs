@@ -23,6 +23,7 @@ use super::units::{allocate_units, free_range, free_slab};
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::mutant::{self, Mutant};
 
 /// A reserve word: block, cell word, mask of taken cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,12 +101,20 @@ fn take_reserved<M: Memory>(
     let index = reserve.word() * 4 + reserve.mask().trailing_zeros();
     let unit = (reserve.0 & !Reserve::VALID) >> 20;
     let object = worker.geometry().unit_offset(unit) + TABLE[class].offset_of(index);
-    destination.set(mem, object);
-    mem.persist(destination.offset(), 8);
+    let name = || {
+        destination.set(mem, object);
+        mem.persist(destination.offset(), 8);
+    };
+    if !mutant::is(Mutant::NamedLate) {
+        name();
+    }
     crash_point(Point::AllocNew);
     // The lowest set bit of the word is the lowest of the mask: the mask is its low end and not empty.
     actor.record.reserve(class).set(mem, reserve.0 & (reserve.0 - 1));
     mem.persist(actor.record.reserve(class).offset(), 8);
+    if mutant::is(Mutant::NamedLate) {
+        name();
+    }
     crash_point(Point::AllocTaken);
     worker.last_taken.set(Taken {
         object,
@@ -141,7 +150,9 @@ pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
         return Ok(());
     }
     let place = locate(worker, object)?;
-    forget_lines(mem, object, place.capacity());
+    if !mutant::is(Mutant::DiscardedLinesKept) {
+        forget_lines(mem, object, place.capacity());
+    }
     match place {
         Place::Slab(cell) => {
             if put_back(worker, cell.class, cell.unit, cell.index) {
@@ -233,14 +244,22 @@ pub(super) fn take_cells<M: Memory>(
             if free == 0 {
                 break;
             }
-            actor
-                .record
-                .reserve(class)
-                .set(mem, Reserve::new(unit, word, mask_of(free)).0);
-            mem.persist(actor.record.reserve(class).offset(), 8);
+            let name = || {
+                actor
+                    .record
+                    .reserve(class)
+                    .set(mem, Reserve::new(unit, word, mask_of(free)).0);
+                mem.persist(actor.record.reserve(class).offset(), 8);
+            };
+            if !mutant::is(Mutant::ReserveLate) {
+                name();
+            }
             crash_point(Point::SlabIntent);
             match cells.compare_exchange(mem, current, current & !cells_of(free)) {
                 Ok(_) => {
+                    if mutant::is(Mutant::ReserveLate) {
+                        name();
+                    }
                     crash_point(Point::SlabTaken);
                     return true;
                 }
@@ -377,7 +396,7 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
                     if reserve.mask() & 1 << bit != 0 && index < layout.objects {
                         let cell = Cell::new(worker, unit, class, index);
                         // Free already if the worker died between its intent and the taking.
-                        if cell.load(mem) == CELL_LIVE {
+                        if mutant::is(Mutant::ReserveReturnedBlindly) || cell.load(mem) == CELL_LIVE {
                             cell.change(mem, CELL_LIVE, CELL_FREE);
                         }
                     }

@@ -20,6 +20,7 @@ use super::superblock::{self, Superblock};
 use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, Liveness, LocalWord, Memory, forked, watch_fork};
+use crate::mutant::{self, Mutant};
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
 pub type FinishRoot<M> = fn(&Worker<M>, super::retire::Actor) -> Result<()>;
@@ -111,9 +112,10 @@ impl<M: Memory> Pod<M> {
         Ok(pod)
     }
 
-    /// Takes a free place; if there is none, that of a dead process, whose workers are then ours to recover.
+    /// Takes a free place; if there is none, that of a dead process, whose workers are then ours to recover. Looks twice: what
+    /// was a dead process's place when free ones were looked for may be free when those of the dead are.
     fn take_place(&mut self) -> Result<()> {
-        for phase in [Phase::Free, Phase::Alive] {
+        for phase in [Phase::Free, Phase::Alive, Phase::Free, Phase::Alive] {
             for index in 0..self.geometry.parameters.processes {
                 if self.try_place(index, phase)? {
                     return Ok(());
@@ -171,7 +173,7 @@ impl<M: Memory> Pod<M> {
     /// Drops the whole pool from this host's cache. A process that was here before may have left lines there, and since it
     /// left nobody has waited for this host before memory was reused. From now on they do.
     fn forget_cached(&self) {
-        if !M::COHERENT {
+        if !M::COHERENT && !mutant::is(Mutant::JoinCacheKept) {
             let committed = superblock::COMMITTED.load(&self.mem);
             for (at, len) in self
                 .geometry
@@ -281,7 +283,8 @@ impl<M: Memory> Pod<M> {
                 .state()
                 .load(&self.mem),
         );
-        let same = entry.phase == Phase::Alive && entry.generation as u8 == worker.tag;
+        let same = entry.phase == Phase::Alive
+            && (entry.generation as u8 == worker.tag || mutant::is(Mutant::InstanceByPlace));
         Ok(same && self.process_lives(worker.process)?)
     }
 

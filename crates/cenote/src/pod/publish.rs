@@ -30,6 +30,7 @@ use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::mutant::{self, Mutant};
 
 /// Marks an `aux_word` that is a single-writer word.
 pub const OWNED_LINK: u64 = 1;
@@ -72,7 +73,7 @@ pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::re
     record.counter().set(mem, counter);
     record.count().set(mem, count);
     record.operation().set(mem, change.operation);
-    if !M::COHERENT {
+    if !M::COHERENT && !mutant::is(Mutant::RecordNotWrittenBack) {
         record.write_back_operation(mem);
         mem.fence();
     }
@@ -102,7 +103,12 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor) -> R
     let record = actor.record;
     let counter = record.counter().get(mem);
     if counter != 0 {
-        set(worker, OwnedWord::at(counter), record.count().get(mem));
+        let (word, count) = (OwnedWord::at(counter), record.count().get(mem));
+        if mutant::is(Mutant::CountNotWrittenBack) {
+            word.set(mem, count);
+        } else {
+            set(worker, word, count);
+        }
     }
     crash_point(Point::PublishCounted);
     let new = record.new_object().get(mem);
@@ -113,7 +119,9 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor) -> R
     if old != 0 {
         retire::retire(worker, actor, old)?;
     }
-    record.new_object().set(mem, 0);
+    if !mutant::is(Mutant::PublishedNameKept) {
+        record.new_object().set(mem, 0);
+    }
     record.old_object().set(mem, 0);
     set(worker, record.operation(), operation::NONE);
     Ok(())
@@ -122,6 +130,9 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor) -> R
 /// Names the word that will publish the auxiliary allocation, and what it will hold.
 pub fn link_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor, word: u64, expected: u64) {
     let mem = worker.mem();
+    if mutant::is(Mutant::AuxiliaryNotNamed) {
+        return;
+    }
     // The word last: until it is there, nothing is published.
     actor.record.aux_expected().set(mem, expected);
     actor.record.aux_word().set(mem, word);

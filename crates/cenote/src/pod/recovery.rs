@@ -34,6 +34,7 @@ use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIE
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::mutant::{self, Mutant};
 
 /// What a recovery did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -118,6 +119,7 @@ fn recover_worker<M: Memory>(
         .state()
         .compare_exchange(mem, state.encode(), claim.encode())
         .is_err()
+        && !mutant::is(Mutant::RecoveryWithoutClaim)
     {
         return Ok(());
     }
@@ -128,7 +130,9 @@ fn recover_worker<M: Memory>(
     };
     let outcome = settle_locks(worker, index, state.generation)
         .and_then(|()| {
-            record.invalidate(mem);
+            if !mutant::is(Mutant::RecoveryNotInvalidated) {
+                record.invalidate(mem);
+            }
             retire::refresh(worker, record)
         })
         .and_then(|()| finish_record(worker, actor, recovered));
@@ -157,7 +161,9 @@ fn recover_worker<M: Memory>(
 /// would say what is no longer so.
 fn settle_locks<M: Memory>(worker: &Worker<M>, index: u32, generation: u32) -> Result<()> {
     lock::release_for_dead(worker, DIRECTORY_LOCK, index, generation);
-    drop(lock::acquire(worker, HEAP_LOCK)?);
+    if !mutant::is(Mutant::LogsNotSettled) {
+        drop(lock::acquire(worker, HEAP_LOCK)?);
+    }
     Ok(())
 }
 
@@ -201,7 +207,9 @@ fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
     if actor.record.head().get(mem) != actor.record.tail().get(mem) {
         ORPHANS.fetch_add(mem, 1);
     }
-    actor.record.announced().store(mem, IDLE);
+    if !mutant::is(Mutant::NeverWithdrawn) {
+        actor.record.announced().store(mem, IDLE);
+    }
     actor.record.write_back(mem);
 }
 
@@ -339,15 +347,15 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
     if SyncWord::at(slot).load(mem) & !SLOT_MOVE_BITS == actor.record.expected().get(mem) {
         return Ok(true);
     }
-    if kind == operation::REMOVE || new == 0 {
+    if kind == operation::REMOVE || new == 0 || mutant::is(Mutant::EvidenceSlotAlone) {
         return Ok(false);
     }
     let seen_in_slot = (0..worker.pod().workers_high())
         .map(|index| WorkerRecord::new(worker.geometry(), index))
         .filter(|record| *record != actor.record)
         .any(|record| record.old_object().peek(mem) == new);
-    if seen_in_slot {
-        return Ok(true);
+    if mutant::is(Mutant::EvidenceWithoutMarks) || seen_in_slot {
+        return Ok(seen_in_slot);
     }
     Ok(locate(worker, new)?.retirer(mem) != Some(CELL_LIVE))
 }
@@ -382,7 +390,7 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
         clear_auxiliary(worker, actor);
         return Ok(());
     }
-    if is_reserved(worker, actor, object)? {
+    if is_reserved(worker, actor, object)? || mutant::is(Mutant::AuxiliaryForgotten) {
         clear_auxiliary(worker, actor);
         return Ok(());
     }

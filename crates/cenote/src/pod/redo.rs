@@ -9,6 +9,7 @@ use super::crash::{Point, crash_point};
 use super::record::{REDO_ENTRIES, WorkerRecord};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
+use crate::mutant::{self, Mutant};
 
 /// Marks an entry's offset as that of a single-writer word.
 const OWNED: u64 = 1;
@@ -66,15 +67,22 @@ impl<'m, M: Memory> Transaction<'m, M> {
             value_word.set(self.mem, *value);
         }
         let (first, _) = self.log.redo_entry(0);
-        self.mem.write_back(first.offset(), 16 * count);
-        self.mem.fence();
+        if !mutant::is(Mutant::LogNotWrittenBack) {
+            self.mem.write_back(first.offset(), 16 * count);
+            self.mem.fence();
+        }
         crash_point(Point::RedoWritten);
+        let is_without = mutant::is(Mutant::CommitWithoutChecksum);
+        let skipped = if is_without { self.writes.len() } else { 0 };
         set_commit(
             self.mem,
             self.log,
-            count | u64::from(checksum(&self.writes)) << 32,
+            count | u64::from(checksum(&self.writes[skipped..])) << 32,
         );
         crash_point(Point::RedoCommitted);
+        if mutant::is(Mutant::ClearedEarly) {
+            set_commit(self.mem, self.log, 0);
+        }
         apply(self.mem, &self.writes);
         crash_point(Point::RedoApplied);
         set_commit(self.mem, self.log, 0);
@@ -96,7 +104,9 @@ fn apply<M: Memory>(mem: &M, writes: &[(u64, u64)]) {
         }
         if *at & OWNED != 0 {
             mem.owned_store(*at & !OWNED, *value);
-            mem.persist(*at & !OWNED, 8);
+            if !mutant::is(Mutant::AppliedNotWrittenBack) {
+                mem.persist(*at & !OWNED, 8);
+            }
         } else {
             mem.store(*at, *value);
         }

@@ -35,6 +35,7 @@ use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
+use crate::mutant::{self, Mutant};
 
 /// Bytes of a chunk.
 pub const CHUNK_BYTES: u64 = 1024;
@@ -265,8 +266,11 @@ fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> 
     }
     let (object_word, epoch_word) = entry(tail.chunk, tail.index);
     object_word.set(mem, object);
-    epoch_word.set(mem, epoch::current(mem, actor.record, worker.replicates()));
-    mem.persist(object_word.offset(), 16);
+    let tag = epoch::current(mem, actor.record, worker.replicates());
+    epoch_word.set(mem, if mutant::is(Mutant::TagZero) { 0 } else { tag });
+    if !mutant::is(Mutant::EntryNotWrittenBack) {
+        mem.persist(object_word.offset(), 16);
+    }
     set_position(
         worker,
         actor.record.tail(),
@@ -377,7 +381,9 @@ fn ripe_until<M: Memory>(worker: &Worker<M>, record: WorkerRecord, least: u64) -
     while position.chunk != 0 {
         let count = count_in(worker, position.chunk, tail);
         while position.index < count {
-            if entry(position.chunk, position.index).1.get(mem).saturating_add(1) >= least {
+            let one = u64::from(!mutant::is(Mutant::EpochRuleWithoutOne));
+            let tag = entry(position.chunk, position.index).1.get(mem);
+            if tag.saturating_add(one) >= least {
                 return Ok(position);
             }
             position.index += 1;
@@ -424,6 +430,9 @@ fn free_entry<M: Memory>(
         // Freed already, and its block with it.
         None => set_position(worker, head, next),
         Some(Place::Slab(cell)) => {
+            if mutant::is(Mutant::HeadBeforeCell) {
+                set_position(worker, head, next);
+            }
             if cell.load(mem) == actor.me {
                 let before = cell.change(mem, actor.me, CELL_FREE);
                 after_free(worker, &cell, before);
@@ -438,7 +447,7 @@ fn free_entry<M: Memory>(
             owner,
         }) if owner == actor.me => {
             let tag = (table_word(worker, unit).load(mem) >> 8) as u8;
-            if tag != 0 {
+            if tag != 0 && !mutant::is(Mutant::DrainForgotten) {
                 (worker.pod().hooks().drain_range)(worker, actor, worker.geometry().unit_offset(unit))?;
             }
             free_range(worker, unit, units, &[(head, next.encode())])?;
@@ -504,7 +513,10 @@ pub(super) fn finish_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u
 /// Drops the chunks of a list that another host has written from this host's cache, so that they are read as they are.
 pub(super) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<()> {
     if !M::COHERENT {
-        for chunk in chunks(worker, record)? {
+        for chunk in chunks(worker, record)?
+            .into_iter()
+            .filter(|_| !mutant::is(Mutant::ChunksNotRefreshed))
+        {
             worker.mem().invalidate(chunk, CHUNK_BYTES);
         }
         worker.mem().fence();
@@ -529,10 +541,13 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<()> {
             .state()
             .compare_exchange(mem, word, claimed.encode())
             .is_err()
+            && !mutant::is(Mutant::HeirWithoutClaim)
         {
             continue;
         }
-        record.invalidate(mem);
+        if !mutant::is(Mutant::HeirNotInvalidated) {
+            record.invalidate(mem);
+        }
         let actor = Actor {
             record,
             me: index as u16 + 1,

@@ -18,6 +18,7 @@ use super::publish::forget_lines;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
+use crate::mutant::{self, Mutant};
 
 /// The table word of a unit.
 #[inline]
@@ -172,7 +173,11 @@ pub fn initialise_cells<M: Memory>(worker: &Worker<M>, unit: u64, class: &Class)
     for word in 0..class.words() {
         mem.write_word(base + 8 * u64::from(word), full_word(class, word));
     }
-    forget_lines(mem, base, 8 * u64::from(class.words()));
+    if mutant::is(Mutant::CellsKept) {
+        mem.persist(base, 8 * u64::from(class.words()));
+    } else {
+        forget_lines(mem, base, 8 * u64::from(class.words()));
+    }
 }
 
 /// A cell word with all of its objects free; cells that belong to no object stay live, and are never taken.

@@ -16,6 +16,7 @@ use super::retire::Actor;
 use super::superblock::{COMMITTED, WORKERS_HIGH};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, LocalWord, Memory, compiler_barrier, forked};
+use crate::mutant::{self, Mutant};
 
 /// What a worker and its process's background thread agree on (incoherent memory; see `epoch`).
 #[derive(Debug)]
@@ -103,11 +104,14 @@ impl<M: Memory> Worker<M> {
                 .state()
                 .compare_exchange(mem, word, alive.encode())
                 .is_err()
+                && !mutant::is(Mutant::StateNotClaimed)
         {
             return Ok(None);
         }
         crash_point(Point::AttachClaimed);
-        record.invalidate(mem);
+        if !mutant::is(Mutant::AttachNotInvalidated) {
+            record.invalidate(mem);
+        }
         record.announced().store(mem, IDLE);
         epoch::catch_up(mem, record);
         let local = Arc::new(LocalPin {
@@ -216,7 +220,7 @@ impl<M: Memory> Worker<M> {
                 return Err(Error::Forked);
             }
             if M::COHERENT {
-                let epoch = epoch::current(self.mem(), self.actor.record, self.replicate);
+                let epoch = self.epoch_to_announce();
                 if self.lazy {
                     // PAIRS WITH: pod::epoch::least
                     self.actor.record.announced().store(self.mem(), epoch);
@@ -241,11 +245,19 @@ impl<M: Memory> Worker<M> {
         }
         let (mem, record) = (self.mem(), self.actor.record);
         // PAIRS WITH: pod::epoch::least
-        record.announced().store(mem, record.epoch().load(mem));
+        record.announced().store(mem, self.epoch_to_announce());
         compiler_barrier();
         let found = read();
         record.announced().store(mem, IDLE);
         found
+    }
+
+    #[inline(always)]
+    fn epoch_to_announce(&self) -> u64 {
+        match mutant::is(Mutant::NotAnnounced) {
+            true => IDLE,
+            false => epoch::current(self.mem(), self.actor.record, self.replicate),
+        }
     }
 
     fn enter_incoherent(&self) {
@@ -254,7 +266,7 @@ impl<M: Memory> Worker<M> {
         }
         if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
             self.local.refresh.store(0);
-            let epoch = epoch::current(self.mem(), self.actor.record, self.replicate);
+            let epoch = self.epoch_to_announce();
             self.actor.record.announced().announce(self.mem(), epoch);
             self.local.announced.store(epoch);
             self.stamp.set(self.stamp.get() + 1);

@@ -1,9 +1,9 @@
 //! Walking a map for `fsck`: everything it refers to, and whether it is what it should be. Nobody writes meanwhile.
 
-use super::level::{GROUP_SLOTS, Level};
+use super::level::{GROUP_SLOTS, Level, TENTATIVE};
 use super::object;
 use super::slot::{Slot, fingerprint};
-use super::{HashMap, next_level};
+use super::{HashMap, next_level, share};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 
@@ -49,7 +49,24 @@ impl<M: Memory> HashMap<M> {
             }
             level = Level::decode(worker, this.next().load(worker.mem()))?;
         }
+        self.audit_replicas(&mut suspect);
         Ok(audit)
+    }
+
+    /// While the root stays the same, and is not being moved, no settled replica shows another level.
+    fn audit_replicas(&self, suspect: &mut impl FnMut(Error)) {
+        let mem = self.worker.mem();
+        for index in 0..u64::from(self.worker.geometry().parameters.workers) {
+            let root = self.root().load(mem);
+            let replica = SyncWord::at(share(self.header, index)).load(mem);
+            let is_settled = replica != 0 && (replica | root) & TENTATIVE == 0;
+            if is_settled && replica != root && self.root().load(mem) == root {
+                suspect(Error::corrupt(
+                    "a replica of a map's root that is not the root, seen",
+                    share(self.header, index),
+                ));
+            }
+        }
     }
 
     fn audit_group(

@@ -32,6 +32,7 @@ use std::rc::Rc;
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::mutant::{self, Mutant};
 use crate::pod::directory::{self, KIND_HASH};
 use crate::pod::heap;
 use crate::pod::{Pin, Worker};
@@ -146,7 +147,9 @@ impl<M: Memory> HashMap<M> {
         }
         let share = share(header, u64::from(worker.me() - 1));
         // The place may have been used from another host since this one read it.
-        mem.invalidate(share + 64, 8);
+        if !mutant::is(Mutant::CountNotDropped) {
+            mem.invalidate(share + 64, 8);
+        }
         mem.fence();
         Ok(Self {
             header,

@@ -7,6 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 
 use super::slot::Slot;
@@ -45,14 +46,17 @@ pub fn write<M: Memory>(mem: &M, at: u64, key: &[u8], value: &[u8]) {
     if is_small(key, value) {
         mem.write_word(at, word(key));
         mem.write_word(at + 8, word(value));
-        mem.persist(at, 16);
+        if !mutant::is(Mutant::ObjectNotWrittenBack) {
+            mem.persist(at, 16);
+        }
         return;
     }
     mem.write_word(at, key.len() as u64);
     mem.write_word(at + 8, value.len() as u64);
     mem.write(at + HEADER, key);
     mem.write(at + HEADER + key.len() as u64, value);
-    mem.persist(at, size(key, value));
+    let is_part = mutant::is(Mutant::ObjectPartlyWrittenBack);
+    mem.persist(at, if is_part { 8 } else { size(key, value) });
 }
 
 /// A published pair.

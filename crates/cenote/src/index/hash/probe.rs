@@ -14,6 +14,7 @@ use super::slot::{Slot, fingerprint};
 use super::{Bytes, HashMap, next_level};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::mutant::{self, Mutant};
 
 /// What a search in one level ended with.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +77,7 @@ impl<M: Memory> HashMap<M> {
                 return Ok(Some(value));
             }
             // It may have moved after the line was read.
-            moved |= slot.is_moved();
+            moved |= slot.is_moved() && !mutant::is(Mutant::MovedForgotten);
             candidates &= candidates - 1;
         }
         if line.empty() & within != 0 && !moved {
@@ -209,7 +210,7 @@ impl<M: Memory> HashMap<M> {
             if slot.is_binding() && object::has_key(&self.worker, slot, key)? {
                 return Ok(Some(Probe::Bound(SyncWord::at(at), slot)));
             }
-            *moved |= slot.is_moved();
+            *moved |= slot.is_moved() && !mutant::is(Mutant::MovedForgotten);
             candidates &= candidates - 1;
         }
         // Slots fill in order: what has moved is before the first empty slot.
@@ -221,7 +222,10 @@ impl<M: Memory> HashMap<M> {
         Ok(Some(if *moved {
             Probe::Moved
         } else {
-            Probe::Vacant(SyncWord::at(at + 8 * u64::from(empty.trailing_zeros())))
+            let last = 31 - empty.leading_zeros();
+            let takes_last = mutant::is(Mutant::AnyEmpty) && self.worker.me() & 1 == 0;
+            let n = if takes_last { last } else { empty.trailing_zeros() };
+            Probe::Vacant(SyncWord::at(at + 8 * u64::from(n)))
         }))
     }
 

@@ -29,6 +29,7 @@ use super::slot::Slot;
 use super::{HashMap, next_level, share};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::geometry::UNIT;
@@ -165,7 +166,9 @@ impl<M: Memory> HashMap<M> {
                 return self.move_chunk(level, &next, chunk);
             }
         }
-        self.move_rest(level, &next)?;
+        if !mutant::is(Mutant::RestNotMoved) {
+            self.move_rest(level, &next)?;
+        }
         self.finish(level, &next)
     }
 
@@ -187,6 +190,11 @@ impl<M: Memory> HashMap<M> {
             self.prefetch_group(level, group);
         }
         let mut frozen = Vec::with_capacity(32);
+        if mutant::is(Mutant::DoneBeforeMoved) {
+            self.worker
+                .mem()
+                .fetch_or(level.done(chunk).0, level.done(chunk).1);
+        }
         for group in groups {
             self.move_group(level, next, group, &mut frozen)?;
         }
@@ -215,7 +223,9 @@ impl<M: Memory> HashMap<M> {
     /// Moves the group of a hash and returns the level in which to go on.
     pub(super) fn move_on(&self, level: &Level, hash: u64) -> Result<Level> {
         let next = next_level(&self.worker, level)?;
-        self.move_group(level, &next, level.group_of(hash), &mut Vec::new())?;
+        if !mutant::is(Mutant::GroupNotHelped) {
+            self.move_group(level, &next, level.group_of(hash), &mut Vec::new())?;
+        }
         Ok(next)
     }
 
@@ -241,6 +251,9 @@ impl<M: Memory> HashMap<M> {
         }
         for (at, slot) in frozen.drain(..) {
             crash_point(Point::MigrateFrozen);
+            if mutant::is(Mutant::MovedBeforeCopied) {
+                at.store(mem, slot.moved().0);
+            }
             self.copy(next, at, slot)?;
             crash_point(Point::MigrateCopied);
             // Whoever stores to a frozen slot stores this.
@@ -288,7 +301,8 @@ impl<M: Memory> HashMap<M> {
     fn freeze(&self, at: SyncWord, mut slot: Slot) -> Option<Slot> {
         let mem = self.worker.mem();
         loop {
-            if slot.as_link().is_some() || slot.is_moved() {
+            let is_left = slot.is_empty() && mutant::is(Mutant::EmptyNotFrozen);
+            if slot.as_link().is_some() || slot.is_moved() || is_left {
                 return None;
             }
             if slot.is_frozen() {
@@ -321,7 +335,9 @@ impl<M: Memory> HashMap<M> {
         let mem = self.worker.mem();
         loop {
             let probe = self.probe(next, hash, key)?;
-            if original.load(mem) != slot.0 {
+            let found = Slot(original.load(mem));
+            let is_moved_too = mutant::is(Mutant::CopyUnchecked) || mutant::is(Mutant::MovedBeforeCopied);
+            if found != slot && !is_moved_too {
                 return Ok(());
             }
             match probe {
@@ -352,6 +368,7 @@ impl<M: Memory> HashMap<M> {
             .retirer()
             .compare_exchange(mem, 0, u64::from(worker.me()))
             .is_err()
+            && !mutant::is(Mutant::RetirerNotClaimed)
         {
             record.root().set(mem, 0);
             mem.persist(record.root().offset(), 8);
@@ -386,7 +403,7 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
     for index in 0..u64::from(worker.geometry().parameters.workers) {
         let replica = replica_of(header, index);
         let found = replica.load(mem);
-        if found & !TENTATIVE == old {
+        if found & !TENTATIVE == old && !mutant::is(Mutant::ReplicasNotMoved) {
             let _ = replica.compare_exchange(mem, found, new);
         }
     }
@@ -409,7 +426,8 @@ pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica:
         return reference & !UPDATING;
     }
     if replica.compare_exchange(mem, 0, reference | TENTATIVE).is_ok() {
-        let settled = if root.load(mem) == reference { reference } else { 0 };
+        let is_same = mutant::is(Mutant::ReplicaNotTentative) || root.load(mem) == reference;
+        let settled = if is_same { reference } else { 0 };
         let _ = replica.compare_exchange(mem, reference | TENTATIVE, settled);
     }
     reference

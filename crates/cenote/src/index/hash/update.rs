@@ -11,6 +11,7 @@ use super::slot::Slot;
 use super::{HashMap, KEY_MAX};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
+use crate::mutant::{self, Mutant};
 use crate::pod::crash::Point;
 use crate::pod::heap;
 use crate::pod::publish::{Change, publish, publish_auxiliary};
@@ -141,7 +142,7 @@ impl<M: Memory> HashMap<M> {
         }
         loop {
             let (at, current, old) = match self.probe(&level, hash, key)? {
-                Probe::Bound(_, slot) if slot.is_frozen() => {
+                Probe::Bound(_, slot) if slot.is_frozen() && !mutant::is(Mutant::FrozenChanged) => {
                     level = self.move_on(&level, hash)?;
                     continue;
                 }
@@ -303,7 +304,9 @@ impl<M: Memory> HashMap<M> {
             return Err(Error::corrupt("an object that should be a line", line));
         }
         mem.zero(line, LINE);
-        mem.persist(line, LINE);
+        if !mutant::is(Mutant::LineNotWrittenBack) {
+            mem.persist(line, LINE);
+        }
         let points = [Point::LinkIntent, Point::LinkDone];
         if publish_auxiliary(worker, link, 0, Slot::link(line).0, line, points)? {
             let links = level.links().fetch_add(mem, 1) + 1;

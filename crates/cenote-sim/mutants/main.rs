@@ -1,0 +1,139 @@
+//! `cargo xtask mutants`: plants each mutant of the library in turn, and looks whether the checkers see it.
+//!
+//! A mutant is caught by the first seed of its plan that does not pass, if the library as it is passes that seed. Seeds
+//! begin with 1; after [`SEEDS_MAX`] a mutant has survived.
+
+mod document;
+mod table;
+mod trial;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use cenote::mutant::Mutant;
+use serde_json::json;
+
+use trial::{Caught, Clean, Outcome, Report, SEEDS_MAX};
+
+/// What the command line asked for.
+#[derive(Default)]
+struct Options {
+    quick: bool,
+    only: Option<Mutant>,
+    json: bool,
+    table: bool,
+}
+
+fn main() -> ExitCode {
+    match parse(std::env::args().skip(1)) {
+        Ok(options) => run(&options),
+        Err(message) => {
+            eprintln!("mutants: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options::default();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--quick" => options.quick = true,
+            "--json" => options.json = true,
+            "--table" => options.table = true,
+            "--only" => {
+                let name = arguments.next().ok_or("`--only` needs the name of a mutant")?;
+                let found = Mutant::ALL.iter().find(|mutant| mutant.name() == name);
+                options.only = Some(*found.ok_or_else(|| format!("no mutant is called `{name}`"))?);
+            }
+            other => return Err(format!("no argument is called `{other}`")),
+        }
+    }
+    if options.table && (options.quick || options.only.is_some()) {
+        return Err("`--table` needs all of them".into());
+    }
+    Ok(options)
+}
+
+fn run(options: &Options) -> ExitCode {
+    // A panic of the code under test is a result, told with the others.
+    std::panic::set_hook(Box::new(|_| {}));
+    let start = Instant::now();
+    let mutants: Vec<Mutant> = Mutant::ALL
+        .iter()
+        .copied()
+        .filter(|&mutant| !options.quick || table::trial(mutant).quick)
+        .filter(|&mutant| options.only.is_none_or(|only| only == mutant))
+        .collect();
+    let mut clean = Clean::new(!options.quick);
+    let reports: Vec<Report> = mutants
+        .iter()
+        .map(|&mutant| {
+            let report = trial::run(mutant, &mut clean);
+            tell(&report, options.json);
+            report
+        })
+        .collect();
+    let caught = reports.iter().filter(|report| report.is_caught()).count();
+    let mut passed = summarise(options, caught, reports.len(), start);
+    let told = match () {
+        () if options.table => document::write(&reports),
+        () if options.quick || options.only.is_some() => document::check_names(),
+        () => document::check(&reports),
+    };
+    if let Err(message) = told {
+        eprintln!("{message}");
+        passed = false;
+    }
+    if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn tell(report: &Report, json: bool) {
+    let (name, what) = (report.mutant.name(), report.mutant.what());
+    let seconds = report.time.as_secs_f64();
+    if json {
+        let (outcome, checker, finding) = match &report.outcome {
+            Outcome::Caught(Caught { checker, finding }) => ("caught", *checker, finding.as_str()),
+            Outcome::Survived => ("survived", "", ""),
+            Outcome::CleanFails(finding) => ("clean fails", "", finding.as_str()),
+        };
+        println!(
+            "{}",
+            json!({"mutant": name, "what": what, "plan": table::describe(&report.plan), "outcome": outcome,
+                "checker": checker, "seeds": report.seeds, "seconds": seconds, "finding": finding})
+        );
+        return;
+    }
+    let seen = match &report.outcome {
+        Outcome::Caught(Caught { checker, .. }) => format!("{checker}, seed {}", report.seeds),
+        Outcome::Survived => format!("SURVIVED {} seeds", report.seeds),
+        Outcome::CleanFails(finding) => {
+            format!("THE LIBRARY AS IT IS FAILS seed {}: {finding}", report.seeds)
+        }
+    };
+    println!("{name:28} {seen:28} {seconds:6.1} s  {what}");
+}
+
+fn summarise(options: &Options, caught: usize, of: usize, start: Instant) -> bool {
+    let all = Mutant::ALL.len();
+    if options.json {
+        println!(
+            "{}",
+            json!({"caught": caught, "run": of, "mutants": all, "seeds_max": SEEDS_MAX})
+        );
+    } else {
+        let left = match options.quick {
+            true => format!(" (of {all} mutants, those that take few seeds)"),
+            false => String::new(),
+        };
+        println!(
+            "\ncaught {caught} of {of}{left} in {:.1} s",
+            start.elapsed().as_secs_f64()
+        );
+    }
+    caught == of
+}

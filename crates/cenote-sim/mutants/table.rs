@@ -1,0 +1,145 @@
+//! Each mutant's plan: the one that shows it soonest.
+
+use cenote::mutant::Mutant;
+use cenote_sim::campaign::{Plan, PolicyKind};
+use cenote_sim::subjects::Subject;
+
+/// How a mutant is tried.
+pub struct Trial {
+    pub plan: Plan,
+    /// Whether a second or two show it.
+    pub quick: bool,
+}
+
+/// The trial of a mutant.
+pub fn trial(mutant: Mutant) -> Trial {
+    use Mutant::*;
+    use PolicyKind::{Pct, Random};
+    use Subject::*;
+    match mutant {
+        AnyEmpty
+        | AuxiliaryForgotten
+        | CountNotWrittenBack
+        | NamedLate
+        | ObjectNotWrittenBack
+        | ObjectPartlyWrittenBack => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
+        EvidenceSlotAlone | EvidenceWithoutMarks => quick(noncoherent(Hash, 2, 2, 80, 1, Random)),
+
+        DrainForgotten | MovedBeforeCopied => quick(coherent(Growth, 2, 2, 40, 1, Random)),
+        LineNotWrittenBack => quick(noncoherent(Growth, 2, 2, 10, 1, Random)),
+        CopyUnchecked => quick(noncoherent(Growth, 2, 2, 40, 1, Random)),
+        FrozenChanged => quick(noncoherent(Growth, 3, 2, 10, 2, Random)),
+        EmptyNotFrozen => quick(coherent(Moving, 3, 2, 6, 0, Random)),
+
+        DoneBeforeMoved | GroupNotHelped | ReplicasNotMoved | RestNotMoved => {
+            quick(coherent(Moving, 2, 3, 6, 1, Random))
+        }
+        MovedForgotten => quick(coherent(Moving, 3, 1, 6, 0, Pct(6))),
+        ReplicaNotTentative => slow(coherent(Moving, 2, 2, 10, 0, Pct(8))),
+        RetirerNotClaimed => quick(noncoherent(Moving, 2, 2, 12, 1, Random)),
+
+        ClearedEarly
+        | CommitWithoutChecksum
+        | HeirWithoutClaim
+        | PublishedNameKept
+        | RecoveryWithoutClaim
+        | ReplaySkipped
+        | ReserveReturnedBlindly
+        | StateNotClaimed => quick(coherent(Allocator, 2, 2, 10, 1, Random)),
+        LogsNotSettled => quick(coherent(Allocator, 3, 2, 10, 2, Pct(3))),
+        ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
+        AppliedNotWrittenBack
+        | CellsKept
+        | EntryNotWrittenBack
+        | HeirNotInvalidated
+        | PersistWithoutFence
+        | RecordNotWrittenBack => quick(noncoherent(Allocator, 2, 2, 10, 1, Random)),
+        AcknowledgedEarly | LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
+
+        NotCaughtUp => quick(coherent(Allocator, 2, 2, 20, 0, Pct(8))),
+
+        EpochNotHelped | NeverWithdrawn | NotAnnounced | ReplicasNotRaised | TagZero => {
+            quick(coherent(Epochs, 4, 1, 40, 2, Random))
+        }
+        EpochRuleWithoutOne => quick(coherent(Epochs, 4, 1, 40, 0, Random)),
+        BusyWithdrawn => quick(noncoherent(Epochs, 2, 1, 60, 0, Random)),
+
+        LockFromTheLiving => quick(coherent(Instances, 3, 2, 10, 1, Random)),
+        OwnLinesNotFlushed => quick(noncoherent(Instances, 2, 2, 30, 0, Random)),
+        HeadBeforeCell => quick(noncoherent(Instances, 3, 2, 10, 1, Random)),
+        AttachNotInvalidated
+        | ChunksNotRefreshed
+        | CountNotDropped
+        | DiscardedLinesKept
+        | JoinCacheKept
+        | RecoveryNotInvalidated
+        | RequestNotWrittenBack
+        | RoundNotAwaited => quick(noncoherent(Instances, 3, 2, 40, 2, Random)),
+        AuxiliaryNotNamed => quick(noncoherent(Instances, 3, 3, 10, 2, Random)),
+        RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 2, Pct(3))),
+
+        InstanceByPlace => quick(coherent(Places, 3, 2, 10, 2, Random)),
+    }
+}
+
+fn quick(plan: Plan) -> Trial {
+    Trial { plan, quick: true }
+}
+
+fn slow(plan: Plan) -> Trial {
+    Trial { plan, quick: false }
+}
+
+fn coherent(
+    subject: Subject,
+    hosts: u32,
+    threads: u32,
+    operations: u32,
+    crashes: u32,
+    policy: PolicyKind,
+) -> Plan {
+    Plan {
+        subject,
+        coherent: true,
+        hosts,
+        threads,
+        operations,
+        crashes,
+        draws_guidelines: false,
+        prefetches: false,
+        policy,
+        steps_max: 1_000_000,
+    }
+}
+
+fn noncoherent(
+    subject: Subject,
+    hosts: u32,
+    threads: u32,
+    operations: u32,
+    crashes: u32,
+    policy: PolicyKind,
+) -> Plan {
+    Plan {
+        coherent: false,
+        ..coherent(subject, hosts, threads, operations, crashes, policy)
+    }
+}
+
+/// A plan in a few words.
+pub fn describe(plan: &Plan) -> String {
+    format!(
+        "{}, {}, {} × {}, {}, {}, {}",
+        plan.subject.name(),
+        if plan.coherent { "coherent" } else { "noncoherent" },
+        plan.hosts,
+        plan.threads,
+        plan.operations,
+        plan.crashes,
+        match plan.policy {
+            PolicyKind::Random => "random".to_owned(),
+            PolicyKind::Pct(depth) => format!("PCT {depth}"),
+            PolicyKind::Exhaustive(preemptions) => format!("exhaustive {preemptions}"),
+        }
+    )
+}

@@ -1,0 +1,158 @@
+//! Epochs: readers that look again and again at an object that others replace, free and allocate anew. There are so few
+//! objects in a block that memory is reused at once.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cenote::index::hash::slot::Slot;
+use cenote::memory::Memory;
+use cenote::pod::geometry::Parameters;
+use cenote::pod::slab::locate;
+use cenote::pod::{Pod, Worker, epoch, retire};
+
+use super::allocator::{exchange, prepare, word};
+use super::hash::account;
+use super::pool::{Member, format, is_full};
+use super::{Load, Log, Scenario, below, random};
+use crate::exec::{Context, SimMemory};
+
+/// Sync words that objects are published in.
+const WORDS: u64 = 2;
+/// Bytes of an object: fifteen of them fill a block.
+const SIZE: u64 = 4096;
+/// After so many rounds of reclamation nothing is left to free.
+const ROUNDS: u32 = 8;
+/// Most looks at an object that a reader holds.
+const LOOKS: u64 = 64;
+
+pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
+    let log = Log::default();
+    let words = Rc::new(Cell::new(0));
+    Scenario {
+        prepare: {
+            let (log, words) = (log.clone(), words.clone());
+            Box::new(move |context| {
+                log.check("formatting", format(&context, parameters, 4));
+                log.check("preparing", prepare(&context, load, &words));
+            })
+        },
+        body: {
+            let (log, words) = (log.clone(), words.clone());
+            Rc::new(move |context: Context<C>| {
+                let Some(member) = log.check("joining", Member::join(&context, !C)) else {
+                    return;
+                };
+                for _ in 0..load.threads {
+                    let (log, words) = (log.clone(), words.get());
+                    member.spawn(&context, move |context, pod| {
+                        log.check("working", work(&context, &pod, load, words, &log));
+                    });
+                }
+                member.leave(&context);
+            })
+        },
+        audit: {
+            let log = log.clone();
+            Box::new(move |context| {
+                log.check("auditing", audit(&context, words.get(), &log));
+            })
+        },
+        log,
+    }
+}
+
+fn work<const C: bool>(
+    context: &Context<C>,
+    pod: &Arc<Pod<SimMemory<C>>>,
+    load: Load,
+    words: u64,
+    log: &Log,
+) -> cenote::Result<()> {
+    let words_used = 1 + load.seed % WORDS;
+    let mut random = random(load.seed, context.thread());
+    // Some read the epoch itself, which is ahead of replicas.
+    let worker = Worker::attach(pod, below(&mut random, 2) == 0)?;
+    // Most threads have a part that they play nearly always.
+    let part = below(&mut random, PARTS + 1);
+    for n in 0..load.operations {
+        let slot = word(words, below(&mut random, words_used));
+        let drawn = below(&mut random, PARTS);
+        let is_usual = part < PARTS && below(&mut random, 8) != 0;
+        match if is_usual { part } else { drawn } {
+            READ => read(&worker, slot, below(&mut random, LOOKS), log)?,
+            REPLACE => {
+                let value = u64::from(context.thread()) << 32 | u64::from(n);
+                match exchange(&worker, slot, Some((SIZE, value)), log) {
+                    Err(error) if !is_full(&error) => return Err(error),
+                    _ => {}
+                }
+                let least = epoch::advance(&worker);
+                retire::collect(&worker, worker.actor(), least)?;
+            }
+            ADVANCE => {
+                epoch::advance(&worker);
+            }
+            _ => retire::collect_all(&worker)?,
+        }
+    }
+    Ok(())
+}
+
+/// What threads do; what is not named is to collect all.
+const PARTS: u64 = 4;
+const READ: u64 = 0;
+const REPLACE: u64 = 1;
+const ADVANCE: u64 = 2;
+
+/// Holds the object that a word refers to, and looks at it now and then: it must not become free, nor another.
+fn read<const C: bool>(
+    worker: &Worker<SimMemory<C>>,
+    slot: cenote::memory::SyncWord,
+    looks: u64,
+    log: &Log,
+) -> cenote::Result<()> {
+    let mem = worker.mem();
+    let _pin = worker.pin()?;
+    let held = Slot(slot.load(mem));
+    if !held.is_binding() {
+        return Ok(());
+    }
+    let object = held.offset();
+    worker.check("an object", object, SIZE)?;
+    let value = || u64::from_le_bytes(mem.bytes(object + 8, 8).try_into().unwrap_or_default());
+    let first = value();
+    for _ in 0..=looks {
+        let is_free = locate(worker, object)?.retirer(mem).is_none();
+        let now = value();
+        if is_free || now != first {
+            log.fault(format!(
+                "the object at {object:#x} holds {now:#x} and held {first:#x} when a reader found it; free: {is_free}"
+            ));
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Empties the words. When nobody reads any more, nothing stays retired.
+fn audit<const C: bool>(context: &Context<C>, words: u64, log: &Log) -> cenote::Result<()> {
+    let member = Member::join(context, !C)?;
+    {
+        let worker = Rc::new(Worker::attach(&member.pod, true)?);
+        for n in 0..WORDS {
+            exchange(&worker, word(words, n), None, log)?;
+        }
+        // The background thread withdraws what this one has announced.
+        for _ in 0..ROUNDS {
+            retire::collect_all(&worker)?;
+            context.wait();
+        }
+        let retired = account(&worker, log)?;
+        if retired != 0 {
+            log.fault(format!("{retired} bytes stay retired although nobody reads"));
+        }
+    }
+    member.leave(context);
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Mutants: faults planted in the library, to prove that its simulator finds such faults. For tests alone.
+//!
+//! A mutant leaves out, moves or weakens one step that a protocol needs, by one `mutant::is(…)` at that step. Without the
+//! feature `mutants` there are none: [`is`] is `false` when the library is compiled. With it, [`choose`] plants one in all
+//! that the calling thread runs from then on; other threads are as they were.
+//!
+//! `cargo xtask mutants` runs them all; `docs/mutants.md` says which checker sees each, and how to add one.
+
+macro_rules! mutants {
+    ($($variant:ident = $name:literal, $what:literal;)*) => {
+        /// A planted fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant { $(#[doc = $what] $variant,)* }
+
+        #[cfg(any(test, feature = "mutants"))]
+        impl Mutant {
+            /// All of them.
+            pub const ALL: &'static [Mutant] = &[$(Mutant::$variant,)*];
+
+            /// The name on the command line.
+            pub const fn name(self) -> &'static str {
+                match self { $(Mutant::$variant => $name,)* }
+            }
+
+            /// What it does wrong.
+            pub const fn what(self) -> &'static str {
+                match self { $(Mutant::$variant => $what,)* }
+            }
+        }
+    };
+}
+
+mutants! {
+    PersistWithoutFence = "persist-without-fence", "`persist` begins a write-back and does not wait for it";
+    ObjectNotWrittenBack = "object-not-written-back", "a small object is published without having been written back";
+    ObjectPartlyWrittenBack = "object-partly-written-back", "of an object of several lines only the first is written back";
+    LineNotWrittenBack = "line-not-written-back", "a chain line is linked without its zeroes having been written back";
+    RecordNotWrittenBack = "record-not-written-back", "the slot is exchanged before the operation record is written back";
+    CountNotWrittenBack = "count-not-written-back", "a worker's count of keys stays in its host's cache";
+    CountNotDropped = "count-not-dropped", "a handle begins with a cached count, although another host may have had its place";
+    PublishedNameKept = "published-name-kept", "an object that is published stays named as one that is not";
+    AuxiliaryNotNamed = "auxiliary-not-named", "an auxiliary object is linked without the record saying where";
+    AuxiliaryForgotten = "auxiliary-forgotten", "recovery forgets an auxiliary object that was not linked";
+    TagZero = "tag-zero", "a retired object is tagged with epoch 0";
+    EpochRuleWithoutOne = "epoch-rule-without-one", "an object is ripe when its tag is below the least announcement, not one more";
+    EntryNotWrittenBack = "entry-not-written-back", "the tail of a retired list moves before its entry is written back";
+    HeadBeforeCell = "head-before-cell", "the head of a retired list moves before the object's cell is free";
+    DrainForgotten = "drain-forgotten", "a retired level is freed without its chain lines";
+    HeirWithoutClaim = "heir-without-claim", "an heir frees what is in a vacant record's list without claiming the record";
+    HeirNotInvalidated = "heir-not-invalidated", "an heir reads the record as its host's cache has it";
+    ChunksNotRefreshed = "chunks-not-refreshed", "an heir or recoverer reads a list's chunks as its host's cache has them";
+    RoundNotAwaited = "round-not-awaited", "memory is reused without waiting for the flush round";
+    RoundOfTheAsker = "round-of-the-asker", "who waits for a flush round takes its own host as flushed, although another began the round";
+    OwnLinesNotFlushed = "own-lines-not-flushed", "who asks for a flush round does not flush its own cache";
+    RequestNotWrittenBack = "request-not-written-back", "a flush request stays in its host's cache";
+    AcknowledgedEarly = "acknowledged-early", "a flush round is acknowledged before the lines are flushed";
+    BusyWithdrawn = "busy-withdrawn", "the background thread withdraws the announcements of those who read";
+    NotCaughtUp = "not-caught-up", "a worker that attaches leaves its replica of the epoch as it was";
+    ReplicasNotRaised = "replicas-not-raised", "who advances the epoch does not raise its replicas";
+    EpochNotHelped = "epoch-not-helped", "who finds an advance of the epoch begun does not finish it";
+    NotAnnounced = "not-announced", "a reader announces nothing";
+    AttachNotInvalidated = "attach-not-invalidated", "a worker takes its record over as its host's cache has it";
+    StateNotClaimed = "state-not-claimed", "a worker takes a place that another was faster to take";
+    JoinCacheKept = "join-cache-kept", "a process joins with what its host's cache holds of the pool";
+    LockFromTheLiving = "lock-from-the-living", "who waits for a lock takes it, whether its owner lives or not";
+    ReplaySkipped = "replay-skipped", "a dead owner's lock is taken over without its log";
+    LogsNotSettled = "logs-not-settled", "recovery reads a record before the logs of the dead are applied";
+    ClearedEarly = "cleared-early", "the log is cleared before it is applied";
+    CommitWithoutChecksum = "commit-without-checksum", "the commit word of the log has the checksum of no entries";
+    LogNotWrittenBack = "log-not-written-back", "the log's entries are committed before they are written back";
+    AppliedNotWrittenBack = "applied-not-written-back", "a transaction's owned words are not written back";
+    CellsKept = "cells-kept", "the lines of a new block's cells stay in the cache of who wrote them";
+    ReserveLate = "reserve-late", "cells are taken before the reserve names them";
+    NamedLate = "named-late", "an object leaves the reserve before it is named";
+    DiscardedLinesKept = "discarded-lines-kept", "an object is given back while its lines stay in the cache";
+    ReserveReturnedBlindly = "reserve-returned-blindly", "recovery frees reserved cells without looking whether they were taken";
+    RecoveryNotInvalidated = "recovery-not-invalidated", "recovery reads the dead one's record as its host's cache has it";
+    RecoveryWithoutClaim = "recovery-without-claim", "recovery goes on although another was faster to claim the record";
+    EvidenceSlotAlone = "evidence-slot-alone", "recovery decides an operation by its slot alone";
+    EvidenceWithoutMarks = "evidence-without-marks", "recovery does not look whether the new object is retired";
+    NeverWithdrawn = "never-withdrawn", "the dead one's announcement is not withdrawn";
+    InstanceByPlace = "instance-by-place", "a worker counts as alive if anybody lives in its process's place";
+    MovedForgotten = "moved-forgotten", "a lookup does not mind that a slot has moved after its line was read";
+    AnyEmpty = "any-empty", "every other worker inserts into the last empty slot of a line, not the first";
+    GroupNotHelped = "group-not-helped", "a writer goes on in the next level without moving its key's group first";
+    FrozenChanged = "frozen-changed", "a writer changes a frozen slot";
+    ReplicaNotTentative = "replica-not-tentative", "a replica of the root is installed without looking whether the root has moved";
+    ReplicasNotMoved = "replicas-not-moved", "the root moves without its replicas";
+    EmptyNotFrozen = "empty-not-frozen", "a group is moved while its empty slots stay empty";
+    CopyUnchecked = "copy-unchecked", "a binding is copied without looking whether it is still frozen";
+    MovedBeforeCopied = "moved-before-copied", "a slot is marked moved before its copy is there";
+    DoneBeforeMoved = "done-before-moved", "groups are marked done before they are moved";
+    RestNotMoved = "rest-not-moved", "the root moves while other helpers are still moving groups";
+    RetirerNotClaimed = "retirer-not-claimed", "all who have seen a level move retire it";
+}
+
+/// Plants a mutant in what this thread runs from now on, or none.
+#[cfg(feature = "mutants")]
+pub fn choose(mutant: Option<Mutant>) {
+    chosen::CHOSEN.set(mutant);
+}
+
+/// Whether a mutant is planted.
+#[cfg(feature = "mutants")]
+#[inline]
+pub(crate) fn is(mutant: Mutant) -> bool {
+    chosen::CHOSEN.get() == Some(mutant)
+}
+
+/// Whether a mutant is planted: none is.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub(crate) const fn is(_: Mutant) -> bool {
+    false
+}
+
+#[cfg(feature = "mutants")]
+mod chosen {
+    use std::cell::Cell;
+
+    use super::Mutant;
+
+    thread_local! {
+        pub(super) static CHOSEN: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mutant;
+
+    #[test]
+    fn names_are_unique_and_kebab_case() {
+        let names: std::collections::BTreeSet<&str> =
+            Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
+        assert_eq!(names.len(), Mutant::ALL.len());
+        let is_kebab = |name: &&str| name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+        assert!(names.iter().all(is_kebab), "{names:?}");
+        assert!(Mutant::ALL.iter().all(|mutant| !mutant.what().is_empty()));
+    }
+}
