@@ -66,7 +66,7 @@ pub fn trial(mutant: Mutant) -> Trial {
 
         LockFromTheLiving => quick(coherent(Instances, 3, 2, 10, 1, Random)),
         OwnLinesNotFlushed => quick(noncoherent(Instances, 2, 2, 30, 0, Random)),
-        HeadBeforeCell => quick(noncoherent(Instances, 3, 2, 10, 1, Random)),
+        HeadBeforeCell => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
         AttachNotInvalidated
         | ChunksNotRefreshed
         | CountNotDropped
