@@ -102,6 +102,14 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// The name is that of another kind of map.
+    #[error("the map {name:?} is {kind}, and cannot be opened as the other kind")]
+    OtherKind {
+        /// The name.
+        name: String,
+        /// What it is.
+        kind: &'static str,
+    },
     /// An option has a value that cannot work.
     #[error("{option} cannot be {value}: {why}")]
     Option {

@@ -46,6 +46,7 @@ pub mod store;
 
 pub use error::{Error, Result};
 pub use index::hash::{Guidelines, Put, Replace, Value};
+pub use index::ordered::range::Range;
 pub use memory::{Coherent, Noncoherent};
 pub use pod::superblock::Kind;
-pub use store::{FsckReport, Map, Options, Pool, Stat, kind_of, parse_size};
+pub use store::{FsckReport, Map, Options, Ordered, Pool, Stat, kind_of, parse_size};

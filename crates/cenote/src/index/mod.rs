@@ -1,9 +1,28 @@
 //! Indexes: written once against the memory contract, lock-free, out of place.
 
 pub mod hash;
+pub mod ordered;
 
+use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::pod::directory::{KIND_HASH, KIND_ORDERED, Named};
 use crate::pod::process::Hooks;
+
+/// Where a named map is, if it is of this kind.
+fn of_kind(named: Named, kind: u64) -> Result<u64> {
+    let kind_of = |kind| match kind {
+        KIND_HASH => "a hash map",
+        KIND_ORDERED => "an ordered map",
+        _ => "of a kind that this version does not know",
+    };
+    match named.kind == kind {
+        true => Ok(named.offset),
+        false => Err(Error::OtherKind {
+            kind: kind_of(named.kind),
+            name: named.name,
+        }),
+    }
+}
 
 /// What the indexes hand in to the pod layer.
 pub fn hooks<M: Memory>() -> Hooks<M> {

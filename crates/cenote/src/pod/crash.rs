@@ -45,6 +45,7 @@ points! {
     PublishIntent = "publish.intent", "the operation record is complete, the slot unchanged";
     PublishDone = "publish.done", "the slot is changed, the operation not finished";
     PublishCounted = "publish.counted", "the length is counted, the old object not retired";
+    PublishCompanion = "publish.companion", "the slot is changed, the further old object not retired";
     RetireIntent = "retire.intent", "an object is named as being retired";
     RetireMarked = "retire.marked", "its cell says retired, the list does not";
     RetirePushed = "retire.pushed", "the list says retired, the record still names it";
@@ -64,6 +65,7 @@ points! {
     RootClaimed = "resize.claimed", "a finished level's retirement is claimed";
     RootMoved = "resize.root", "the root has moved, its replicas have not";
     RootDone = "resize.replicas", "the replicas have moved, the old level is not retired";
+    OrderedSplit = "ordered.split", "a node is split, its parent does not know the new one";
     NameIntent = "name.intent", "a map is built, its name not published";
     NameDone = "name.done", "a map's name is published, the record not cleared";
     RecoverClaimed = "recover.claimed", "a dead process is claimed for recovery";

@@ -17,6 +17,8 @@ use crate::memory::{Memory, SyncWord};
 pub const NAME_MAX: usize = 180;
 /// The kind of a hash map.
 pub const KIND_HASH: u64 = 1;
+/// The kind of an ordered map.
+pub const KIND_ORDERED: u64 = 2;
 
 const KIND_MASK: u64 = 15;
 const NAME_AT: u64 = 64;

@@ -66,6 +66,12 @@ pub fn allocate<M: Memory>(worker: &Worker<M>, len: u64) -> Result<u64> {
     allocate_for(worker, actor, len, actor.record.new_object(), 0)
 }
 
+/// Allocates a further object that will be published together with the current operation's new one.
+pub fn allocate_companion<M: Memory>(worker: &Worker<M>, which: usize, len: u64) -> Result<u64> {
+    let actor = worker.actor();
+    allocate_for(worker, actor, len, actor.record.companions()[which], 0)
+}
+
 /// Allocates for any actor and destination; `tag` marks a range that holds references (see
 /// [`super::process::DrainRange`]).
 #[inline]
@@ -134,18 +140,28 @@ pub struct Taken {
     index: u32,
 }
 
-/// Gives back what `allocate` gave and nobody else has seen.
+/// Gives back what `allocate` and `allocate_companion` gave and nobody else has seen.
 pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    let record = worker.record();
+    discard_at(worker, record.new_object())?;
+    for word in record.companions() {
+        discard_at(worker, word)?;
+    }
+    Ok(())
+}
+
+/// Gives back the object that a word of the worker's record names.
+fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
     let actor = worker.actor();
     let mem = worker.mem();
-    let object = actor.record.new_object().get(mem);
+    let object = named.get(mem);
     if object == 0 {
         return Ok(());
     }
     let taken = worker.last_taken.get();
     if M::COHERENT
         && taken.object == object
-        && put_back(worker, taken.class as usize, taken.unit, taken.index)
+        && put_back(worker, taken.class as usize, taken.unit, taken.index, named)
     {
         return Ok(());
     }
@@ -155,23 +171,22 @@ pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
     }
     match place {
         Place::Slab(cell) => {
-            if put_back(worker, cell.class, cell.unit, cell.index) {
+            if put_back(worker, cell.class, cell.unit, cell.index, named) {
                 return Ok(());
             }
             retire::ensure_room(worker, actor)?;
             retire::retire(worker, actor, object)?;
-            clear(worker, actor.record.new_object());
+            clear(worker, named);
             Ok(())
         }
-        Place::Range { unit, units, .. } => {
-            free_range(worker, unit, units, &[(actor.record.new_object(), 0)])
-        }
+        Place::Range { unit, units, .. } => free_range(worker, unit, units, &[(named, 0)]),
     }
 }
 
-/// Puts the current operation's object back into the reserve that it came from, if that is still of its cells.
+/// Puts the object that a word of the worker's record names back into the reserve that it came from, if that is still of
+/// its cells.
 #[inline]
-fn put_back<M: Memory>(worker: &Worker<M>, class: usize, unit: u64, index: u32) -> bool {
+fn put_back<M: Memory>(worker: &Worker<M>, class: usize, unit: u64, index: u32, named: OwnedWord) -> bool {
     let (mem, record) = (worker.mem(), worker.record());
     let word = record.reserve(class);
     let reserve = Reserve(word.get(mem));
@@ -180,7 +195,7 @@ fn put_back<M: Memory>(worker: &Worker<M>, class: usize, unit: u64, index: u32) 
     }
     word.set(mem, reserve.0 | 1 << (index % 4));
     mem.persist(word.offset(), 8);
-    clear(worker, record.new_object());
+    clear(worker, named);
     true
 }
 

@@ -15,6 +15,9 @@
 //! (Whoever unlinks it names it first, marks it retired next, and only then forgets its name: so if 2 is not seen
 //! because it is over, 3 is.) A dead `REMOVE` is simpler: the tombstone names the remover and never changes.
 //!
+//! **Companions.** An operation may publish up to two further objects that only the new one refers to, and unlink one
+//! further object that only the old one referred to. They follow the verdict on the new object: nothing else is asked.
+//!
 //! Auxiliary allocations (levels, chain lines, list chunks, maps) are published by words that never change again
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
 
@@ -61,6 +64,32 @@ pub struct Change {
 /// Cost: one compare-exchange; on incoherent memory two write-backs with fences for the record.
 #[inline]
 pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::result::Result<(), u64>> {
+    match exchange(worker, change) {
+        Ok(()) => finish_committed(worker, worker.actor()).map(Ok),
+        Err(found) => Ok(Err(found)),
+    }
+}
+
+/// [`publish`] for an operation with companions: those that the record names are published too, and `old` is unlinked
+/// with the old object, if it is not 0.
+pub fn publish_with_companions<M: Memory>(
+    worker: &Worker<M>,
+    change: &Change,
+    old: u64,
+) -> Result<std::result::Result<(), u64>> {
+    // In a line that is written back together with the operation.
+    worker.record().old_companion().set(worker.mem(), old);
+    match exchange(worker, change) {
+        Ok(()) => finish_with_companions(worker, worker.actor()).map(Ok),
+        Err(found) => {
+            set(worker, worker.record().old_companion(), 0);
+            Ok(Err(found))
+        }
+    }
+}
+
+#[inline]
+fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Result<(), u64> {
     let mem = worker.mem();
     let actor = worker.actor();
     let record = actor.record;
@@ -82,12 +111,11 @@ pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::re
         set(worker, record.operation(), operation::NONE);
         // A name kept beyond the pin would be mistaken for evidence once the object is reused.
         set(worker, record.old_object(), 0);
-        return Ok(Err(found));
+        return Err(found);
     }
     crash_point(Point::PublishDone);
     set(worker, record.operation(), operation::COMMITTED);
-    finish_committed(worker, actor)?;
-    Ok(Ok(()))
+    Ok(())
 }
 
 #[inline]
@@ -125,6 +153,27 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor) -> R
     record.old_object().set(mem, 0);
     set(worker, record.operation(), operation::NONE);
     Ok(())
+}
+
+/// [`finish_committed`] for an operation with companions. Each object is forgotten once it is retired: the last entry of
+/// the list tells only of the last one.
+pub(super) fn finish_with_companions<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let record = actor.record;
+    let mem = worker.mem();
+    for word in record.companions() {
+        let companion = word.get(mem);
+        if companion != 0 {
+            settle_published(worker, companion)?;
+            set(worker, word, 0);
+        }
+    }
+    let old = record.old_companion().get(mem);
+    if old != 0 {
+        crash_point(Point::PublishCompanion);
+        retire::retire(worker, actor, old)?;
+        set(worker, record.old_companion(), 0);
+    }
+    finish_committed(worker, actor)
 }
 
 /// Names the word that will publish the auxiliary allocation, and what it will hold.

@@ -238,6 +238,18 @@ impl WorkerRecord {
         OwnedWord::at(self.0 + 288)
     }
 
+    /// The operation: further objects that are published together with the new one, or 0.
+    #[inline]
+    pub fn companions(self) -> [OwnedWord; 2] {
+        [296, 304].map(|at| OwnedWord::at(self.0 + at))
+    }
+
+    /// The operation: a further object that it unlinks, or 0.
+    #[inline]
+    pub fn old_companion(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 312)
+    }
+
     /// The retired list: its first chunk.
     #[inline]
     pub fn head(self) -> OwnedWord {

@@ -25,7 +25,7 @@ use super::heap::{self, Reserve};
 use super::lock;
 use super::publish::{
     DRAINING, OWNED_LINK, SLOT_MOVE_BITS, clear_auxiliary, discard_auxiliary, drain_auxiliary,
-    finish_committed,
+    finish_with_companions,
 };
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
 use super::retire::{self, Actor, Position};
@@ -300,7 +300,7 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         } else {
             operation::ABORTED
         };
-    } else if verdict == operation::NONE && new != 0 {
+    } else if verdict == operation::NONE && is_new(worker, actor) {
         verdict = operation::ABORTED;
     }
     set(record.operation(), verdict);
@@ -309,24 +309,40 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         operation::NONE => {
             // A name left behind would be mistaken for evidence.
             set(record.old_object(), 0);
+            set(record.old_companion(), 0);
             Ok(None)
         }
         operation::COMMITTED => {
             check_counter(worker, record.counter().get(mem))?;
-            finish_committed(worker, actor)?;
+            finish_with_companions(worker, actor)?;
             Ok(Some(true))
         }
         operation::ABORTED => {
-            if new != 0 && !is_reserved(worker, actor, new)? {
-                retire::retire(worker, actor, new)?;
+            for word in new_words(actor) {
+                let object = word.get(mem);
+                if object != 0 && !is_reserved(worker, actor, object)? {
+                    retire::retire(worker, actor, object)?;
+                }
+                set(word, 0);
             }
-            set(record.new_object(), 0);
             set(record.old_object(), 0);
+            set(record.old_companion(), 0);
             set(record.operation(), operation::NONE);
             Ok(Some(false))
         }
         _ => Err(Error::corrupt("an operation record", record.operation().offset())),
     }
+}
+
+/// The words that name what a worker has allocated for its operation.
+fn new_words(actor: Actor) -> [OwnedWord; 3] {
+    let [first, second] = actor.record.companions();
+    [actor.record.new_object(), first, second]
+}
+
+/// Whether a worker has allocated something for its operation.
+fn is_new<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
+    new_words(actor).iter().any(|word| word.get(worker.mem()) != 0)
 }
 
 fn check_counter<M: Memory>(worker: &Worker<M>, counter: u64) -> Result<()> {

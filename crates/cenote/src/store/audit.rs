@@ -12,12 +12,13 @@ use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::index::hash::resize::range_lines;
 use crate::index::hash::{Guidelines, HashMap};
+use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use crate::pod::buddy::Buddy;
 use crate::pod::class::{Class, TABLE};
-use crate::pod::directory::{self, KIND_HASH};
+use crate::pod::directory::{self, KIND_HASH, KIND_ORDERED};
 use crate::pod::geometry::UNIT;
 use crate::pod::heap::{Reserve, repair_cell};
 use crate::pod::record::{Phase, WorkerRecord};
@@ -74,12 +75,14 @@ pub struct MapReport {
     pub keys: u64,
     /// Keys by its own count.
     pub length: u64,
-    /// Levels; more than one while it moves.
+    /// Levels. Of a hash map more than one while it moves.
     pub levels: u64,
-    /// Chain lines.
+    /// Chain lines of a hash map.
     pub lines: u64,
-    /// Its slots.
+    /// Slots of a hash map.
     pub slots: u64,
+    /// Nodes of an ordered map.
+    pub nodes: u64,
 }
 
 /// What refers to an object.
@@ -133,12 +136,13 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
         repair,
     };
     for named in directory::list(&**worker)? {
-        if named.kind != KIND_HASH {
-            audit.problem(Error::corrupt("the kind of a name", named.offset));
-            continue;
-        }
-        let walked = HashMap::at(worker.clone(), named.offset, Guidelines::SP)
-            .and_then(|map| audit.walk_map(&map, named.name));
+        let walked = match named.kind {
+            KIND_HASH => HashMap::at(worker.clone(), named.offset, Guidelines::SP)
+                .and_then(|map| audit.walk_map(&map, named.name)),
+            KIND_ORDERED => OrderedMap::at(worker.clone(), named.offset, Guidelines::SP)
+                .and_then(|map| audit.walk_ordered(&map, named.name)),
+            _ => Err(Error::corrupt("the kind of a name", named.offset)),
+        };
         if let Err(error) = walked {
             audit.problem(error);
         }
@@ -167,26 +171,56 @@ impl<M: Memory> Audit<'_, M> {
     fn walk_map(&mut self, map: &HashMap<M>, name: String) -> Result<()> {
         let (mut reached, mut suspects) = (Vec::new(), Vec::new());
         let found = map.audit(|offset| reached.push(offset), |error| suspects.push(error))?;
+        self.walked(
+            map.header(),
+            reached,
+            suspects,
+            MapReport {
+                name,
+                keys: found.keys,
+                length: map.len(),
+                levels: found.levels,
+                lines: found.lines,
+                slots: found.slots,
+                nodes: 0,
+            },
+        );
+        Ok(())
+    }
+
+    fn walk_ordered(&mut self, map: &OrderedMap<M>, name: String) -> Result<()> {
+        let (mut reached, mut suspects) = (Vec::new(), Vec::new());
+        let found = map.audit(|offset| reached.push(offset), |error| suspects.push(error))?;
+        self.walked(
+            map.header(),
+            reached,
+            suspects,
+            MapReport {
+                name,
+                keys: found.keys,
+                length: map.len(),
+                levels: found.levels,
+                lines: 0,
+                slots: 0,
+                nodes: found.nodes,
+            },
+        );
+        Ok(())
+    }
+
+    /// Takes down what the walk of a map found.
+    fn walked(&mut self, header: u64, reached: Vec<u64>, suspects: Vec<Error>, map: MapReport) {
         reached
             .into_iter()
             .for_each(|offset| self.mark(offset, Mark::Reachable));
         suspects.into_iter().for_each(|error| self.problem(error));
-        let length = map.len();
-        if found.keys != length && self.report.other_processes == 0 {
+        if map.keys != map.length && self.report.other_processes == 0 {
             self.problem(Error::corrupt(
                 "a map's length that is not the number of its keys, seen",
-                map.header(),
+                header,
             ));
         }
-        self.report.maps.push(MapReport {
-            name,
-            keys: found.keys,
-            length,
-            levels: found.levels,
-            lines: found.lines,
-            slots: found.slots,
-        });
-        Ok(())
+        self.report.maps.push(map);
     }
 
     /// Marks what the worker records refer to.
@@ -216,7 +250,8 @@ impl<M: Memory> Audit<'_, M> {
                 .iter()
                 .any(|(other, state)| *other == index && state.phase != Phase::Free);
             if attached {
-                for word in [record.new_object(), record.aux_object()] {
+                let [first, second] = record.companions();
+                for word in [record.new_object(), first, second, record.aux_object()] {
                     let object = word.peek(mem) & !1;
                     if object != 0 && !self.marks.contains_key(&object) {
                         self.mark(object, Mark::Held);

@@ -8,5 +8,5 @@ mod stat;
 
 pub use audit::{FsckReport, MapReport, audit};
 pub use options::{Options, parse_size};
-pub use pool::{Map, Pool, kind_of};
+pub use pool::{Map, Ordered, Pool, kind_of};
 pub use stat::{InstanceStat, LaggardStat, MapStat, Stat};

@@ -14,6 +14,7 @@ use super::options::Options;
 use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::hooks;
+use crate::index::ordered::OrderedMap;
 use crate::memory::{Coherent, FileLock, Mapped, Mapping, Memory, NamelessFile};
 use crate::pod::directory;
 use crate::pod::geometry::{Geometry, Parameters, UNIT};
@@ -193,6 +194,24 @@ impl<M: Memory> Pool<M> {
         })
     }
 
+    /// The ordered map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    pub fn ordered(&self, name: &str) -> Result<Ordered<M>> {
+        let map = OrderedMap::open_or_create(self.worker()?, name, self.inner.guidelines)?;
+        Ok(Ordered {
+            map,
+            pool: self.clone(),
+        })
+    }
+
+    /// The ordered map of a name, if there is one.
+    pub fn existing_ordered(&self, name: &str) -> Result<Ordered<M>> {
+        let map = OrderedMap::open(self.worker()?, name, self.inner.guidelines)?;
+        Ok(Ordered {
+            map,
+            pool: self.clone(),
+        })
+    }
+
     /// The names of all maps.
     pub fn names(&self) -> Result<Vec<String>> {
         Ok(directory::list(&*self.worker()?)?
@@ -278,6 +297,49 @@ impl<M: Memory> Deref for Map<M> {
     type Target = HashMap<M>;
 
     fn deref(&self) -> &HashMap<M> {
+        &self.map
+    }
+}
+
+/// A named ordered map, as one thread has it open. See [`OrderedMap`] for what it can do.
+///
+/// ```
+/// # fn main() -> cenote::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// use cenote::{Options, Pool, Range};
+///
+/// let pool: Pool = Pool::create(&path, &Options::default())?;
+/// let cities = pool.ordered("cities")?;
+/// for name in ["paris", "rome", "oslo"] {
+///     cities.put(name.as_bytes(), b"")?;
+/// }
+/// let mut found = Vec::new();
+/// cities.scan(Range { from: b"p", to: None }, |name, _| {
+///     found.push(name.to_vec());
+///     true
+/// })?;
+/// assert_eq!(found, [&b"paris"[..], b"rome"]);
+/// assert_eq!(cities.predecessor(b"paris")?.unwrap().0, b"oslo");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Ordered<M: Memory = Coherent> {
+    map: OrderedMap<M>,
+    pool: Pool<M>,
+}
+
+impl<M: Memory> Ordered<M> {
+    /// The pool that it is in.
+    pub fn pool(&self) -> &Pool<M> {
+        &self.pool
+    }
+}
+
+impl<M: Memory> Deref for Ordered<M> {
+    type Target = OrderedMap<M>;
+
+    fn deref(&self) -> &OrderedMap<M> {
         &self.map
     }
 }

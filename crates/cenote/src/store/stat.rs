@@ -3,8 +3,9 @@
 use super::pool::Pool;
 use crate::error::Result;
 use crate::index::hash::{Guidelines, HashMap};
+use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
-use crate::pod::directory::{self, KIND_HASH};
+use crate::pod::directory::{self, KIND_HASH, KIND_ORDERED};
 use crate::pod::epoch;
 use crate::pod::geometry::UNIT;
 use crate::pod::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
@@ -122,14 +123,15 @@ impl<M: Memory> Pool<M> {
             }
         }
         let mut maps = Vec::new();
-        for named in directory::list(&*worker)?
-            .into_iter()
-            .filter(|named| named.kind == KIND_HASH)
-        {
-            let map = HashMap::at(worker.clone(), named.offset, Guidelines::SP)?;
+        for named in directory::list(&*worker)? {
+            let keys = match named.kind {
+                KIND_HASH => HashMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
+                KIND_ORDERED => OrderedMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
+                _ => continue,
+            };
             maps.push(MapStat {
                 name: named.name,
-                keys: map.len(),
+                keys,
             });
         }
         Ok(Stat {

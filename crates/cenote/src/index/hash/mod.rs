@@ -30,6 +30,7 @@ pub mod update;
 use std::cell::Cell;
 use std::rc::Rc;
 
+use super::of_kind;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -118,14 +119,14 @@ impl<M: Memory> HashMap<M> {
     /// Opens the map of a name, or creates it.
     pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
         let named = directory::find_or_create(&worker, name, KIND_HASH, || create(&worker, guidelines))?;
-        Self::at(worker, named.offset, guidelines)
+        Self::at(worker, of_kind(named, KIND_HASH)?, guidelines)
     }
 
     /// Opens the map of a name, if there is one.
     pub fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
         match directory::find(&worker, name)? {
-            Some(named) if named.kind == KIND_HASH => Self::at(worker, named.offset, guidelines),
-            _ => Err(Error::NoSuchMap {
+            Some(named) => Self::at(worker, of_kind(named, KIND_HASH)?, guidelines),
+            None => Err(Error::NoSuchMap {
                 name: name.to_owned(),
             }),
         }
@@ -268,7 +269,7 @@ impl<M: Memory> HashMap<M> {
             Some(value) => Some(value),
             None => self.find(hash, key)?,
         };
-        Ok(found.map(|bytes| Value { bytes, _pin: pin }))
+        Ok(found.map(|bytes| Value::new(bytes, pin)))
     }
 
     /// The value of an 8-byte key, if it has 8 bytes; what [`HashMap::get`] does, with a copy.
@@ -342,6 +343,14 @@ impl Bytes<'_> {
 pub struct Value<'m, M: Memory> {
     bytes: Bytes<'m>,
     _pin: Pin<'m, M>,
+}
+
+impl<'m, M: Memory> Value<'m, M> {
+    /// Bytes that a pin keeps where they are.
+    #[inline]
+    pub(in crate::index) fn new(bytes: Bytes<'m>, pin: Pin<'m, M>) -> Self {
+        Self { bytes, _pin: pin }
+    }
 }
 
 impl<M: Memory> std::ops::Deref for Value<'_, M> {

@@ -79,10 +79,15 @@ pub fn key<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<&'m [u8]>
     Ok(read_long(worker, slot)?.key)
 }
 
-/// The pair of an object that is not small; everything read is checked.
+/// The pair of a slot's object that is not small.
 #[inline]
 pub fn read_long<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<Pair<'m>> {
-    let at = slot.offset();
+    read_at(worker, slot.offset())
+}
+
+/// The pair of the object at an offset, if that is not small; everything read is checked.
+#[inline]
+pub fn read_at<'m, M: Memory>(worker: &'m Worker<M>, at: u64) -> Result<Pair<'m>> {
     worker.check("a map's object", at, HEADER)?;
     let mem = worker.mem();
     let header = mem.bytes(at, HEADER);

@@ -1,0 +1,151 @@
+//! Walking an ordered map for `fsck`: everything it refers to, and whether it is what it should be. Nobody writes meanwhile.
+
+use std::collections::BTreeSet;
+
+use super::OrderedMap;
+use super::page::Page;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+
+/// What a walk found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Audit {
+    /// Keys.
+    pub keys: u64,
+    /// Levels.
+    pub levels: u64,
+    /// Nodes.
+    pub nodes: u64,
+}
+
+/// What has to be seen on a level: the nodes that the level above knows, with their low fences.
+type Known = Vec<(Vec<u8>, u64)>;
+
+impl<M: Memory> OrderedMap<M> {
+    /// Calls `reach` for every allocation that the map refers to (its header, nodes, pages, records), and `suspect` for
+    /// what is not as it should be.
+    pub fn audit(&self, mut reach: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audit> {
+        let worker = &*self.worker;
+        let _pin = worker.pin()?;
+        let mut audit = Audit::default();
+        reach(self.header);
+        let root = self.root();
+        let at = root.load(worker.mem());
+        if at == 0 {
+            return Ok(audit);
+        }
+        let mut level = Page::open(worker, at)?.level();
+        let mut known: Known = vec![(Vec::new(), root.offset())];
+        loop {
+            audit.levels += 1;
+            known = self.audit_level(level, &known, &mut audit, &mut reach, &mut suspect)?;
+            match level {
+                0 => return Ok(audit),
+                _ => level -= 1,
+            }
+        }
+    }
+
+    /// Walks a level from its first node to its last. The nodes that the level above knows must come by in their order.
+    fn audit_level(
+        &self,
+        level: u8,
+        known: &Known,
+        audit: &mut Audit,
+        reach: &mut impl FnMut(u64),
+        suspect: &mut impl FnMut(Error),
+    ) -> Result<Known> {
+        let Some((_, first)) = known.first() else {
+            return Err(Error::corrupt("a level without nodes", self.header));
+        };
+        let (mut node, mut low) = (*first, Vec::new());
+        let (mut expected, mut seen, mut below) = (known.iter().peekable(), BTreeSet::new(), Vec::new());
+        loop {
+            if !seen.insert(node) {
+                return Err(Error::corrupt("a level without end", node));
+            }
+            let word = self.node(node)?;
+            let page = self.visit(word, level)?.page;
+            audit.nodes += 1;
+            reach(page.at);
+            if word != self.root() {
+                reach(node);
+            }
+            if expected
+                .next_if(|(fence, known)| (&low, node) == (fence, *known))
+                .is_none()
+                && known.iter().any(|(_, known)| *known == node)
+            {
+                suspect(Error::corrupt("a node in a place of another", node));
+            }
+            if page.fences()?.0 != low {
+                suspect(Error::corrupt("a node's low fence", page.at));
+            }
+            match level {
+                0 => self.audit_leaf(&page, &low, audit, reach, suspect)?,
+                _ => self.audit_inner(&page, &low, &mut below, suspect)?,
+            }
+            let Some(high) = page.high()? else { break };
+            low = high.to_vec();
+            node = page.next();
+        }
+        if expected.next().is_some() {
+            suspect(Error::corrupt("a level that does not have all its nodes", *first));
+        }
+        Ok(below)
+    }
+
+    fn audit_leaf(
+        &self,
+        page: &Page<'_>,
+        low: &[u8],
+        audit: &mut Audit,
+        reach: &mut impl FnMut(u64),
+        suspect: &mut impl FnMut(Error),
+    ) -> Result<()> {
+        let high = page.high()?;
+        let mut last: Option<Vec<u8>> = None;
+        for n in 0..page.count() {
+            audit.keys += 1;
+            if page.is_record(n) {
+                reach(page.entry(n).1);
+            }
+            let key = match page.with_pair(&self.worker, n, |key, _| key.to_vec()) {
+                Ok(key) => key,
+                Err(error) => {
+                    suspect(error);
+                    continue;
+                }
+            };
+            let is_in_order = last.as_ref().is_none_or(|last| *last < key);
+            if !is_in_order || &key[..] < low || high.is_some_and(|high| &key[..] >= high) {
+                suspect(Error::corrupt("a key in a place of another", page.at));
+            }
+            last = Some(key);
+        }
+        Ok(())
+    }
+
+    fn audit_inner(
+        &self,
+        page: &Page<'_>,
+        low: &[u8],
+        below: &mut Known,
+        suspect: &mut impl FnMut(Error),
+    ) -> Result<()> {
+        let high = page.high()?;
+        let mut last = low.to_vec();
+        for n in 0..page.count() {
+            let separator = match n {
+                0 => low.to_vec(),
+                _ => page.separator(n)?.1.bytes().to_vec(),
+            };
+            if n > 0 && separator <= last || high.is_some_and(|high| &separator[..] >= high) {
+                suspect(Error::corrupt("a separator in a place of another", page.at));
+            }
+            last.clone_from(&separator);
+            below.push((separator, page.child(n)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! Building pages: in private memory first, then written once.
+
+use super::key::head_of;
+use super::page::{LEAF_MAX, LINE_ENTRIES, Meta, Page};
+use crate::error::{Error, Result};
+use crate::memory::{LINE, Memory};
+
+/// What a page says besides its entries.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The node behind it, or 0.
+    pub next: u64,
+    /// The low fence.
+    pub low: &'a [u8],
+    /// The high fence; empty in the last node of a level.
+    pub high: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// That of a page.
+    pub fn of(page: &Page<'a>) -> Result<Self> {
+        let (low, high) = page.fences()?;
+        Ok(Self {
+            next: page.next(),
+            low,
+            high,
+        })
+    }
+}
+
+/// A leaf that is being built.
+#[derive(Debug, Default)]
+pub struct Leaf {
+    /// Head and value or record, 16 bytes an entry.
+    entries: Vec<u8>,
+    records: u32,
+}
+
+impl Leaf {
+    /// The entries of a page from one on, up to one before another.
+    pub fn part(page: &Page<'_>, from: usize, to: usize) -> Self {
+        let below = |n: usize| (1u64 << n) - 1;
+        Self {
+            entries: page.entries()[16 * from..16 * to].to_vec(),
+            records: (u64::from(page.meta.records()) & below(to)) as u32 >> from,
+        }
+    }
+
+    /// Adds an entry in front of entry `n`.
+    pub fn insert(&mut self, n: usize, head: u64, value: u64, is_record: bool) {
+        let mut entry = [0; 16];
+        entry[..8].copy_from_slice(&head.to_le_bytes());
+        entry[8..].copy_from_slice(&value.to_le_bytes());
+        self.entries.splice(16 * n..16 * n, entry);
+        let below = (1u32 << n) - 1;
+        self.records = self.records & below | (self.records & !below) << 1 | u32::from(is_record) << n;
+    }
+
+    /// Takes entry `n` out.
+    pub fn remove(&mut self, n: usize) {
+        self.entries.drain(16 * n..16 * n + 16);
+        let below = (1u32 << n) - 1;
+        self.records = self.records & below | self.records >> 1 & !below;
+    }
+
+    /// The page's bytes.
+    pub fn finish(&self, frame: &Frame<'_>) -> Result<Vec<u8>> {
+        let count = self.entries.len() / 16;
+        let mut bytes = Vec::with_capacity(64 + self.entries.len() + 72);
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&frame.next.to_le_bytes());
+        for n in (LINE_ENTRIES..LEAF_MAX).step_by(LINE_ENTRIES) {
+            let head = self.entries.get(16 * n..16 * n + 8).unwrap_or(&[0xff; 8]);
+            bytes.extend_from_slice(head);
+        }
+        bytes.extend_from_slice(&self.entries);
+        add_fences(&mut bytes, frame);
+        finish(bytes, count, 0, self.records)
+    }
+}
+
+/// Another node's page that is being built: separators and children in order; the first separator means nothing.
+#[derive(Debug, Default)]
+pub struct Inner(Vec<(Vec<u8>, u64)>);
+
+impl Inner {
+    /// The entries of a page from one on, up to one before another.
+    pub fn part(page: &Page<'_>, from: usize, to: usize) -> Result<Self> {
+        (from..to)
+            .map(|n| Ok((page.separator(n)?.1.bytes().to_vec(), page.child(n))))
+            .collect::<Result<_>>()
+            .map(Self)
+    }
+
+    /// A node with one child.
+    pub fn over(child: u64) -> Self {
+        Self(vec![(Vec::new(), child)])
+    }
+
+    /// Adds a child in front of entry `n`.
+    pub fn insert(&mut self, n: usize, separator: &[u8], child: u64) {
+        self.0.insert(n, (separator.to_vec(), child));
+    }
+
+    /// The page's bytes.
+    pub fn finish(&self, level: u8, frame: &Frame<'_>) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(24 * self.0.len() + 256);
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&frame.next.to_le_bytes());
+        for (separator, _) in &self.0 {
+            bytes.extend_from_slice(&head_of(separator).to_le_bytes());
+        }
+        for (_, child) in &self.0 {
+            bytes.extend_from_slice(&child.to_le_bytes());
+        }
+        let mut at = bytes.len() + 8 * self.0.len() + 8 + frame.low.len() + frame.high.len();
+        for (separator, _) in &self.0 {
+            let len = separator.len();
+            bytes.extend_from_slice(&(at as u64 | (len as u64) << 32).to_le_bytes());
+            at += if len > 8 { len } else { 0 };
+        }
+        add_fences(&mut bytes, frame);
+        for (separator, _) in self.0.iter().filter(|(separator, _)| separator.len() > 8) {
+            bytes.extend_from_slice(separator);
+        }
+        finish(bytes, self.0.len(), level, 0)
+    }
+}
+
+fn add_fences(bytes: &mut Vec<u8>, frame: &Frame<'_>) {
+    let lens = frame.low.len() as u64 | (frame.high.len() as u64) << 32;
+    bytes.extend_from_slice(&lens.to_le_bytes());
+    bytes.extend_from_slice(frame.low);
+    bytes.extend_from_slice(frame.high);
+}
+
+fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records: u32) -> Result<Vec<u8>> {
+    let len = bytes.len().next_multiple_of(LINE as usize);
+    bytes.resize(len, 0);
+    let meta = Meta::new(count, level, len, records);
+    if meta.len() != len as u64 {
+        return Err(Error::Full {
+            needed: len as u64,
+            why: "keys that are this long and alike do not fit a page",
+        });
+    }
+    bytes[..8].copy_from_slice(&meta.0.to_le_bytes());
+    Ok(bytes)
+}
+
+/// Writes a page to memory that is not published, and has it written back.
+pub fn write<M: Memory>(mem: &M, at: u64, bytes: &[u8]) {
+    mem.write(at, bytes);
+    mem.persist(at, bytes.len() as u64);
+}

@@ -1,0 +1,98 @@
+//! Point lookups.
+
+use super::key::{Target, head_of};
+use super::page::{LINE_ENTRIES, Meta};
+use super::{OrderedMap, Value};
+use crate::error::Result;
+use crate::index::hash::Bytes;
+use crate::memory::{LINE, Memory};
+
+/// What the short way found.
+enum Short<'m> {
+    /// The key has this value.
+    Hit(&'m [u8]),
+    /// The key is not in the leaf, and belongs there.
+    Miss,
+    /// It did not find out.
+    Unknown,
+}
+
+impl<M: Memory> OrderedMap<M> {
+    /// The value of a key. Nothing is copied: while the [`Value`] lives, the bytes stay.
+    ///
+    /// Cost on incoherent memory, with all guidelines: one sync load, of the leaf's word; at most two misses for the leaf
+    /// if key and value have 8 bytes, else some more and the record's. Without speculation one sync load more for each
+    /// level above the leaves, without replication one for the root.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_, M>>> {
+        let pin = self.worker.pin()?;
+        let found = self.find(key)?;
+        Ok(found.map(|bytes| Value::new(Bytes::Shared(bytes), pin)))
+    }
+
+    /// The value of an 8-byte key, if it has 8 bytes. Keys are ordered as their bytes are, so as numbers if they are
+    /// stored with the highest byte first: the key here is the one that `u64::to_be_bytes` gives.
+    #[inline]
+    pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
+        let _pin = self.worker.pin()?;
+        let found = self.find(&key.to_be_bytes())?;
+        Ok(found.and_then(|bytes| bytes.try_into().ok().map(u64::from_le_bytes)))
+    }
+
+    #[inline]
+    fn find(&self, key: &[u8]) -> Result<Option<&[u8]>> {
+        let worker = &*self.worker;
+        let target = Target::at(key);
+        let Some(leaf) = self.reach_leaf(target)? else {
+            return Ok(None);
+        };
+        if let Ok(key) = <[u8; 8]>::try_from(key) {
+            match self.look_shortly(leaf.1, u64::from_be_bytes(key)) {
+                Short::Hit(value) => return Ok(Some(value)),
+                Short::Miss => return Ok(None),
+                Short::Unknown => {}
+            }
+        }
+        let page = self.settle_leaf(leaf, target)?.page;
+        match page.search(worker, key, head_of(key))? {
+            (n, true) => page.value(worker, n).map(Some),
+            (_, false) => Ok(None),
+        }
+    }
+
+    /// Looks for an 8-byte key in the page of a leaf: its first line says in which other line the key is. A hit is one
+    /// whatever part of the order the leaf holds; a miss is one only between two keys.
+    #[inline(always)]
+    fn look_shortly(&self, at: u64, key: u64) -> Short<'_> {
+        let (worker, mem) = (&*self.worker, self.worker.mem());
+        if at & (LINE - 1) != 0 || !worker.is_committed(at, LINE) {
+            return Short::Unknown;
+        }
+        let first = mem.bytes(at, LINE);
+        let word = |line: &[u8], n: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&line[8 * n..8 * n + 8]);
+            u64::from_le_bytes(word)
+        };
+        let meta = Meta(word(first, 0));
+        let lines = meta.count().div_ceil(LINE_ENTRIES);
+        if meta.level() != 0 || lines == 0 || lines > 7 || meta.records() != 0 {
+            return Short::Unknown;
+        }
+        let line = (1..lines).filter(|n| word(first, n + 1) <= key).count();
+        let at = at + LINE * (1 + line as u64);
+        if !worker.is_committed(at, LINE) {
+            return Short::Unknown;
+        }
+        let entries = mem.bytes(at, LINE);
+        let count = (meta.count() - line * LINE_ENTRIES).min(LINE_ENTRIES);
+        let smaller = (0..count).filter(|n| word(entries, 2 * n) < key).count();
+        if smaller < count && word(entries, 2 * smaller) == key {
+            return Short::Hit(&entries[16 * smaller + 8..16 * smaller + 16]);
+        }
+        match smaller < count || line + 1 < lines {
+            true => Short::Miss,
+            false => Short::Unknown,
+        }
+    }
+}

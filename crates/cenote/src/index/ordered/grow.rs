@@ -1,0 +1,162 @@
+//! Splits, separators, and higher roots. Each is one new page of one node, and by itself leaves a tree that is whole.
+//!
+//! | step | word | by | a crash leaves |
+//! |---|---|---|---|
+//! | split | the node's: page to lower part, which refers to a new node | who found it full | a node behind it that its parent does not know |
+//! | post | the parent's: page to page with one separator more | the same, or any writer who came by the new node | nothing |
+//! | raise | the root's: page to page with one child, which has what the root had | who found the root full | nothing |
+
+use super::build::{self, Frame, Inner, Leaf};
+use super::find::Visit;
+use super::key::{Target, separator};
+use super::page::{INNER_MAX, LEVEL_MAX};
+use super::write::Replacement;
+use super::{OrderedMap, Unposted};
+use crate::error::{Error, Result};
+use crate::memory::{Memory, SyncWord};
+use crate::pod::crash::{Point, crash_point};
+use crate::pod::heap;
+
+/// Bytes of a page from which on it counts as full if it has [`LONG_MIN`] entries: its separators are long.
+const LONG_BYTES: u64 = 16 << 10;
+/// See [`LONG_BYTES`].
+const LONG_MIN: usize = 4;
+
+impl<M: Memory> OrderedMap<M> {
+    /// Splits a full node, or makes a higher root if it is the root. The caller searches again in any case.
+    pub(super) fn split(&self, visit: &Visit<'_>, key: &[u8]) -> Result<()> {
+        if visit.word == self.root() {
+            return self.raise(visit);
+        }
+        let page = &visit.page;
+        let (frame, count) = (Frame::of(page)?, page.count());
+        let (middle, separator) = self.where_to_split(visit, key)?;
+        let right_frame = Frame {
+            low: &separator,
+            ..frame
+        };
+        let right = match page.level() {
+            0 => Leaf::part(page, middle, count).finish(&right_frame)?,
+            level => Inner::part(page, middle, count)?.finish(level, &right_frame)?,
+        };
+        let node = self.new_node(&right)?;
+        let left_frame = Frame {
+            next: node.offset(),
+            high: &separator,
+            ..frame
+        };
+        let left = match page.level() {
+            0 => Leaf::part(page, 0, middle).finish(&left_frame)?,
+            level => Inner::part(page, 0, middle)?.finish(level, &left_frame)?,
+        };
+        let replacement = Replacement {
+            word: visit.word,
+            current: page.at,
+            page: &left,
+            old_record: 0,
+            count: 0,
+        };
+        if self.replace_page(&replacement)? {
+            crash_point(Point::OrderedSplit);
+            self.unposted.borrow_mut().push(Unposted {
+                level: page.level() + 1,
+                separator,
+                node: node.offset(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The first entry that goes to the new node, and its low fence. Keys that come in ascending order leave full leaves.
+    fn where_to_split(&self, visit: &Visit<'_>, key: &[u8]) -> Result<(usize, Vec<u8>)> {
+        let (worker, page) = (&*self.worker, &visit.page);
+        let count = page.count();
+        if page.level() != 0 {
+            let middle = count / 2;
+            return Ok((middle, page.separator(middle)?.1.bytes().to_vec()));
+        }
+        let key_of = |n: usize| page.with_pair(worker, n, |key, _| key.to_vec());
+        let last = key_of(count - 1)?;
+        if page.next() == 0 && key > &last[..] {
+            return Ok((count, separator(&last, key).to_vec()));
+        }
+        let middle = count / 2;
+        Ok((middle, separator(&key_of(middle - 1)?, &key_of(middle)?).to_vec()))
+    }
+
+    /// A node with a page, both companions of the operation.
+    fn new_node(&self, page: &[u8]) -> Result<SyncWord> {
+        let worker = &*self.worker;
+        let at = heap::allocate_companion(worker, 0, page.len() as u64)?;
+        build::write(worker.mem(), at, page);
+        let node = SyncWord::at(heap::allocate_companion(worker, 1, 16)?);
+        node.store(worker.mem(), at);
+        Ok(node)
+    }
+
+    /// Makes a higher root: its one child is a new node with what the root has.
+    fn raise(&self, root: &Visit<'_>) -> Result<()> {
+        let page = &root.page;
+        let frame = Frame::of(page)?;
+        let copy = match page.level() {
+            LEVEL_MAX.. => return Err(Error::corrupt("the level of a page", page.at)),
+            0 => Leaf::part(page, 0, page.count()).finish(&frame)?,
+            level => Inner::part(page, 0, page.count())?.finish(level, &frame)?,
+        };
+        let node = self.new_node(&copy)?;
+        let replacement = Replacement {
+            word: root.word,
+            current: page.at,
+            page: &Inner::over(node.offset()).finish(page.level() + 1, &frame)?,
+            old_record: 0,
+            count: 0,
+        };
+        self.replace_page(&replacement)?;
+        Ok(())
+    }
+
+    /// Tells parents of nodes that they may not know. A parent that cannot learn now is told by whoever comes by next.
+    pub(super) fn post_all(&self) -> Result<()> {
+        loop {
+            let Some(unposted) = self.unposted.borrow_mut().pop() else {
+                return Ok(());
+            };
+            match self.until_done(|| self.post(&unposted)) {
+                Ok(()) => {}
+                Err(Error::Full { .. }) => {
+                    self.unposted.borrow_mut().clear();
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// One attempt to tell a parent of a node.
+    fn post(&self, unposted: &Unposted) -> Result<Option<()>> {
+        let separator = &unposted.separator[..];
+        let Some(visit) = self.descend(Target::at(separator), unposted.level)? else {
+            return Err(Error::corrupt("a root with a node behind it", self.header));
+        };
+        let page = &visit.page;
+        let child = page.child_for(Target::at(separator))?;
+        if page.child(child) == unposted.node {
+            return Ok(Some(()));
+        }
+        let is_long = page.meta.len() >= LONG_BYTES && page.count() >= LONG_MIN;
+        if page.count() == INNER_MAX || is_long {
+            self.split(&visit, separator)?;
+            return Ok(None);
+        }
+        let mut inner = Inner::part(page, 0, page.count())?;
+        inner.insert(child + 1, separator, unposted.node);
+        let replacement = Replacement {
+            word: visit.word,
+            current: page.at,
+            page: &inner.finish(page.level(), &Frame::of(page)?)?,
+            old_record: 0,
+            count: 0,
+        };
+        Ok(self.replace_page(&replacement)?.then_some(()))
+    }
+}

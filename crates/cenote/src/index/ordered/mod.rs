@@ -1,0 +1,158 @@
+//! The ordered map: a B-link tree of nodes whose pages are replaced as a whole, after the Bw-tree as the paper converts it
+//! (pcc-indexes, section 6.2), with the P³ guidelines.
+//!
+//! A *node* is a sync word; it refers to the node's [page](page), which is written once. A change makes a new page and
+//! exchanges the word: one compare-exchange, by `pod::publish`, for a write, a split, a separator, a new root alike. A
+//! node that is split keeps the lower part and refers to a new node behind it; its parent learns of that later, by
+//! whoever comes by. Nodes are never freed, and the part of the order that they hold begins where it always did: so
+//! whatever way leads to a leaf, it leads to the right one or to one left of it.
+//!
+//! What is not as in the paper, and why:
+//! - no delta records: a page of a few lines is copied, so that a lookup loads one word and looks at two lines;
+//! - the words of nodes are objects like all others, not entries of a table that must grow;
+//! - a leaf says which keys it holds: a miss on a way that is out of date is as good as any other, and needs no retry;
+//! - what is cached of nodes is cached under the announcement, so nobody has to be told before a page is freed.
+//!
+//! Protocol, proofs and crash analysis: `docs/protocols/ordered.md`.
+
+pub mod audit;
+mod build;
+mod find;
+mod get;
+mod grow;
+mod key;
+mod page;
+pub mod range;
+mod write;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::hash::{Guidelines, Value};
+use super::of_kind;
+use crate::error::{Error, Result};
+use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::pod::Worker;
+use crate::pod::directory::{self, KIND_ORDERED};
+use crate::pod::heap;
+
+pub use key::KEY_MAX;
+pub use page::{INNER_MAX, LEAF_MAX};
+
+/// Bytes of a map's header before the shares.
+const HEADER_BYTES: u64 = 128;
+/// Bytes of each worker's share: a line for its count.
+const SHARE_BYTES: u64 = 64;
+const MAGIC: u64 = u64::from_le_bytes(*b"ORDERED\x01");
+
+/// A node that its parent may not know.
+#[derive(Clone, Debug)]
+struct Unposted {
+    /// The parent's level.
+    level: u8,
+    /// The node's low fence.
+    separator: Vec<u8>,
+    /// Its word.
+    node: u64,
+}
+
+/// A worker's handle on an ordered map. Each thread has its own.
+pub struct OrderedMap<M: Memory> {
+    worker: Rc<Worker<M>>,
+    header: u64,
+    guidelines: Guidelines,
+    count: OwnedWord,
+    cache: Box<[find::Cached]>,
+    unposted: RefCell<Vec<Unposted>>,
+}
+
+impl<M: Memory> OrderedMap<M> {
+    /// Opens the map of a name, or creates it.
+    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
+        let named = directory::find_or_create(&worker, name, KIND_ORDERED, || create(&worker))?;
+        Self::at(worker, of_kind(named, KIND_ORDERED)?, guidelines)
+    }
+
+    /// Opens the map of a name, if there is one.
+    pub fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
+        match directory::find(&worker, name)? {
+            Some(named) => Self::at(worker, of_kind(named, KIND_ORDERED)?, guidelines),
+            None => Err(Error::NoSuchMap {
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    /// Opens the map whose header is at an offset.
+    pub fn at(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines) -> Result<Self> {
+        let workers = u64::from(worker.geometry().parameters.workers);
+        worker.check("an ordered map's header", header, share(0, workers))?;
+        let mem = worker.mem();
+        let is_header = header.is_multiple_of(64)
+            && mem.read_word(header + 64) == MAGIC
+            && mem.read_word(header + 72) == workers;
+        if !is_header {
+            return Err(Error::corrupt("an ordered map's header", header));
+        }
+        let share = share(header, u64::from(worker.me() - 1));
+        // The place may have been used from another host since this one read it.
+        mem.invalidate(share, 8);
+        mem.fence();
+        Ok(Self {
+            header,
+            guidelines,
+            count: OwnedWord::at(share),
+            cache: find::empty_cache::<M>(),
+            unposted: RefCell::default(),
+            worker,
+        })
+    }
+
+    /// The worker.
+    pub fn worker(&self) -> &Rc<Worker<M>> {
+        &self.worker
+    }
+
+    /// Where its header is.
+    pub fn header(&self) -> u64 {
+        self.header
+    }
+
+    fn root(&self) -> SyncWord {
+        SyncWord::at(self.header)
+    }
+
+    /// The number of keys: exact when nobody writes, else some number it had meanwhile, give or take the writes
+    /// in flight. Cost: one peek a worker.
+    pub fn len(&self) -> u64 {
+        let workers = u64::from(self.worker.pod().workers_high());
+        let sum = (0..workers)
+            .map(|worker| OwnedWord::at(share(self.header, worker)).peek(self.worker.mem()))
+            .fold(0u64, u64::wrapping_add);
+        // Writes in flight may be seen in any order.
+        if sum > i64::MAX as u64 { 0 } else { sum }
+    }
+
+    /// Whether it has no keys; see [`OrderedMap::len`].
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A worker's share of the map whose header is at `header`.
+fn share(header: u64, worker: u64) -> u64 {
+    header + HEADER_BYTES + worker * SHARE_BYTES
+}
+
+/// Allocates and writes a map's header as the worker's auxiliary object.
+fn create<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    let workers = u64::from(worker.geometry().parameters.workers);
+    let len = share(0, workers);
+    let header = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
+    let mem = worker.mem();
+    mem.zero(header, len);
+    mem.write_word(header + 64, MAGIC);
+    mem.write_word(header + 72, workers);
+    mem.persist(header, len);
+    Ok(header)
+}

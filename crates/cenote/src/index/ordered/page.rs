@@ -1,0 +1,349 @@
+//! Pages: what a node holds, written once. A change of a node is a new page.
+//!
+//! ```text
+//!      word 0    entries (8 bits), level (8), length / 64 (20), which entries are records (28)
+//!      word 1    the next node of the level, or 0
+//! leaf word 2    the heads of entries 4, 8, …, 24
+//!      at 64     entries: head, and the value or the offset of the record
+//! else word 2    heads of the separators; children; separators (offset in the page, length): one of each an entry
+//! then           length of the low fence, of the high fence (4 bytes each), the fences, the separators
+//! ```
+//!
+//! A leaf has level 0. It holds the keys from its low fence on, below its high fence; so do the nodes below another node.
+//! The last node of a level has no high fence. A leaf's entry is a *record* unless key and value have 8 bytes: an object
+//! of its own with both. The separator before a child is its low fence; its first 8 bytes are its head, and if it has no
+//! more than those, it is nowhere else.
+
+use std::cmp::Ordering;
+
+use super::key::Target;
+use crate::error::{Error, Result};
+use crate::index::hash::object::{self, Pair};
+use crate::memory::{LINE, Memory};
+use crate::pod::Worker;
+
+/// Most entries of a leaf.
+pub const LEAF_MAX: usize = 28;
+/// Most entries of any other node.
+pub const INNER_MAX: usize = 128;
+/// Entries of a leaf that share a line.
+pub const LINE_ENTRIES: usize = 4;
+/// The highest level there is room for; far more than there ever are.
+pub const LEVEL_MAX: u8 = 32;
+/// Where a leaf's entries begin.
+const ENTRIES_AT: usize = 64;
+/// Where the heads of any other node begin.
+const HEADS_AT: usize = 16;
+
+/// A page's first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta(pub u64);
+
+impl Meta {
+    /// A first word.
+    pub fn new(count: usize, level: u8, len: usize, records: u32) -> Self {
+        Self(
+            count as u64
+                | u64::from(level) << 8
+                | (len as u64 / LINE & 0xf_ffff) << 16
+                | u64::from(records) << 36,
+        )
+    }
+
+    /// Entries.
+    #[inline(always)]
+    pub fn count(self) -> usize {
+        (self.0 & 0xff) as usize
+    }
+
+    /// The level: 0 for a leaf.
+    #[inline(always)]
+    pub fn level(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    /// Bytes of the page.
+    #[inline(always)]
+    pub fn len(self) -> u64 {
+        (self.0 >> 16 & 0xf_ffff) * LINE
+    }
+
+    /// Which entries of a leaf are records.
+    #[inline(always)]
+    pub fn records(self) -> u32 {
+        (self.0 >> 36) as u32
+    }
+
+    /// Where the fences are.
+    #[inline(always)]
+    fn fences_at(self) -> usize {
+        match self.level() {
+            0 => ENTRIES_AT + 16 * self.count(),
+            _ => HEADS_AT + 24 * self.count(),
+        }
+    }
+
+    /// Whether it can be a first word.
+    #[inline(always)]
+    fn is_right(self) -> bool {
+        let most = if self.level() == 0 { LEAF_MAX } else { INNER_MAX };
+        let least = usize::from(self.level() != 0);
+        self.level() <= LEVEL_MAX
+            && (least..=most).contains(&self.count())
+            && self.fences_at() as u64 + 8 <= self.len()
+    }
+}
+
+/// A page that is published.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'m> {
+    /// Where it is.
+    pub at: u64,
+    /// Its first word.
+    pub meta: Meta,
+    bytes: &'m [u8],
+}
+
+#[inline(always)]
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+impl<'m> Page<'m> {
+    /// The page at an offset: checked as far as its arrays.
+    #[inline]
+    pub fn open<M: Memory>(worker: &'m Worker<M>, at: u64) -> Result<Self> {
+        let damaged = || Error::corrupt("a page of an ordered map", at);
+        if at & (LINE - 1) != 0 {
+            return Err(damaged());
+        }
+        worker.check("a page of an ordered map", at, LINE)?;
+        let meta = Meta(worker.mem().read_word(at));
+        if !meta.is_right() {
+            return Err(damaged());
+        }
+        worker.check("a page of an ordered map", at, meta.len())?;
+        Ok(Self {
+            at,
+            meta,
+            bytes: worker.mem().bytes(at, meta.len()),
+        })
+    }
+
+    /// Its level.
+    #[inline(always)]
+    pub fn level(&self) -> u8 {
+        self.meta.level()
+    }
+
+    /// Its entries.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        self.meta.count()
+    }
+
+    /// The node behind it, or 0.
+    #[inline(always)]
+    pub fn next(&self) -> u64 {
+        word(self.bytes, 8)
+    }
+
+    fn damaged(&self) -> Error {
+        Error::corrupt("a page of an ordered map", self.at)
+    }
+
+    /// The low and the high fence; the latter means nothing in the last node of a level.
+    #[inline]
+    pub fn fences(&self) -> Result<(&'m [u8], &'m [u8])> {
+        let at = self.meta.fences_at();
+        let lens = word(self.bytes, at);
+        let low = at + 8 + (lens & 0xffff_ffff) as usize;
+        let high = low + (lens >> 32) as usize;
+        match (self.bytes.get(at + 8..low), self.bytes.get(low..high)) {
+            (Some(low), Some(high)) => Ok((low, high)),
+            _ => Err(self.damaged()),
+        }
+    }
+
+    /// The high fence; `None` if it is the last node of its level.
+    #[inline]
+    pub fn high(&self) -> Result<Option<&'m [u8]>> {
+        match self.next() {
+            0 => Ok(None),
+            _ => self.fences().map(|(_, high)| Some(high)),
+        }
+    }
+
+    /// Whether a place is behind what the node holds.
+    #[inline]
+    pub fn is_beyond(&self, target: Target<'_>) -> Result<bool> {
+        let Some(high) = self.high()? else {
+            return Ok(false);
+        };
+        Ok(match target {
+            Target::At(key, _) => key >= high,
+            Target::Before(key, _) => key > high,
+            Target::Last => true,
+        })
+    }
+
+    // ------------------------------------------------------------------------------------------- leaves
+
+    /// An entry of a leaf: its head, and its value or record.
+    #[inline(always)]
+    pub fn entry(&self, n: usize) -> (u64, u64) {
+        let at = ENTRIES_AT + 16 * n;
+        (word(self.bytes, at), word(self.bytes, at + 8))
+    }
+
+    /// The entries of a leaf as bytes.
+    pub fn entries(&self) -> &'m [u8] {
+        &self.bytes[ENTRIES_AT..ENTRIES_AT + 16 * self.count()]
+    }
+
+    /// Whether an entry of a leaf is a record.
+    #[inline(always)]
+    pub fn is_record(&self, n: usize) -> bool {
+        self.meta.records() >> n & 1 != 0
+    }
+
+    /// The record of an entry, if it is one.
+    #[inline]
+    pub fn record<M: Memory>(&self, worker: &'m Worker<M>, n: usize) -> Result<Option<Pair<'m>>> {
+        match self.is_record(n) {
+            true => object::read_at(worker, self.entry(n).1).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Calls `with` for the key and the value of an entry of a leaf.
+    #[inline]
+    pub fn with_pair<M: Memory, R>(
+        &self,
+        worker: &'m Worker<M>,
+        n: usize,
+        with: impl FnOnce(&[u8], &[u8]) -> R,
+    ) -> Result<R> {
+        match self.record(worker, n)? {
+            Some(pair) => Ok(with(pair.key, pair.value)),
+            None => Ok(with(&self.entry(n).0.to_be_bytes(), self.small_value(n))),
+        }
+    }
+
+    /// The value of an entry that is no record.
+    #[inline(always)]
+    pub fn small_value(&self, n: usize) -> &'m [u8] {
+        let at = ENTRIES_AT + 16 * n + 8;
+        &self.bytes[at..at + 8]
+    }
+
+    /// The value of an entry.
+    pub fn value<M: Memory>(&self, worker: &'m Worker<M>, n: usize) -> Result<&'m [u8]> {
+        Ok(self
+            .record(worker, n)?
+            .map_or_else(|| self.small_value(n), |pair| pair.value))
+    }
+
+    /// How an entry's key compares with a key.
+    #[inline(always)]
+    fn compare<M: Memory>(&self, worker: &'m Worker<M>, n: usize, key: &[u8], head: u64) -> Result<Ordering> {
+        let (own, _) = self.entry(n);
+        if own != head {
+            return Ok(own.cmp(&head));
+        }
+        Ok(match self.record(worker, n)? {
+            Some(pair) => pair.key.cmp(key),
+            None => own.to_be_bytes()[..].cmp(key),
+        })
+    }
+
+    /// Where a key is in a leaf, or belongs: the number of smaller keys, and whether the key is there.
+    #[inline]
+    pub fn search<M: Memory>(&self, worker: &'m Worker<M>, key: &[u8], head: u64) -> Result<(usize, bool)> {
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.compare(worker, middle, key, head)? {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Ok((middle, true)),
+                Ordering::Greater => high = middle,
+            }
+        }
+        Ok((low, false))
+    }
+
+    // -------------------------------------------------------------------------------------- other nodes
+
+    #[inline(always)]
+    fn head(&self, n: usize) -> u64 {
+        word(self.bytes, HEADS_AT + 8 * n)
+    }
+
+    /// A child: the offset of its word.
+    #[inline(always)]
+    pub fn child(&self, n: usize) -> u64 {
+        word(self.bytes, HEADS_AT + 8 * (self.count() + n))
+    }
+
+    /// The separator before a child that is not the first: its head, and its bytes.
+    #[inline]
+    pub fn separator(&self, n: usize) -> Result<(u64, Separator<'m>)> {
+        let place = word(self.bytes, HEADS_AT + 8 * (2 * self.count() + n));
+        let (at, len) = ((place & 0xffff_ffff) as usize, (place >> 32) as usize);
+        let head = self.head(n);
+        let bytes = match len {
+            0..=8 => Separator::Short(head.to_be_bytes(), len),
+            _ => Separator::Long(self.bytes.get(at..at + len).ok_or_else(|| self.damaged())?),
+        };
+        Ok((head, bytes))
+    }
+
+    /// The child below which a place is.
+    #[inline]
+    pub fn child_for(&self, target: Target<'_>) -> Result<usize> {
+        let (mut low, mut high) = (1, self.count());
+        while low < high {
+            let middle = (low + high) / 2;
+            let head = self.head(middle);
+            let is_from = match target {
+                Target::At(_, own) | Target::Before(_, own) if own != head => own > head,
+                Target::At(key, _) => key >= self.separator(middle)?.1.bytes(),
+                Target::Before(key, _) => key > self.separator(middle)?.1.bytes(),
+                Target::Last => true,
+            };
+            match is_from {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        Ok(low - 1)
+    }
+}
+
+/// A separator's bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Separator<'m> {
+    /// No more than a head, and how many.
+    Short([u8; 8], usize),
+    /// In the page.
+    Long(&'m [u8]),
+}
+
+impl Separator<'_> {
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes, len) => &bytes[..*len],
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+const _: () = assert!(LEAF_MAX <= 28, "there are 28 bits for records");
+const _: () = assert!(
+    2 + LEAF_MAX / LINE_ENTRIES - 1 <= 8,
+    "the heads of a leaf's lines share its first line"
+);

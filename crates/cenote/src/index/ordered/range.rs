@@ -1,0 +1,259 @@
+//! Scans, and neighbours of a key.
+//!
+//! **What a scan guarantees.** Each leaf is seen as it was at one moment, and the leaves one after the other. So a key that
+//! is there all the time is seen exactly once, and one that is never there is not; of keys that come, go or change
+//! meanwhile, each is seen as it was at some moment of the scan. Keys come in order. What a scan gives from within one leaf,
+//! see [`OrderedMap::step`], is the map's content at one moment.
+//!
+//! **Neighbours** are answers of one moment: if leaves without a neighbour had to be passed, they are looked at again, and
+//! if one has changed, the search begins anew.
+
+use super::OrderedMap;
+use super::find::Visit;
+use super::key::{Target, head_of};
+use crate::error::Result;
+use crate::memory::{Memory, SyncWord};
+
+/// Leaves looked at under one announcement.
+const LEAVES_AT_ONCE: u32 = 64;
+
+/// A key and its value, copied.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+/// A part of the order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range<'k> {
+    /// The least key in it.
+    pub from: &'k [u8],
+    /// The least key behind it; none if it has no end.
+    pub to: Option<&'k [u8]>,
+}
+
+impl Range<'_> {
+    /// All keys.
+    pub const ALL: Self = Self { from: &[], to: None };
+}
+
+/// How one leaf's part of a walk ended.
+enum Leaf {
+    /// It was asked to end, or the range has.
+    Ended,
+    /// The next leaf may have more.
+    Through,
+}
+
+impl<M: Memory> OrderedMap<M> {
+    /// Calls `each` for the pairs of a range in ascending order, until it returns `false`; see the
+    /// [module documentation](self) for what it guarantees. The map is pinned meanwhile; `each` should be quick.
+    ///
+    /// Cost on incoherent memory: a search, and for each leaf one sync load and its lines.
+    pub fn scan(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let mut position = Some(range.from.to_vec());
+        while let Some(from) = position {
+            let range = Range { from: &from, ..range };
+            position = self.scan_some(range, LEAVES_AT_ONCE, &mut each)?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` for the pairs of a range that are in the first leaf of it, all of one moment, and returns where the
+    /// next leaf begins; `None` if the range ends before.
+    pub fn step(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8])) -> Result<Option<Vec<u8>>> {
+        self.scan_some(range, 1, &mut |key, value| {
+            each(key, value);
+            true
+        })
+    }
+
+    /// Scans at most so many leaves; where to go on.
+    fn scan_some(
+        &self,
+        range: Range<'_>,
+        leaves: u32,
+        each: &mut impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<Option<Vec<u8>>> {
+        let _pin = self.worker.pin()?;
+        let Some(mut visit) = self.descend(Target::at(range.from), 0)? else {
+            return Ok(None);
+        };
+        for left in (0..leaves).rev() {
+            if let Leaf::Ended = self.scan_leaf(&visit, range, each)? {
+                return Ok(None);
+            }
+            let Some(high) = visit.page.high()? else {
+                return Ok(None);
+            };
+            if range.to.is_some_and(|to| high >= to) {
+                return Ok(None);
+            }
+            if left == 0 {
+                return Ok(Some(high.to_vec()));
+            }
+            visit = self.visit(self.node(visit.page.next())?, 0)?;
+        }
+        Ok(None)
+    }
+
+    fn scan_leaf(
+        &self,
+        visit: &Visit<'_>,
+        range: Range<'_>,
+        each: &mut impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<Leaf> {
+        let (worker, page) = (&*self.worker, &visit.page);
+        let (first, _) = page.search(worker, range.from, head_of(range.from))?;
+        for n in first..page.count() {
+            let goes_on = page.with_pair(worker, n, |key, value| {
+                range.to.is_none_or(|to| key < to) && each(key, value)
+            })?;
+            if !goes_on {
+                return Ok(Leaf::Ended);
+            }
+        }
+        Ok(Leaf::Through)
+    }
+
+    /// [`OrderedMap::scan`] in descending order. Costs a search for each leaf.
+    pub fn scan_reverse(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let mut end = range.to.map(<[u8]>::to_vec);
+        loop {
+            let _pin = self.worker.pin()?;
+            let Some(visit) = self.descend(Target::before(end.as_deref()), 0)? else {
+                return Ok(());
+            };
+            let page = &visit.page;
+            for n in (0..self.below(&visit, end.as_deref())?).rev() {
+                let goes_on = page.with_pair(&self.worker, n, |key, value| {
+                    key >= range.from && each(key, value)
+                })?;
+                if !goes_on {
+                    return Ok(());
+                }
+            }
+            let (low, _) = page.fences()?;
+            if low <= range.from {
+                return Ok(());
+            }
+            end = Some(low.to_vec());
+        }
+    }
+
+    /// How many keys of a leaf are smaller than `end`.
+    fn below(&self, visit: &Visit<'_>, end: Option<&[u8]>) -> Result<usize> {
+        match end {
+            Some(end) => Ok(visit.page.search(&self.worker, end, head_of(end))?.0),
+            None => Ok(visit.page.count()),
+        }
+    }
+
+    /// The number of keys in a range, with the guarantee of a scan.
+    pub fn count(&self, range: Range<'_>) -> Result<u64> {
+        let mut count = 0;
+        self.scan(range, |_, _| {
+            count += 1;
+            true
+        })?;
+        Ok(count)
+    }
+
+    /// Calls `each` for every pair, in ascending order.
+    pub fn for_each(&self, mut each: impl FnMut(&[u8], &[u8])) -> Result<()> {
+        self.scan(Range::ALL, |key, value| {
+            each(key, value);
+            true
+        })
+    }
+
+    /// The pair with the least key.
+    pub fn first(&self) -> Result<Option<Pair>> {
+        self.least_from(&[])
+    }
+
+    /// The pair with the greatest key.
+    pub fn last(&self) -> Result<Option<Pair>> {
+        self.greatest_before(None)
+    }
+
+    /// The pair with the least key above a key.
+    pub fn successor(&self, key: &[u8]) -> Result<Option<Pair>> {
+        let mut from = key.to_vec();
+        from.push(0);
+        self.least_from(&from)
+    }
+
+    /// The pair with the greatest key below a key.
+    pub fn predecessor(&self, key: &[u8]) -> Result<Option<Pair>> {
+        self.greatest_before(Some(key))
+    }
+
+    /// The pair with the least key that is not below one.
+    pub fn least_from(&self, from: &[u8]) -> Result<Option<Pair>> {
+        loop {
+            let _pin = self.worker.pin()?;
+            let mut passed = Passed::default();
+            let Some(mut visit) = self.descend(Target::at(from), 0)? else {
+                return Ok(None);
+            };
+            let found = loop {
+                let (n, _) = visit.page.search(&self.worker, from, head_of(from))?;
+                if n < visit.page.count() {
+                    break Some(self.pair(&visit, n)?);
+                }
+                passed.add(&visit);
+                match visit.page.next() {
+                    0 => break None,
+                    next => visit = self.visit(self.node(next)?, 0)?,
+                }
+            };
+            if passed.is_as_it_was(self.worker.mem()) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The pair with the greatest key below one, or of all.
+    pub fn greatest_before(&self, end: Option<&[u8]>) -> Result<Option<Pair>> {
+        loop {
+            let _pin = self.worker.pin()?;
+            let mut passed = Passed::default();
+            let mut before = end.map(<[u8]>::to_vec);
+            let found = loop {
+                let Some(visit) = self.descend(Target::before(before.as_deref()), 0)? else {
+                    return Ok(None);
+                };
+                let n = self.below(&visit, before.as_deref())?;
+                if n > 0 {
+                    break Some(self.pair(&visit, n - 1)?);
+                }
+                passed.add(&visit);
+                match visit.page.fences()?.0 {
+                    [] => break None,
+                    low => before = Some(low.to_vec()),
+                }
+            };
+            if passed.is_as_it_was(self.worker.mem()) {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn pair(&self, visit: &Visit<'_>, n: usize) -> Result<Pair> {
+        visit
+            .page
+            .with_pair(&self.worker, n, |key, value| (key.to_vec(), value.to_vec()))
+    }
+}
+
+/// Leaves that had nothing: their words, and what those held. While the pin lasts, no page comes back.
+#[derive(Default)]
+struct Passed(Vec<(SyncWord, u64)>);
+
+impl Passed {
+    fn add(&mut self, visit: &Visit<'_>) {
+        self.0.push((visit.word, visit.page.at));
+    }
+
+    fn is_as_it_was<M: Memory>(&self, mem: &M) -> bool {
+        self.0.iter().all(|(word, at)| word.load(mem) == *at)
+    }
+}

@@ -1,0 +1,223 @@
+//! Writing: upsert, insert, compare-and-replace, remove.
+//!
+//! Each write is a new page of one leaf, published by one compare-exchange of the leaf's word. If the word has changed,
+//! somebody else made progress: what was allocated is given back, and the write begins anew.
+
+use super::OrderedMap;
+use super::build::{self, Frame, Leaf};
+use super::find::Visit;
+use super::key::{KEY_MAX, Target, head_of};
+use super::page::LEAF_MAX;
+use crate::error::{Error, Result};
+use crate::index::hash::{Put, Replace, object};
+use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::pod::heap;
+use crate::pod::publish::{Change, publish_with_companions};
+use crate::pod::record::operation;
+use crate::pod::retire;
+
+/// When a write happens.
+#[derive(Clone, Copy)]
+enum When<'a> {
+    Always,
+    IfAbsent,
+    IfEqual(&'a [u8]),
+}
+
+/// How a write ended.
+enum Outcome {
+    Inserted,
+    Replaced,
+    Removed,
+    Exists,
+    Differs(Vec<u8>),
+    Missing,
+}
+
+/// A new page for a node, as it goes to `pod::publish`.
+pub(super) struct Replacement<'b> {
+    /// The node's word.
+    pub word: SyncWord,
+    /// What it must refer to; 0 if there is no page yet.
+    pub current: u64,
+    /// The new page.
+    pub page: &'b [u8],
+    /// The record that goes with the old page, or 0.
+    pub old_record: u64,
+    /// One key more, or less.
+    pub count: i64,
+}
+
+impl<M: Memory> OrderedMap<M> {
+    /// Sets a key's value, whether it had one or not.
+    ///
+    /// Cost: a search, a copy of the leaf's page, one compare-exchange, the retirement of the old page. A key or a value
+    /// that does not have 8 bytes is an object more.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Put> {
+        match self.write(key, Some(value), When::Always)? {
+            Outcome::Inserted => Ok(Put::Inserted),
+            _ => Ok(Put::Replaced),
+        }
+    }
+
+    /// [`OrderedMap::put`] for an 8-byte key and value; the key as in [`OrderedMap::get_u64`].
+    pub fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
+        self.put(&key.to_be_bytes(), &value.to_le_bytes())
+    }
+
+    /// Sets a key's value if it has none; whether it did.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let outcome = self.write(key, Some(value), When::IfAbsent)?;
+        Ok(matches!(outcome, Outcome::Inserted))
+    }
+
+    /// Replaces a key's value if it is `expected`.
+    pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<Replace> {
+        Ok(match self.write(key, Some(value), When::IfEqual(expected))? {
+            Outcome::Differs(found) => Replace::Differs(found),
+            Outcome::Missing => Replace::Missing,
+            _ => Replace::Replaced,
+        })
+    }
+
+    /// Removes a key; whether it was there. Costs what [`OrderedMap::put`] does.
+    pub fn remove(&self, key: &[u8]) -> Result<bool> {
+        let outcome = self.write(key, None, When::Always)?;
+        Ok(matches!(outcome, Outcome::Removed))
+    }
+
+    fn write(&self, key: &[u8], value: Option<&[u8]>, when: When<'_>) -> Result<Outcome> {
+        if key.len() > KEY_MAX {
+            return Err(Error::KeyTooLong {
+                len: key.len(),
+                max: KEY_MAX,
+            });
+        }
+        let outcome = self.until_done(|| self.attempt(key, value, when))?;
+        self.post_all()?;
+        Ok(outcome)
+    }
+
+    /// Repeats an attempt until it has an outcome; what one that has none allocated is given back.
+    pub(super) fn until_done<R>(&self, mut attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
+        let worker = &*self.worker;
+        loop {
+            if worker.is_forked() {
+                return Err(Error::Forked);
+            }
+            retire::collect_sometimes(worker)?;
+            retire::ensure_room(worker, worker.actor())?;
+            let _pin = worker.pin()?;
+            let outcome = attempt();
+            heap::discard(worker)?;
+            if let Some(outcome) = outcome? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// One attempt at a write; `None` if the leaf was split, or changed under it.
+    fn attempt(&self, key: &[u8], value: Option<&[u8]>, when: When<'_>) -> Result<Option<Outcome>> {
+        let worker = &*self.worker;
+        let head = head_of(key);
+        let Some(Visit { word, page }) = self.descend(Target::At(key, head), 0)? else {
+            return self.attempt_first(key, value, when);
+        };
+        let (n, is_there) = page.search(worker, key, head)?;
+        if is_there {
+            match when {
+                When::IfAbsent => return Ok(Some(Outcome::Exists)),
+                When::IfEqual(expected) if page.value(worker, n)? != expected => {
+                    return Ok(Some(Outcome::Differs(page.value(worker, n)?.to_vec())));
+                }
+                _ => {}
+            }
+        } else if value.is_none() || matches!(when, When::IfEqual(_)) {
+            return Ok(Some(Outcome::Missing));
+        } else if page.count() == LEAF_MAX {
+            self.split(&Visit { word, page }, key)?;
+            return Ok(None);
+        }
+        let mut leaf = Leaf::part(&page, 0, page.count());
+        let mut old_record = 0;
+        if is_there {
+            leaf.remove(n);
+            if page.is_record(n) {
+                old_record = page.entry(n).1;
+            }
+        }
+        if let Some(value) = value {
+            self.add_entry(&mut leaf, n, key, value)?;
+        }
+        let replacement = Replacement {
+            word,
+            current: page.at,
+            page: &leaf.finish(&Frame::of(&page)?)?,
+            old_record,
+            count: i64::from(value.is_some()) - i64::from(is_there),
+        };
+        Ok(self
+            .replace_page(&replacement)?
+            .then_some(match (value, is_there) {
+                (None, _) => Outcome::Removed,
+                (Some(_), true) => Outcome::Replaced,
+                (Some(_), false) => Outcome::Inserted,
+            }))
+    }
+
+    /// The first write to a map that has no page yet.
+    fn attempt_first(&self, key: &[u8], value: Option<&[u8]>, when: When<'_>) -> Result<Option<Outcome>> {
+        let (Some(value), When::Always | When::IfAbsent) = (value, when) else {
+            return Ok(Some(Outcome::Missing));
+        };
+        let mut leaf = Leaf::default();
+        self.add_entry(&mut leaf, 0, key, value)?;
+        let frame = Frame {
+            next: 0,
+            low: &[],
+            high: &[],
+        };
+        let replacement = Replacement {
+            word: self.root(),
+            current: 0,
+            page: &leaf.finish(&frame)?,
+            old_record: 0,
+            count: 1,
+        };
+        Ok(self.replace_page(&replacement)?.then_some(Outcome::Inserted))
+    }
+
+    /// Adds an entry to a leaf that is being built, and its record, if it needs one.
+    fn add_entry(&self, leaf: &mut Leaf, n: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        if let (8, Ok(value)) = (key.len(), value.try_into()) {
+            leaf.insert(n, head_of(key), u64::from_le_bytes(value), false);
+            return Ok(());
+        }
+        let record = heap::allocate_companion(&self.worker, 0, object::size(key, value))?;
+        object::write(self.worker.mem(), record, key, value);
+        leaf.insert(n, head_of(key), record, true);
+        Ok(())
+    }
+
+    /// Publishes a new page; whether the node was still as it was.
+    pub(super) fn replace_page(&self, replacement: &Replacement<'_>) -> Result<bool> {
+        let worker = &*self.worker;
+        let at = heap::allocate(worker, replacement.page.len() as u64)?;
+        build::write(worker.mem(), at, replacement.page);
+        let change = Change {
+            slot: replacement.word,
+            current: replacement.current,
+            next: at,
+            operation: operation::PUT,
+            old: replacement.current,
+            count: (replacement.count != 0).then(|| self.counted(replacement.count)),
+        };
+        Ok(publish_with_companions(worker, &change, replacement.old_record)?.is_ok())
+    }
+
+    /// The counter after one more or one less.
+    fn counted(&self, change: i64) -> (OwnedWord, u64) {
+        let now = self.count.get(self.worker.mem());
+        (self.count, now.wrapping_add_signed(change))
+    }
+}
