@@ -4,7 +4,7 @@ use crate::exec::SimMemory;
 use cenote::Guidelines;
 
 use crate::check::linear::{self, Durability};
-use crate::check::spec::map::{Map, Op, Ret};
+use crate::check::spec::ordered::{Op, OrderedMap, Ret};
 use crate::check::{Verdict, leak, progress};
 use crate::exec::{Crash, Ended, Event, Outcome, Settings, Stop, run};
 use crate::history::History;
@@ -260,7 +260,7 @@ impl Plan {
             durability: Durability::Strict,
             ..linear::Options::default()
         };
-        match linear::check_parts(&Map, history, &options) {
+        match linear::check_parts(&OrderedMap, history, &options) {
             Verdict::Linearizable => {}
             other => return Result::Wrong("linearizability", other.to_string()),
         }

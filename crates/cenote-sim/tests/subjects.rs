@@ -83,6 +83,16 @@ fn moving() {
 }
 
 #[test]
+fn ordered() {
+    all_cases(Subject::Ordered);
+}
+
+#[test]
+fn tree() {
+    all_cases(Subject::Tree);
+}
+
+#[test]
 fn epochs() {
     all_cases(Subject::Epochs);
 }

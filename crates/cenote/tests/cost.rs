@@ -113,3 +113,93 @@ fn an_update_is_one_exchange_on_the_slot_and_three_adds_on_cells() {
     // The slot; the old object's cell when it is retired, and when it is freed; a quarter of one for the reserve.
     assert!(mean < 3.6, "{mean} read-modify-writes an update");
 }
+
+// ------------------------------------------------------------------------------------------- the ordered map
+
+/// The same for an ordered map.
+fn counted_ordered<M: Mapped>(
+    guidelines: Guidelines,
+    keys: u64,
+    run: impl Fn(&cenote::Ordered<Counting<M>>, u64),
+) -> Vec<Counts> {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = Options {
+        size: 1 << 20,
+        max: 1 << 30,
+        guidelines: Some(guidelines),
+        ..Options::default()
+    };
+    let pool: Pool<Counting<M>> = Pool::create(folder.path().join("pool"), &options).unwrap();
+    let map = pool.ordered("m").unwrap();
+    for n in 0..keys {
+        map.put_u64(n * 7919 % keys, n * 7919 % keys).unwrap();
+    }
+    let mut counts: Vec<Counts> = (0..keys)
+        .map(|key| {
+            Counts::reset();
+            run(&map, key);
+            Counts::current()
+        })
+        .collect();
+    counts.sort_by_key(|counts| (counts.sync_loads, counts.lines_from_memory()));
+    counts
+}
+
+fn ordered_hit<M: Mapped>(map: &cenote::Ordered<Counting<M>>, key: u64) {
+    assert_eq!(map.get_u64(key).unwrap(), Some(key));
+}
+
+#[test]
+fn an_ordered_hit_is_one_sync_load_and_two_lines_of_its_leaf() {
+    // Three leaves at most: the root's page has two lines, and its first word is looked at before.
+    let counts = counted_ordered::<Noncoherent>(Guidelines::P3, 40, ordered_hit);
+    let typical = median(&counts);
+    assert_eq!((typical.sync_loads, typical.line_fetches), (1, 0), "{typical:?}");
+    let of_the_root = 1 + 2;
+    assert_eq!(typical.protected_lines, of_the_root + 2, "{typical:?}");
+    assert_eq!(
+        (typical.exchanges, typical.sync_stores, typical.flushed_lines),
+        (0, 0, 0),
+        "nothing is written by a read"
+    );
+}
+
+#[test]
+fn what_is_above_a_leaf_is_loaded_once_with_speculation() {
+    let counts = counted_ordered::<Noncoherent>(Guidelines::P3, KEYS, ordered_hit);
+    assert_eq!(median(&counts).sync_loads, 1);
+    let more = counts.iter().filter(|counts| counts.sync_loads > 1).count();
+    assert!(
+        more < KEYS as usize / 20,
+        "{more} of {KEYS} hits load more than the leaf"
+    );
+    let replicated = Guidelines {
+        speculate: false,
+        ..Guidelines::P3
+    };
+    let levels = median(&counted_ordered::<Noncoherent>(Guidelines::SP, KEYS, ordered_hit)).sync_loads;
+    assert!(levels >= 3, "{levels}");
+    let without_root = median(&counted_ordered::<Noncoherent>(replicated, KEYS, ordered_hit)).sync_loads;
+    assert_eq!(without_root, levels - 1);
+}
+
+#[test]
+fn an_ordered_miss_costs_what_a_hit_does() {
+    let counts = counted_ordered::<Noncoherent>(Guidelines::P3, 20, |map, key| {
+        // Between two keys of the leaf, but for the last.
+        let mut between = key.to_be_bytes().to_vec();
+        between.push(0);
+        assert_eq!(map.get(&between).unwrap().map(|value| value.len()), None);
+    });
+    assert_eq!(median(&counts).sync_loads, 1);
+}
+
+#[test]
+fn an_ordered_write_is_one_exchange_on_the_word_and_adds_on_cells() {
+    let counts = counted_ordered::<Coherent>(Guidelines::P3, KEYS, |map, key| {
+        assert_eq!(map.put_u64(key, 1).unwrap(), cenote::Put::Replaced)
+    });
+    let mean = counts.iter().map(|c| c.exchanges).sum::<u64>() as f64 / KEYS as f64;
+    // The word; the old page's cell when it is retired, and when it is freed; a quarter of one for the reserve.
+    assert!(mean < 3.8, "{mean} read-modify-writes a write");
+}

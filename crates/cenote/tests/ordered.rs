@@ -59,6 +59,7 @@ everywhere!(
     threads_agree,
     large_values_and_keys,
     keys_that_begin_alike,
+    many_at_once,
     ascending_keys_fill_leaves
 );
 
@@ -406,6 +407,48 @@ fn keys_that_begin_alike<M: Mapped>(guidelines: Guidelines) {
     for key in model.keys() {
         assert!(map.remove(key).unwrap());
     }
+    assert_clean(&pool);
+}
+
+fn many_at_once<M: Mapped>(guidelines: Guidelines) {
+    let (_folder, pool) = pool::<M>(guidelines);
+    let map = pool.ordered("m").unwrap();
+    let mut model = Model::new();
+    let pair = |n: u64, value: u64| (n.to_be_bytes().to_vec(), value.to_le_bytes().to_vec());
+    let mut check = |pairs: Vec<(Vec<u8>, Vec<u8>)>| {
+        let expected = pairs.iter().filter(|(key, _)| !model.contains_key(key));
+        let expected = expected
+            .map(|(key, _)| key)
+            .collect::<std::collections::BTreeSet<_>>()
+            .len();
+        assert_eq!(map.put_all(pairs.clone()).unwrap(), expected as u64);
+        model.extend(pairs);
+        assert!(
+            scanned(&map, Range::ALL, usize::MAX)
+                .into_iter()
+                .eq(model.clone())
+        );
+        assert_eq!(map.len(), model.len() as u64);
+        assert_clean(&pool);
+    };
+    check((0..1000).map(|n| pair(4 * n, n)).collect());
+    // Between them, over them, and not in order.
+    check((0..1000).map(|n| pair(3 * n, n + 1)).collect());
+    check((0..1000).map(|n| pair(n * 7919 % 5000, n + 2)).collect());
+    // Among and over records.
+    check(
+        (0..300)
+            .map(|n| (pair(n, 0).0, vec![1; n as usize % 20]))
+            .collect(),
+    );
+    check((0..300).map(|n| pair(n, n + 3)).collect());
+    check(Vec::new());
+    let nodes = pool.fsck(false).unwrap().maps[0].nodes;
+    let (_folder, pool) = self::pool::<M>(guidelines);
+    let map = pool.ordered("m").unwrap();
+    assert_eq!(map.put_all((0..5000u64).map(|n| pair(n, n))).unwrap(), 5000);
+    let ascending = pool.fsck(false).unwrap().maps[0].nodes;
+    assert!(ascending < 5000 / 28 + 20 && nodes > 0, "{ascending} nodes");
     assert_clean(&pool);
 }
 

@@ -67,13 +67,15 @@ fn text(report: &FsckReport) -> String {
         );
     }
     for map in &report.maps {
+        let places = match map.kind {
+            "ordered" => format!("{} nodes", count(map.nodes)),
+            _ => format!("{} slots, {} chain lines", count(map.slots), count(map.lines)),
+        };
         let _ = writeln!(
             text,
-            "map {:?}: {} keys in {} slots, {} chain lines, {} level{}",
+            "map {:?}: {} keys in {places}, {} level{}",
             map.name,
             count(map.keys),
-            count(map.slots),
-            count(map.lines),
             map.levels,
             if map.levels == 1 { "" } else { "s" },
         );

@@ -269,7 +269,7 @@ fn get<const C: bool>(context: &Context<C>, map: &HashMap<SimMemory<C>>, log: &L
 }
 
 /// A call's answer; a full pool is one of the right ones, and then the call has not happened.
-fn answer<R>(log: &Log, result: cenote::Result<R>) -> Option<R> {
+pub(super) fn answer<R>(log: &Log, result: cenote::Result<R>) -> Option<R> {
     match result {
         Ok(result) => Some(result),
         Err(error) => {
@@ -282,7 +282,7 @@ fn answer<R>(log: &Log, result: cenote::Result<R>) -> Option<R> {
 }
 
 /// A value's bytes: some of eight bytes, some of several lines, some that take a unit.
-fn bytes_of(value: u64) -> Vec<u8> {
+pub(super) fn bytes_of(value: u64) -> Vec<u8> {
     let copies = match value {
         _ if value & LARGE != 0 => 5000,
         _ if value.is_multiple_of(3) => 1 + value as usize % 17,
@@ -292,7 +292,7 @@ fn bytes_of(value: u64) -> Vec<u8> {
 }
 
 /// A value from its bytes; they must be whole.
-fn value_of(log: &Log, bytes: &[u8]) -> u64 {
+pub(super) fn value_of(log: &Log, bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     let whole = bytes.len() >= 8;
     if whole {

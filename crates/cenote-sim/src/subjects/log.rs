@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use crate::check::leak::Account;
 use crate::check::progress::Spent;
-use crate::check::spec::map::{Op, Ret};
+use crate::check::spec::map;
+use crate::check::spec::ordered::{Op, Ret};
 use crate::exec::Context;
 use crate::history::Recorder;
 
@@ -41,8 +42,32 @@ impl Log {
             .ok()
     }
 
+    /// Writes down a call about one key and its result; `None` if there was none.
+    pub fn call<const C: bool>(
+        &self,
+        context: &Context<C>,
+        op: map::Op,
+        work: impl FnOnce(&map::Op) -> Option<map::Ret>,
+    ) {
+        self.call_any(context, Op::Point(op.clone()), |_| work(&op).map(Ret::Point));
+    }
+
+    /// Writes down a look at several keys, of which only the result says what was asked.
+    pub fn look<const C: bool>(&self, context: &Context<C>, work: impl FnOnce() -> Option<(Op, Ret)>) {
+        let begun = context.step();
+        let Some((op, ret)) = work() else { return };
+        let calls = &mut self.inner.borrow_mut().calls;
+        let ticket = calls.invoke(context.thread(), op, begun);
+        calls.complete(ticket, ret, context.step());
+    }
+
     /// Writes down a call and its result; `None` if there was none.
-    pub fn call<const C: bool>(&self, context: &Context<C>, op: Op, work: impl FnOnce(&Op) -> Option<Ret>) {
+    pub fn call_any<const C: bool>(
+        &self,
+        context: &Context<C>,
+        op: Op,
+        work: impl FnOnce(&Op) -> Option<Ret>,
+    ) {
         let before = context.own_steps();
         let ticket = self
             .inner

@@ -5,6 +5,7 @@ mod allocator;
 mod epochs;
 mod hash;
 mod log;
+mod ordered;
 pub mod pool;
 
 pub use log::{Inner, Log};
@@ -64,6 +65,10 @@ pub enum Subject {
     Growth,
     /// The hash map with all but its last groups moved.
     Moving,
+    /// The ordered map, whose one leaf is nearly full.
+    Ordered,
+    /// The ordered map with keys so long that all its nodes are nearly full.
+    Tree,
     /// Units, slabs and the pool's growth, without a map.
     Allocator,
     /// Readers, and objects that are reused at once.
@@ -76,10 +81,12 @@ pub enum Subject {
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
+        Self::Ordered,
+        Self::Tree,
         Self::Allocator,
         Self::Epochs,
         Self::Instances,
@@ -92,6 +99,8 @@ impl Subject {
             Self::Hash => "hash",
             Self::Growth => "growth",
             Self::Moving => "moving",
+            Self::Ordered => "ordered",
+            Self::Tree => "tree",
             Self::Allocator => "allocator",
             Self::Epochs => "epochs",
             Self::Instances => "instances",
@@ -108,6 +117,7 @@ impl Subject {
     pub fn parameters(self, coherent: bool, hosts: u32) -> Parameters {
         let units_max = match self {
             Self::Allocator | Self::Epochs => 12,
+            Self::Tree => 128,
             _ => 40,
         };
         Parameters {
@@ -133,6 +143,8 @@ impl Subject {
             Self::Growth => hash::scenario(load, hash::Shape::Growing, parameters),
             Self::Moving => hash::scenario(load, hash::Shape::Moving, parameters),
             Self::Instances | Self::Places => hash::scenario(load, hash::Shape::Visits, parameters),
+            Self::Ordered => ordered::scenario(load, ordered::Shape::Leaf, parameters),
+            Self::Tree => ordered::scenario(load, ordered::Shape::Tree, parameters),
             Self::Allocator => allocator::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
         }

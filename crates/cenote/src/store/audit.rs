@@ -71,6 +71,8 @@ impl FsckReport {
 pub struct MapReport {
     /// Its name.
     pub name: String,
+    /// What it is: `hash` or `ordered`.
+    pub kind: &'static str,
     /// Keys counted by walking.
     pub keys: u64,
     /// Keys by its own count.
@@ -177,6 +179,7 @@ impl<M: Memory> Audit<'_, M> {
             suspects,
             MapReport {
                 name,
+                kind: "hash",
                 keys: found.keys,
                 length: map.len(),
                 levels: found.levels,
@@ -197,6 +200,7 @@ impl<M: Memory> Audit<'_, M> {
             suspects,
             MapReport {
                 name,
+                kind: "ordered",
                 keys: found.keys,
                 length: map.len(),
                 levels: found.levels,

@@ -13,8 +13,6 @@ use super::{OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 
-/// More nodes than a search passes: a damaged tree may be a cycle.
-const STEPS_MAX: u32 = 1 << 20;
 /// Lines of a leaf that are asked for at once.
 const LEAF_LINES: u64 = 7;
 
@@ -60,8 +58,8 @@ impl<M: Memory> OrderedMap<M> {
     fn reach(&self, target: Target<'_>, level: u8) -> Result<Option<Reached>> {
         let worker = &*self.worker;
         let mut word = self.root();
-        let mut expected = None;
-        for _ in 0..STEPS_MAX {
+        let (mut expected, mut passed) = (None, None);
+        loop {
             let is_above = expected != Some(level);
             let cached = if is_above { self.cached(word) } else { 0 };
             let at = if cached == 0 {
@@ -97,20 +95,20 @@ impl<M: Memory> OrderedMap<M> {
             let child = page.child_for(target)?;
             // Only behind the last child there may be a node that the page does not know.
             if child + 1 == page.count() && page.is_beyond(target)? {
-                word = self.right_of(&page)?;
+                word = self.right_of(&page, &mut passed)?;
                 expected = Some(page.level());
             } else {
                 word = self.node(page.child(child))?;
-                expected = Some(page.level() - 1);
+                (expected, passed) = (Some(page.level() - 1), None);
             }
         }
-        Err(Error::corrupt("a tree without end", self.header))
     }
 
     /// Opens the page of a node, and goes right on its level.
     fn settle(&self, mut reached: Reached, target: Target<'_>, level: u8) -> Result<Visit<'_>> {
         let worker = &*self.worker;
-        for _ in 0..STEPS_MAX {
+        let mut passed = None;
+        loop {
             let page = Page::open(worker, reached.at)?;
             if page.level() != level {
                 return Err(Error::corrupt("the level of a page", page.at));
@@ -119,22 +117,24 @@ impl<M: Memory> OrderedMap<M> {
                 let word = reached.word;
                 return Ok(Visit { word, page });
             }
-            let word = self.right_of(&page)?;
+            let word = self.right_of(&page, &mut passed)?;
             let at = word.load(worker.mem());
             reached = Reached { word, at };
         }
-        Err(Error::corrupt("a level without end", reached.at))
     }
 
-    /// The node behind a page. Its parent does not know it, or did not when it was read.
-    fn right_of(&self, page: &Page<'_>) -> Result<SyncWord> {
+    /// The node behind a page. Its parent does not know it, or did not when it was read. `passed` is the high fence of the
+    /// page before on the same level: fences ascend, or a damaged level might be a cycle.
+    fn right_of<'m>(&self, page: &Page<'m>, passed: &mut Option<&'m [u8]>) -> Result<SyncWord> {
         let word = self.node(page.next())?;
-        if let Ok(mut all) = self.unposted.try_borrow_mut()
-            && all.len() < UNPOSTED_MAX
-            && page.level() < LEVEL_MAX
-            && let Some(high) = page.high()?
-        {
-            all.push(Unposted {
+        let (_, high) = page.fences()?;
+        if passed.is_some_and(|passed| high <= passed) {
+            return Err(Error::corrupt("a node's high fence", page.at));
+        }
+        *passed = Some(high);
+        let mut unposted = self.unposted.borrow_mut();
+        if unposted.len() < UNPOSTED_MAX && page.level() < LEVEL_MAX {
+            unposted.push(Unposted {
                 level: page.level() + 1,
                 separator: high.to_vec(),
                 node: word.offset(),

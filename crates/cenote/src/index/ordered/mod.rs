@@ -1,7 +1,7 @@
 //! The ordered map: a B-link tree of nodes whose pages are replaced as a whole, after the Bw-tree as the paper converts it
 //! (pcc-indexes, section 6.2), with the P³ guidelines.
 //!
-//! A *node* is a sync word; it refers to the node's [page](page), which is written once. A change makes a new page and
+//! A *node* is a sync word; it refers to the node's *page*, which is written once. A change makes a new page and
 //! exchanges the word: one compare-exchange, by `pod::publish`, for a write, a split, a separator, a new root alike. A
 //! node that is split keeps the lower part and refers to a new node behind it; its parent learns of that later, by
 //! whoever comes by. Nodes are never freed, and the part of the order that they hold begins where it always did: so
@@ -21,6 +21,7 @@ mod find;
 mod get;
 mod grow;
 mod key;
+mod load;
 mod page;
 pub mod range;
 mod write;

@@ -11,7 +11,7 @@
 use super::OrderedMap;
 use super::find::Visit;
 use super::key::{Target, head_of};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 
 /// Leaves looked at under one announcement.
@@ -86,12 +86,25 @@ impl<M: Memory> OrderedMap<M> {
             if range.to.is_some_and(|to| high >= to) {
                 return Ok(None);
             }
+            if high <= range.from {
+                return Err(Error::corrupt("a leaf's high fence", visit.page.at));
+            }
             if left == 0 {
                 return Ok(Some(high.to_vec()));
             }
-            visit = self.visit(self.node(visit.page.next())?, 0)?;
+            visit = self.behind(&visit, high)?;
         }
         Ok(None)
+    }
+
+    /// The leaf behind one that ends at `high`.
+    fn behind(&self, visit: &Visit<'_>, high: &[u8]) -> Result<Visit<'_>> {
+        let next = self.visit(self.node(visit.page.next())?, 0)?;
+        // A damaged level may be a cycle.
+        match next.page.high()? {
+            Some(next_high) if next_high <= high => Err(Error::corrupt("a leaf's high fence", next.page.at)),
+            _ => Ok(next),
+        }
     }
 
     fn scan_leaf(
@@ -134,7 +147,15 @@ impl<M: Memory> OrderedMap<M> {
             if low <= range.from {
                 return Ok(());
             }
-            end = Some(low.to_vec());
+            end = Some(self.before(&visit, low, end)?);
+        }
+    }
+
+    /// The low fence of a leaf in which what is below `end` ends.
+    fn before(&self, visit: &Visit<'_>, low: &[u8], end: Option<Vec<u8>>) -> Result<Vec<u8>> {
+        match end {
+            Some(end) if low >= &end[..] => Err(Error::corrupt("a leaf's low fence", visit.page.at)),
+            _ => Ok(low.to_vec()),
         }
     }
 
@@ -200,9 +221,9 @@ impl<M: Memory> OrderedMap<M> {
                     break Some(self.pair(&visit, n)?);
                 }
                 passed.add(&visit);
-                match visit.page.next() {
-                    0 => break None,
-                    next => visit = self.visit(self.node(next)?, 0)?,
+                match visit.page.high()? {
+                    None => break None,
+                    Some(high) => visit = self.behind(&visit, high)?,
                 }
             };
             if passed.is_as_it_was(self.worker.mem()) {
@@ -228,7 +249,7 @@ impl<M: Memory> OrderedMap<M> {
                 passed.add(&visit);
                 match visit.page.fences()?.0 {
                     [] => break None,
-                    low => before = Some(low.to_vec()),
+                    low => before = Some(self.before(&visit, low, before)?),
                 }
             };
             if passed.is_as_it_was(self.worker.mem()) {

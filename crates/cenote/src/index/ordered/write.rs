@@ -18,14 +18,14 @@ use crate::pod::retire;
 
 /// When a write happens.
 #[derive(Clone, Copy)]
-enum When<'a> {
+pub(super) enum When<'a> {
     Always,
     IfAbsent,
     IfEqual(&'a [u8]),
 }
 
 /// How a write ended.
-enum Outcome {
+pub(super) enum Outcome {
     Inserted,
     Replaced,
     Removed,
@@ -117,7 +117,12 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// One attempt at a write; `None` if the leaf was split, or changed under it.
-    fn attempt(&self, key: &[u8], value: Option<&[u8]>, when: When<'_>) -> Result<Option<Outcome>> {
+    pub(super) fn attempt(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        when: When<'_>,
+    ) -> Result<Option<Outcome>> {
         let worker = &*self.worker;
         let head = head_of(key);
         let Some(Visit { word, page }) = self.descend(Target::At(key, head), 0)? else {

@@ -1,0 +1,272 @@
+//! The ordered map: calls on few keys, and looks at several, written down for the check of linearizability. Nodes are nearly
+//! full, so that they are split, their parents learn of it, and the root rises, while all that goes on.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cenote::index::ordered::OrderedMap;
+use cenote::pod::geometry::Parameters;
+use cenote::pod::{Pod, Worker, retire};
+use cenote::{Guidelines, Put, Range, Replace};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::hash::{account, answer, bytes_of, value_of};
+use super::pool::{Member, format};
+use super::{Load, Log, Scenario, below, random};
+use crate::check::spec::map::{Op, Ret};
+use crate::check::spec::ordered;
+use crate::exec::{Context, SimMemory};
+
+/// What the map is like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// One leaf, with room for a key or two.
+    Leaf,
+    /// Long keys that begin alike: a node is full with four children.
+    Tree,
+}
+
+type Map<const C: bool> = OrderedMap<SimMemory<C>>;
+
+const NAME: &str = "map";
+/// Keys are this far apart at first; calls are about some of them and of those between.
+const STRIDE: u64 = 8;
+/// How many different keys calls are about.
+const WANTED: u64 = 12;
+/// Bytes that all keys of a tree begin with.
+const ALIKE: usize = 6000;
+/// Most bindings that a look asks for.
+const LIMIT: usize = 4;
+
+impl Shape {
+    /// Keys that are put before the run.
+    fn fillers(self) -> u64 {
+        match self {
+            Self::Leaf => 27,
+            Self::Tree => 69,
+        }
+    }
+
+    /// Units that the pool begins with.
+    fn units(self) -> u64 {
+        match self {
+            Self::Leaf => 6,
+            Self::Tree => 96,
+        }
+    }
+
+    /// A key's bytes, in the order of the numbers.
+    fn bytes(self, key: u64) -> Vec<u8> {
+        let mut bytes = match self {
+            Self::Leaf => Vec::new(),
+            Self::Tree => vec![7; ALIKE],
+        };
+        bytes.extend_from_slice(&key.to_be_bytes());
+        bytes
+    }
+
+    /// A key from its bytes; they must be whole.
+    fn key(self, bytes: &[u8], log: &Log) -> u64 {
+        let key = bytes.last_chunk().map_or(0, |last| u64::from_be_bytes(*last));
+        if bytes != self.bytes(key) {
+            log.fault(format!("a torn key: {bytes:x?}"));
+        }
+        key
+    }
+
+    /// Some key that calls are about: around the middle, where leaves are split.
+    fn any_key(self, random: &mut Xoshiro256PlusPlus) -> u64 {
+        let n = below(random, WANTED);
+        (self.fillers() / 2) * STRIDE + n * STRIDE / 4
+    }
+}
+
+pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters) -> Scenario<C> {
+    let log = Log::default();
+    Scenario {
+        prepare: {
+            let log = log.clone();
+            Box::new(move |context| {
+                log.check("formatting", format(&context, parameters, shape.units()));
+                log.check("preparing", prepare(&context, load, shape, &log));
+            })
+        },
+        body: {
+            let log = log.clone();
+            Rc::new(move |context: Context<C>| {
+                let Some(member) = log.check("joining", Member::join(&context, !C)) else {
+                    return;
+                };
+                for _ in 0..load.threads {
+                    let log = log.clone();
+                    member.spawn(&context, move |context, pod| {
+                        log.check("working", work(&context, &pod, load, shape, &log));
+                    });
+                }
+                member.leave(&context);
+            })
+        },
+        audit: {
+            let log = log.clone();
+            Box::new(move |context| {
+                log.check("auditing", audit(&context, shape, &log));
+            })
+        },
+        log,
+    }
+}
+
+/// Makes the map, and puts the fillers in descending order: leaves are then split in their middle.
+fn prepare<const C: bool>(context: &Context<C>, load: Load, shape: Shape, log: &Log) -> cenote::Result<()> {
+    let member = Member::join(context, !C)?;
+    {
+        let worker = Rc::new(Worker::attach(&member.pod, load.guidelines.replicate)?);
+        let map = OrderedMap::open_or_create(worker, NAME, load.guidelines)?;
+        for n in (0..shape.fillers()).rev() {
+            put(context, &map, shape, log, n * STRIDE, 1);
+        }
+    }
+    member.leave(context);
+    Ok(())
+}
+
+/// One thread's calls.
+fn work<const C: bool>(
+    context: &Context<C>,
+    pod: &Arc<Pod<SimMemory<C>>>,
+    load: Load,
+    shape: Shape,
+    log: &Log,
+) -> cenote::Result<()> {
+    let mut random = random(load.seed, context.thread());
+    let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
+    let map = OrderedMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
+    for n in 1..=load.operations {
+        let value = u64::from(context.thread()) << 32 | u64::from(n);
+        one_call(context, &map, shape, log, value, &mut random);
+        if below(&mut random, 8) == 0 {
+            retire::collect_all(&worker)?;
+        }
+    }
+    Ok(())
+}
+
+fn one_call<const C: bool>(
+    context: &Context<C>,
+    map: &Map<C>,
+    shape: Shape,
+    log: &Log,
+    value: u64,
+    random: &mut Xoshiro256PlusPlus,
+) {
+    let key = shape.any_key(random);
+    let bytes = shape.bytes(key);
+    match below(random, 12) {
+        0..=2 => put(context, map, shape, log, key, value),
+        3 => log.call(context, Op::Insert { key, value }, |_| {
+            let inserted = map.insert(&bytes, &bytes_of(value));
+            answer(log, inserted).map(|inserted| if inserted { Ret::Inserted } else { Ret::Present })
+        }),
+        4 => {
+            let expected = 1;
+            log.call(context, Op::Replace { key, expected, value }, |_| {
+                let outcome = map.replace(&bytes, &bytes_of(expected), &bytes_of(value));
+                answer(log, outcome).map(|outcome| match outcome {
+                    Replace::Replaced => Ret::Replaced,
+                    Replace::Differs(found) => Ret::Differs(value_of(log, &found)),
+                    Replace::Missing => Ret::Missing,
+                })
+            });
+        }
+        5 | 6 => log.call(context, Op::Remove { key }, |_| {
+            answer(log, map.remove(&bytes)).map(|removed| if removed { Ret::Removed } else { Ret::Missing })
+        }),
+        7 => neighbour(context, map, shape, log, key),
+        8 => look(context, map, shape, log, key),
+        _ => get(context, map, shape, log, key),
+    }
+}
+
+fn put<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, key: u64, value: u64) {
+    log.call(context, Op::Put { key, value }, |_| {
+        answer(log, map.put(&shape.bytes(key), &bytes_of(value))).map(|put| match put {
+            Put::Inserted => Ret::Inserted,
+            Put::Replaced => Ret::Replaced,
+        })
+    });
+}
+
+fn get<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, key: u64) {
+    log.call(context, Op::Get { key }, |_| {
+        let found = answer(log, map.get(&shape.bytes(key)))?;
+        Some(found.map_or(Ret::Missing, |value| Ret::Found(value_of(log, &value))))
+    });
+}
+
+/// The least key from one on: a scan of one binding.
+fn neighbour<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, from: u64) {
+    log.call_any(context, ordered::Op::Scan { from, limit: 1 }, |_| {
+        let found = answer(log, map.least_from(&shape.bytes(from)))?;
+        let pairs = found.map(|(key, value)| (shape.key(&key, log), value_of(log, &value)));
+        Some(ordered::Ret::Scan(pairs.into_iter().collect()))
+    });
+}
+
+/// What one leaf has from a key on: so many bindings of one moment.
+fn look<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, from: u64) {
+    log.look(context, || {
+        let mut pairs = Vec::new();
+        let bytes = shape.bytes(from);
+        let range = Range {
+            from: &bytes,
+            to: None,
+        };
+        answer(
+            log,
+            map.step(range, |key, value| {
+                pairs.push((shape.key(key, log), value_of(log, value)))
+            }),
+        )?;
+        pairs.truncate(LIMIT);
+        let limit = pairs.len() as u64;
+        (limit > 0).then_some((ordered::Op::Scan { from, limit }, ordered::Ret::Scan(pairs)))
+    });
+}
+
+/// Reads everything both ways, and accounts for every byte.
+fn audit<const C: bool>(context: &Context<C>, shape: Shape, log: &Log) -> cenote::Result<()> {
+    let member = Member::join(context, !C)?;
+    {
+        let worker = Rc::new(Worker::attach(&member.pod, true)?);
+        let map = OrderedMap::open_or_create(worker.clone(), NAME, Guidelines::SP)?;
+        let (mut pairs, mut back) = (Vec::new(), Vec::new());
+        log.look(context, || {
+            let all = |pairs: &mut Vec<(u64, u64)>, key: &[u8], value: &[u8]| {
+                pairs.push((shape.key(key, log), value_of(log, value)))
+            };
+            answer(log, map.for_each(|key, value| all(&mut pairs, key, value)))?;
+            let walked = map.scan_reverse(Range::ALL, |key, value| {
+                all(&mut back, key, value);
+                true
+            });
+            answer(log, walked)?;
+            let op = ordered::Op::Scan {
+                from: 0,
+                limit: u64::MAX,
+            };
+            Some((op, ordered::Ret::Scan(pairs.clone())))
+        });
+        back.reverse();
+        if map.len() != pairs.len() as u64 || back != pairs {
+            log.fault(format!(
+                "the map counts {} keys, and has {} and {}",
+                map.len(),
+                pairs.len(),
+                back.len()
+            ));
+        }
+        account(&worker, log)?;
+    }
+    member.leave(context);
+    Ok(())
+}
