@@ -18,8 +18,14 @@ use cenote::{Coherent, Noncoherent, Options, Pool};
 
 /// At which passing of a point the process is killed.
 const PASSINGS: [u64; 4] = [1, 2, 7, 61];
+/// The same for the victim that works on an ordered map.
+const ORDERED_PASSINGS: [u64; 3] = [1, 35, 180];
 /// Keys that the victim works on; survivors use others.
 const KEYS: u64 = 9_000;
+/// Keys of the ordered map that the victim works on.
+const ORDERED_KEYS: u64 = 1_800;
+/// Marks keys of the ordered map in the journal.
+const ORDERED: u64 = 1 << 41;
 /// Where a survivor's keys begin.
 const SURVIVOR: u64 = 1 << 40;
 
@@ -59,6 +65,8 @@ fn play(role: &str, pool: &Path, journal: &Path) -> Outcome {
     match role {
         "work coherent" => work::<Coherent>(pool, journal),
         "work noncoherent" => work::<Noncoherent>(pool, journal),
+        "order coherent" => order::<Coherent>(pool, journal),
+        "order noncoherent" => order::<Noncoherent>(pool, journal),
         "open coherent" => Pool::<Coherent>::open(pool, &options()).map(drop).map_err(text),
         "open noncoherent" => Pool::<Noncoherent>::open(pool, &options())
             .map(drop)
@@ -99,13 +107,42 @@ impl Journal {
 const BEGUN: u64 = 1;
 const ACKNOWLEDGED: u64 = 2;
 
+impl Journal {
+    fn open(path: &Path) -> Result<Self, String> {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        file.map(Self).map_err(text)
+    }
+}
+
+/// The work of a victim on an ordered map: keys that come in no order, so that nodes everywhere are split; long values and
+/// short ones over each other; most of it removed and put again.
+fn order<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
+    let mut journal = Journal::open(journal)?;
+    let pool: Pool<M> = Pool::open(path, &options()).map_err(text)?;
+    let map = pool.ordered("tree").map_err(text)?;
+    for round in 0..3 {
+        for n in 0..ORDERED_KEYS {
+            let key = n * 1_009 % ORDERED_KEYS;
+            let is_put = round != 1 || key % 8 == 0;
+            let version = if is_put { round * ORDERED_KEYS + n + 1 } else { 0 };
+            journal.write(BEGUN, key | ORDERED, version)?;
+            match is_put {
+                true => drop(map.put(&key.to_be_bytes(), &value(key, version)).map_err(text)?),
+                false => drop(map.remove(&key.to_be_bytes()).map_err(text)?),
+            }
+            journal.write(ACKNOWLEDGED, key | ORDERED, version)?;
+            if n % 5 == 0 {
+                // Already there, or not: what was allocated is given back, or published.
+                map.replace(&key.to_be_bytes(), b"another", b"not written")
+                    .map_err(text)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(journal)
-        .map_err(text)?;
-    let mut journal = Journal(file);
+    let mut journal = Journal::open(journal)?;
     let mut version = 0;
     let mut step = |map: &cenote::Map<M>, key: u64, put: bool| -> Outcome {
         version += 1;
@@ -190,8 +227,22 @@ impl<M: Mapped> Case<'_, M> {
                 return Err(format!("the survivor's key {key:#x} is gone"));
             }
         }
+        let ordered = self.pool.ordered("tree").map_err(text)?;
+        for key in (SURVIVOR..SURVIVOR + keys / 4).chain(0..ORDERED_KEYS) {
+            // Among the victim's keys too, so that a survivor splits and posts what the dead one left.
+            let among = [&key.to_be_bytes()[..], b"!"].concat();
+            ordered.put(&among, &value(key, 4 + key % 16)).map_err(text)?;
+        }
+        for key in (SURVIVOR..SURVIVOR + keys / 4).chain(0..ORDERED_KEYS) {
+            let among = [&key.to_be_bytes()[..], b"!"].concat();
+            if !ordered.remove(&among).map_err(text)? {
+                return Err(format!(
+                    "the survivor's key {key:#x} is gone from the ordered map"
+                ));
+            }
+        }
         self.pool.recover().map_err(text)?;
-        self.check_journal(&map)?;
+        self.check_journal(&map, &ordered)?;
         self.check_memory()?;
         // Nothing that the dead left behind holds memory for ever.
         self.pool.collect().map_err(text)?;
@@ -203,7 +254,7 @@ impl<M: Mapped> Case<'_, M> {
         }
     }
 
-    fn check_journal(&self, map: &cenote::Map<M>) -> Outcome {
+    fn check_journal(&self, map: &cenote::Map<M>, ordered: &cenote::Ordered<M>) -> Outcome {
         let mut bytes = Vec::new();
         if let Ok(mut file) = File::open(&self.journal) {
             file.read_to_end(&mut bytes).map_err(text)?;
@@ -220,18 +271,22 @@ impl<M: Mapped> Case<'_, M> {
                 }
             }
         }
-        for key in 0..KEYS {
-            let before = acknowledged.get(&key).copied().unwrap_or(0);
-            let found = map.get(&key.to_le_bytes()).map_err(text)?;
+        for entry in (0..KEYS).chain((0..ORDERED_KEYS).map(|key| key | ORDERED)) {
+            let before = acknowledged.get(&entry).copied().unwrap_or(0);
+            let key = entry & !ORDERED;
+            let found = match entry == key {
+                true => map.get(&key.to_le_bytes()).map_err(text)?,
+                false => ordered.get(&key.to_be_bytes()).map_err(text)?,
+            };
             let is = |version: u64| match (&found, version) {
                 (None, 0) => true,
                 (Some(found), version) if version != 0 => found[..] == value(key, version)[..],
                 _ => false,
             };
-            if !is(before) && !begun.is_some_and(|(begun, version)| begun == key && is(version)) {
+            if !is(before) && !begun.is_some_and(|(begun, version)| begun == entry && is(version)) {
                 let len = found.map(|found| found.len());
                 return Err(format!(
-                    "key {key}: acknowledged version {before}, begun {begun:?}, found {len:?} bytes"
+                    "key {entry:#x}: acknowledged version {before}, begun {begun:?}, found {len:?} bytes"
                 ));
             }
         }
@@ -301,6 +356,37 @@ fn orchestrate() -> Outcome {
         }
         println!("{point}: ok so far, {} failures", failures.len());
     }
+    // Every point that a write to an ordered map passes.
+    for point in Point::ALL
+        .iter()
+        .map(|point| point.name())
+        .filter(|name| wanted(name))
+    {
+        for passing in ORDERED_PASSINGS {
+            let mut reached = false;
+            let outcome = run_case::<Coherent>(folder.path(), |case| {
+                reached = case.victim("order", point, passing, &log)?;
+                case.survive()
+            });
+            kills += u64::from(reached);
+            if let Err(what) = outcome {
+                failures.push(format!("{point}:{passing}, ordered: {what}"));
+            }
+            if !reached {
+                break;
+            }
+            if let Err(what) = run_case::<Noncoherent>(folder.path(), |case| {
+                kills += u64::from(case.victim("order", point, passing, &log)?);
+                case.survive()
+            }) {
+                failures.push(format!("{point}:{passing}, ordered, noncoherent: {what}"));
+            }
+        }
+        println!(
+            "{point}: ok so far in the ordered map, {} failures",
+            failures.len()
+        );
+    }
     // Every kind of unfinished work, and a second crash at every step of its recovery, and a third.
     let begun = Point::ALL
         .iter()
@@ -325,23 +411,25 @@ fn orchestrate() -> Outcome {
         }
     }
     // Points of ordinary work that recovery passes too.
-    for (first, second) in [
-        ("publish.done", "retire.intent"),
-        ("publish.done", "retire.marked"),
-        ("publish.done", "retire.pushed"),
-        ("publish.intent", "retire.marked"),
-        ("redo.committed", "redo.half-applied"),
-        ("resize.claimed", "resize.root"),
-        ("resize.replicas", "retire.marked"),
-        ("collect.chunk", "collect.chunk"),
-        ("slab.cells", "redo.committed"),
-        ("resize.allocated", "redo.applied"),
+    for (role, first, second) in [
+        ("work", "publish.done", "retire.intent"),
+        ("work", "publish.done", "retire.marked"),
+        ("work", "publish.done", "retire.pushed"),
+        ("work", "publish.intent", "retire.marked"),
+        ("order", "publish.companion", "publish.companion"),
+        ("order", "publish.companion", "retire.pushed"),
+        ("work", "redo.committed", "redo.half-applied"),
+        ("work", "resize.claimed", "resize.root"),
+        ("work", "resize.replicas", "retire.marked"),
+        ("work", "collect.chunk", "collect.chunk"),
+        ("work", "slab.cells", "redo.committed"),
+        ("work", "resize.allocated", "redo.applied"),
     ] {
         if only.is_some() {
             break;
         }
         if let Err(what) = run_case::<Coherent>(folder.path(), |case| {
-            kills += u64::from(case.victim("work", first, 1, &log)?);
+            kills += u64::from(case.victim(role, first, 1, &log)?);
             kills += u64::from(case.victim("open", second, 1, &log)?);
             case.survive()
         }) {
