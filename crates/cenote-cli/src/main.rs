@@ -34,7 +34,7 @@ enum Command {
     Get(commands::get::Args),
     /// Remove a key
     Del(commands::del::Args),
-    /// Print pairs, in no particular order
+    /// Print pairs; of an ordered map in order, from one key to another
     Scan(commands::scan::Args),
     /// Load pairs from a file or standard input
     Load(commands::load::Args),

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::bytes::HexArg;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{AnyMap, MapArg, PoolArg, on_pool};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -53,7 +53,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 }
 
 fn del<'k, M: Memory>(pool: &Pool<M>, args: &Args, keys: &'k [Vec<u8>]) -> Result<Vec<&'k [u8]>, Failure> {
-    let map = pool.existing_map(&args.map.map)?;
+    let map = AnyMap::existing(pool, &args.map.map)?;
     let mut missing = Vec::new();
     for key in keys {
         if !map.remove(key)? {

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cenote::memory::Memory;
-use cenote::{Options, Pool};
+use cenote::{Options, Pool, Range};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::output::{Output, count};
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{AnyMap, MapArg, PoolArg, on_pool};
 use crate::records::{Format, Sink, is_gzip};
 
 /// Arguments.
@@ -64,13 +64,31 @@ fn export<M: Memory, W: Write>(
     to: W,
     failure: impl Fn(io::Error) -> Failure,
 ) -> Result<(u64, W), Failure> {
-    let map = pool.existing_map(map)?;
     let mut sink = Sink::new(format, to);
     let mut written = 0;
-    for pair in map.iter() {
-        let (key, value) = pair?;
-        sink.write(&key, &value).map_err(&failure)?;
-        written += 1;
+    match AnyMap::existing(pool, map)? {
+        AnyMap::Hash(map) => {
+            for pair in map.iter() {
+                let (key, value) = pair?;
+                sink.write(&key, &value).map_err(&failure)?;
+                written += 1;
+            }
+        }
+        AnyMap::Ordered(map) => {
+            let mut position = Some(Vec::new());
+            while let Some(from) = position {
+                let mut pairs = Vec::new();
+                let rest = Range {
+                    from: &from,
+                    to: None,
+                };
+                position = map.step(rest, |key, value| pairs.push((key.to_vec(), value.to_vec())))?;
+                for (key, value) in &pairs {
+                    sink.write(key, value).map_err(&failure)?;
+                }
+                written += pairs.len() as u64;
+            }
+        }
     }
     Ok((written, sink.finish().map_err(failure)?))
 }

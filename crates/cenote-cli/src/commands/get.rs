@@ -9,7 +9,7 @@ use cenote::{Options, Pool};
 use crate::bytes::{HexArg, pair_to_json, to_hex};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{AnyMap, MapArg, PoolArg, on_pool};
 
 /// Arguments.
 ///
@@ -35,9 +35,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 }
 
 fn get<M: Memory>(pool: &Pool<M>, args: &Args, key: &[u8], out: &Output) -> Result<(), Failure> {
-    let map = pool.existing_map(&args.map.map)?;
+    let map = AnyMap::existing(pool, &args.map.map)?;
     // A copy, because a reader of our output may be slow and the value pins.
-    let Some(value) = map.get(key)?.map(|value| value.to_vec()) else {
+    let Some(value) = map.get(key)? else {
         return Err(Failure::failed(format!(
             "there is no key {} in the map {:?}",
             args.hex.show(key),

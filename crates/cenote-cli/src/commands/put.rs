@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::bytes::HexArg;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{AnyMap, MapArg, PoolArg, on_pool};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -33,6 +33,9 @@ pub struct Args {
     file: Option<PathBuf>,
     #[command(flatten)]
     map: MapArg,
+    /// Make the map an ordered one if it is not there yet
+    #[arg(long)]
+    ordered: bool,
     #[command(flatten)]
     hex: HexArg,
     /// Only if the key has no value
@@ -90,7 +93,7 @@ fn put<M: Memory>(
     value: &[u8],
     expected: Option<&[u8]>,
 ) -> Result<&'static str, Failure> {
-    let map = pool.map(&args.map.map)?;
+    let map = AnyMap::open(pool, &args.map.map, args.ordered)?;
     let shown = args.hex.show(key);
     if args.if_absent {
         return match map.insert(key, value)? {

@@ -1,19 +1,20 @@
-//! `cenote scan`: prints pairs, in no particular order.
+//! `cenote scan`: prints pairs; those of an ordered map in the order of their keys, from one key to another.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use cenote::memory::Memory;
-use cenote::{Options, Pool};
+use cenote::{Options, Ordered, Pool, Range};
 
 use crate::bytes::{HexArg, add_to_json, escape, pair_to_json, to_hex};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{AnyMap, MapArg, PoolArg, on_pool};
 
 /// Arguments.
 ///
-/// A pair a line, with a tab between key and value. Bytes that cannot be printed are shown as \xHH.
+/// A pair a line, with a tab between key and value. Bytes that cannot be printed are shown as \xHH. Pairs of an ordered
+/// map come in the order of their keys' bytes, those of another map in none.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -22,6 +23,15 @@ pub struct Args {
     map: MapArg,
     #[command(flatten)]
     hex: HexArg,
+    /// Only keys from this one on (ordered maps)
+    #[arg(long, value_name = "KEY")]
+    from: Option<String>,
+    /// Only keys below this one (ordered maps)
+    #[arg(long, value_name = "KEY")]
+    to: Option<String>,
+    /// The last key first (ordered maps)
+    #[arg(long)]
+    reverse: bool,
     /// Stop after so many pairs
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -33,12 +43,31 @@ pub struct Args {
 /// Prints the pairs.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
-    on_pool!(&path, &Options::default(), |pool| scan(&pool, &args, out)?);
+    let bound = |what, key: &Option<String>| match key {
+        Some(key) => args.hex.decode(what, key).map(Some),
+        None => Ok(None),
+    };
+    let (from, to) = (bound("first key", &args.from)?, bound("end", &args.to)?);
+    let range = Range {
+        from: from.as_deref().unwrap_or_default(),
+        to: to.as_deref(),
+    };
+    on_pool!(&path, &Options::default(), |pool| scan(&pool, &args, range, out)?);
     Ok(ExitCode::SUCCESS)
 }
 
-fn scan<M: Memory>(pool: &Pool<M>, args: &Args, out: &Output) -> Result<(), Failure> {
-    let map = pool.existing_map(&args.map.map)?;
+fn scan<M: Memory>(pool: &Pool<M>, args: &Args, range: Range<'_>, out: &Output) -> Result<(), Failure> {
+    let map = match AnyMap::existing(pool, &args.map.map)? {
+        AnyMap::Ordered(map) => return scan_ordered(&map, args, range, out),
+        AnyMap::Hash(map) => map,
+    };
+    if range != Range::ALL || args.reverse {
+        return Err(Failure::misuse(format!(
+            "the map {:?} has no order, so there is no --from, --to or --reverse; \
+             make an ordered one by `cenote put --ordered`",
+            args.map.map
+        )));
+    }
     let mut stdout = out.writer();
     let mut printed = 0;
     let limit = args.limit.unwrap_or(u64::MAX);
@@ -48,6 +77,50 @@ fn scan<M: Memory>(pool: &Pool<M>, args: &Args, out: &Output) -> Result<(), Fail
         let (key, value) = pair?;
         print(&mut stdout, args, out.json, &key, &value).map_err(Failure::stdout)?;
         printed += 1;
+    }
+    stdout.flush().map_err(Failure::stdout)
+}
+
+/// Pairs copied under one announcement: a reader of our output may be slow.
+const AT_ONCE: usize = 256;
+
+fn scan_ordered<M: Memory>(
+    map: &Ordered<M>,
+    args: &Args,
+    range: Range<'_>,
+    out: &Output,
+) -> Result<(), Failure> {
+    let mut stdout = out.writer();
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    let (mut from, mut to) = (range.from.to_vec(), range.to.map(<[u8]>::to_vec));
+    while left > 0 {
+        let mut pairs = Vec::new();
+        let wanted = usize::try_from(left).unwrap_or(AT_ONCE).min(AT_ONCE);
+        let take = |key: &[u8], value: &[u8]| {
+            pairs.push((key.to_vec(), value.to_vec()));
+            pairs.len() < wanted
+        };
+        let rest = Range {
+            from: &from,
+            to: to.as_deref(),
+        };
+        match args.reverse {
+            false => map.scan(rest, take)?,
+            true => map.scan_reverse(rest, take)?,
+        }
+        for (key, value) in &pairs {
+            print(&mut stdout, args, out.json, key, value).map_err(Failure::stdout)?;
+        }
+        left -= pairs.len() as u64;
+        match pairs.pop() {
+            Some((last, _)) if pairs.len() + 1 == wanted && args.reverse => to = Some(last),
+            Some((last, _)) if pairs.len() + 1 == wanted => {
+                from = last;
+                // The least key behind it.
+                from.push(0);
+            }
+            _ => break,
+        }
     }
     stdout.flush().map_err(Failure::stdout)
 }

@@ -112,6 +112,45 @@ fn scan_prints_pairs() {
 }
 
 #[test]
+fn an_ordered_map_is_scanned_in_order() {
+    let here = Here::new();
+    for kind in ["", " --noncoherent"] {
+        let pool = format!("./p{}", kind.len());
+        here.ok(&format!("create {pool}{kind}"));
+        for key in ["rome", "oslo", "paris", "a-longer-name", "madrid"] {
+            assert_eq!(here.ok(&format!("put {pool} {key} 1 --ordered")), "inserted\n");
+        }
+        // Once it is there, its kind need not be said.
+        assert_eq!(here.ok(&format!("put {pool} paris 2")), "replaced\n");
+        assert_eq!(here.ok(&format!("get {pool} paris")), "2");
+        assert_eq!(here.ok(&format!("del {pool} madrid")), "removed 1\n");
+        assert_eq!(
+            here.ok(&format!("scan {pool}")),
+            "a-longer-name\t1\noslo\t1\nparis\t2\nrome\t1\n"
+        );
+        let keys = |line: &str| here.ok(&format!("scan {pool} --keys-only {line}"));
+        assert_eq!(keys("--from oslo --to rome"), "oslo\nparis\n");
+        assert_eq!(keys("--reverse --limit 2"), "rome\nparis\n");
+        assert_eq!(keys("--reverse --from b --to paris"), "oslo\n");
+        assert_eq!(keys("--from 70 --limit 1 --hex"), "7061726973\n");
+        assert_eq!(keys("--from s"), "");
+        assert_eq!(here.ok(&format!("export {pool} -")).lines().count(), 4);
+        assert_eq!(here.json(&format!("stat {pool}"))["maps"][0]["keys"], 4);
+        assert_eq!(here.ok(&format!("fsck {pool}")).lines().last(), Some("clean"));
+
+        here.ok(&format!("put {pool} k v --map plain"));
+        assert!(
+            here.fails(2, &format!("scan {pool} --map plain --reverse"))
+                .contains("order")
+        );
+        assert!(
+            here.fails(1, &format!("put {pool} k v --map plain --ordered"))
+                .contains("hash map")
+        );
+    }
+}
+
+#[test]
 fn a_closed_pipe_ends_it_quietly() {
     let here = Here::new();
     here.ok("create ./p");

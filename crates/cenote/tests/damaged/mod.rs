@@ -33,8 +33,17 @@ pub fn fill<M: cenote::memory::Mapped>(path: &Path) {
         map.put_u64(i, !i).unwrap();
         map.remove(&(i * 3).to_le_bytes()).unwrap();
     }
+    let ordered = pool.ordered("ordered").unwrap();
+    for i in 0..3_000u64 {
+        ordered.put_u64(i * 7919 % 3_000, i).unwrap();
+    }
+    for i in 0..200u64 {
+        let key = format!("a key that begins like others {}", i % 150);
+        ordered.put(key.as_bytes(), &vec![7; (i * i) as usize]).unwrap();
+        ordered.remove(&(i * 3).to_be_bytes()).unwrap();
+    }
     // As a killed process leaves it: nothing is given back.
-    std::mem::forget((map, large, pool));
+    std::mem::forget((map, large, ordered, pool));
 }
 
 /// Uses all of a pool that may be damaged. Errors are fine.
@@ -59,6 +68,29 @@ pub fn use_all<M: cenote::memory::Mapped>(path: &Path) -> cenote::Result<()> {
         let _ = map.get_many_u64(&(0..100).collect::<Vec<_>>(), |_, _| {});
         let _ = map.for_each(|_, _| {});
         let _ = map.len();
+    }
+    for name in ["ordered", "m", "new ordered"] {
+        let Ok(map) = pool.ordered(name) else { continue };
+        for i in 0..2_000u64 {
+            let key = format!("a key that begins like others {}", i % 150);
+            let (from, to) = (i.to_be_bytes(), (i + 100).to_be_bytes());
+            let range = cenote::Range {
+                from: &from,
+                to: Some(&to),
+            };
+            let _ = map.get_u64(i);
+            let _ = map.get(key.as_bytes());
+            let _ = map.put_u64(i * 7, i);
+            let _ = map.put(key.as_bytes(), &vec![1; (i % 3_000) as usize]);
+            let _ = map.remove(&(i * 5).to_be_bytes());
+            let _ = map.replace(key.as_bytes(), b"x", b"y");
+            let _ = map.count(range);
+            let _ = map.scan_reverse(range, |_, _| true);
+            let _ = (map.successor(&from), map.predecessor(&to));
+        }
+        let _ = map.put_all((0..500u64).map(|n| (n.to_be_bytes(), n.to_be_bytes())));
+        let _ = (map.first(), map.last(), map.len());
+        let _ = map.for_each(|_, _| {});
     }
     let _ = pool.collect();
     let _ = pool.recover();
