@@ -192,7 +192,7 @@ pub fn measure(options: &Options) -> Result<Figures, Failure> {
 fn options_of(guidelines: Guidelines) -> cenote::Options {
     cenote::Options {
         max: 64 << 30,
-        guidelines: Some(guidelines),
+        guidelines,
         ..cenote::Options::default()
     }
 }

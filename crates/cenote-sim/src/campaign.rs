@@ -1,6 +1,5 @@
 //! Many runs of one subject, each from a seed; the first that fails is repeated, shrunk and told.
 
-use crate::exec::SimMemory;
 use cenote::Guidelines;
 
 use crate::check::linear::{self, Durability};
@@ -100,7 +99,10 @@ impl Plan {
         let mut random = random(seed, 1 << 20);
         let overwrites = |random: &mut _| self.coherent && below(random, 2) == 1;
         let guidelines = match below(&mut random, 4) {
-            0 if self.draws_guidelines && overwrites(&mut random) => Guidelines::suiting::<SimMemory<true>>(),
+            0 if self.draws_guidelines && overwrites(&mut random) => Guidelines {
+                out_of_place: false,
+                ..Guidelines::P3
+            },
             1 if self.draws_guidelines => Guidelines::SP,
             2 if self.draws_guidelines => Guidelines {
                 speculate: false,

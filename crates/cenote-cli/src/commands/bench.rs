@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "pool")]
     noncoherent: bool,
     /// Which of the paper's guidelines to follow
-    #[arg(long, value_enum, default_value_t = Form::Suiting)]
+    #[arg(long, value_enum, default_value_t = Form::P3)]
     guidelines: Form,
     /// Count operations on memory, which makes everything slower
     #[arg(long)]

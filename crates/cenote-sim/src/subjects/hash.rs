@@ -8,7 +8,7 @@ use cenote::index::hash::HashMap;
 use cenote::index::hash::level::Level;
 use cenote::pod::geometry::Parameters;
 use cenote::pod::{Pod, Worker, retire};
-use cenote::{Guidelines, Put, Replace};
+use cenote::{Error, Guidelines, Put, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::pool::{Member, format, is_full};
@@ -268,12 +268,13 @@ fn get<const C: bool>(context: &Context<C>, map: &HashMap<SimMemory<C>>, log: &L
     });
 }
 
-/// A call's answer; a full pool is one of the right ones, and then the call has not happened.
+/// A call's answer. That the pool is full, or that a map in place cannot do this, is a right one, and then the call has
+/// not happened.
 fn answer<R>(log: &Log, result: cenote::Result<R>) -> Option<R> {
     match result {
         Ok(result) => Some(result),
         Err(error) => {
-            if !is_full(&error) {
+            if !is_full(&error) && !matches!(error, Error::InPlace { .. }) {
                 log.fault(format!("a call: {error}"));
             }
             None

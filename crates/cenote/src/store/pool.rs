@@ -156,7 +156,7 @@ impl<M: Mapped> Pool<M> {
             inner: Arc::new(Inner {
                 _agent: agent,
                 pod,
-                guidelines: options.guidelines.unwrap_or(Guidelines::suiting::<M>()),
+                guidelines: options.guidelines,
             }),
         })
     }

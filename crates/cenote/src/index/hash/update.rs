@@ -81,7 +81,8 @@ impl<M: Memory> HashMap<M> {
         ))
     }
 
-    /// Replaces a key's value if it is `expected`.
+    /// Replaces a key's value if it is `expected`. In a map that overwrites in place, a value of 8 bytes of a key of 8
+    /// bytes can only be replaced by another of 8 bytes ([`Error::InPlace`]).
     pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<Replace> {
         Ok(match self.write(key, value, When::IfEqual(expected))? {
             Outcome::Differs(found) => Replace::Differs(found),
@@ -163,6 +164,10 @@ impl<M: Memory> HashMap<M> {
                             let found = self.value_of(slot)?;
                             if found.as_bytes() != expected {
                                 return Ok(Outcome::Differs(found.as_bytes().to_vec()));
+                            }
+                            if self.is_in_place() && slot.is_small() {
+                                // It may be overwritten between the comparison and the exchange of the slot.
+                                return Err(Error::InPlace { len: value.len() });
                             }
                         }
                     }
