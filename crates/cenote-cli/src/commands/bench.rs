@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, ExitCode, Stdio};
 
 use cenote::{Coherent, Noncoherent, Options, Pool, kind_of};
-use cenote_cli::ycsb::Workload;
+use cenote_ycsb::Workload;
 use serde::{Deserialize, Serialize};
 
 use self::plan::{Form, Measured, Plan, ValueSize};
