@@ -18,7 +18,9 @@ fn plan(subject: Subject, coherent: bool, policy: PolicyKind) -> Plan {
         crashes: 0,
         draws_guidelines: true,
         prefetches: false,
+        blind_exchanges: false,
         policy,
+        profile: None,
         steps_max: 4_000_000,
     }
 }

@@ -12,7 +12,7 @@ use super::context::{Births, Context};
 use super::world::{Event, Life, Stop, World};
 use crate::clock::Clock;
 use crate::machine::{Machine, Shape};
-use crate::policy::Policy;
+use crate::policy::{Phase, Policy};
 use crate::profile::Profile;
 
 /// What a thread does.
@@ -153,10 +153,12 @@ impl<const COHERENT: bool> Runner<COHERENT> {
         body: Rc<dyn Fn(Context<COHERENT>)>,
         audit: Body<COHERENT>,
     ) -> Option<Ended> {
+        self.world().policy.enter(Phase::Prepare);
         self.start(0, None, prepare);
         if let Some(ended) = self.until_all_ended() {
             return Some(ended);
         }
+        self.world().policy.enter(Phase::Run);
         let mut crashes = Vec::new();
         for (number, &host) in settings.processes.iter().enumerate() {
             let crash = settings
@@ -186,6 +188,7 @@ impl<const COHERENT: bool> Runner<COHERENT> {
             let of_body = body.clone();
             self.start(host, None, Box::new(move |context| of_body(context)));
         }
+        self.world().policy.enter(Phase::Audit);
         self.start(0, None, audit);
         self.until_all_ended()
     }

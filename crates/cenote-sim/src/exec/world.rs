@@ -3,9 +3,13 @@
 //! All of it lives in one place that coroutines reach by a pointer. It is only ever touched between two switches, for
 //! the length of one method; no reference into it is held while another coroutine runs.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use corosensei::Yielder;
 
 use super::op::{Kind, Op};
+use super::traffic::Traffic;
 use crate::clock::Clock;
 use crate::machine::{Found, Machine, MixedUse, Pending};
 use crate::policy::{Candidate, Fault, Policy};
@@ -52,6 +56,10 @@ pub(super) struct Thread {
     pub pending: Vec<Pending>,
     pub yielder: *const Yielder<(), ()>,
     pub steps: u64,
+    /// What it waits for: that this is zero.
+    pub until: Option<Rc<Cell<u32>>>,
+    /// What reached memory, in runs that keep time.
+    pub traffic: Traffic,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -128,8 +136,24 @@ impl World {
         self.processes[self.threads[thread as usize].process as usize].host
     }
 
+    fn candidate(&self, thread: u32) -> Candidate {
+        let Thread { next, until, .. } = &self.threads[thread as usize];
+        let waits = next.kind == Kind::Wait;
+        Candidate {
+            thread,
+            host: self.host_of(thread),
+            op: *next,
+            waits,
+            blocked: waits && until.as_ref().is_some_and(|until| until.get() > 0),
+        }
+    }
+
     fn fault(&mut self, fault: Fault, bound: u32) -> u32 {
         let outcome = self.policy.fault(fault, bound);
+        self.record(outcome)
+    }
+
+    fn record(&mut self, outcome: u32) -> u32 {
         if self.recording {
             self.decisions.push(outcome);
         }
@@ -173,6 +197,13 @@ impl World {
             self.ended = false;
             return;
         }
+        if !self.ended && self.runnable.len() > 1 {
+            let running = self.candidate(self.current);
+            if self.policy.stays(&running) {
+                self.record(0);
+                return;
+            }
+        }
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.clear();
         let last = (!self.ended).then_some(self.current);
@@ -181,15 +212,11 @@ impl World {
             .iter()
             .copied()
             .filter(|&thread| Some(thread) != last);
-        candidates.extend(last.into_iter().chain(others).map(|thread| {
-            let op = self.threads[thread as usize].next;
-            Candidate {
-                thread,
-                host: self.host_of(thread),
-                op,
-                waits: op.kind == Kind::Wait,
-            }
-        }));
+        candidates.extend(
+            last.into_iter()
+                .chain(others)
+                .map(|thread| self.candidate(thread)),
+        );
         if !candidates.is_empty() {
             let choice = self.choose(&candidates);
             self.current = candidates[choice].thread;
@@ -220,9 +247,10 @@ impl World {
             return;
         }
         let host = self.host_of(self.current);
-        let lines = self.machine.cache(host).map_or(0, |cache| cache.len());
-        if lines > 0 {
-            let chosen = self.fault(Fault::Evict, lines as u32 + 1);
+        let running = self.candidate(self.current);
+        if let Some(cache) = self.machine.cache(host).filter(|cache| !cache.is_empty()) {
+            let chosen = self.policy.evict(&running, cache, self.machine.memory());
+            let chosen = self.record(chosen);
             if chosen > 0
                 && let Some(line) = self.machine.evict(host, chosen as usize - 1)
             {
@@ -230,7 +258,10 @@ impl World {
             }
         }
         if let Some(&pending) = self.threads[self.current as usize].pending.first()
-            && self.fault(Fault::CompleteEarly, 2) == 1
+            && {
+                let outcome = self.policy.complete_early(&running, pending.line);
+                self.record(outcome) == 1
+            }
         {
             self.threads[self.current as usize].pending.remove(0);
             self.machine.complete(host, pending);
@@ -254,6 +285,7 @@ impl World {
         let host = self.host_of(self.current);
         if let Some(clock) = &mut self.clock {
             clock.charge(self.current, host, op, found);
+            self.threads[self.current as usize].traffic.count(op, found);
         }
     }
 

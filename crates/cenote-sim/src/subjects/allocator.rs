@@ -13,6 +13,7 @@ use cenote::pod::publish::{Change, publish};
 use cenote::pod::record::operation;
 use cenote::pod::{Pod, Worker, heap, retire};
 
+use super::gathering::Gathering;
 use super::hash::account;
 use super::pool::{Member, format, is_full};
 use super::{Load, Log, Scenario, below, random};
@@ -25,6 +26,7 @@ const SIZES: [u64; 4] = [64, 200, UNIT / 2 + 1, UNIT + 1];
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
+    let gathering = Gathering::new(load.gathers);
     let words = Rc::new(Cell::new(0));
     Scenario {
         prepare: {
@@ -41,9 +43,9 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
                     return;
                 };
                 for _ in 0..load.threads {
-                    let (log, words) = (log.clone(), words.get());
+                    let (log, words, gathering) = (log.clone(), words.get(), gathering.clone());
                     member.spawn(&context, move |context, pod| {
-                        log.check("working", work(&context, &pod, load, words, &log));
+                        log.check("working", work(&context, &pod, load, words, &log, &gathering));
                     });
                 }
                 member.leave(&context);
@@ -87,9 +89,11 @@ fn work<const C: bool>(
     load: Load,
     words: u64,
     log: &Log,
+    gathering: &Gathering,
 ) -> cenote::Result<()> {
     let mut random = random(load.seed, context.thread());
     let worker = Worker::attach(pod, load.guidelines.replicate)?;
+    gathering.arrive(context);
     for n in 0..load.operations {
         let slot = word(words, below(&mut random, WORDS));
         let len = SIZES[below(&mut random, SIZES.len() as u64) as usize];

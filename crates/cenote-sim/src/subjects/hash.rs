@@ -11,6 +11,7 @@ use cenote::pod::{Pod, Worker, retire};
 use cenote::{Error, Guidelines, Put, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::gathering::Gathering;
 use super::pool::{Member, format, is_full};
 use super::{Load, Log, Scenario, below, random};
 use crate::check::leak::Account;
@@ -50,6 +51,7 @@ const UNITS: u64 = 6;
 
 pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
+    let gathering = Gathering::new(load.gathers);
     let keys = Rc::new(std::cell::RefCell::new(Vec::new()));
     Scenario {
         prepare: {
@@ -66,9 +68,12 @@ pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters)
                     return;
                 };
                 for _ in 0..load.threads {
-                    let (log, keys) = (log.clone(), keys.borrow().clone());
+                    let (log, keys, gathering) = (log.clone(), keys.borrow().clone(), gathering.clone());
                     member.spawn(&context, move |context, pod| {
-                        log.check("working", work(&context, &pod, load, shape, &keys, &log));
+                        log.check(
+                            "working",
+                            work(&context, &pod, load, shape, &keys, &log, &gathering),
+                        );
                     });
                 }
                 member.leave(&context);
@@ -164,6 +169,7 @@ fn work<const C: bool>(
     shape: Shape,
     keys: &[u64],
     log: &Log,
+    gathering: &Gathering,
 ) -> cenote::Result<()> {
     let mut random = random(load.seed, context.thread());
     let mut early = Vec::new();
@@ -186,6 +192,7 @@ fn work<const C: bool>(
         let stretch = if shape == Shape::Visits { left.min(2) } else { left };
         let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
         let map = HashMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
+        gathering.arrive(context);
         for n in 0..stretch {
             let is_new = match shape {
                 Shape::Growing => below(&mut random, 3) == 0,

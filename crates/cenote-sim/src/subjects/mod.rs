@@ -3,6 +3,7 @@
 
 mod allocator;
 mod epochs;
+pub(crate) mod gathering;
 mod hash;
 mod log;
 pub mod pool;
@@ -43,6 +44,8 @@ pub struct Load {
     pub guidelines: Guidelines,
     /// What data is drawn from.
     pub seed: u64,
+    /// So many threads wait for each other before their first operation; 0 if none does.
+    pub gathers: u32,
 }
 
 impl Load {

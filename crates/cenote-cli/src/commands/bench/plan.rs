@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cenote::Guidelines;
 use cenote::memory::Counts;
-use cenote_cli::ycsb::{Action, Spec, Workload};
+use cenote_ycsb::{Action, Spec, Workload};
 use serde::{Deserialize, Serialize};
 
 /// Which of the paper's guidelines are followed.
