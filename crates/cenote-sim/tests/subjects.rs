@@ -145,6 +145,15 @@ fn what_was_found_stays_mended() {
             },
             vec![282],
         ),
+        // A store in place between the comparison and the exchange of a compare-and-replace.
+        (
+            Plan {
+                hosts: 2,
+                crashes: 1,
+                ..base(Subject::Instances, true, PolicyKind::Random)
+            },
+            vec![1531, 3595],
+        ),
         // A second recoverer freed what the first had committed to free.
         (base(Subject::Allocator, true, pct), vec![2053]),
     ] {

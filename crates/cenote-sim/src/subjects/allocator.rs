@@ -149,6 +149,7 @@ pub(super) fn exchange<const C: bool>(
             next,
             operation,
             old,
+            old_place: None,
             count: None,
         };
         if publish(worker, &change)?.is_ok() {

@@ -51,6 +51,8 @@ pub struct Change {
     pub operation: u64,
     /// The object that this unlinks, or 0.
     pub old: u64,
+    /// Where that is, if it is known.
+    pub old_place: Option<Place>,
     /// The owned word that counts, and its value afterwards.
     pub count: Option<(OwnedWord, u64)>,
 }
@@ -86,7 +88,7 @@ pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::re
     }
     crash_point(Point::PublishDone);
     set(worker, record.operation(), operation::COMMITTED);
-    finish_committed(worker, actor)?;
+    finish_committed(worker, actor, change.old_place)?;
     Ok(Ok(()))
 }
 
@@ -98,7 +100,11 @@ fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
 
 /// What follows a change that happened; repeatable from any step.
 #[inline]
-pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+pub(super) fn finish_committed<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    old_place: Option<Place>,
+) -> Result<()> {
     let mem = worker.mem();
     let record = actor.record;
     let counter = record.counter().get(mem);
@@ -117,7 +123,11 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor) -> R
     }
     let old = record.old_object().get(mem);
     if old != 0 {
-        retire::retire(worker, actor, old)?;
+        let place = match old_place {
+            Some(place) => place,
+            None => locate(worker, old)?,
+        };
+        retire::retire_at(worker, actor, old, place)?;
     }
     if !mutant::is(Mutant::PublishedNameKept) {
         record.new_object().set(mem, 0);

@@ -313,7 +313,7 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         }
         operation::COMMITTED => {
             check_counter(worker, record.counter().get(mem))?;
-            finish_committed(worker, actor)?;
+            finish_committed(worker, actor, None)?;
             Ok(Some(true))
         }
         operation::ABORTED => {

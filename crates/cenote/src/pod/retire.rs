@@ -201,19 +201,34 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, tail: Position) -> 
     Ok(())
 }
 
-/// A hint that an object may be retired soon.
+/// Where an object is that may be retired soon, if that is known without a round trip; its cell is on its way then.
 #[inline]
-pub fn prefetch<M: Memory>(worker: &Worker<M>, object: u64) {
-    if let Ok(Place::Slab(cell)) = locate(worker, object) {
+pub fn expect<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Place> {
+    if !M::COHERENT {
+        return None;
+    }
+    let place = locate(worker, object).ok()?;
+    if let Place::Slab(cell) = &place {
         cell.prefetch(worker.mem());
     }
+    Some(place)
 }
 
 /// Retires an object that the actor has unlinked. There must be room.
 #[inline]
 pub fn retire<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    retire_at(worker, actor, object, locate(worker, object)?)
+}
+
+/// [`retire`] for an object whose place is known.
+#[inline]
+pub(super) fn retire_at<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    object: u64,
+    place: Place,
+) -> Result<()> {
     let mem = worker.mem();
-    let place = locate(worker, object)?;
     set(worker, actor.record.retiring(), object);
     crash_point(Point::RetireIntent);
     match place {

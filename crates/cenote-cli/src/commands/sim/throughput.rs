@@ -3,8 +3,6 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use cenote::Guidelines;
-use cenote_sim::exec::SimMemory;
 use cenote_sim::profile::Profile;
 use cenote_sim::throughput::{Plan, Throughput, ThroughputError, measure};
 use cenote_ycsb::Workload;
@@ -67,11 +65,6 @@ struct Answer<'a> {
 /// Runs.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let profile = Profile::load(&args.profile).map_err(|error| Failure::misuse(error.to_string()))?;
-    let suiting = if args.coherent {
-        Guidelines::suiting::<SimMemory<true>>()
-    } else {
-        Guidelines::suiting::<SimMemory<false>>()
-    };
     let plan = Plan {
         hosts: args.hosts.min(args.threads),
         threads: args.threads,
@@ -79,7 +72,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         workload: args.workload,
         records: args.records,
         operations: args.operations,
-        guidelines: args.guidelines.guidelines().unwrap_or(suiting),
+        guidelines: args.guidelines.guidelines(),
         profile,
         seed: args.seed,
     };

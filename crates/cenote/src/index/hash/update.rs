@@ -137,6 +137,7 @@ impl<M: Memory> HashMap<M> {
         }
         let mut level = self.level_for_writing()?;
         let mut new = Slot::EMPTY;
+        let mut old_place = None;
         if M::COHERENT && matches!(when, When::Always) {
             // The object will be needed whatever is found: write it while the line is on its way.
             new = self.build(hash, key, value)?;
@@ -154,9 +155,7 @@ impl<M: Memory> HashMap<M> {
                     }
                 }
                 Probe::Bound(at, slot) => {
-                    if M::COHERENT {
-                        retire::prefetch(&self.worker, slot.offset());
-                    }
+                    old_place = retire::expect(&self.worker, slot.offset());
                     match when {
                         When::Always => {}
                         When::IfAbsent => return Ok(Outcome::Exists),
@@ -201,6 +200,7 @@ impl<M: Memory> HashMap<M> {
                 next: new.0,
                 operation: operation::PUT,
                 old,
+                old_place,
                 count: inserted.then(|| self.counted(1)),
             };
             if publish(&self.worker, &change)?.is_ok() {
@@ -288,6 +288,7 @@ impl<M: Memory> HashMap<M> {
                         next: Slot::tombstone(worker.me()).0,
                         operation: operation::REMOVE,
                         old: slot.offset(),
+                        old_place: retire::expect(worker, slot.offset()),
                         count: Some(self.counted(-1)),
                     };
                     if publish(worker, &change)?.is_ok() {
