@@ -80,7 +80,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     const COHERENT: bool = COHERENT;
     const NAME: &'static str = "simulated";
 
-    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
+    fn reserve(&self, at: u64, len: u64, _unshared: bool) -> Result<(), MapError> {
         let op = Op::other(Kind::Kernel);
         self.arrive(op);
         self.world().done(op, 0);

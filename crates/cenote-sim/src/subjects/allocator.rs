@@ -11,7 +11,7 @@ use cenote::memory::{Memory, SyncWord};
 use cenote::pod::geometry::{Parameters, UNIT};
 use cenote::pod::publish::{Change, publish};
 use cenote::pod::record::operation;
-use cenote::pod::{Pod, Worker, heap, retire};
+use cenote::pod::{Pod, Worker, collect, heap, retire};
 
 use super::gathering::Gathering;
 use super::hash::account;
@@ -103,7 +103,7 @@ fn work<const C: bool>(
             _ => {}
         }
         if below(&mut random, 2) == 0 {
-            retire::collect_all(&worker)?;
+            collect::collect_all(&worker)?;
         }
     }
     Ok(())
@@ -117,7 +117,7 @@ pub(super) fn exchange<const C: bool>(
     log: &Log,
 ) -> cenote::Result<()> {
     let mem = worker.mem();
-    retire::collect_sometimes(worker)?;
+    collect::collect_sometimes(worker)?;
     retire::ensure_room(worker, worker.actor())?;
     let _pin = worker.pin()?;
     let mut next = 0;

@@ -9,7 +9,7 @@ use cenote::index::hash::slot::Slot;
 use cenote::memory::Memory;
 use cenote::pod::geometry::Parameters;
 use cenote::pod::slab::locate;
-use cenote::pod::{Pod, Worker, epoch, retire};
+use cenote::pod::{Pod, Worker, collect, epoch};
 
 use super::allocator::{exchange, prepare, word};
 use super::gathering::Gathering;
@@ -92,12 +92,12 @@ fn work<const C: bool>(
                     _ => {}
                 }
                 let least = epoch::advance(&worker);
-                retire::collect(&worker, worker.actor(), least)?;
+                collect::collect(&worker, worker.actor(), least)?;
             }
             ADVANCE => {
                 epoch::advance(&worker);
             }
-            _ => retire::collect_all(&worker)?,
+            _ => collect::collect_all(&worker)?,
         }
     }
     Ok(())
@@ -149,7 +149,7 @@ fn audit<const C: bool>(context: &Context<C>, words: u64, log: &Log) -> cenote::
         }
         // The background thread withdraws what this one has announced.
         for _ in 0..ROUNDS {
-            retire::collect_all(&worker)?;
+            collect::collect_all(&worker)?;
             context.wait();
         }
         let retired = account(&worker, log)?;

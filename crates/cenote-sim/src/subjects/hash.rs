@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cenote::index::hash::HashMap;
 use cenote::index::hash::level::Level;
 use cenote::pod::geometry::Parameters;
-use cenote::pod::{Pod, Worker, retire};
+use cenote::pod::{Pod, Worker, collect};
 use cenote::{Error, Guidelines, Put, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -208,7 +208,7 @@ fn work<const C: bool>(
             let value = u64::from(context.thread()) << 32 | u64::from(load.operations - left + n + 1) | large;
             one_call(context, &map, log, key, value, &mut random);
             if below(&mut random, 8) == 0 {
-                retire::collect_all(&worker)?;
+                collect::collect_all(&worker)?;
             }
         }
         left -= stretch;
@@ -335,7 +335,7 @@ fn audit<const C: bool>(context: &Context<C>, keys: &[u64], log: &Log) -> cenote
 
 /// Accounts for every byte of a pool that nobody else has open. Returns how many are retired.
 pub(super) fn account<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Log) -> cenote::Result<u64> {
-    retire::collect_all(worker)?;
+    collect::collect_all(worker)?;
     let report = cenote::store::audit(worker, false)?;
     for problem in &report.problems {
         log.fault(format!("the pool: {problem}"));

@@ -12,6 +12,7 @@ use super::{HashMap, KEY_MAX};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
+use crate::pod::collect;
 use crate::pod::crash::Point;
 use crate::pod::heap;
 use crate::pod::publish::{Change, publish, publish_auxiliary};
@@ -127,7 +128,7 @@ impl<M: Memory> HashMap<M> {
         if worker.is_forked() {
             return Err(Error::Forked);
         }
-        retire::collect_sometimes(worker)?;
+        collect::collect_sometimes(worker)?;
         retire::ensure_room(worker, worker.actor())
     }
 
