@@ -176,6 +176,7 @@ impl Plan {
                     process,
                     step: (1 << magnitude) + below(&mut random, 1 << magnitude),
                     restarts: below(&mut random, 2) == 0,
+                    alone: false,
                 }
             })
             .collect()
@@ -434,6 +435,7 @@ pub fn timeline(events: &[Event], last: usize) -> Vec<String> {
             ),
             Event::Evicted { host, line } => format!("{:>7}  host {host} evicts {line:#010x}", skipped + n),
             Event::Killed { process } => format!("{:>7}  process {process} is killed", skipped + n),
+            Event::KilledThread { thread } => format!("{:>7}  thread {thread} dies", skipped + n),
         })
         .collect()
 }

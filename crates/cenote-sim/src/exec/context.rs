@@ -11,7 +11,7 @@ use cenote::pod::process::Identity;
 use super::backend::{SimMemory, arrive};
 use super::liveness::SimLiveness;
 use super::op::{Kind, Op};
-use super::run::Body;
+use super::run::{Body, Crash};
 use super::traffic::Traffic;
 use super::world::{Life, Process, Thread, World};
 use crate::machine::Found;
@@ -43,7 +43,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         world: NonNull<World>,
         births: &Births<COHERENT>,
         host: u32,
-        crash_at: Option<u64>,
+        crash: Option<Crash>,
         body: Body<COHERENT>,
     ) -> u32 {
         // SAFETY: called between switches, or by the thread that runs.
@@ -53,7 +53,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             host,
             life: Life::Alive,
             steps: 0,
-            crash_at,
+            crash,
         });
         let context = Self {
             world,

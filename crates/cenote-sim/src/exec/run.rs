@@ -21,7 +21,7 @@ pub type Body<const COHERENT: bool> = Box<dyn FnOnce(Context<COHERENT>)>;
 /// Bytes of a simulated thread's stack.
 const STACK_BYTES: usize = 512 << 10;
 
-/// A process that dies.
+/// A process that dies, or one of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
     /// Which of the processes that the run begins with.
@@ -30,6 +30,8 @@ pub struct Crash {
     pub step: u64,
     /// Whether another process begins in its place.
     pub restarts: bool,
+    /// Whether the thread that takes that step dies alone, and its process goes on as long as it has others.
+    pub alone: bool,
 }
 
 /// What a run is made of, apart from the code.
@@ -166,11 +168,7 @@ impl<const COHERENT: bool> Runner<COHERENT> {
                 .iter()
                 .find(|crash| crash.process == number as u32);
             let of_body = body.clone();
-            let process = self.start(
-                host,
-                crash.map(|crash| crash.step),
-                Box::new(move |context| of_body(context)),
-            );
+            let process = self.start(host, crash.copied(), Box::new(move |context| of_body(context)));
             crashes.extend(crash.filter(|crash| crash.restarts).map(|_| (process, host)));
         }
         loop {
@@ -193,8 +191,8 @@ impl<const COHERENT: bool> Runner<COHERENT> {
         self.until_all_ended()
     }
 
-    fn start(&mut self, host: u32, crash_at: Option<u64>, body: Body<COHERENT>) -> u32 {
-        Context::of_new_process(self.world, &self.births, host, crash_at, body)
+    fn start(&mut self, host: u32, crash: Option<Crash>, body: Body<COHERENT>) -> u32 {
+        Context::of_new_process(self.world, &self.births, host, crash, body)
     }
 
     fn until_all_ended(&mut self) -> Option<Ended> {

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use corosensei::Yielder;
 
 use super::op::{Kind, Op};
+use super::run::Crash;
 use super::traffic::Traffic;
 use crate::clock::Clock;
 use crate::machine::{Found, Machine, MixedUse, Pending};
@@ -47,6 +48,11 @@ pub enum Event {
         /// The process.
         process: u32,
     },
+    /// A thread died, and its process did not.
+    KilledThread {
+        /// The thread.
+        thread: u32,
+    },
 }
 
 pub(super) struct Thread {
@@ -75,8 +81,8 @@ pub(super) struct Process {
     pub life: Life,
     /// Steps of all its threads.
     pub steps: u64,
-    /// The step at which it is killed, if it is.
-    pub crash_at: Option<u64>,
+    /// When it is killed, if it is.
+    pub crash: Option<Crash>,
 }
 
 pub(super) struct World {
@@ -175,10 +181,14 @@ impl World {
             self.stop.get_or_insert(Stop::Stuck);
         }
         let process = self.threads[current].process;
-        if let Some(at) = self.processes[process as usize].crash_at
-            && self.processes[process as usize].steps >= at
+        if let Some(crash) = self.processes[process as usize].crash
+            && self.processes[process as usize].steps >= crash.step
         {
-            self.kill(process);
+            self.processes[process as usize].crash = None;
+            match crash.alone {
+                true => self.kill_thread(self.current),
+                false => self.kill(process),
+            }
         }
         if self.stop.is_some() {
             return false;
@@ -337,6 +347,28 @@ impl World {
         }
     }
 
+    /// Kills one thread. If it was the last of its process, that has died.
+    fn kill_thread(&mut self, thread: u32) {
+        self.end_thread(thread);
+        self.ended |= thread == self.current;
+        self.note(Event::KilledThread { thread });
+        let process = self.threads[thread as usize].process;
+        let is_last = |other: &Thread| other.process != process || !other.alive;
+        if self.threads.iter().all(is_last) {
+            self.kill(process);
+        }
+    }
+
+    fn end_thread(&mut self, thread: u32) {
+        if std::mem::take(&mut self.threads[thread as usize].alive) {
+            self.deaths.push((thread, self.steps));
+            self.runnable.retain(|&other| other != thread);
+            if let Some(clock) = &mut self.clock {
+                clock.end(thread);
+            }
+        }
+    }
+
     /// Kills a process. If it was the last of its host, the host's cache is lost with it.
     pub fn kill(&mut self, process: u32) {
         if self.processes[process as usize].life != Life::Alive {
@@ -349,14 +381,9 @@ impl World {
                 *lock = None;
             }
         }
-        for (number, thread) in self.threads.iter_mut().enumerate() {
-            if thread.process == process && thread.alive {
-                thread.alive = false;
-                self.deaths.push((number as u32, self.steps));
-                self.runnable.retain(|&other| other != number as u32);
-                if let Some(clock) = &mut self.clock {
-                    clock.end(number as u32);
-                }
+        for thread in 0..self.threads.len() as u32 {
+            if self.threads[thread as usize].process == process {
+                self.end_thread(thread);
             }
         }
         self.ended |= !self

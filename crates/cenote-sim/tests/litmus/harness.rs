@@ -75,6 +75,7 @@ impl<const C: bool> Litmus<C> {
             process: 0,
             step,
             restarts: false,
+            alone: false,
         }];
         self
     }
