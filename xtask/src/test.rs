@@ -126,6 +126,10 @@ fn steps(options: &Options) -> Vec<Step> {
             "clippy -p cenote-sim --all-targets --features mutants -- -D warnings",
         ),
         Step::cargo("mutants", "xtask mutants --quick"),
+        Step::cargo(
+            "explorations",
+            "test -p cenote-sim --release --test exhaustive -- --nocapture",
+        ),
     ];
     if !options.quick {
         steps.push(Step::torture("torture", options.seed, SMOKE_SECONDS));

@@ -21,7 +21,7 @@ use crate::subjects::redis::Redis;
 use crate::subjects::scc::{Index, Map};
 use crate::subjects::{Failure, Session, Subject, absent, check};
 use crate::table::Output;
-use cenote_cli::ycsb::{Spec, Workload, key_of_record};
+use cenote_ycsb::{Spec, Workload, key_of_record};
 use clap::Args;
 use std::collections::HashMap;
 use std::hint::black_box;

@@ -19,7 +19,7 @@ use crate::subjects::{Failure, absent, check, temporary};
 use crate::table::{Output, Style, median, nanoseconds, ratio, table};
 use cenote::memory::{Counting, Counts, Mapped};
 use cenote::{Guidelines, Map, Noncoherent, Pool};
-use cenote_cli::ycsb::key_of_record;
+use cenote_ycsb::key_of_record;
 use clap::Args;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -192,7 +192,7 @@ pub fn measure(options: &Options) -> Result<Figures, Failure> {
 fn options_of(guidelines: Guidelines) -> cenote::Options {
     cenote::Options {
         max: 64 << 30,
-        guidelines: Some(guidelines),
+        guidelines,
         ..cenote::Options::default()
     }
 }

@@ -14,7 +14,7 @@ use crate::hash::value_of;
 use crate::subjects::{Failure, absent, check, temporary};
 use crate::table::{Output, Style, median, rate, ratio, table};
 use cenote::{Map, Pool};
-use cenote_cli::ycsb::{Action, Spec, Workload, key_of_record};
+use cenote_ycsb::{Action, Spec, Workload, key_of_record};
 use clap::Args;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};

@@ -10,6 +10,8 @@ mod keys;
 mod pools;
 #[path = "cli/reproduce.rs"]
 mod reproduce;
+#[path = "cli/sim.rs"]
+mod sim;
 
 use std::ffi::OsStr;
 use std::io::Write;

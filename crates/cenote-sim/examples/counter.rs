@@ -37,6 +37,7 @@ fn count(seed: u64, increment: fn(&SimMemory<false>)) -> u64 {
             prefetches: false,
             persists_at_crash: false,
             coherent_bytes: 0,
+            blind_exchanges: false,
         },
         processes: (0..HOSTS).collect(),
         crashes: Vec::new(),

@@ -107,6 +107,8 @@ fn coherent(
         crashes,
         draws_guidelines: false,
         prefetches: false,
+        blind_exchanges: false,
+        profile: None,
         policy,
         steps_max: 1_000_000,
     }

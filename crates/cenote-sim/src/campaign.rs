@@ -1,6 +1,5 @@
 //! Many runs of one subject, each from a seed; the first that fails is repeated, shrunk and told.
 
-use crate::exec::SimMemory;
 use cenote::Guidelines;
 
 use crate::check::linear::{self, Durability};
@@ -9,7 +8,8 @@ use crate::check::{Verdict, leak, progress};
 use crate::exec::{Crash, Ended, Event, Outcome, Settings, Stop, run};
 use crate::history::History;
 use crate::machine::Shape;
-use crate::policy::{Exhaustive, Pct, Policy, RandomWalk, Replay};
+use crate::policy::{Bounds, Exhaustive, Pct, Policy, RandomWalk, Replay};
+use crate::profile::Profile;
 use crate::subjects::{Inner, Load, Subject, below, pool, random};
 
 /// Which policy decides.
@@ -19,12 +19,12 @@ pub enum PolicyKind {
     Random,
     /// [`Pct`] with this depth.
     Pct(u32),
-    /// [`Exhaustive`] with so many preemptions.
-    Exhaustive(u32),
+    /// [`Exhaustive`] within these bounds.
+    Exhaustive(Bounds),
 }
 
 /// What a campaign runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The part of the library.
     pub subject: Subject,
@@ -42,8 +42,12 @@ pub struct Plan {
     pub draws_guidelines: bool,
     /// Whether misses bring the next line in too.
     pub prefetches: bool,
+    /// A planted fault, to see that it is found: compare-exchanges succeed whatever they find.
+    pub blind_exchanges: bool,
     /// Which policy decides.
     pub policy: PolicyKind,
+    /// With it, threads run in the order of virtual clocks, and the policy has nothing to decide.
+    pub profile: Option<Profile>,
     /// After so many steps a run is stuck.
     pub steps_max: u64,
 }
@@ -74,6 +78,40 @@ pub struct Run {
     pub crashes: Vec<Crash>,
 }
 
+/// What an exploration came to.
+#[derive(Debug)]
+pub struct Explored {
+    /// The last run: the one that failed, if one did.
+    pub last: Run,
+    /// How many there were, with the same shared places.
+    pub schedules: u64,
+    /// How many were run in all: it begins anew when a new shared place is found.
+    pub runs: u64,
+    /// Whether these were all.
+    pub has_ended: bool,
+    /// Words of coherent memory, or lines, whose order of accesses matters.
+    pub shared_places: usize,
+    /// Points of the first schedule at which a thread could be preempted.
+    pub points: u64,
+    /// What it was bounded by.
+    pub bounds: Bounds,
+}
+
+impl std::fmt::Display for Explored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = if self.has_ended { "all" } else { "the first" };
+        let Self {
+            schedules,
+            bounds,
+            points,
+            shared_places,
+            ..
+        } = self;
+        write!(f, "{what} {schedules} schedules with {bounds}; ")?;
+        write!(f, "{points} points and {shared_places} shared places")
+    }
+}
+
 impl Plan {
     /// What is drawn from a seed, for people.
     pub fn drawn(&self, seed: u64) -> String {
@@ -100,7 +138,10 @@ impl Plan {
         let mut random = random(seed, 1 << 20);
         let overwrites = |random: &mut _| self.coherent && below(random, 2) == 1;
         let guidelines = match below(&mut random, 4) {
-            0 if self.draws_guidelines && overwrites(&mut random) => Guidelines::suiting::<SimMemory<true>>(),
+            0 if self.draws_guidelines && overwrites(&mut random) => Guidelines {
+                out_of_place: false,
+                ..Guidelines::P3
+            },
             1 if self.draws_guidelines => Guidelines::SP,
             2 if self.draws_guidelines => Guidelines {
                 speculate: false,
@@ -115,6 +156,11 @@ impl Plan {
             operations: self.operations,
             guidelines,
             seed,
+            gathers: if self.gathers() {
+                self.hosts * self.threads
+            } else {
+                0
+            },
         }
     }
 
@@ -130,6 +176,7 @@ impl Plan {
                     process,
                     step: (1 << magnitude) + below(&mut random, 1 << magnitude),
                     restarts: below(&mut random, 2) == 0,
+                    alone: false,
                 }
             })
             .collect()
@@ -139,7 +186,7 @@ impl Plan {
         match self.policy {
             PolicyKind::Random => Box::new(RandomWalk::new(seed)),
             PolicyKind::Pct(depth) => Box::new(Pct::new(seed, depth, self.subject.steps())),
-            PolicyKind::Exhaustive(bound) => Box::new(Exhaustive::new(bound, self.coherent)),
+            PolicyKind::Exhaustive(bounds) => Box::new(self.exhaustive(bounds)),
         }
     }
 
@@ -153,15 +200,37 @@ impl Plan {
         self.run_with(seed, Box::new(Replay::new(decisions)), true)
     }
 
-    /// Runs all schedules of a seed's processes, until one fails. The last run, and how many there were.
-    pub fn explore(&self, seed: u64, bound: u32, schedules_max: u64) -> (Run, u64) {
-        let policy = Exhaustive::new(bound, self.coherent);
+    /// Runs all schedules of a seed's processes within bounds, until one fails.
+    pub fn explore(&self, seed: u64, bounds: Bounds, schedules_max: u64) -> Explored {
+        let policy = self.exhaustive(bounds);
         loop {
-            let run = self.run_with(seed, Box::new(policy.clone()), false);
-            let goes_on = policy.advance() && policy.schedules() < schedules_max;
-            if run.result != Result::Passed || !goes_on {
-                return (run, policy.schedules());
+            let last = self.run_with(seed, Box::new(policy.clone()), false);
+            let has_ended = !policy.advance();
+            if last.result != Result::Passed || has_ended || policy.schedules() >= schedules_max {
+                return Explored {
+                    last,
+                    schedules: policy.schedules(),
+                    runs: policy.runs(),
+                    has_ended,
+                    shared_places: policy.shared_places(),
+                    points: policy.points(),
+                    bounds,
+                };
             }
+        }
+    }
+
+    /// Whether threads wait for each other before their first operation: then all that comes before is the same in
+    /// every schedule. Who dies may be waited for in vain.
+    fn gathers(&self) -> bool {
+        matches!(self.policy, PolicyKind::Exhaustive(_)) && self.crashes == 0
+    }
+
+    fn exhaustive(&self, bounds: Bounds) -> Exhaustive {
+        if self.gathers() {
+            Exhaustive::once_gathered(bounds, self.coherent)
+        } else {
+            Exhaustive::new(bounds, self.coherent)
         }
     }
 
@@ -181,16 +250,17 @@ impl Plan {
                 coherent: C,
                 hosts: self.hosts,
                 bytes: pool::bytes(parameters),
-                cache_lines: usize::MAX,
+                cache_lines: self.profile.as_ref().map_or(usize::MAX, Profile::cache_lines),
                 prefetches: self.prefetches,
                 persists_at_crash: false,
                 coherent_bytes: 0,
+                blind_exchanges: self.blind_exchanges,
             },
             processes: (0..self.hosts).collect(),
             crashes: crashes.clone(),
             steps_max: self.steps_max,
             capacity: u64::MAX,
-            profile: None,
+            profile: self.profile.clone(),
             traces,
         };
         let scenario = self.subject.scenario::<C>(self.load(seed), parameters);
@@ -319,10 +389,15 @@ impl Plan {
             self.operations,
             self.crashes,
         );
+        if let Some(profile) = &self.profile {
+            text += &format!(" --profile {}", profile.name);
+        }
         match self.policy {
             PolicyKind::Random => {}
             PolicyKind::Pct(depth) => text += &format!(" --policy pct --depth {depth}"),
-            PolicyKind::Exhaustive(bound) => text += &format!(" --policy exhaustive --preemptions {bound}"),
+            PolicyKind::Exhaustive(Bounds { preemptions, faults }) => {
+                text += &format!(" --policy exhaustive --preemptions {preemptions} --faults {faults}");
+            }
         }
         if self.prefetches {
             text += " --prefetch";
@@ -360,6 +435,7 @@ pub fn timeline(events: &[Event], last: usize) -> Vec<String> {
             ),
             Event::Evicted { host, line } => format!("{:>7}  host {host} evicts {line:#010x}", skipped + n),
             Event::Killed { process } => format!("{:>7}  process {process} is killed", skipped + n),
+            Event::KilledThread { thread } => format!("{:>7}  thread {thread} dies", skipped + n),
         })
         .collect()
 }

@@ -12,3 +12,4 @@ pub mod profile;
 pub mod reproduce;
 pub mod schedule;
 pub mod subjects;
+pub mod throughput;

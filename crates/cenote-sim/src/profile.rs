@@ -16,10 +16,13 @@ use serde::Deserialize;
 
 use crate::machine::LINE;
 
-/// A profile. Every field must be given.
+/// A profile. Every field but the name must be given.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
+    /// What it is called: the name, or the path, that it was loaded by.
+    #[serde(skip)]
+    pub name: String,
     /// Capacity of a host's cache, for the shape of a machine; see [`Profile::cache_lines`].
     pub cache_bytes: u64,
     /// A cached access to a line that is present.
@@ -123,10 +126,11 @@ impl Profile {
 
     /// A profile from TOML; the name is for errors.
     pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
-        let profile: Self = toml::from_str(text).map_err(|error| ProfileError::Malformed {
+        let mut profile: Self = toml::from_str(text).map_err(|error| ProfileError::Malformed {
             name: name.to_owned(),
             error: error.to_string().trim_end().to_owned(),
         })?;
+        name.clone_into(&mut profile.name);
         profile.check(name)?;
         Ok(profile)
     }

@@ -110,6 +110,7 @@ fn mixture(profile: &Profile, threads: u32, rounds: u64) -> cenote_sim::exec::Ou
             prefetches: false,
             persists_at_crash: false,
             coherent_bytes: 0,
+            blind_exchanges: false,
         },
         processes: (0..threads).map(|thread| thread % 4).collect(),
         crashes: Vec::new(),

@@ -7,6 +7,8 @@
 //!
 //! Each prints how many schedules it ran, or the first seed that it found (`cargo test --test litmus -- --nocapture`).
 
+#[path = "litmus/deaths.rs"]
+mod deaths;
 #[path = "litmus/faults.rs"]
 mod faults;
 #[path = "litmus/guarantees.rs"]

@@ -18,7 +18,9 @@ fn plan(subject: Subject, coherent: bool, policy: PolicyKind) -> Plan {
         crashes: 0,
         draws_guidelines: true,
         prefetches: false,
+        blind_exchanges: false,
         policy,
+        profile: None,
         steps_max: 4_000_000,
     }
 }
@@ -152,6 +154,15 @@ fn what_was_found_stays_mended() {
                 ..base(Subject::Places, true, PolicyKind::Random)
             },
             vec![282],
+        ),
+        // A store in place between the comparison and the exchange of a compare-and-replace.
+        (
+            Plan {
+                hosts: 2,
+                crashes: 1,
+                ..base(Subject::Instances, true, PolicyKind::Random)
+            },
+            vec![1531, 3595],
         ),
         // A second recoverer freed what the first had committed to free.
         (base(Subject::Allocator, true, pct), vec![2053]),

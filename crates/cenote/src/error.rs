@@ -50,6 +50,15 @@ pub enum Error {
         /// What was asked for.
         asked: &'static str,
     },
+    /// A compare-and-replace that a map which overwrites in place cannot do at once.
+    #[error(
+        "the map overwrites 8-byte values in place: one can be compared and replaced by 8 bytes, not by {len}; \
+         make the map out of place"
+    )]
+    InPlace {
+        /// Bytes of the new value.
+        len: usize,
+    },
     /// Something read from the pool cannot be right.
     #[error("damaged pool: {what} at offset {at:#x}; run `cenote fsck` on it")]
     Corrupt {

@@ -11,7 +11,7 @@ fn counted<M: Mapped>(guidelines: Guidelines, run: impl Fn(&cenote::Map<Counting
     let options = Options {
         size: 1 << 20,
         max: 1 << 30,
-        guidelines: Some(guidelines),
+        guidelines,
         ..Options::default()
     };
     let pool: Pool<Counting<M>> = Pool::create(folder.path().join("pool"), &options).unwrap();
@@ -95,9 +95,12 @@ fn a_coherent_hit_announces_and_withdraws_and_writes_nothing_else() {
 }
 
 #[test]
-fn an_update_where_it_suits_is_one_store() {
-    let suiting = Guidelines::suiting::<Coherent>();
-    let typical = median(&counted::<Coherent>(suiting, |map, key| {
+fn an_update_in_place_is_one_store() {
+    let in_place = Guidelines {
+        out_of_place: false,
+        ..Guidelines::P3
+    };
+    let typical = median(&counted::<Coherent>(in_place, |map, key| {
         assert_eq!(map.put_u64(key, 1).unwrap(), cenote::Put::Replaced)
     }));
     // The value, the announcement and its withdrawal.

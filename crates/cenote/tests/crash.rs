@@ -184,17 +184,24 @@ fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
 
 // ----------------------------------------------------------------------------------------------- the survivor
 
-struct Case<'a, M: Mapped> {
-    pool: &'a Pool<M>,
-    path: PathBuf,
+/// The files of a case.
+struct Files {
+    pool: PathBuf,
     journal: PathBuf,
 }
 
-impl<M: Mapped> Case<'_, M> {
+impl Files {
+    fn new(folder: &Path) -> Self {
+        Self {
+            pool: folder.join("pool"),
+            journal: folder.join("journal"),
+        }
+    }
+
     /// Starts a victim that is killed at a point, if it gets there; whether it was.
-    fn victim(&self, role: &str, point: &str, passing: u64, log: &Path) -> Result<bool, String> {
+    fn victim<M: Mapped>(&self, role: &str, point: &str, passing: u64, log: &Path) -> Result<bool, String> {
         let status = Command::new(std::env::current_exe().map_err(text)?)
-            .args([&self.path, &self.journal])
+            .args([&self.pool, &self.journal])
             .env("CENOTE_CRASH_ROLE", format!("{role} {}", M::NAME))
             .env("CENOTE_CRASH", format!("{point}:{passing}"))
             .env("CENOTE_CRASH_LOG", log)
@@ -205,6 +212,22 @@ impl<M: Mapped> Case<'_, M> {
             (false, Some(9)) => Ok(true),
             _ => Err(format!("a victim for {point}:{passing} ended with {status}")),
         }
+    }
+
+    fn remove(self) {
+        let _ = std::fs::remove_file(self.pool);
+        let _ = std::fs::remove_file(self.journal);
+    }
+}
+
+struct Case<'a, M: Mapped> {
+    pool: &'a Pool<M>,
+    files: &'a Files,
+}
+
+impl<M: Mapped> Case<'_, M> {
+    fn victim(&self, role: &str, point: &str, passing: u64, log: &Path) -> Result<bool, String> {
+        self.files.victim::<M>(role, point, passing, log)
     }
 
     /// Goes on where the victim ended, and checks everything.
@@ -256,7 +279,7 @@ impl<M: Mapped> Case<'_, M> {
 
     fn check_journal(&self, map: &cenote::Map<M>, ordered: &cenote::Ordered<M>) -> Outcome {
         let mut bytes = Vec::new();
-        if let Ok(mut file) = File::open(&self.journal) {
+        if let Ok(mut file) = File::open(&self.files.journal) {
             file.read_to_end(&mut bytes).map_err(text)?;
         }
         let mut acknowledged = BTreeMap::new();
@@ -303,17 +326,38 @@ impl<M: Mapped> Case<'_, M> {
 }
 
 fn run_case<M: Mapped>(folder: &Path, run: impl FnOnce(&Case<'_, M>) -> Outcome) -> Outcome {
-    let path = folder.join("pool");
-    let journal = folder.join("journal");
-    let pool = Pool::<M>::create(&path, &options()).map_err(text)?;
+    let files = Files::new(folder);
+    let pool = Pool::<M>::create(&files.pool, &options()).map_err(text)?;
     let outcome = run(&Case {
         pool: &pool,
-        path: path.clone(),
-        journal: journal.clone(),
+        files: &files,
     });
     drop(pool);
-    let _ = std::fs::remove_file(path);
-    let _ = std::fs::remove_file(journal);
+    files.remove();
+    outcome
+}
+
+/// A pool with a place for one process: who opens it after the victim's death must take over the victim's place, and
+/// whatever it held, before it has one of its own.
+fn run_alone<M: Mapped>(folder: &Path, point: &str, log: &Path) -> Outcome {
+    let files = Files::new(folder);
+    let alone = Options {
+        processes: 1,
+        ..options()
+    };
+    let outcome = (|| {
+        drop(Pool::<M>::create(&files.pool, &alone).map_err(text)?);
+        if !files.victim::<M>("work", point, 1, log)? {
+            return Err("not reached".to_owned());
+        }
+        let pool = Pool::<M>::open(&files.pool, &alone).map_err(text)?;
+        Case {
+            pool: &pool,
+            files: &files,
+        }
+        .survive()
+    })();
+    files.remove();
     outcome
 }
 
@@ -453,6 +497,27 @@ fn orchestrate() -> Outcome {
             case.survive_with(60_000)
         }) {
             failures.push(format!("{point}:1 with a busy survivor: {what}"));
+        }
+    }
+    for point in [
+        "lock.taken",
+        "redo.committed",
+        "redo.half-applied",
+        "publish.done",
+        "attach.claimed",
+    ] {
+        if !wanted(point) {
+            continue;
+        }
+        kills += 1;
+        if let Err(what) = run_alone::<Coherent>(folder.path(), point, &log) {
+            failures.push(format!("{point}:1 with a place for one process: {what}"));
+        }
+        kills += 1;
+        if let Err(what) = run_alone::<Noncoherent>(folder.path(), point, &log) {
+            failures.push(format!(
+                "{point}:1 with a place for one process, noncoherent: {what}"
+            ));
         }
     }
     let reached: BTreeSet<String> = std::fs::read_to_string(&log)

@@ -5,7 +5,7 @@ use super::lmdb::Lmdb;
 use super::redis::Redis;
 use super::scc::{Index, Map};
 use super::*;
-use cenote_cli::ycsb::key_of_record;
+use cenote_ycsb::key_of_record;
 use foldhash::fast::RandomState;
 use std::fs;
 use std::path::Path;

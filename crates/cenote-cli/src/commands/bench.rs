@@ -1,6 +1,6 @@
 //! `cenote bench`: the YCSB workloads, by threads and processes, on a pool of its own or on one that is named.
 
-mod plan;
+pub mod plan;
 mod report;
 mod share;
 
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, ExitCode, Stdio};
 
 use cenote::{Coherent, Noncoherent, Options, Pool, kind_of};
-use cenote_cli::ycsb::Workload;
+use cenote_ycsb::Workload;
 use serde::{Deserialize, Serialize};
 
 use self::plan::{Form, Measured, Plan, ValueSize};
@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "pool")]
     noncoherent: bool,
     /// Which of the paper's guidelines to follow
-    #[arg(long, value_enum, default_value_t = Form::Suiting)]
+    #[arg(long, value_enum, default_value_t = Form::P3)]
     guidelines: Form,
     /// Count operations on memory, which makes everything slower
     #[arg(long)]
@@ -80,7 +80,7 @@ fn workloads(text: &str) -> Result<Workloads, String> {
 }
 
 /// A number such as `1000`, `500k`, `2M` or `1G`; at least 1.
-fn number(text: &str) -> Result<u64, String> {
+pub fn number(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
         "" => 1,

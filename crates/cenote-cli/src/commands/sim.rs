@@ -1,11 +1,15 @@
 //! `cenote sim`: runs parts of the library on a simulated pod, from seeds.
 
+mod throughput;
+
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cenote_sim::campaign::{Plan, PolicyKind, Result as Ended, Run, timeline};
+use cenote_sim::policy::Bounds;
+use cenote_sim::profile::Profile;
 use cenote_sim::schedule;
 use cenote_sim::subjects::Subject;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,7 +23,10 @@ use crate::output::{Output, count};
 /// Hosts with caches that are not coherent, crashes at any step, schedules from seeds; the code that runs is the library's
 /// own. Exit code: 0 if every run passed, 1 if one was wrong, 3 if one was stuck, 4 if one panicked.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// What to run: hash, growth, moving, allocator, epochs, instances, places, or all
     #[arg(default_value = "all")]
     subject: String,
@@ -47,6 +54,9 @@ pub struct Args {
     /// For exhaustive: preemptions of a run
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=8))]
     preemptions: u32,
+    /// For exhaustive: evictions and early completions of a run
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=8))]
+    faults: u32,
     /// For exhaustive: give up after so many schedules
     #[arg(long, default_value_t = 1_000_000)]
     schedules_max: u64,
@@ -59,6 +69,9 @@ pub struct Args {
     /// A miss brings the next line in too, as hardware prefetchers do
     #[arg(long)]
     prefetch: bool,
+    /// Run threads in the order of virtual clocks, with the costs of dram, cxl-local, cxl-remote, or a TOML file
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["policy", "depth", "preemptions", "faults", "replay"])]
+    profile: Option<String>,
     /// Run every schedule twice, and fail if the two differ
     #[arg(long)]
     twice: bool,
@@ -74,6 +87,12 @@ pub struct Args {
     /// Steps of a failing run to print
     #[arg(long, default_value_t = 40)]
     timeline: usize,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Measure YCSB workloads in virtual time
+    Throughput(throughput::Args),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -98,6 +117,12 @@ struct Answer {
     result: &'static str,
     runs: u64,
     steps: u64,
+    /// Of the last run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    virtual_ns: Option<f64>,
+    /// What the exploration of the last seed was bounded by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exhausted: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<Told>,
 }
@@ -117,6 +142,9 @@ struct Told {
 
 /// Runs.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    if let Some(Command::Throughput(args)) = args.command {
+        return throughput::run(args, out);
+    }
     let subjects = match args.subject.as_str() {
         "all" => Subject::ALL.to_vec(),
         name => vec![Subject::named(name).ok_or_else(|| {
@@ -133,6 +161,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         .map(schedule::decode)
         .transpose()
         .map_err(|part| Failure::misuse(format!("--replay: {part:?} is no part of a schedule")))?;
+    let profile = args.profile.as_deref().map(Profile::load).transpose();
+    let profile = profile.map_err(|error| Failure::misuse(error.to_string()))?;
     if replay.is_some() && (subjects.len() > 1 || args.memory == MemoryArg::Both) {
         return Err(Failure::misuse(
             "--replay needs one subject and one --memory".to_owned(),
@@ -150,7 +180,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             if args.memory == other {
                 continue;
             }
-            let plan = plan(&args, subject, coherent);
+            let plan = plan(&args, subject, coherent, profile.clone());
             let (answer, last) = campaign(&args, &plan, replay.as_deref(), out)?;
             export(&args, last.as_ref())?;
             out.result(&answer, text)?;
@@ -162,7 +192,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan(args: &Args, subject: Subject, coherent: bool) -> Plan {
+fn plan(args: &Args, subject: Subject, coherent: bool, profile: Option<Profile>) -> Plan {
     Plan {
         subject,
         coherent,
@@ -172,11 +202,16 @@ fn plan(args: &Args, subject: Subject, coherent: bool) -> Plan {
         crashes: args.crashes,
         draws_guidelines: true,
         prefetches: args.prefetch,
+        blind_exchanges: false,
         policy: match args.policy {
             PolicyArg::Random => PolicyKind::Random,
             PolicyArg::Pct => PolicyKind::Pct(args.depth),
-            PolicyArg::Exhaustive => PolicyKind::Exhaustive(args.preemptions),
+            PolicyArg::Exhaustive => PolicyKind::Exhaustive(Bounds {
+                preemptions: args.preemptions,
+                faults: args.faults,
+            }),
         },
+        profile,
         steps_max: args.steps_max,
     }
 }
@@ -194,6 +229,8 @@ fn campaign(
         result: "passed",
         runs: 0,
         steps: 0,
+        virtual_ns: None,
+        exhausted: None,
         failure: None,
     };
     let bar = bar(args.seeds, out, &answer);
@@ -201,14 +238,24 @@ fn campaign(
     for seed in args.seed..args.seed.saturating_add(args.seeds) {
         let (run, runs) = match (replay, plan.policy) {
             (Some(decisions), _) => (plan.replay(seed, decisions.to_vec()), 1),
-            (None, PolicyKind::Exhaustive(bound)) => plan.explore(seed, bound, args.schedules_max),
+            (None, PolicyKind::Exhaustive(bounds)) => {
+                let explored = plan.explore(seed, bounds, args.schedules_max);
+                answer.exhausted = Some(explored.to_string());
+                (explored.last, explored.schedules)
+            }
             (None, _) => (plan.run(seed), 1),
         };
         answer.runs += runs;
         answer.steps += run.outcome.steps;
+        if plan.profile.is_some() {
+            answer.virtual_ns = Some(run.outcome.time_ps as f64 / 1e3);
+        }
         bar.inc(1);
         if args.twice && replay.is_none() {
-            let again = plan.replay(seed, run.outcome.decisions.clone());
+            let again = match plan.profile {
+                Some(_) => plan.run(seed),
+                None => plan.replay(seed, run.outcome.decisions.clone()),
+            };
             if again.outcome.digest != run.outcome.digest {
                 return Err(Failure::failed(format!(
                     "seed {seed}: the same schedule ran differently the second time"
@@ -302,6 +349,11 @@ fn text(answer: &Answer) -> String {
         if answer.runs == 1 { "" } else { "s" },
         count(answer.steps),
     );
+    let head = match (&answer.exhausted, answer.virtual_ns) {
+        (Some(exhausted), _) => format!("{head}; {exhausted}"),
+        (None, Some(time)) => format!("{head}, {time:.0} ns of virtual time"),
+        (None, None) => head,
+    };
     let Some(told) = &answer.failure else {
         return head;
     };

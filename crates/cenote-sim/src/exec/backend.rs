@@ -80,7 +80,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     const COHERENT: bool = COHERENT;
     const NAME: &'static str = "simulated";
 
-    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
+    fn reserve(&self, at: u64, len: u64, _unshared: bool) -> Result<(), MapError> {
         let op = Op::other(Kind::Kernel);
         self.arrive(op);
         self.world().done(op, 0);
@@ -125,9 +125,10 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         let op = Op::word(Kind::CompareExchange, at, new);
-        let before = self.sync(op, |before| (before == current).then_some(new));
-        if before == current {
-            Ok(before)
+        let is_blind = self.world().machine.shape().blind_exchanges;
+        let before = self.sync(op, |before| (is_blind || before == current).then_some(new));
+        if is_blind || before == current {
+            Ok(current)
         } else {
             Err(before)
         }

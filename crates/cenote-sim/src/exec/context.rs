@@ -1,7 +1,9 @@
 //! What a simulated thread knows of its place, and what it can ask of the run.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::rc::Rc;
 
 use cenote::memory::Liveness;
 use cenote::pod::process::Identity;
@@ -9,9 +11,11 @@ use cenote::pod::process::Identity;
 use super::backend::{SimMemory, arrive};
 use super::liveness::SimLiveness;
 use super::op::{Kind, Op};
-use super::run::Body;
+use super::run::{Body, Crash};
+use super::traffic::Traffic;
 use super::world::{Life, Process, Thread, World};
 use crate::machine::Found;
+use crate::policy::Phase;
 
 /// A thread's place in a run.
 #[derive(Clone)]
@@ -39,7 +43,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         world: NonNull<World>,
         births: &Births<COHERENT>,
         host: u32,
-        crash_at: Option<u64>,
+        crash: Option<Crash>,
         body: Body<COHERENT>,
     ) -> u32 {
         // SAFETY: called between switches, or by the thread that runs.
@@ -49,7 +53,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             host,
             life: Life::Alive,
             steps: 0,
-            crash_at,
+            crash,
         });
         let context = Self {
             world,
@@ -120,6 +124,11 @@ impl<const COHERENT: bool> Context<COHERENT> {
             .map_or(0, |clock| clock.now_ps(thread))
     }
 
+    /// What of this thread's operations reached memory; all zeroes in runs that keep no time.
+    pub fn traffic(&self) -> Traffic {
+        self.world().threads[self.thread as usize].traffic
+    }
+
     /// Lets time pass on this thread that is not spent in memory: computing, or sleeping.
     pub fn spend_ps(&self, time: u64) {
         let thread = self.thread;
@@ -134,6 +143,21 @@ impl<const COHERENT: bool> Context<COHERENT> {
         arrive(self.world, op);
         self.world().done(op, 0);
         self.world().charge(op, Found::Hit);
+    }
+
+    /// Waits until `missing` is zero. Schedulers that are told what a thread waits for need not try it before.
+    pub fn wait_for(&self, missing: &Rc<Cell<u32>>) {
+        let thread = self.thread as usize;
+        self.world().threads[thread].until = Some(missing.clone());
+        while missing.get() > 0 {
+            self.wait();
+        }
+        self.world().threads[thread].until = None;
+    }
+
+    /// Tells the policy that all threads have come to where the run begins in earnest.
+    pub fn gathered(&self) {
+        self.world().policy.enter(Phase::Gathered);
     }
 
     /// Starts another thread of this process.
@@ -151,6 +175,8 @@ impl<const COHERENT: bool> Context<COHERENT> {
             pending: Vec::new(),
             yielder: std::ptr::null(),
             steps: 0,
+            until: None,
+            traffic: Traffic::default(),
         });
         world.runnable.push(thread);
         let parent = self.thread;

@@ -8,10 +8,12 @@ mod context;
 mod liveness;
 mod op;
 mod run;
+mod traffic;
 mod world;
 
 pub use backend::SimMemory;
 pub use context::Context;
 pub use op::{Kind, Op};
 pub use run::{Body, Crash, Ended, Outcome, Settings, run};
+pub use traffic::Traffic;
 pub use world::{Event, Stop};

@@ -12,7 +12,7 @@ use super::context::{Births, Context};
 use super::world::{Event, Life, Stop, World};
 use crate::clock::Clock;
 use crate::machine::{Machine, Shape};
-use crate::policy::Policy;
+use crate::policy::{Phase, Policy};
 use crate::profile::Profile;
 
 /// What a thread does.
@@ -21,7 +21,7 @@ pub type Body<const COHERENT: bool> = Box<dyn FnOnce(Context<COHERENT>)>;
 /// Bytes of a simulated thread's stack.
 const STACK_BYTES: usize = 512 << 10;
 
-/// A process that dies.
+/// A process that dies, or one of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
     /// Which of the processes that the run begins with.
@@ -30,6 +30,8 @@ pub struct Crash {
     pub step: u64,
     /// Whether another process begins in its place.
     pub restarts: bool,
+    /// Whether the thread that takes that step dies alone, and its process goes on as long as it has others.
+    pub alone: bool,
 }
 
 /// What a run is made of, apart from the code.
@@ -153,10 +155,12 @@ impl<const COHERENT: bool> Runner<COHERENT> {
         body: Rc<dyn Fn(Context<COHERENT>)>,
         audit: Body<COHERENT>,
     ) -> Option<Ended> {
+        self.world().policy.enter(Phase::Prepare);
         self.start(0, None, prepare);
         if let Some(ended) = self.until_all_ended() {
             return Some(ended);
         }
+        self.world().policy.enter(Phase::Run);
         let mut crashes = Vec::new();
         for (number, &host) in settings.processes.iter().enumerate() {
             let crash = settings
@@ -164,11 +168,7 @@ impl<const COHERENT: bool> Runner<COHERENT> {
                 .iter()
                 .find(|crash| crash.process == number as u32);
             let of_body = body.clone();
-            let process = self.start(
-                host,
-                crash.map(|crash| crash.step),
-                Box::new(move |context| of_body(context)),
-            );
+            let process = self.start(host, crash.copied(), Box::new(move |context| of_body(context)));
             crashes.extend(crash.filter(|crash| crash.restarts).map(|_| (process, host)));
         }
         loop {
@@ -186,12 +186,13 @@ impl<const COHERENT: bool> Runner<COHERENT> {
             let of_body = body.clone();
             self.start(host, None, Box::new(move |context| of_body(context)));
         }
+        self.world().policy.enter(Phase::Audit);
         self.start(0, None, audit);
         self.until_all_ended()
     }
 
-    fn start(&mut self, host: u32, crash_at: Option<u64>, body: Body<COHERENT>) -> u32 {
-        Context::of_new_process(self.world, &self.births, host, crash_at, body)
+    fn start(&mut self, host: u32, crash: Option<Crash>, body: Body<COHERENT>) -> u32 {
+        Context::of_new_process(self.world, &self.births, host, crash, body)
     }
 
     fn until_all_ended(&mut self) -> Option<Ended> {

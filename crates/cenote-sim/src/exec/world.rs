@@ -3,9 +3,14 @@
 //! All of it lives in one place that coroutines reach by a pointer. It is only ever touched between two switches, for
 //! the length of one method; no reference into it is held while another coroutine runs.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use corosensei::Yielder;
 
 use super::op::{Kind, Op};
+use super::run::Crash;
+use super::traffic::Traffic;
 use crate::clock::Clock;
 use crate::machine::{Found, Machine, MixedUse, Pending};
 use crate::policy::{Candidate, Fault, Policy};
@@ -43,6 +48,11 @@ pub enum Event {
         /// The process.
         process: u32,
     },
+    /// A thread died, and its process did not.
+    KilledThread {
+        /// The thread.
+        thread: u32,
+    },
 }
 
 pub(super) struct Thread {
@@ -52,6 +62,10 @@ pub(super) struct Thread {
     pub pending: Vec<Pending>,
     pub yielder: *const Yielder<(), ()>,
     pub steps: u64,
+    /// What it waits for: that this is zero.
+    pub until: Option<Rc<Cell<u32>>>,
+    /// What reached memory, in runs that keep time.
+    pub traffic: Traffic,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,8 +81,8 @@ pub(super) struct Process {
     pub life: Life,
     /// Steps of all its threads.
     pub steps: u64,
-    /// The step at which it is killed, if it is.
-    pub crash_at: Option<u64>,
+    /// When it is killed, if it is.
+    pub crash: Option<Crash>,
 }
 
 pub(super) struct World {
@@ -128,8 +142,24 @@ impl World {
         self.processes[self.threads[thread as usize].process as usize].host
     }
 
+    fn candidate(&self, thread: u32) -> Candidate {
+        let Thread { next, until, .. } = &self.threads[thread as usize];
+        let waits = next.kind == Kind::Wait;
+        Candidate {
+            thread,
+            host: self.host_of(thread),
+            op: *next,
+            waits,
+            blocked: waits && until.as_ref().is_some_and(|until| until.get() > 0),
+        }
+    }
+
     fn fault(&mut self, fault: Fault, bound: u32) -> u32 {
         let outcome = self.policy.fault(fault, bound);
+        self.record(outcome)
+    }
+
+    fn record(&mut self, outcome: u32) -> u32 {
         if self.recording {
             self.decisions.push(outcome);
         }
@@ -151,10 +181,14 @@ impl World {
             self.stop.get_or_insert(Stop::Stuck);
         }
         let process = self.threads[current].process;
-        if let Some(at) = self.processes[process as usize].crash_at
-            && self.processes[process as usize].steps >= at
+        if let Some(crash) = self.processes[process as usize].crash
+            && self.processes[process as usize].steps >= crash.step
         {
-            self.kill(process);
+            self.processes[process as usize].crash = None;
+            match crash.alone {
+                true => self.kill_thread(self.current),
+                false => self.kill(process),
+            }
         }
         if self.stop.is_some() {
             return false;
@@ -173,6 +207,13 @@ impl World {
             self.ended = false;
             return;
         }
+        if !self.ended && self.runnable.len() > 1 {
+            let running = self.candidate(self.current);
+            if self.policy.stays(&running) {
+                self.record(0);
+                return;
+            }
+        }
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.clear();
         let last = (!self.ended).then_some(self.current);
@@ -181,15 +222,11 @@ impl World {
             .iter()
             .copied()
             .filter(|&thread| Some(thread) != last);
-        candidates.extend(last.into_iter().chain(others).map(|thread| {
-            let op = self.threads[thread as usize].next;
-            Candidate {
-                thread,
-                host: self.host_of(thread),
-                op,
-                waits: op.kind == Kind::Wait,
-            }
-        }));
+        candidates.extend(
+            last.into_iter()
+                .chain(others)
+                .map(|thread| self.candidate(thread)),
+        );
         if !candidates.is_empty() {
             let choice = self.choose(&candidates);
             self.current = candidates[choice].thread;
@@ -220,9 +257,10 @@ impl World {
             return;
         }
         let host = self.host_of(self.current);
-        let lines = self.machine.cache(host).map_or(0, |cache| cache.len());
-        if lines > 0 {
-            let chosen = self.fault(Fault::Evict, lines as u32 + 1);
+        let running = self.candidate(self.current);
+        if let Some(cache) = self.machine.cache(host).filter(|cache| !cache.is_empty()) {
+            let chosen = self.policy.evict(&running, cache, self.machine.memory());
+            let chosen = self.record(chosen);
             if chosen > 0
                 && let Some(line) = self.machine.evict(host, chosen as usize - 1)
             {
@@ -230,7 +268,10 @@ impl World {
             }
         }
         if let Some(&pending) = self.threads[self.current as usize].pending.first()
-            && self.fault(Fault::CompleteEarly, 2) == 1
+            && {
+                let outcome = self.policy.complete_early(&running, pending.line);
+                self.record(outcome) == 1
+            }
         {
             self.threads[self.current as usize].pending.remove(0);
             self.machine.complete(host, pending);
@@ -254,6 +295,7 @@ impl World {
         let host = self.host_of(self.current);
         if let Some(clock) = &mut self.clock {
             clock.charge(self.current, host, op, found);
+            self.threads[self.current as usize].traffic.count(op, found);
         }
     }
 
@@ -305,6 +347,28 @@ impl World {
         }
     }
 
+    /// Kills one thread. If it was the last of its process, that has died.
+    fn kill_thread(&mut self, thread: u32) {
+        self.end_thread(thread);
+        self.ended |= thread == self.current;
+        self.note(Event::KilledThread { thread });
+        let process = self.threads[thread as usize].process;
+        let is_last = |other: &Thread| other.process != process || !other.alive;
+        if self.threads.iter().all(is_last) {
+            self.kill(process);
+        }
+    }
+
+    fn end_thread(&mut self, thread: u32) {
+        if std::mem::take(&mut self.threads[thread as usize].alive) {
+            self.deaths.push((thread, self.steps));
+            self.runnable.retain(|&other| other != thread);
+            if let Some(clock) = &mut self.clock {
+                clock.end(thread);
+            }
+        }
+    }
+
     /// Kills a process. If it was the last of its host, the host's cache is lost with it.
     pub fn kill(&mut self, process: u32) {
         if self.processes[process as usize].life != Life::Alive {
@@ -317,14 +381,9 @@ impl World {
                 *lock = None;
             }
         }
-        for (number, thread) in self.threads.iter_mut().enumerate() {
-            if thread.process == process && thread.alive {
-                thread.alive = false;
-                self.deaths.push((number as u32, self.steps));
-                self.runnable.retain(|&other| other != number as u32);
-                if let Some(clock) = &mut self.clock {
-                    clock.end(number as u32);
-                }
+        for thread in 0..self.threads.len() as u32 {
+            if self.threads[thread as usize].process == process {
+                self.end_thread(thread);
             }
         }
         self.ended |= !self

@@ -73,6 +73,11 @@ impl Cache {
         u64::from(self.resident[n]) * LINE
     }
 
+    /// The number of the line around an offset among those present.
+    pub fn number_of(&self, at: u64) -> Option<usize> {
+        (self.place[(at / LINE) as usize] as usize).checked_sub(1)
+    }
+
     /// The lines present that a range touches, as offsets in a repeatable order.
     pub fn resident_in(&self, at: u64, len: u64) -> Vec<u64> {
         let (first, end) = (at & !(LINE - 1), at.saturating_add(len));

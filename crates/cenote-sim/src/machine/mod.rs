@@ -47,6 +47,8 @@ pub struct Shape {
     pub persists_at_crash: bool,
     /// Bytes at the start that hardware keeps coherent even so (pcc-indexes, section 8).
     pub coherent_bytes: u64,
+    /// A planted fault, to see that it is found: compare-exchanges succeed whatever they find.
+    pub blind_exchanges: bool,
 }
 
 /// A write-back or flush that a thread has begun.

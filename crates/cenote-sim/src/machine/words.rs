@@ -4,14 +4,30 @@
 //! Code under test gets plain references into them, as it does from real memory; that is why they are raw.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::{Cell, RefCell};
 
 use super::LINE;
 
 /// Aligned words, addressed by byte offsets.
 pub struct Words {
+    /// What was allocated, with room to align `base` in.
+    allocation: *mut u8,
     base: *mut u64,
     len: u64,
+    /// Pages that were written to.
+    touched: Box<[Cell<bool>]>,
 }
+
+const PAGE: u64 = 4096;
+
+thread_local! {
+    /// Stretches of zeroes that nobody uses any more: most runs are short, and need as many bytes as the one before.
+    static IDLE: RefCell<Vec<Words>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Stretches kept, and their greatest length.
+const IDLE_MAX: usize = 16;
+const IDLE_BYTES_MAX: u64 = 64 << 20;
 
 const ALIGN: usize = 4096;
 
@@ -19,17 +35,50 @@ impl Words {
     /// Zeroes. `len` is in bytes, a multiple of a line.
     pub fn new(len: u64) -> Self {
         assert!(len > 0 && len.is_multiple_of(LINE), "memory of whole lines");
-        let layout = Self::layout(len);
-        // SAFETY: the layout is not empty.
-        let base = unsafe { alloc_zeroed(layout) }.cast::<u64>();
-        if base.is_null() {
-            handle_alloc_error(layout);
-        }
-        Self { base, len }
+        let idle = IDLE.with_borrow_mut(|idle| {
+            let place = idle.iter().position(|words| words.len == len)?;
+            Some(idle.swap_remove(place))
+        });
+        idle.unwrap_or_else(|| Self::allocate(len))
     }
 
+    fn allocate(len: u64) -> Self {
+        let layout = Self::layout(len);
+        // SAFETY: the layout is not empty.
+        let allocation = unsafe { alloc_zeroed(layout) };
+        if allocation.is_null() {
+            handle_alloc_error(layout);
+        }
+        let skipped = allocation.addr().wrapping_neg() % ALIGN;
+        // SAFETY: the layout has room for `ALIGN` bytes more than `len`.
+        let base = unsafe { allocation.add(skipped) }.cast::<u64>();
+        Self {
+            allocation,
+            base,
+            len,
+            touched: vec![Cell::new(false); len.div_ceil(PAGE) as usize].into(),
+        }
+    }
+
+    /// Makes it zeroes again.
+    fn clear(&mut self) {
+        for (page, touched) in self.touched.iter().enumerate() {
+            if touched.take() {
+                let at = page as u64 * PAGE;
+                // SAFETY: the page, or what there is of it, lies within the allocation.
+                unsafe {
+                    self.base
+                        .add((at / 8) as usize)
+                        .cast::<u8>()
+                        .write_bytes(0, (self.len - at).min(PAGE) as usize);
+                }
+            }
+        }
+    }
+
+    /// Of a word's alignment only: with a greater one, the allocator would write all the zeroes at once.
     fn layout(len: u64) -> Layout {
-        Layout::from_size_align(len as usize, ALIGN)
+        Layout::from_size_align(len as usize + ALIGN, align_of::<u64>())
             .unwrap_or_else(|_| panic!("{len} bytes of simulated memory"))
     }
 
@@ -47,8 +96,10 @@ impl Words {
 
     /// Sets the word around an offset.
     pub fn set(&self, at: u64, value: u64) {
+        let word = self.word(at);
+        self.touched[(at / PAGE) as usize].set(true);
         // SAFETY: as for `get`.
-        unsafe { self.word(at).write(value) }
+        unsafe { word.write(value) }
     }
 
     /// The line around an offset.
@@ -80,6 +131,10 @@ impl Words {
     /// Copies bytes in.
     pub fn write(&self, at: u64, data: &[u8]) {
         let _ = self.bytes(at, data.len() as u64);
+        let pages = at / PAGE..(at + data.len() as u64).div_ceil(PAGE);
+        for page in pages {
+            self.touched[page as usize].set(true);
+        }
         // SAFETY: in bounds, as was just checked; the source may lie in the same memory, which `copy` allows.
         unsafe {
             std::ptr::copy(data.as_ptr(), self.base.cast::<u8>().add(at as usize), data.len());
@@ -89,7 +144,23 @@ impl Words {
 
 impl Drop for Words {
     fn drop(&mut self) {
-        // SAFETY: allocated with the same layout; nothing refers to it any more, as a world outlives its coroutines.
-        unsafe { dealloc(self.base.cast(), Self::layout(self.len)) }
+        let kept = IDLE.try_with(|idle| {
+            let mut idle = idle.borrow_mut();
+            let keeps = idle.len() < IDLE_MAX && self.len <= IDLE_BYTES_MAX;
+            if keeps {
+                self.clear();
+                idle.push(Self {
+                    allocation: self.allocation,
+                    base: self.base,
+                    len: self.len,
+                    touched: std::mem::take(&mut self.touched),
+                });
+            }
+            keeps
+        });
+        if kept != Ok(true) {
+            // SAFETY: allocated with the same layout; nothing refers to it any more, as a world outlives its coroutines.
+            unsafe { dealloc(self.allocation, Self::layout(self.len)) }
+        }
     }
 }

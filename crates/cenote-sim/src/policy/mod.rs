@@ -8,12 +8,13 @@ mod pct;
 mod random;
 mod replay;
 
-pub use exhaustive::Exhaustive;
+pub use exhaustive::{Bounds, Exhaustive};
 pub use pct::Pct;
 pub use random::RandomWalk;
 pub use replay::Replay;
 
 use crate::exec::Op;
+use crate::machine::{Cache, Words};
 
 /// A thread that could go on, and what it would do.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,21 @@ pub struct Candidate {
     pub op: Op,
     /// Whether it waits for another: running it alone leads nowhere.
     pub waits: bool,
+    /// Whether what it waits for has not happened yet, as far as is known.
+    pub blocked: bool,
+}
+
+/// Parts of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The memory is prepared, alone.
+    Prepare,
+    /// The processes have begun.
+    Run,
+    /// All their threads are there, and have not begun their operations.
+    Gathered,
+    /// Somebody looks at everything, alone.
+    Audit,
 }
 
 /// Something that may happen or not.
@@ -46,8 +62,27 @@ pub trait Policy {
     /// Which of the candidates, two or more, runs next. The first is the one that ran last, unless that has `ended`.
     fn thread(&mut self, candidates: &[Candidate], ended: bool) -> usize;
 
+    /// Whether the thread that ran last certainly goes on. Then the others are not gathered; it is the first candidate.
+    fn stays(&mut self, _running: &Candidate) -> bool {
+        false
+    }
+
     /// The only thread that can go on is about to. There is nothing to choose, but something to learn.
     fn alone(&mut self, _candidate: &Candidate) {}
+
+    /// A part of the run begins.
+    fn enter(&mut self, _phase: Phase) {}
+
+    /// Which line is evicted from the cache of the running thread's host before its next operation: 0 none, else one
+    /// more than its number.
+    fn evict(&mut self, _running: &Candidate, cache: &Cache, _memory: &Words) -> u32 {
+        self.fault(Fault::Evict, cache.len() as u32 + 1)
+    }
+
+    /// Whether the first write-back or flush that the running thread has begun, of this line, completes now: 0 no, 1 yes.
+    fn complete_early(&mut self, _running: &Candidate, _line: u64) -> u32 {
+        self.fault(Fault::CompleteEarly, 2)
+    }
 
     /// Which of `bound` outcomes a possible fault has.
     fn fault(&mut self, fault: Fault, bound: u32) -> u32;

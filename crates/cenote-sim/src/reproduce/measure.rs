@@ -50,6 +50,7 @@ pub fn measure(
             prefetches: false,
             persists_at_crash: false,
             coherent_bytes: 0,
+            blind_exchanges: false,
         },
         processes: vec![0; threads as usize],
         crashes: Vec::new(),

@@ -11,8 +11,9 @@ use cenote::memory::{Memory, SyncWord};
 use cenote::pod::geometry::{Parameters, UNIT};
 use cenote::pod::publish::{Change, publish};
 use cenote::pod::record::operation;
-use cenote::pod::{Pod, Worker, heap, retire};
+use cenote::pod::{Pod, Worker, collect, heap, retire};
 
+use super::gathering::Gathering;
 use super::hash::account;
 use super::pool::{Member, format, is_full};
 use super::{Load, Log, Scenario, below, random};
@@ -25,6 +26,7 @@ const SIZES: [u64; 4] = [64, 200, UNIT / 2 + 1, UNIT + 1];
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
+    let gathering = Gathering::new(load.gathers);
     let words = Rc::new(Cell::new(0));
     Scenario {
         prepare: {
@@ -41,9 +43,9 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
                     return;
                 };
                 for _ in 0..load.threads {
-                    let (log, words) = (log.clone(), words.get());
+                    let (log, words, gathering) = (log.clone(), words.get(), gathering.clone());
                     member.spawn(&context, move |context, pod| {
-                        log.check("working", work(&context, &pod, load, words, &log));
+                        log.check("working", work(&context, &pod, load, words, &log, &gathering));
                     });
                 }
                 member.leave(&context);
@@ -87,9 +89,11 @@ fn work<const C: bool>(
     load: Load,
     words: u64,
     log: &Log,
+    gathering: &Gathering,
 ) -> cenote::Result<()> {
     let mut random = random(load.seed, context.thread());
     let worker = Worker::attach(pod, load.guidelines.replicate)?;
+    gathering.arrive(context);
     for n in 0..load.operations {
         let slot = word(words, below(&mut random, WORDS));
         let len = SIZES[below(&mut random, SIZES.len() as u64) as usize];
@@ -99,7 +103,7 @@ fn work<const C: bool>(
             _ => {}
         }
         if below(&mut random, 2) == 0 {
-            retire::collect_all(&worker)?;
+            collect::collect_all(&worker)?;
         }
     }
     Ok(())
@@ -113,7 +117,7 @@ pub(super) fn exchange<const C: bool>(
     log: &Log,
 ) -> cenote::Result<()> {
     let mem = worker.mem();
-    retire::collect_sometimes(worker)?;
+    collect::collect_sometimes(worker)?;
     retire::ensure_room(worker, worker.actor())?;
     let _pin = worker.pin()?;
     let mut next = 0;
@@ -145,6 +149,7 @@ pub(super) fn exchange<const C: bool>(
             next,
             operation,
             old,
+            old_place: None,
             count: None,
         };
         if publish(worker, &change)?.is_ok() {

@@ -9,9 +9,10 @@ use cenote::index::hash::slot::Slot;
 use cenote::memory::Memory;
 use cenote::pod::geometry::Parameters;
 use cenote::pod::slab::locate;
-use cenote::pod::{Pod, Worker, epoch, retire};
+use cenote::pod::{Pod, Worker, collect, epoch};
 
 use super::allocator::{exchange, prepare, word};
+use super::gathering::Gathering;
 use super::hash::account;
 use super::pool::{Member, format, is_full};
 use super::{Load, Log, Scenario, below, random};
@@ -28,6 +29,7 @@ const LOOKS: u64 = 64;
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
+    let gathering = Gathering::new(load.gathers);
     let words = Rc::new(Cell::new(0));
     Scenario {
         prepare: {
@@ -44,9 +46,9 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
                     return;
                 };
                 for _ in 0..load.threads {
-                    let (log, words) = (log.clone(), words.get());
+                    let (log, words, gathering) = (log.clone(), words.get(), gathering.clone());
                     member.spawn(&context, move |context, pod| {
-                        log.check("working", work(&context, &pod, load, words, &log));
+                        log.check("working", work(&context, &pod, load, words, &log, &gathering));
                     });
                 }
                 member.leave(&context);
@@ -68,11 +70,13 @@ fn work<const C: bool>(
     load: Load,
     words: u64,
     log: &Log,
+    gathering: &Gathering,
 ) -> cenote::Result<()> {
     let words_used = 1 + load.seed % WORDS;
     let mut random = random(load.seed, context.thread());
     // Some read the epoch itself, which is ahead of replicas.
     let worker = Worker::attach(pod, below(&mut random, 2) == 0)?;
+    gathering.arrive(context);
     // Most threads have a part that they play nearly always.
     let part = below(&mut random, PARTS + 1);
     for n in 0..load.operations {
@@ -88,12 +92,12 @@ fn work<const C: bool>(
                     _ => {}
                 }
                 let least = epoch::advance(&worker);
-                retire::collect(&worker, worker.actor(), least)?;
+                collect::collect(&worker, worker.actor(), least)?;
             }
             ADVANCE => {
                 epoch::advance(&worker);
             }
-            _ => retire::collect_all(&worker)?,
+            _ => collect::collect_all(&worker)?,
         }
     }
     Ok(())
@@ -145,7 +149,7 @@ fn audit<const C: bool>(context: &Context<C>, words: u64, log: &Log) -> cenote::
         }
         // The background thread withdraws what this one has announced.
         for _ in 0..ROUNDS {
-            retire::collect_all(&worker)?;
+            collect::collect_all(&worker)?;
             context.wait();
         }
         let retired = account(&worker, log)?;

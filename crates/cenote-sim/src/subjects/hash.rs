@@ -7,10 +7,11 @@ use std::sync::Arc;
 use cenote::index::hash::HashMap;
 use cenote::index::hash::level::Level;
 use cenote::pod::geometry::Parameters;
-use cenote::pod::{Pod, Worker, retire};
-use cenote::{Guidelines, Put, Replace};
+use cenote::pod::{Pod, Worker, collect};
+use cenote::{Error, Guidelines, Put, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::gathering::Gathering;
 use super::pool::{Member, format, is_full};
 use super::{Load, Log, Scenario, below, random};
 use crate::check::leak::Account;
@@ -50,6 +51,7 @@ const UNITS: u64 = 6;
 
 pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
+    let gathering = Gathering::new(load.gathers);
     let keys = Rc::new(std::cell::RefCell::new(Vec::new()));
     Scenario {
         prepare: {
@@ -66,9 +68,12 @@ pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters)
                     return;
                 };
                 for _ in 0..load.threads {
-                    let (log, keys) = (log.clone(), keys.borrow().clone());
+                    let (log, keys, gathering) = (log.clone(), keys.borrow().clone(), gathering.clone());
                     member.spawn(&context, move |context, pod| {
-                        log.check("working", work(&context, &pod, load, shape, &keys, &log));
+                        log.check(
+                            "working",
+                            work(&context, &pod, load, shape, &keys, &log, &gathering),
+                        );
                     });
                 }
                 member.leave(&context);
@@ -164,6 +169,7 @@ fn work<const C: bool>(
     shape: Shape,
     keys: &[u64],
     log: &Log,
+    gathering: &Gathering,
 ) -> cenote::Result<()> {
     let mut random = random(load.seed, context.thread());
     let mut early = Vec::new();
@@ -186,6 +192,7 @@ fn work<const C: bool>(
         let stretch = if shape == Shape::Visits { left.min(2) } else { left };
         let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
         let map = HashMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
+        gathering.arrive(context);
         for n in 0..stretch {
             let is_new = match shape {
                 Shape::Growing => below(&mut random, 3) == 0,
@@ -201,7 +208,7 @@ fn work<const C: bool>(
             let value = u64::from(context.thread()) << 32 | u64::from(load.operations - left + n + 1) | large;
             one_call(context, &map, log, key, value, &mut random);
             if below(&mut random, 8) == 0 {
-                retire::collect_all(&worker)?;
+                collect::collect_all(&worker)?;
             }
         }
         left -= stretch;
@@ -268,12 +275,13 @@ fn get<const C: bool>(context: &Context<C>, map: &HashMap<SimMemory<C>>, log: &L
     });
 }
 
-/// A call's answer; a full pool is one of the right ones, and then the call has not happened.
+/// A call's answer. That the pool is full, or that a map in place cannot do this, is a right one, and then the call has
+/// not happened.
 pub(super) fn answer<R>(log: &Log, result: cenote::Result<R>) -> Option<R> {
     match result {
         Ok(result) => Some(result),
         Err(error) => {
-            if !is_full(&error) {
+            if !is_full(&error) && !matches!(error, Error::InPlace { .. }) {
                 log.fault(format!("a call: {error}"));
             }
             None
@@ -327,7 +335,7 @@ fn audit<const C: bool>(context: &Context<C>, keys: &[u64], log: &Log) -> cenote
 
 /// Accounts for every byte of a pool that nobody else has open. Returns how many are retired.
 pub(super) fn account<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Log) -> cenote::Result<u64> {
-    retire::collect_all(worker)?;
+    collect::collect_all(worker)?;
     let report = cenote::store::audit(worker, false)?;
     for problem in &report.problems {
         log.fault(format!("the pool: {problem}"));

@@ -3,6 +3,7 @@
 
 mod allocator;
 mod epochs;
+pub(crate) mod gathering;
 mod hash;
 mod log;
 mod ordered;
@@ -44,6 +45,8 @@ pub struct Load {
     pub guidelines: Guidelines,
     /// What data is drawn from.
     pub seed: u64,
+    /// So many threads wait for each other before their first operation; 0 if none does.
+    pub gathers: u32,
 }
 
 impl Load {

@@ -55,6 +55,9 @@ pub fn format<const C: bool>(context: &Context<C>, parameters: Parameters, units
     units::commit_initial(&Worker::attach(&pod, false)?, units)
 }
 
+/// How long the background thread sleeps, where there is time: as long as that of the store layer.
+const TICK_PS: u64 = 1_000_000_000;
+
 /// A process that has the pool open.
 pub struct Member<const C: bool> {
     /// Its view of the pool.
@@ -80,12 +83,12 @@ impl<const C: bool> Member<C> {
         recovery::recover_dead(&Worker::attach(&pod, false)?)?;
         if attended {
             let worker = Worker::attach(&pod, true)?;
-            let agent = context.clone();
-            context.spawn(move |_| {
+            context.spawn(move |agent| {
                 let mut attendant = Attendant::default();
                 while !worker.pod().is_closing() {
                     attendant.tick(&worker);
                     agent.wait();
+                    agent.spend_ps(TICK_PS);
                 }
             });
         }
@@ -111,9 +114,7 @@ impl<const C: bool> Member<C> {
 
     /// Waits until the threads have ended, and leaves the pool.
     pub fn leave(self, context: &Context<C>) {
-        while self.running.get() > 0 {
-            context.wait();
-        }
+        context.wait_for(&self.running);
         self.pod.close();
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use cenote_sim::exec::{Context, Crash, Ended, Event, Outcome, Settings, SimMemory, run};
 use cenote_sim::machine::Shape;
-use cenote_sim::policy::{Exhaustive, Policy, RandomWalk};
+use cenote_sim::policy::{Bounds, Exhaustive, Policy, RandomWalk};
 
 /// Words on lines of their own, all of them past the first line.
 pub const X: u64 = 1024;
@@ -75,6 +75,7 @@ impl<const C: bool> Litmus<C> {
             process: 0,
             step,
             restarts: false,
+            alone: false,
         }];
         self
     }
@@ -90,6 +91,7 @@ impl<const C: bool> Litmus<C> {
                 prefetches: self.prefetches,
                 persists_at_crash: self.persists_at_crash,
                 coherent_bytes: 0,
+                blind_exchanges: false,
             },
             processes: self.hosts.clone(),
             crashes: self.crashes.clone(),
@@ -124,7 +126,13 @@ impl<const C: bool> Litmus<C> {
 
     /// What all schedules with so many preemptions find.
     pub fn all(&self, preemptions: u32) -> Seen {
-        let policy = Exhaustive::new(preemptions, C);
+        let policy = Exhaustive::new(
+            Bounds {
+                preemptions,
+                faults: 0,
+            },
+            C,
+        );
         let mut seen = Seen::new();
         loop {
             let found = self.run(Box::new(policy.clone()));
@@ -136,9 +144,9 @@ impl<const C: bool> Litmus<C> {
             }
         }
         println!(
-            "{} schedules, {} lines shared: {seen:?}",
+            "{} schedules, {} places shared: {seen:?}",
             policy.schedules(),
-            policy.shared_lines()
+            policy.shared_places()
         );
         seen
     }

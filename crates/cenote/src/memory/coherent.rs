@@ -26,8 +26,8 @@ impl Memory for Coherent {
     const COHERENT: bool = true;
     const NAME: &'static str = "coherent";
 
-    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
-        self.mapping.reserve(at, len)
+    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
+        self.mapping.reserve(at, len, unshared)
     }
 
     #[inline]

@@ -17,7 +17,7 @@ fn two<M: Mapped>() -> (M, M) {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
     let view = || {
         let mapping = Mapping::of_file(file.try_clone().unwrap(), LEN).unwrap();
-        mapping.reserve(0, LEN).unwrap();
+        mapping.reserve(0, LEN, true).unwrap();
         M::over(Arc::new(mapping)).unwrap()
     };
     (view(), view())
@@ -261,7 +261,7 @@ fn reserved_bytes_extend_the_file_and_anonymous_memory_has_none() {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
     let mapping = Mapping::of_file(file, 64 << 20).unwrap();
     assert_eq!((mapping.len(), mapping.file_len().unwrap()), (64 << 20, 0));
-    mapping.reserve(1 << 20, 1 << 20).unwrap();
+    mapping.reserve(1 << 20, 1 << 20, false).unwrap();
     assert_eq!(mapping.file_len().unwrap(), 2 << 20);
     assert!(!mapping.is_empty());
     let mem = Coherent::over(Arc::new(Mapping::anonymous(1 << 20).unwrap())).unwrap();

@@ -64,8 +64,8 @@ impl<M: Memory> Memory for Counting<M> {
     const COHERENT: bool = M::COHERENT;
     const NAME: &'static str = M::NAME;
 
-    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
-        self.0.reserve(at, len)
+    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
+        self.0.reserve(at, len, unshared)
     }
 
     fn load(&self, at: u64) -> u64 {

@@ -165,10 +165,13 @@ impl Mapping {
     }
 
     /// Reserves a range of the file on its file system, growing the file if it is shorter. After it, touching
-    /// the range cannot fail. In huge pages as far as the kernel makes them.
-    pub fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
+    /// the range cannot fail. If it is `unshared`, in huge pages as far as the kernel makes them: to make one it waits for all
+    /// who map the file, for a tenth of a second while some of them are killed.
+    pub fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
         let Some(file) = &self.file else { return Ok(()) };
-        self.reserve_huge(file, at, len);
+        if unshared {
+            self.reserve_huge(file, at, len);
+        }
         fallocate(file, at, len)
     }
 

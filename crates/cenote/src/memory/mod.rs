@@ -66,7 +66,8 @@ pub trait Memory: Clone + Send + Sync + 'static {
     const NAME: &'static str;
 
     /// Reserves a range, so that touching it cannot fail.
-    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError>;
+    /// What is `unshared`, because no other process has the pool open, may take the kernel longer, to make huge pages of it.
+    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError>;
 
     /// Whether this process's threads may announce without a barrier, because [`Memory::barrier_everywhere`] reaches them.
     fn relies_on_barrier(&self) -> bool {

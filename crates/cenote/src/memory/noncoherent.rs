@@ -61,8 +61,8 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     const COHERENT: bool = false;
     const NAME: &'static str = "noncoherent";
 
-    fn reserve(&self, at: u64, len: u64) -> Result<(), MapError> {
-        self.mapping.reserve(at, len)
+    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
+        self.mapping.reserve(at, len, unshared)
     }
 
     #[inline]

@@ -14,6 +14,7 @@
 use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole, reclaim_empty_blocks};
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use super::class::{TABLE, class_for};
+use super::collect;
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::publish::forget_lines;
@@ -217,7 +218,7 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
         other => return other,
     }
     // Full: wait for nobody, but take back what can be had.
-    retire::collect_all(worker)?;
+    collect::collect_all(worker)?;
     if take_from_block(worker, actor, class) || adopt_any(worker, actor, class)? {
         return Ok(());
     }
@@ -346,7 +347,7 @@ fn allocate_range<M: Memory>(
     };
     let unit = match attempt() {
         Err(Error::Full { .. }) => {
-            retire::collect_all(worker)?;
+            collect::collect_all(worker)?;
             reclaim_empty_blocks(worker, actor)?;
             attempt().map_err(|error| match error {
                 Error::Full { why, .. } => full(why),

@@ -15,6 +15,7 @@ pub mod abandoned;
 pub mod block;
 pub mod buddy;
 pub mod class;
+pub mod collect;
 pub mod crash;
 pub mod directory;
 pub mod epoch;

@@ -54,6 +54,8 @@ pub struct Change {
     pub operation: u64,
     /// The object that this unlinks, or 0.
     pub old: u64,
+    /// Where that is, if it is known.
+    pub old_place: Option<Place>,
     /// The owned word that counts, and its value afterwards.
     pub count: Option<(OwnedWord, u64)>,
 }
@@ -65,7 +67,7 @@ pub struct Change {
 #[inline]
 pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::result::Result<(), u64>> {
     match exchange(worker, change) {
-        Ok(()) => finish_committed(worker, worker.actor()).map(Ok),
+        Ok(()) => finish_committed(worker, worker.actor(), change.old_place).map(Ok),
         Err(found) => Ok(Err(found)),
     }
 }
@@ -126,7 +128,11 @@ fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
 
 /// What follows a change that happened; repeatable from any step.
 #[inline]
-pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+pub(super) fn finish_committed<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    old_place: Option<Place>,
+) -> Result<()> {
     let mem = worker.mem();
     let record = actor.record;
     let counter = record.counter().get(mem);
@@ -145,7 +151,11 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor) -> R
     }
     let old = record.old_object().get(mem);
     if old != 0 {
-        retire::retire(worker, actor, old)?;
+        let place = match old_place {
+            Some(place) => place,
+            None => locate(worker, old)?,
+        };
+        retire::retire_at(worker, actor, old, place)?;
     }
     if !mutant::is(Mutant::PublishedNameKept) {
         record.new_object().set(mem, 0);
@@ -173,7 +183,7 @@ pub(super) fn finish_with_companions<M: Memory>(worker: &Worker<M>, actor: Actor
         retire::retire(worker, actor, old)?;
         set(worker, record.old_companion(), 0);
     }
-    finish_committed(worker, actor)
+    finish_committed(worker, actor, None)
 }
 
 /// Names the word that will publish the auxiliary allocation, and what it will hold.

@@ -20,6 +20,7 @@
 
 use super::block::{CELL_LIVE, RangeState};
 use super::class::CLASSES;
+use super::collect;
 use super::crash::{Point, crash_point};
 use super::heap::{self, Reserve};
 use super::lock;
@@ -219,7 +220,7 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let record = actor.record;
     let retiring = record.retiring().get(mem);
     if retiring & 1 != 0 {
-        retire::finish_chunk(worker, actor, retiring & !1)?;
+        collect::finish_chunk(worker, actor, retiring & !1)?;
     }
     let (head, tail) = retire::span(worker, record)?;
     if tail.chunk == 0 {
@@ -430,7 +431,7 @@ pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     heap::discard(worker)?;
     for _ in 0..3 {
         let least = super::epoch::advance(worker);
-        retire::collect(worker, actor, least)?;
+        collect::collect(worker, actor, least)?;
     }
     heap::return_reserves(worker, actor)?;
     leave(worker, actor);

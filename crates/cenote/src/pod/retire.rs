@@ -11,27 +11,17 @@
 //! **Retiring** `x`: `retiring = x`; cell of `x`: live -> retired by me; entry and `tail`; `retiring = 0`. Whatever
 //! step a crash follows, recovery sees from the cell and from the last entry what is left to do.
 //!
-//! **Freeing** the entry at the head: cell: retired by me -> free; then the head moves. If a crash comes between,
-//! the cell no longer names this record, and recovery moves the head. A cell can never name it again for another
-//! reason, as the record's worker is dead: this is why cells hold a name and not a bit.
-//!
-//! **Exhausted chunks** are seen by nobody else and freed at once: `retiring = chunk | 1` and the same two steps.
-//!
 //! The list needs memory that may not be had when an object must be retired; so operations that may retire first
-//! make room ([`ensure_room`]), and fail as a whole if they cannot.
+//! make room ([`ensure_room`]), and fail as a whole if they cannot. Freeing is in [`super::collect`].
 
-use super::abandoned::after_free;
-use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
+use super::block::{Block, CELL_LIVE, RangeState};
 use super::class::TABLE;
 use super::crash::{Point, crash_point};
 use super::epoch;
-use super::flush;
 use super::heap::allocate_for;
 use super::publish::{OWNED_LINK, clear_auxiliary, link_auxiliary};
-use super::record::{Phase, State, WorkerRecord};
+use super::record::WorkerRecord;
 use super::slab::{Place, locate, table_word};
-use super::superblock::ORPHANS;
-use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
@@ -43,12 +33,8 @@ pub const CHUNK_BYTES: u64 = 1024;
 pub const CHUNK_ENTRIES: u64 = 63;
 /// Entries that one operation may append.
 const ROOM: u64 = 3;
-/// Retired objects after which a worker tries to free some.
-const COLLECT_EVERY: u32 = 256;
-/// Entries freed together, so that the misses of their cells overlap.
-const FREED_AT_ONCE: usize = 8;
 /// The low bits of a head or tail word; chunks are aligned to more.
-const INDEX_MASK: u64 = 63;
+pub(super) const INDEX_MASK: u64 = 63;
 
 /// In whose name something is done: a worker's record, and its mark. Normally the caller's own; recovery and the
 /// heirs of vacant records act for others.
@@ -130,12 +116,12 @@ fn span_afresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(P
     Ok((head, tail))
 }
 
-fn set_position<M: Memory>(worker: &Worker<M>, word: OwnedWord, position: Position) {
+pub(super) fn set_position<M: Memory>(worker: &Worker<M>, word: OwnedWord, position: Position) {
     word.set(worker.mem(), position.encode());
     worker.mem().persist(word.offset(), 8);
 }
 
-fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
+pub(super) fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
     word.set(worker.mem(), value);
     worker.mem().persist(word.offset(), 8);
 }
@@ -201,19 +187,34 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, tail: Position) -> 
     Ok(())
 }
 
-/// A hint that an object may be retired soon.
+/// Where an object is that may be retired soon, if that is known without a round trip; its cell is on its way then.
 #[inline]
-pub fn prefetch<M: Memory>(worker: &Worker<M>, object: u64) {
-    if let Ok(Place::Slab(cell)) = locate(worker, object) {
+pub fn expect<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Place> {
+    if !M::COHERENT {
+        return None;
+    }
+    let place = locate(worker, object).ok()?;
+    if let Place::Slab(cell) = &place {
         cell.prefetch(worker.mem());
     }
+    Some(place)
 }
 
 /// Retires an object that the actor has unlinked. There must be room.
 #[inline]
 pub fn retire<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    retire_at(worker, actor, object, locate(worker, object)?)
+}
+
+/// [`retire`] for an object whose place is known.
+#[inline]
+pub(super) fn retire_at<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    object: u64,
+    place: Place,
+) -> Result<()> {
     let mem = worker.mem();
-    let place = locate(worker, object)?;
     set(worker, actor.record.retiring(), object);
     crash_point(Point::RetireIntent);
     match place {
@@ -282,120 +283,6 @@ fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> 
     Ok(())
 }
 
-/// Frees what may be freed, now and then. Called by operations that retire, before they pin.
-#[inline]
-pub fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    if worker.retired_since.get() < COLLECT_EVERY {
-        return Ok(());
-    }
-    collect_now(worker)
-}
-
-#[cold]
-fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    worker.retired_since.set(0);
-    let least = epoch::advance(worker);
-    let freed = collect(worker, worker.actor(), least)?;
-    if ORPHANS.load(worker.mem()) != 0 {
-        inherit(worker, least)?;
-    }
-    if freed == 0 {
-        super::recovery::recover_if_held_back(worker)?;
-    }
-    Ok(())
-}
-
-/// Frees all that can be freed without waiting for anybody who lives.
-pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    super::recovery::recover_dead(worker)?;
-    for _ in 0..4 {
-        let least = epoch::advance(worker);
-        collect(worker, worker.actor(), least)?;
-        inherit(worker, least)?;
-    }
-    Ok(())
-}
-
-/// Frees the entries of the actor's list whose tag is below `least - 1`. Returns how many.
-pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
-    let mut freed = 0;
-    let end = ripe_until(worker, actor.record, least)?;
-    // The reuse rule's second half: no host may still have the lines in its cache.
-    let end = if M::COHERENT {
-        end
-    } else {
-        flush::flushed_until(worker, actor.record, end)?
-    };
-    loop {
-        let (head, tail) = span(worker, actor.record)?;
-        if head.chunk == 0 || head == end {
-            return Ok(freed);
-        }
-        let mut last = count_in(worker, head.chunk, tail);
-        if head.index >= last {
-            if head.chunk == tail.chunk {
-                return Ok(freed);
-            }
-            free_chunk(worker, actor, head.chunk)?;
-            continue;
-        }
-        if head.chunk == end.chunk {
-            last = last.min(end.index);
-        }
-        freed += free_entries(worker, actor, head, last)?;
-    }
-}
-
-/// Frees the entries of one chunk from `first` on, up to the one before `last`: some of them, at least one. Returns how
-/// many.
-fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, first: Position, last: u64) -> Result<u64> {
-    // A dead one's first entry may be freed already, and its cell somebody else's: it is looked at right before it is
-    // freed.
-    let at_once = if actor == worker.actor() { FREED_AT_ONCE } else { 1 };
-    let count = at_once.min((last - first.index) as usize);
-    let mut places = [const { None }; FREED_AT_ONCE];
-    for (place, index) in places[..count].iter_mut().zip(first.index..) {
-        let found = locate(worker, entry(first.chunk, index).0.get(worker.mem())).ok();
-        if M::COHERENT
-            && let Some(Place::Slab(cell)) = &found
-        {
-            cell.prefetch(worker.mem());
-        }
-        *place = found;
-    }
-    for (place, index) in places[..count].iter().zip(first.index..) {
-        let next = Position {
-            index: index + 1,
-            ..first
-        };
-        free_entry(worker, actor, *place, next)?;
-    }
-    Ok(count as u64)
-}
-
-/// The first entry of a record's list that somebody may still be reading; the list's end if there is none.
-fn ripe_until<M: Memory>(worker: &Worker<M>, record: WorkerRecord, least: u64) -> Result<Position> {
-    let mem = worker.mem();
-    let (mut position, tail) = span(worker, record)?;
-    let mut chunks_left = worker.committed_units()? * 64 + 1;
-    while position.chunk != 0 {
-        let count = count_in(worker, position.chunk, tail);
-        while position.index < count {
-            let one = u64::from(!mutant::is(Mutant::EpochRuleWithoutOne));
-            let tag = entry(position.chunk, position.index).1.get(mem);
-            if tag.saturating_add(one) >= least {
-                return Ok(position);
-            }
-            position.index += 1;
-        }
-        if position.chunk == tail.chunk {
-            break;
-        }
-        position = next_position(worker, position, &mut chunks_left)?;
-    }
-    Ok(position)
-}
-
 /// The beginning of the chunk behind a position; `chunks_left` ends the walk of a damaged list that is a cycle.
 pub(super) fn next_position<M: Memory>(
     worker: &Worker<M>,
@@ -417,99 +304,6 @@ pub(super) fn next_position<M: Memory>(
     })
 }
 
-/// Frees the object of the entry before `next`.
-fn free_entry<M: Memory>(
-    worker: &Worker<M>,
-    actor: Actor,
-    place: Option<Place>,
-    next: Position,
-) -> Result<()> {
-    let mem = worker.mem();
-    let head = actor.record.head();
-    match place {
-        // Freed already, and its block with it.
-        None => set_position(worker, head, next),
-        Some(Place::Slab(cell)) => {
-            if mutant::is(Mutant::HeadBeforeCell) {
-                set_position(worker, head, next);
-            }
-            if cell.load(mem) == actor.me {
-                let before = cell.change(mem, actor.me, CELL_FREE);
-                after_free(worker, &cell, before);
-                crash_point(Point::CollectFreed);
-            }
-            set_position(worker, head, next);
-        }
-        Some(Place::Range {
-            unit,
-            units,
-            state: RangeState::Retired,
-            owner,
-        }) if owner == actor.me => {
-            let tag = (table_word(worker, unit).load(mem) >> 8) as u8;
-            if tag != 0 && !mutant::is(Mutant::DrainForgotten) {
-                (worker.pod().hooks().drain_range)(worker, actor, worker.geometry().unit_offset(unit))?;
-            }
-            free_range(worker, unit, units, &[(head, next.encode())])?;
-            crash_point(Point::BigFreed);
-        }
-        Some(Place::Range { .. }) => set_position(worker, head, next),
-    }
-    Ok(())
-}
-
-/// Frees the first chunk, all of whose entries are freed.
-fn free_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64) -> Result<()> {
-    set(worker, actor.record.retiring(), chunk | 1);
-    finish_chunk(worker, actor, chunk)
-}
-
-/// Finishes what `free_chunk` began, from whatever step.
-pub(super) fn finish_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64) -> Result<()> {
-    let mem = worker.mem();
-    let record = actor.record;
-    let is_first = Position::decode(record.head().get(mem)).chunk == chunk;
-    let cell = match locate(worker, chunk) {
-        Ok(Place::Slab(cell)) => cell,
-        // Out of the list and freed already, and its block with it.
-        _ if !is_first => {
-            set(worker, record.retiring(), 0);
-            return Ok(());
-        }
-        _ => return Err(Error::corrupt("a retired list's chunk", chunk)),
-    };
-    if is_first {
-        match cell.load(mem) {
-            CELL_LIVE => {
-                cell.change(mem, CELL_LIVE, actor.me);
-            }
-            mark if mark == actor.me => {}
-            _ => return Err(Error::corrupt("a retired list's chunk that is free, seen", chunk)),
-        }
-    }
-    crash_point(Point::CollectChunk);
-    if is_first {
-        let next = next_of(chunk).get(mem);
-        if next == 0 {
-            set(worker, record.tail(), 0);
-        }
-        set_position(
-            worker,
-            record.head(),
-            Position {
-                chunk: next & !INDEX_MASK,
-                index: 0,
-            },
-        );
-    }
-    if cell.load(mem) == actor.me {
-        let before = cell.change(mem, actor.me, CELL_FREE);
-        after_free(worker, &cell, before);
-    }
-    set(worker, record.retiring(), 0);
-    Ok(())
-}
-
 /// Drops the chunks of a list that another host has written from this host's cache, so that they are read as they are.
 pub(super) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<()> {
     if !M::COHERENT {
@@ -520,46 +314,6 @@ pub(super) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Re
             worker.mem().invalidate(chunk, CHUNK_BYTES);
         }
         worker.mem().fence();
-    }
-    Ok(())
-}
-
-/// Frees what vacant records still hold.
-pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<()> {
-    let mem = worker.mem();
-    let before = ORPHANS.load(mem);
-    let mut left = false;
-    for index in 0..worker.pod().workers_high() {
-        let record = WorkerRecord::new(worker.geometry(), index);
-        let word = record.state().load(mem);
-        let state = State::decode(word);
-        if state.phase != Phase::Free || record.head().peek(mem) == record.tail().peek(mem) {
-            continue;
-        }
-        let claimed = worker.pod().claim(Phase::Recovering, state.generation);
-        if record
-            .state()
-            .compare_exchange(mem, word, claimed.encode())
-            .is_err()
-            && !mutant::is(Mutant::HeirWithoutClaim)
-        {
-            continue;
-        }
-        if !mutant::is(Mutant::HeirNotInvalidated) {
-            record.invalidate(mem);
-        }
-        let actor = Actor {
-            record,
-            me: index as u16 + 1,
-        };
-        let done = refresh(worker, record).and_then(|()| collect(worker, actor, least));
-        left |= record.head().get(mem) != record.tail().get(mem);
-        record.write_back(mem);
-        let _ = record.state().compare_exchange(mem, claimed.encode(), word);
-        done?;
-    }
-    if !left && before != 0 {
-        let _ = ORPHANS.compare_exchange(mem, before, 0);
     }
     Ok(())
 }

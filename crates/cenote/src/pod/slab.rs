@@ -200,7 +200,7 @@ pub fn free_lanes(word: u64) -> u64 {
     const LOW: u64 = 0x7fff * LANES;
     // A cell's complement is 0 exactly where it is free; adding carries into the highest bit if a lower one is set.
     let live = !word;
-    !((live & LOW) + LOW | live) >> 15 & LANES
+    !(((live & LOW) + LOW) | live) >> 15 & LANES
 }
 
 /// Lanes as a mask of four bits.

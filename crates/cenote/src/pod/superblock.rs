@@ -97,7 +97,7 @@ impl Superblock {
     /// Makes memory that holds nothing but zeroes a pool without committed units.
     pub fn format<M: Memory>(&self, mem: &M) -> Result<()> {
         let tables = Geometry::new(self.parameters).block_table;
-        mem.reserve(0, tables).map_err(|_| Error::Full {
+        mem.reserve(0, tables, true).map_err(|_| Error::Full {
             needed: tables,
             why: "its file system has no space left",
         })?;

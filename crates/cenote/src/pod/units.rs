@@ -8,6 +8,7 @@ use super::buddy::Buddy;
 use super::crash::{Point, crash_point};
 use super::geometry::{UNIT, UNIT_SHIFT};
 use super::lock;
+use super::record::{Phase, ProcessRecord, State};
 use super::redo::Transaction;
 use super::slab::table_word;
 use super::superblock::{COMMITTED, HEAP_LOCK};
@@ -175,12 +176,22 @@ fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64])
 
 fn reserve_units<M: Memory>(worker: &Worker<M>, committed: u64, target: u64) -> Result<()> {
     let geometry = worker.geometry();
+    let unshared = is_alone(worker);
     for (at, len) in geometry.ranges(target) {
         // The tables are reserved whole; of the data only what is new.
         let skip = if at == geometry.data { committed * UNIT } else { 0 };
-        worker.mem().reserve(at + skip, len - skip)?;
+        worker.mem().reserve(at + skip, len - skip, unshared)?;
     }
     Ok(())
+}
+
+/// Whether no other process has the pool open, nor is one dead in it.
+fn is_alone<M: Memory>(worker: &Worker<M>) -> bool {
+    let geometry = worker.geometry();
+    let taken = (0..geometry.parameters.processes)
+        .map(|index| ProcessRecord::new(geometry, index).state().load(worker.mem()))
+        .filter(|&state| State::decode(state).phase != Phase::Free);
+    taken.take(2).count() < 2
 }
 
 /// Commits the first units of a pool that is being created.

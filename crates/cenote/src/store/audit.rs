@@ -18,6 +18,7 @@ use crate::pod::Worker;
 use crate::pod::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use crate::pod::buddy::Buddy;
 use crate::pod::class::{Class, TABLE};
+use crate::pod::collect;
 use crate::pod::directory::{self, KIND_HASH, KIND_ORDERED};
 use crate::pod::geometry::UNIT;
 use crate::pod::heap::{Reserve, repair_cell};
@@ -106,7 +107,7 @@ impl<M: Memory> Pool<M> {
     /// Checks the pool. With `repair`, frees what is leaked; only while no other process has the pool open.
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;
-        retire::collect_all(&worker)?;
+        collect::collect_all(&worker)?;
         let others = self
             .stat()?
             .processes

@@ -24,8 +24,8 @@ pub struct Options {
     pub host: u32,
     /// The file that holds the liveness locks, if it is not the pool itself. All processes must use the same.
     pub lock_file: Option<PathBuf>,
-    /// Which of the paper's guidelines to follow; `None` for those that suit the memory ([`Guidelines::suiting`]).
-    pub guidelines: Option<Guidelines>,
+    /// Which of the paper's guidelines to follow.
+    pub guidelines: Guidelines,
     /// Whether a background thread of this process looks for dead processes and recovers them at once. Without
     /// it, whoever is held back by them does.
     pub agent: bool,
@@ -42,7 +42,7 @@ impl Default for Options {
             mode: 0o600,
             host: 0,
             lock_file: None,
-            guidelines: None,
+            guidelines: Guidelines::default(),
             agent: false,
         }
     }

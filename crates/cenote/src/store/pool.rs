@@ -16,6 +16,7 @@ use crate::index::hash::{Guidelines, HashMap};
 use crate::index::hooks;
 use crate::index::ordered::OrderedMap;
 use crate::memory::{Coherent, FileLock, Mapped, Mapping, Memory, NamelessFile};
+use crate::pod::collect;
 use crate::pod::directory;
 use crate::pod::geometry::{Geometry, Parameters, UNIT};
 use crate::pod::process::{Identity, seconds_since_1970};
@@ -157,7 +158,7 @@ impl<M: Mapped> Pool<M> {
             inner: Arc::new(Inner {
                 _agent: agent,
                 pod,
-                guidelines: options.guidelines.unwrap_or(Guidelines::suiting::<M>()),
+                guidelines: options.guidelines,
             }),
         })
     }
@@ -227,7 +228,7 @@ impl<M: Memory> Pool<M> {
 
     /// Frees all retired objects that nobody can be reading.
     pub fn collect(&self) -> Result<()> {
-        crate::pod::retire::collect_all(&*self.worker()?)
+        collect::collect_all(&*self.worker()?)
     }
 
     /// This thread's worker, shared by all maps that it has open; for structures of one's own on the pod layer.

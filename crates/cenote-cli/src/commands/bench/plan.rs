@@ -4,15 +4,13 @@ use std::path::PathBuf;
 
 use cenote::Guidelines;
 use cenote::memory::Counts;
-use cenote_cli::ycsb::{Action, Spec, Workload};
+use cenote_ycsb::{Action, Spec, Workload};
 use serde::{Deserialize, Serialize};
 
 /// Which of the paper's guidelines are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
-    /// What suits the memory: all of them, but no out-of-place updates of small values on coherent memory
-    Suiting,
     /// All of them: out of place, replicated, speculative
     P3,
     /// Out of place only
@@ -23,12 +21,11 @@ pub enum Form {
 
 impl Form {
     /// As the library takes them.
-    pub fn guidelines(self) -> Option<Guidelines> {
+    pub fn guidelines(self) -> Guidelines {
         match self {
-            Self::Suiting => None,
-            Self::P3 => Some(Guidelines::P3),
-            Self::Sp => Some(Guidelines::SP),
-            Self::Cc => Some(Guidelines::CC),
+            Self::P3 => Guidelines::P3,
+            Self::Sp => Guidelines::SP,
+            Self::Cc => Guidelines::CC,
         }
     }
 }

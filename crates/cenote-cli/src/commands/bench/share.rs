@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cenote::index::hash::iter::Cursor;
 use cenote::memory::{Counting, Counts, Memory};
 use cenote::{Coherent, Kind, Map, Noncoherent, Options, Pool, Replace, kind_of};
-use cenote_cli::ycsb::{Action, Operation, key_of_record};
+use cenote_ycsb::{Action, Operation, key_of_record};
 use hdrhistogram::Histogram;
 
 use super::plan::{ACTIONS, Measured, Plan, counts_array, place};

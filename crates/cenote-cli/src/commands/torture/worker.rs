@@ -98,15 +98,11 @@ fn work<M: Mapped>(orders: &Orders) -> Result<(), Fault> {
     let options = Options {
         // Some have the background thread, some read without replicas and speculation.
         agent: random.random_bool(0.25),
-        guidelines: Some(Guidelines {
-            // The same for all, who may each be the one to create a map: half of the runs overwrite small values.
-            out_of_place: !M::COHERENT || mix(plan.seed) & 1 == 0,
-            ..if random.random_bool(0.25) {
-                Guidelines::SP
-            } else {
-                Guidelines::P3
-            }
-        }),
+        guidelines: if random.random_bool(0.25) {
+            Guidelines::SP
+        } else {
+            Guidelines::P3
+        },
         ..Options::default()
     };
     let mut journal = Journal::open(&plan.folder, me)?;

@@ -93,11 +93,11 @@ impl<M: Memory> HashMap<M> {
             let key = key.as_ref();
             if step.candidate != 0 {
                 let slot = Slot(step.candidate);
-                if slot.is_small_binding() {
-                    if let Some(value) = self.small_value(slot.offset(), key) {
-                        each(n, Some(value.as_bytes()));
-                        continue;
-                    }
+                if slot.is_small_binding()
+                    && let Some(value) = self.small_value(slot.offset(), key)
+                {
+                    each(n, Some(value.as_bytes()));
+                    continue;
                 }
                 if let Some(value) = self.value_if_key(slot, key)? {
                     each(n, Some(value.as_bytes()));

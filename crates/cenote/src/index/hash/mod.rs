@@ -47,7 +47,8 @@ pub use update::{Put, Replace};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guidelines {
     /// G1: values are replaced by new objects, never overwritten. A property of the map, fixed when it is created;
-    /// without it, 8-byte values of 8-byte keys are overwritten in place and every read fetches the object afresh.
+    /// without it, 8-byte values of 8-byte keys are overwritten in place, every read fetches the object afresh, and
+    /// [`HashMap::replace`] cannot put a value of another size in the place of one of 8 bytes.
     pub out_of_place: bool,
     /// G2: each worker reads its own replica of the root and of the epoch.
     pub replicate: bool,
@@ -76,14 +77,9 @@ impl Guidelines {
     };
 }
 
-impl Guidelines {
-    /// What suits a memory: all guidelines where caches are incoherent. Where hardware keeps them coherent nothing is
-    /// gained by replacing a small value, so it is overwritten.
-    pub const fn suiting<M: Memory>() -> Self {
-        Self {
-            out_of_place: !M::COHERENT,
-            ..Self::P3
-        }
+impl Default for Guidelines {
+    fn default() -> Self {
+        Self::P3
     }
 }
 

@@ -70,7 +70,7 @@ pub struct Pair<'m> {
 
 /// The key of the pair that a slot binds.
 #[inline]
-pub fn key<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<&'m [u8]> {
+pub fn key<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<&[u8]> {
     if slot.is_small() {
         worker.check("a map's object", slot.offset(), 16)?;
         // The value may be overwritten meanwhile: no slice covers it.
@@ -81,13 +81,13 @@ pub fn key<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<&'m [u8]>
 
 /// The pair of a slot's object that is not small.
 #[inline]
-pub fn read_long<'m, M: Memory>(worker: &'m Worker<M>, slot: Slot) -> Result<Pair<'m>> {
+pub fn read_long<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<Pair<'_>> {
     read_at(worker, slot.offset())
 }
 
 /// The pair of the object at an offset, if that is not small; everything read is checked.
 #[inline]
-pub fn read_at<'m, M: Memory>(worker: &'m Worker<M>, at: u64) -> Result<Pair<'m>> {
+pub fn read_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Pair<'_>> {
     worker.check("a map's object", at, HEADER)?;
     let mem = worker.mem();
     let header = mem.bytes(at, HEADER);

@@ -12,6 +12,7 @@ use super::{HashMap, KEY_MAX};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
+use crate::pod::collect;
 use crate::pod::crash::Point;
 use crate::pod::heap;
 use crate::pod::publish::{Change, publish, publish_auxiliary};
@@ -81,7 +82,8 @@ impl<M: Memory> HashMap<M> {
         ))
     }
 
-    /// Replaces a key's value if it is `expected`.
+    /// Replaces a key's value if it is `expected`. In a map that overwrites in place, a value of 8 bytes of a key of 8
+    /// bytes can only be replaced by another of 8 bytes ([`Error::InPlace`]).
     pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<Replace> {
         Ok(match self.write(key, value, When::IfEqual(expected))? {
             Outcome::Differs(found) => Replace::Differs(found),
@@ -126,7 +128,7 @@ impl<M: Memory> HashMap<M> {
         if worker.is_forked() {
             return Err(Error::Forked);
         }
-        retire::collect_sometimes(worker)?;
+        collect::collect_sometimes(worker)?;
         retire::ensure_room(worker, worker.actor())
     }
 
@@ -136,6 +138,7 @@ impl<M: Memory> HashMap<M> {
         }
         let mut level = self.level_for_writing()?;
         let mut new = Slot::EMPTY;
+        let mut old_place = None;
         if M::COHERENT && matches!(when, When::Always) {
             // The object will be needed whatever is found: write it while the line is on its way.
             new = self.build(hash, key, value)?;
@@ -153,9 +156,7 @@ impl<M: Memory> HashMap<M> {
                     }
                 }
                 Probe::Bound(at, slot) => {
-                    if M::COHERENT {
-                        retire::prefetch(&self.worker, slot.offset());
-                    }
+                    old_place = retire::expect(&self.worker, slot.offset());
                     match when {
                         When::Always => {}
                         When::IfAbsent => return Ok(Outcome::Exists),
@@ -163,6 +164,10 @@ impl<M: Memory> HashMap<M> {
                             let found = self.value_of(slot)?;
                             if found.as_bytes() != expected {
                                 return Ok(Outcome::Differs(found.as_bytes().to_vec()));
+                            }
+                            if self.is_in_place() && slot.is_small() {
+                                // It may be overwritten between the comparison and the exchange of the slot.
+                                return Err(Error::InPlace { len: value.len() });
                             }
                         }
                     }
@@ -196,6 +201,7 @@ impl<M: Memory> HashMap<M> {
                 next: new.0,
                 operation: operation::PUT,
                 old,
+                old_place,
                 count: inserted.then(|| self.counted(1)),
             };
             if publish(&self.worker, &change)?.is_ok() {
@@ -283,6 +289,7 @@ impl<M: Memory> HashMap<M> {
                         next: Slot::tombstone(worker.me()).0,
                         operation: operation::REMOVE,
                         old: slot.offset(),
+                        old_place: retire::expect(worker, slot.offset()),
                         count: Some(self.counted(-1)),
                     };
                     if publish(worker, &change)?.is_ok() {

@@ -215,6 +215,7 @@ impl<M: Memory> OrderedMap<M> {
             next: at,
             operation: operation::PUT,
             old: replacement.current,
+            old_place: None,
             count: (replacement.count != 0).then(|| self.counted(replacement.count)),
         };
         Ok(publish_with_companions(worker, &change, replacement.old_record)?.is_ok())

@@ -4,7 +4,7 @@
 //! starts, so that drawing a key costs nothing while it measures:
 //!
 //! ```
-//! use cenote_cli::ycsb::{Spec, Workload, key_of_record};
+//! use cenote_ycsb::{Spec, Workload, key_of_record};
 //!
 //! let spec = Spec { operations: 1_000, seed: 7, ..Spec::new(Workload::A, 10_000) };
 //! let operations: Vec<_> = spec.stream().collect();
@@ -18,6 +18,7 @@
 //! A **record** is a number: 0 to `records - 1` are loaded, later ones are inserted by the workload. A **key** is
 //! what a store sees; [`key_of_record`] makes one of a record, so that neighbours in load order are not
 //! neighbours in key order. YCSB does the same by hashing its "user" numbers.
+#![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
 pub mod workload;
 pub mod zipf;

@@ -1,0 +1,138 @@
+//! `cenote sim throughput`: YCSB workloads in virtual time.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use cenote_sim::profile::Profile;
+use cenote_sim::throughput::{Plan, Throughput, ThroughputError, measure};
+use cenote_ycsb::Workload;
+use serde::Serialize;
+
+use crate::commands::bench::plan::Form;
+use crate::failure::Failure;
+use crate::output::{Output, count};
+
+/// Arguments.
+///
+/// Keys and values have 8 bytes, records are chosen zipfian with 0.99. All figures are simulated: they come from virtual
+/// clocks and the profile's costs. The same arguments print the same result.
+#[derive(clap::Args)]
+pub struct Args {
+    /// load, a, b, c, d or f
+    #[arg(long, default_value = "c")]
+    workload: Workload,
+    /// Threads of all hosts together
+    #[arg(long, value_name = "N", default_value_t = 144, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: u32,
+    /// Hosts, each with one process; no more than threads are used
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    hosts: u32,
+    /// Records in the map, as in 500k or 1M; for load, those that are put in
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = super::super::bench::number)]
+    records: u64,
+    /// Operations of all threads together; load has as many as records
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = super::super::bench::number)]
+    operations: u64,
+    /// Which of the paper's guidelines to follow
+    #[arg(long, value_enum, default_value_t = Form::P3)]
+    guidelines: Form,
+    /// Make the hosts' caches coherent
+    #[arg(long)]
+    coherent: bool,
+    /// What things cost: dram, cxl-local, cxl-remote, or a TOML file
+    #[arg(long, value_name = "NAME", default_value = "cxl-remote")]
+    profile: String,
+    /// What the operations are drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    origin: &'static str,
+    workload: &'static str,
+    guidelines: Form,
+    memory: &'static str,
+    profile: &'a str,
+    hosts: u32,
+    threads: u32,
+    records: u64,
+    seed: u64,
+    #[serde(flatten)]
+    throughput: Throughput,
+}
+
+/// Runs.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let profile = Profile::load(&args.profile).map_err(|error| Failure::misuse(error.to_string()))?;
+    let plan = Plan {
+        hosts: args.hosts.min(args.threads),
+        threads: args.threads,
+        coherent: args.coherent,
+        workload: args.workload,
+        records: args.records,
+        operations: args.operations,
+        guidelines: args.guidelines.guidelines(),
+        profile,
+        seed: args.seed,
+    };
+    let begin = Instant::now();
+    let throughput = measure(&plan).map_err(|error| match error {
+        ThroughputError::Scans(_) | ThroughputError::None(_) => Failure::misuse(error.to_string()),
+        _ => Failure::failed(error.to_string()),
+    })?;
+    let wall = begin.elapsed().as_secs_f64();
+    let answer = Answer {
+        origin: "simulated",
+        workload: plan.workload.name(),
+        guidelines: args.guidelines,
+        memory: if plan.coherent { "coherent" } else { "noncoherent" },
+        profile: &plan.profile.name,
+        hosts: plan.hosts,
+        threads: plan.threads,
+        records: plan.records,
+        seed: plan.seed,
+        throughput,
+    };
+    out.result(&answer, text)?;
+    let rate = answer.throughput.steps as f64 / wall / 1e6;
+    out.note(format!(
+        "took {wall:.1} s: {rate:.1} M simulated memory operations a second"
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(answer: &Answer) -> String {
+    let Throughput {
+        operations,
+        mops_per_s,
+        latency_ns,
+        traffic,
+        steps,
+        ..
+    } = &answer.throughput;
+    let form = format!("{:?}", answer.guidelines).to_uppercase();
+    let each: Vec<String> = traffic
+        .by_kind()
+        .iter()
+        .map(|(kind, sum)| format!("{kind} {:.3}", *sum as f64 / *operations as f64))
+        .collect();
+    format!(
+        "workload {}, {form}, {} memory, profile {}, {} threads on {} hosts, {} records (simulated)\n\
+         {mops_per_s:.3} M operations a second of virtual time; {} operations, {} simulated memory operations in all\n\
+         an operation takes {:.0} ns (mean), {:.0} ns (P50), {:.0} ns (P99)\n\
+         to memory for each operation: {}",
+        answer.workload,
+        answer.memory,
+        answer.profile,
+        answer.threads,
+        answer.hosts,
+        count(answer.records),
+        count(*operations),
+        count(*steps),
+        latency_ns.mean,
+        latency_ns.p50,
+        latency_ns.p99,
+        each.join(", "),
+    )
+}

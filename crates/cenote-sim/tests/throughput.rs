@@ -1,0 +1,79 @@
+//! YCSB workloads in virtual time, at small sizes: every form runs, the same plan gives the same result, and the counts are
+//! those that the library states.
+
+use cenote::Guidelines;
+use cenote_sim::profile::Profile;
+use cenote_sim::throughput::{Plan, Throughput, ThroughputError, measure};
+use cenote_ycsb::Workload;
+
+fn plan(workload: Workload, guidelines: Guidelines, threads: u32) -> Plan {
+    Plan {
+        hosts: 3,
+        threads,
+        coherent: false,
+        workload,
+        records: 300,
+        operations: 400,
+        guidelines,
+        profile: Profile::load("cxl-remote").unwrap(),
+        seed: 7,
+    }
+}
+
+fn run(plan: &Plan) -> Throughput {
+    measure(plan).unwrap_or_else(|error| panic!("{plan:?}: {error}"))
+}
+
+#[test]
+fn all_workloads_run_in_all_forms() {
+    for workload in [
+        Workload::Load,
+        Workload::A,
+        Workload::B,
+        Workload::C,
+        Workload::D,
+        Workload::F,
+    ] {
+        for guidelines in [Guidelines::CC, Guidelines::SP, Guidelines::P3] {
+            let plan = plan(workload, guidelines, 5);
+            let done = run(&plan);
+            let wanted = if workload == Workload::Load { 300 } else { 400 };
+            assert_eq!(done.operations, wanted, "{workload}");
+            assert!(
+                done.latency_ns.p50 <= done.latency_ns.p99 && done.mops_per_s > 0.0,
+                "{done:?}"
+            );
+            assert_eq!(run(&plan), done, "{workload}: not the same twice");
+        }
+    }
+    let coherent = Plan {
+        coherent: true,
+        ..plan(Workload::A, Guidelines::CC, 5)
+    };
+    assert_eq!(run(&coherent).traffic.missed_lines, 0);
+}
+
+#[test]
+fn a_seed_decides_what_is_done() {
+    let plan = plan(Workload::A, Guidelines::P3, 4);
+    let other = Plan {
+        seed: 8,
+        ..plan.clone()
+    };
+    assert_ne!(run(&plan).digest, run(&other).digest);
+}
+
+#[test]
+fn threads_beyond_the_hosts_share_them() {
+    let alone = run(&plan(Workload::C, Guidelines::SP, 1));
+    let many = run(&plan(Workload::C, Guidelines::SP, 9));
+    assert!(many.mops_per_s > alone.mops_per_s, "{many:?}, {alone:?}");
+}
+
+#[test]
+fn what_cannot_be_run_is_refused() {
+    let scans = plan(Workload::E, Guidelines::P3, 1);
+    assert_eq!(measure(&scans).unwrap_err(), ThroughputError::Scans(Workload::E));
+    let nobody = plan(Workload::C, Guidelines::P3, 0);
+    assert_eq!(measure(&nobody).unwrap_err(), ThroughputError::None("threads"));
+}
