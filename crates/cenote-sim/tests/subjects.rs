@@ -95,6 +95,11 @@ fn tree() {
 }
 
 #[test]
+fn thin() {
+    all_cases(Subject::Thin);
+}
+
+#[test]
 fn epochs() {
     all_cases(Subject::Epochs);
 }

@@ -129,7 +129,7 @@ fn counted_ordered<M: Mapped>(
     let options = Options {
         size: 1 << 20,
         max: 1 << 30,
-        guidelines: Some(guidelines),
+        guidelines,
         ..Options::default()
     };
     let pool: Pool<Counting<M>> = Pool::create(folder.path().join("pool"), &options).unwrap();

@@ -13,9 +13,10 @@ use cenote::pod::publish::{Change, publish};
 use cenote::pod::record::operation;
 use cenote::pod::{Pod, Worker, collect, heap, retire};
 
+use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
 use super::hash::account;
-use super::pool::{Member, format, is_full};
+use super::pool::{Member, is_full};
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -24,49 +25,37 @@ const WORDS: u64 = 3;
 /// What is allocated: objects of two classes, and ranges.
 const SIZES: [u64; 4] = [64, 200, UNIT / 2 + 1, UNIT + 1];
 
-pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
-    let log = Log::default();
-    let gathering = Gathering::new(load.gathers);
-    let words = Rc::new(Cell::new(0));
-    Scenario {
-        prepare: {
-            let (log, words) = (log.clone(), words.clone());
-            Box::new(move |context| {
-                log.check("formatting", format(&context, parameters, 4));
-                log.check("preparing", prepare(&context, load, &words));
-            })
-        },
-        body: {
-            let (log, words) = (log.clone(), words.clone());
-            Rc::new(move |context: Context<C>| {
-                let Some(member) = log.check("joining", Member::join(&context, !C)) else {
-                    return;
-                };
-                for _ in 0..load.threads {
-                    let (log, words, gathering) = (log.clone(), words.get(), gathering.clone());
-                    member.spawn(&context, move |context, pod| {
-                        log.check("working", work(&context, &pod, load, words, &log, &gathering));
-                    });
-                }
-                member.leave(&context);
-            })
-        },
-        audit: {
-            let log = log.clone();
-            Box::new(move |context| {
-                log.check("auditing", audit(&context, words.get(), &log));
-            })
-        },
-        log,
+/// What the subject's threads share.
+pub(super) struct Shared {
+    pub load: Load,
+    pub log: Log,
+    /// Where the sync words are.
+    pub words: Cell<u64>,
+    pub gathering: Gathering,
+}
+
+impl Shared {
+    /// For a load; the words are found when the pool is prepared.
+    pub fn new(load: Load, log: &Log) -> Self {
+        Self {
+            load,
+            log: log.clone(),
+            words: Cell::new(0),
+            gathering: Gathering::new(load.gathers),
+        }
     }
 }
 
+pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
+    let log = Log::default();
+    let shared = Shared::new(load, &log);
+    let parts = Parts { prepare, work, audit };
+    assemble(load, parameters, 4, log, shared, parts)
+}
+
 /// Makes a map, and sets aside the first lines of its level: no key will ever belong there.
-pub(super) fn prepare<const C: bool>(
-    context: &Context<C>,
-    load: Load,
-    words: &Cell<u64>,
-) -> cenote::Result<()> {
+pub(super) fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
+    let Shared { load, words, .. } = shared;
     let member = Member::join(context, !C)?;
     {
         let worker = Rc::new(Worker::attach(&member.pod, true)?);
@@ -86,11 +75,15 @@ pub(super) fn word(words: u64, n: u64) -> SyncWord {
 fn work<const C: bool>(
     context: &Context<C>,
     pod: &Arc<Pod<SimMemory<C>>>,
-    load: Load,
-    words: u64,
-    log: &Log,
-    gathering: &Gathering,
+    shared: &Shared,
 ) -> cenote::Result<()> {
+    let Shared {
+        load,
+        log,
+        words,
+        gathering,
+    } = shared;
+    let words = words.get();
     let mut random = random(load.seed, context.thread());
     let worker = Worker::attach(pod, load.guidelines.replicate)?;
     gathering.arrive(context);
@@ -177,7 +170,8 @@ fn check<const C: bool>(worker: &Worker<SimMemory<C>>, object: u64, log: &Log) -
     Ok(())
 }
 
-fn audit<const C: bool>(context: &Context<C>, words: u64, log: &Log) -> cenote::Result<()> {
+fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
+    let (words, log) = (shared.words.get(), &shared.log);
     let member = Member::join(context, !C)?;
     {
         let worker = Rc::new(Worker::attach(&member.pod, true)?);

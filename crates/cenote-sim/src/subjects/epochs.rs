@@ -1,7 +1,6 @@
 //! Epochs: readers that look again and again at an object that others replace, free and allocate anew. There are so few
 //! objects in a block that memory is reused at once.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,10 +10,10 @@ use cenote::pod::geometry::Parameters;
 use cenote::pod::slab::locate;
 use cenote::pod::{Pod, Worker, collect, epoch};
 
-use super::allocator::{exchange, prepare, word};
-use super::gathering::Gathering;
+use super::allocator::{Shared, exchange, prepare, word};
+use super::assemble::{Parts, assemble};
 use super::hash::account;
-use super::pool::{Member, format, is_full};
+use super::pool::{Member, is_full};
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -29,49 +28,23 @@ const LOOKS: u64 = 64;
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
-    let gathering = Gathering::new(load.gathers);
-    let words = Rc::new(Cell::new(0));
-    Scenario {
-        prepare: {
-            let (log, words) = (log.clone(), words.clone());
-            Box::new(move |context| {
-                log.check("formatting", format(&context, parameters, 4));
-                log.check("preparing", prepare(&context, load, &words));
-            })
-        },
-        body: {
-            let (log, words) = (log.clone(), words.clone());
-            Rc::new(move |context: Context<C>| {
-                let Some(member) = log.check("joining", Member::join(&context, !C)) else {
-                    return;
-                };
-                for _ in 0..load.threads {
-                    let (log, words, gathering) = (log.clone(), words.get(), gathering.clone());
-                    member.spawn(&context, move |context, pod| {
-                        log.check("working", work(&context, &pod, load, words, &log, &gathering));
-                    });
-                }
-                member.leave(&context);
-            })
-        },
-        audit: {
-            let log = log.clone();
-            Box::new(move |context| {
-                log.check("auditing", audit(&context, words.get(), &log));
-            })
-        },
-        log,
-    }
+    let shared = Shared::new(load, &log);
+    let parts = Parts { prepare, work, audit };
+    assemble(load, parameters, 4, log, shared, parts)
 }
 
 fn work<const C: bool>(
     context: &Context<C>,
     pod: &Arc<Pod<SimMemory<C>>>,
-    load: Load,
-    words: u64,
-    log: &Log,
-    gathering: &Gathering,
+    shared: &Shared,
 ) -> cenote::Result<()> {
+    let Shared {
+        load,
+        log,
+        words,
+        gathering,
+    } = shared;
+    let words = words.get();
     let words_used = 1 + load.seed % WORDS;
     let mut random = random(load.seed, context.thread());
     // Some read the epoch itself, which is ahead of replicas.
@@ -140,7 +113,8 @@ fn read<const C: bool>(
 }
 
 /// Empties the words. When nobody reads any more, nothing stays retired.
-fn audit<const C: bool>(context: &Context<C>, words: u64, log: &Log) -> cenote::Result<()> {
+fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
+    let (words, log) = (shared.words.get(), &shared.log);
     let member = Member::join(context, !C)?;
     {
         let worker = Rc::new(Worker::attach(&member.pod, true)?);

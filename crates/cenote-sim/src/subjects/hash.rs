@@ -1,6 +1,7 @@
 //! The hash map: calls on few keys, written down for the check of linearizability. Who dies and is recovered, what is
 //! allocated, retired and reused, is along with it; the account at the end says whether anything was lost on the way.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,8 +12,9 @@ use cenote::pod::{Pod, Worker, collect};
 use cenote::{Error, Guidelines, Put, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
-use super::pool::{Member, format, is_full};
+use super::pool::{Member, is_full};
 use super::{Load, Log, Scenario, below, random};
 use crate::check::leak::Account;
 use crate::check::spec::map::{Op, Ret};
@@ -49,54 +51,39 @@ const LARGE: u64 = 1 << 63;
 /// Units that a pool begins with.
 const UNITS: u64 = 6;
 
+/// What the subject's threads share.
+struct Shared {
+    load: Load,
+    shape: Shape,
+    log: Log,
+    /// Keys that share a group.
+    keys: RefCell<Vec<u64>>,
+    gathering: Gathering,
+}
+
 pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
-    let gathering = Gathering::new(load.gathers);
-    let keys = Rc::new(std::cell::RefCell::new(Vec::new()));
-    Scenario {
-        prepare: {
-            let (log, keys) = (log.clone(), keys.clone());
-            Box::new(move |context| {
-                log.check("formatting", format(&context, parameters, UNITS));
-                log.check("preparing", prepare(&context, load, shape, &log, &keys));
-            })
-        },
-        body: {
-            let (log, keys) = (log.clone(), keys.clone());
-            Rc::new(move |context: Context<C>| {
-                let Some(member) = log.check("joining", Member::join(&context, !C)) else {
-                    return;
-                };
-                for _ in 0..load.threads {
-                    let (log, keys, gathering) = (log.clone(), keys.borrow().clone(), gathering.clone());
-                    member.spawn(&context, move |context, pod| {
-                        log.check(
-                            "working",
-                            work(&context, &pod, load, shape, &keys, &log, &gathering),
-                        );
-                    });
-                }
-                member.leave(&context);
-            })
-        },
-        audit: {
-            let log = log.clone();
-            Box::new(move |context| {
-                log.check("auditing", audit(&context, &keys.borrow(), &log));
-            })
-        },
-        log,
-    }
+    let shared = Shared {
+        load,
+        shape,
+        log: log.clone(),
+        keys: RefCell::default(),
+        gathering: Gathering::new(load.gathers),
+    };
+    let parts = Parts { prepare, work, audit };
+    assemble(load, parameters, UNITS, log, shared, parts)
 }
 
 /// Makes the map, and finds keys that share a group.
-fn prepare<const C: bool>(
-    context: &Context<C>,
-    load: Load,
-    shape: Shape,
-    log: &Log,
-    keys: &std::cell::RefCell<Vec<u64>>,
-) -> cenote::Result<()> {
+fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
+    let Shared {
+        load,
+        shape,
+        log,
+        keys,
+        ..
+    } = shared;
+    let (load, shape) = (*load, *shape);
     let member = Member::join(context, !C)?;
     {
         let worker = Rc::new(Worker::attach(&member.pod, load.guidelines.replicate)?);
@@ -165,12 +152,16 @@ fn move_nearly_all<const C: bool>(
 fn work<const C: bool>(
     context: &Context<C>,
     pod: &Arc<Pod<SimMemory<C>>>,
-    load: Load,
-    shape: Shape,
-    keys: &[u64],
-    log: &Log,
-    gathering: &Gathering,
+    shared: &Shared,
 ) -> cenote::Result<()> {
+    let Shared {
+        load,
+        shape,
+        log,
+        keys,
+        gathering,
+    } = shared;
+    let (load, shape, keys) = (*load, *shape, &keys.borrow()[..]);
     let mut random = random(load.seed, context.thread());
     let mut early = Vec::new();
     if shape == Shape::Moving {
@@ -314,7 +305,8 @@ pub(super) fn value_of(log: &Log, bytes: &[u8]) -> u64 {
 }
 
 /// Reads everything, and accounts for every byte.
-fn audit<const C: bool>(context: &Context<C>, keys: &[u64], log: &Log) -> cenote::Result<()> {
+fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
+    let (keys, log) = (&shared.keys.borrow()[..], &shared.log);
     let member = Member::join(context, !C)?;
     {
         let worker = Rc::new(Worker::attach(&member.pod, true)?);

@@ -2,6 +2,7 @@
 //! write down; the checkers judge what was written.
 
 mod allocator;
+mod assemble;
 mod epochs;
 pub(crate) mod gathering;
 mod hash;
@@ -72,6 +73,8 @@ pub enum Subject {
     Ordered,
     /// The ordered map with keys so long that all its nodes are nearly full.
     Tree,
+    /// The ordered map on the point of losing leaves; with long keys for every other seed.
+    Thin,
     /// Units, slabs and the pool's growth, without a map.
     Allocator,
     /// Readers, and objects that are reused at once.
@@ -84,12 +87,13 @@ pub enum Subject {
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
         Self::Ordered,
         Self::Tree,
+        Self::Thin,
         Self::Allocator,
         Self::Epochs,
         Self::Instances,
@@ -104,6 +108,7 @@ impl Subject {
             Self::Moving => "moving",
             Self::Ordered => "ordered",
             Self::Tree => "tree",
+            Self::Thin => "thin",
             Self::Allocator => "allocator",
             Self::Epochs => "epochs",
             Self::Instances => "instances",
@@ -120,7 +125,7 @@ impl Subject {
     pub fn parameters(self, coherent: bool, hosts: u32) -> Parameters {
         let units_max = match self {
             Self::Allocator | Self::Epochs => 12,
-            Self::Tree => 128,
+            Self::Tree | Self::Thin => 128,
             _ => 40,
         };
         Parameters {
@@ -148,6 +153,13 @@ impl Subject {
             Self::Instances | Self::Places => hash::scenario(load, hash::Shape::Visits, parameters),
             Self::Ordered => ordered::scenario(load, ordered::Shape::Leaf, parameters),
             Self::Tree => ordered::scenario(load, ordered::Shape::Tree, parameters),
+            Self::Thin => {
+                let shape = match load.seed % 2 {
+                    0 => ordered::Shape::Thin,
+                    _ => ordered::Shape::ThinTree,
+                };
+                ordered::scenario(load, shape, parameters)
+            }
             Self::Allocator => allocator::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
         }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use cenote::index::ordered::OrderedMap;
 use cenote::pod::geometry::Parameters;
-use cenote::pod::{Pod, Worker, retire};
+use cenote::pod::{Pod, Worker, collect};
 use cenote::{Guidelines, Put, Range, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::assemble::{Parts, assemble};
 use super::hash::{account, answer, bytes_of, value_of};
-use super::pool::{Member, format};
+use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::check::spec::map::{Op, Ret};
 use crate::check::spec::ordered;
@@ -24,6 +25,10 @@ pub enum Shape {
     Leaf,
     /// Long keys that begin alike: a node is full with four children.
     Tree,
+    /// Leaves that have hardly more keys than a leaf that is merged.
+    Thin,
+    /// The same, with the long keys of a tree.
+    ThinTree,
 }
 
 type Map<const C: bool> = OrderedMap<SimMemory<C>>;
@@ -44,22 +49,33 @@ impl Shape {
         match self {
             Self::Leaf => 27,
             Self::Tree => 69,
+            Self::Thin | Self::ThinTree => 70,
         }
+    }
+
+    /// Whether calls make leaves so small that they are merged.
+    fn is_thin(self) -> bool {
+        matches!(self, Self::Thin | Self::ThinTree)
+    }
+
+    /// Whether a filler is removed again before the run. Leaves have 14 keys then; this leaves them 8.
+    fn is_removed(self, n: u64) -> bool {
+        self.is_thin() && n % 7 >= 4
     }
 
     /// Units that the pool begins with.
     fn units(self) -> u64 {
         match self {
-            Self::Leaf => 6,
-            Self::Tree => 96,
+            Self::Leaf | Self::Thin => 6,
+            Self::Tree | Self::ThinTree => 96,
         }
     }
 
     /// A key's bytes, in the order of the numbers.
     fn bytes(self, key: u64) -> Vec<u8> {
         let mut bytes = match self {
-            Self::Leaf => Vec::new(),
-            Self::Tree => vec![7; ALIKE],
+            Self::Leaf | Self::Thin => Vec::new(),
+            Self::Tree | Self::ThinTree => vec![7; ALIKE],
         };
         bytes.extend_from_slice(&key.to_be_bytes());
         bytes
@@ -74,46 +90,25 @@ impl Shape {
         key
     }
 
-    /// Some key that calls are about: around the middle, where leaves are split.
+    /// Some key that calls are about: around the middle, where leaves are split, or of the leaves that meet there.
     fn any_key(self, random: &mut Xoshiro256PlusPlus) -> u64 {
         let n = below(random, WANTED);
-        (self.fillers() / 2) * STRIDE + n * STRIDE / 4
+        match self.is_thin() {
+            true => (self.fillers() / 2 - WANTED / 2 + n) * STRIDE,
+            false => (self.fillers() / 2) * STRIDE + n * STRIDE / 4,
+        }
     }
 }
 
 pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
-    Scenario {
-        prepare: {
-            let log = log.clone();
-            Box::new(move |context| {
-                log.check("formatting", format(&context, parameters, shape.units()));
-                log.check("preparing", prepare(&context, load, shape, &log));
-            })
-        },
-        body: {
-            let log = log.clone();
-            Rc::new(move |context: Context<C>| {
-                let Some(member) = log.check("joining", Member::join(&context, !C)) else {
-                    return;
-                };
-                for _ in 0..load.threads {
-                    let log = log.clone();
-                    member.spawn(&context, move |context, pod| {
-                        log.check("working", work(&context, &pod, load, shape, &log));
-                    });
-                }
-                member.leave(&context);
-            })
-        },
-        audit: {
-            let log = log.clone();
-            Box::new(move |context| {
-                log.check("auditing", audit(&context, shape, &log));
-            })
-        },
-        log,
-    }
+    let shared = (load, shape, log.clone());
+    let parts = Parts {
+        prepare: |context, (load, shape, log): &(Load, Shape, Log)| prepare(context, *load, *shape, log),
+        work: |context, pod, (load, shape, log)| work(context, pod, *load, *shape, log),
+        audit: |context, (_, shape, log)| audit(context, *shape, log),
+    };
+    assemble(load, parameters, shape.units(), log, shared, parts)
 }
 
 /// Makes the map, and puts the fillers in descending order: leaves are then split in their middle.
@@ -124,6 +119,9 @@ fn prepare<const C: bool>(context: &Context<C>, load: Load, shape: Shape, log: &
         let map = OrderedMap::open_or_create(worker, NAME, load.guidelines)?;
         for n in (0..shape.fillers()).rev() {
             put(context, &map, shape, log, n * STRIDE, 1);
+        }
+        for n in (0..shape.fillers()).filter(|n| shape.is_removed(*n)) {
+            remove(context, &map, shape, log, n * STRIDE);
         }
     }
     member.leave(context);
@@ -145,7 +143,7 @@ fn work<const C: bool>(
         let value = u64::from(context.thread()) << 32 | u64::from(n);
         one_call(context, &map, shape, log, value, &mut random);
         if below(&mut random, 8) == 0 {
-            retire::collect_all(&worker)?;
+            collect::collect_all(&worker)?;
         }
     }
     Ok(())
@@ -162,6 +160,7 @@ fn one_call<const C: bool>(
     let key = shape.any_key(random);
     let bytes = shape.bytes(key);
     match below(random, 12) {
+        0..=3 if shape.is_thin() => remove(context, map, shape, log, key),
         0..=2 => put(context, map, shape, log, key, value),
         3 => log.call(context, Op::Insert { key, value }, |_| {
             let inserted = map.insert(&bytes, &bytes_of(value));
@@ -178,9 +177,8 @@ fn one_call<const C: bool>(
                 })
             });
         }
-        5 | 6 => log.call(context, Op::Remove { key }, |_| {
-            answer(log, map.remove(&bytes)).map(|removed| if removed { Ret::Removed } else { Ret::Missing })
-        }),
+        5 if shape.is_thin() => put(context, map, shape, log, key, value),
+        5 | 6 => remove(context, map, shape, log, key),
         7 => neighbour(context, map, shape, log, key),
         8 => look(context, map, shape, log, key),
         _ => get(context, map, shape, log, key),
@@ -193,6 +191,13 @@ fn put<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Lo
             Put::Inserted => Ret::Inserted,
             Put::Replaced => Ret::Replaced,
         })
+    });
+}
+
+fn remove<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, key: u64) {
+    log.call(context, Op::Remove { key }, |_| {
+        answer(log, map.remove(&shape.bytes(key)))
+            .map(|removed| if removed { Ret::Removed } else { Ret::Missing })
     });
 }
 

@@ -66,6 +66,9 @@ points! {
     RootMoved = "resize.root", "the root has moved, its replicas have not";
     RootDone = "resize.replicas", "the replicas have moved, the old level is not retired";
     OrderedSplit = "ordered.split", "a node is split, its parent does not know the new one";
+    MergeBegun = "ordered.merge", "a node's parent says that it is merged, and nothing else does";
+    MergeFrozen = "ordered.frozen", "a node is frozen, its entries only its own";
+    MergeJoined = "ordered.joined", "a node's entries are the node's before it, and its parent knows it still";
     NameIntent = "name.intent", "a map is built, its name not published";
     NameDone = "name.done", "a map's name is published, the record not cleared";
     RecoverClaimed = "recover.claimed", "a dead process is claimed for recovery";

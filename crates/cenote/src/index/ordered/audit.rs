@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::OrderedMap;
+use super::find::Visit;
 use super::page::Page;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{Memory, SyncWord};
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,8 +19,17 @@ pub struct Audit {
     pub nodes: u64,
 }
 
-/// What has to be seen on a level: the nodes that the level above knows, with their low fences.
-type Known = Vec<(Vec<u8>, u64)>;
+/// What has to be seen on a level: the nodes that the level above knows, in their order.
+type Known = Vec<KnownNode>;
+
+struct KnownNode {
+    /// Its low fence.
+    low: Vec<u8>,
+    /// Its word.
+    node: u64,
+    /// It is being merged into the one before it: perhaps the level does not have it any more.
+    is_merging: bool,
+}
 
 impl<M: Memory> OrderedMap<M> {
     /// Calls `reach` for every allocation that the map refers to (its header, nodes, pages, records), and `suspect` for
@@ -35,7 +45,11 @@ impl<M: Memory> OrderedMap<M> {
             return Ok(audit);
         }
         let mut level = Page::open(worker, at)?.level();
-        let mut known: Known = vec![(Vec::new(), root.offset())];
+        let mut known = vec![KnownNode {
+            low: Vec::new(),
+            node: root.offset(),
+            is_merging: false,
+        }];
         loop {
             audit.levels += 1;
             known = self.audit_level(level, &known, &mut audit, &mut reach, &mut suspect)?;
@@ -55,28 +69,39 @@ impl<M: Memory> OrderedMap<M> {
         reach: &mut impl FnMut(u64),
         suspect: &mut impl FnMut(Error),
     ) -> Result<Known> {
-        let Some((_, first)) = known.first() else {
+        let Some(KnownNode { node: first, .. }) = known.first() else {
             return Err(Error::corrupt("a level without nodes", self.header));
         };
         let (mut node, mut low) = (*first, Vec::new());
         let (mut expected, mut seen, mut below) = (known.iter().peekable(), BTreeSet::new(), Vec::new());
+        let mut before = None;
         loop {
             if !seen.insert(node) {
                 return Err(Error::corrupt("a level without end", node));
             }
             let word = self.node(node)?;
-            let page = self.visit(word, level)?.page;
+            let visit = match &before {
+                Some(before) => self.behind(before)?,
+                None => self.first_of_level(word, level)?,
+            };
+            let page = visit.page;
             audit.nodes += 1;
             reach(page.at);
             if word != self.root() {
                 reach(node);
             }
-            if expected
-                .next_if(|(fence, known)| (&low, node) == (fence, *known))
-                .is_none()
-                && known.iter().any(|(_, known)| *known == node)
+            while let Some(joined) =
+                expected.next_if(|known| known.is_merging && known.node != node && known.low <= low)
             {
+                reach(joined.node);
+            }
+            let is_expected = expected.next_if(|known| known.low == low && known.node == node);
+            let is_merging = is_expected.is_some_and(|known| known.is_merging);
+            if is_expected.is_none() && known.iter().any(|known| known.node == node) {
                 suspect(Error::corrupt("a node in a place of another", node));
+            }
+            if visit.anchor.is_some() && !is_merging {
+                suspect(Error::corrupt("a node that is frozen for nothing", node));
             }
             if page.fences()?.0 != low {
                 suspect(Error::corrupt("a node's low fence", page.at));
@@ -88,11 +113,24 @@ impl<M: Memory> OrderedMap<M> {
             let Some(high) = page.high()? else { break };
             low = high.to_vec();
             node = page.next();
+            before = Some(visit);
+        }
+        while let Some(joined) = expected.next_if(|known| known.is_merging) {
+            reach(joined.node);
         }
         if expected.next().is_some() {
             suspect(Error::corrupt("a level that does not have all its nodes", *first));
         }
         Ok(below)
+    }
+
+    fn first_of_level(&self, word: SyncWord, level: u8) -> Result<Visit<'_>> {
+        let page = Page::open(&self.worker, word.load(self.worker.mem()))?;
+        let anchor = None;
+        match page.level() == level {
+            true => Ok(Visit { word, page, anchor }),
+            false => Err(Error::corrupt("the level of a page", page.at)),
+        }
     }
 
     fn audit_leaf(
@@ -144,7 +182,11 @@ impl<M: Memory> OrderedMap<M> {
                 suspect(Error::corrupt("a separator in a place of another", page.at));
             }
             last.clone_from(&separator);
-            below.push((separator, page.child(n)));
+            below.push(KnownNode {
+                low: separator,
+                node: page.child(n),
+                is_merging: page.meta.merging() == Some(n),
+            });
         }
         Ok(())
     }

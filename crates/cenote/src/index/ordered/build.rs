@@ -63,6 +63,12 @@ impl Leaf {
         self.records = self.records & below | self.records >> 1 & !below;
     }
 
+    /// Adds the entries of a page behind its own; there must be room.
+    pub fn append(&mut self, page: &Page<'_>) {
+        self.records |= page.meta.records() << (self.entries.len() / 16);
+        self.entries.extend_from_slice(page.entries());
+    }
+
     /// The page's bytes.
     pub fn finish(&self, frame: &Frame<'_>) -> Result<Vec<u8>> {
         let count = self.entries.len() / 16;
@@ -81,7 +87,10 @@ impl Leaf {
 
 /// Another node's page that is being built: separators and children in order; the first separator means nothing.
 #[derive(Debug, Default)]
-pub struct Inner(Vec<(Vec<u8>, u64)>);
+pub struct Inner {
+    entries: Vec<(Vec<u8>, u64)>,
+    merging: u32,
+}
 
 impl Inner {
     /// The entries of a page from one on, up to one before another.
@@ -89,41 +98,70 @@ impl Inner {
         (from..to)
             .map(|n| Ok((page.separator(n)?.1.bytes().to_vec(), page.child(n))))
             .collect::<Result<_>>()
-            .map(Self)
+            .map(|entries| Self { entries, merging: 0 })
     }
 
     /// A node with one child.
     pub fn over(child: u64) -> Self {
-        Self(vec![(Vec::new(), child)])
+        Self {
+            entries: vec![(Vec::new(), child)],
+            merging: 0,
+        }
     }
 
     /// Adds a child in front of entry `n`.
     pub fn insert(&mut self, n: usize, separator: &[u8], child: u64) {
-        self.0.insert(n, (separator.to_vec(), child));
+        self.entries.insert(n, (separator.to_vec(), child));
+    }
+
+    /// Takes child `n` out.
+    pub fn remove(&mut self, n: usize) {
+        self.entries.remove(n);
+    }
+
+    /// Says that child `n` is being merged into the one before it.
+    pub fn merge(&mut self, n: usize) {
+        self.merging = n as u32;
+    }
+
+    /// Adds the entries of a page behind its own; the page's low fence separates them.
+    pub fn append(&mut self, page: &Page<'_>) -> Result<()> {
+        let mut other = Self::part(page, 0, page.count())?;
+        other.entries[0].0 = page.fences()?.0.to_vec();
+        self.entries.append(&mut other.entries);
+        Ok(())
     }
 
     /// The page's bytes.
     pub fn finish(&self, level: u8, frame: &Frame<'_>) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(24 * self.0.len() + 256);
+        let mut bytes = Vec::with_capacity(24 * self.entries.len() + 256);
         bytes.extend_from_slice(&[0; 8]);
         bytes.extend_from_slice(&frame.next.to_le_bytes());
-        for (separator, _) in &self.0 {
+        for (separator, _) in &self.entries {
             bytes.extend_from_slice(&head_of(separator).to_le_bytes());
         }
-        for (_, child) in &self.0 {
+        for (_, child) in &self.entries {
             bytes.extend_from_slice(&child.to_le_bytes());
         }
-        let mut at = bytes.len() + 8 * self.0.len() + 8 + frame.low.len() + frame.high.len();
-        for (separator, _) in &self.0 {
+        let mut at = bytes.len() + 8 * self.entries.len() + 8 + frame.low.len() + frame.high.len();
+        for (separator, _) in &self.entries {
             let len = separator.len();
             bytes.extend_from_slice(&(at as u64 | (len as u64) << 32).to_le_bytes());
             at += if len > 8 { len } else { 0 };
         }
         add_fences(&mut bytes, frame);
-        for (separator, _) in self.0.iter().filter(|(separator, _)| separator.len() > 8) {
+        for (separator, _) in self.entries.iter().filter(|(separator, _)| separator.len() > 8) {
             bytes.extend_from_slice(separator);
         }
-        finish(bytes, self.0.len(), level, 0)
+        finish(bytes, self.entries.len(), level, self.merging)
+    }
+}
+
+/// A page with the entries of another, and what else it shall say.
+pub fn copy(page: &Page<'_>, frame: &Frame<'_>) -> Result<Vec<u8>> {
+    match page.level() {
+        0 => Leaf::part(page, 0, page.count()).finish(frame),
+        level => Inner::part(page, 0, page.count())?.finish(level, frame),
     }
 }
 
@@ -134,10 +172,10 @@ fn add_fences(bytes: &mut Vec<u8>, frame: &Frame<'_>) {
     bytes.extend_from_slice(frame.high);
 }
 
-fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records: u32) -> Result<Vec<u8>> {
+fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records_or_merging: u32) -> Result<Vec<u8>> {
     let len = bytes.len().next_multiple_of(LINE as usize);
     bytes.resize(len, 0);
-    let meta = Meta::new(count, level, len, records);
+    let meta = Meta::new(count, level, len, records_or_merging);
     if meta.len() != len as u64 {
         return Err(Error::Full {
             needed: len as u64,

@@ -4,17 +4,22 @@
 //! order that a node holds begins where it always began, and its end only moves to the left: so a page of a node that is
 //! not a leaf may be out of date by any amount, and leads to the right node or to one left of it. Only the pages that
 //! answer a question are read afresh.
+//!
+//! A node that was merged into the one before it is frozen for ever. Whoever comes to a frozen node from its parent goes to
+//! the one before it, and right from there: if it comes by again, it is not merged yet, and has what it had when it was frozen.
 
 use std::cell::Cell;
 
 use super::key::Target;
 use super::page::{LEVEL_MAX, Page};
-use super::{OrderedMap, Unposted};
+use super::{FROZEN, OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 
 /// Lines of a leaf that are asked for at once.
 const LEAF_LINES: u64 = 7;
+/// Searches that began anew, because a merge was faster, before the map counts as damaged.
+const LOST_MAX: u32 = 10_000;
 
 /// A node, as it was found.
 #[derive(Clone, Copy, Debug)]
@@ -23,20 +28,39 @@ pub struct Visit<'m> {
     pub word: SyncWord,
     /// The page that the word referred to.
     pub page: Page<'m>,
+    /// A node that is being merged into the one before it: the nearest before it that is not, and what its word held.
+    /// While it still does, the merge is not done, and the page is what the node holds.
+    pub anchor: Option<(SyncWord, u64)>,
 }
 
-/// Where a search for a level has come to: a node's word, and the page that it refers to.
+impl Visit<'_> {
+    /// What the word held.
+    pub fn seen(&self) -> u64 {
+        match self.anchor {
+            Some(_) => self.page.at | FROZEN,
+            None => self.page.at,
+        }
+    }
+
+    /// What the merge of the node behind it waits for.
+    pub fn anchor_of_next(&self) -> (SyncWord, u64) {
+        self.anchor.unwrap_or((self.word, self.page.at))
+    }
+}
+
+/// Where a search for a level has come to: a node's word, and what it held.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     word: SyncWord,
     at: u64,
+    anchor: Option<(SyncWord, u64)>,
 }
 
 impl<M: Memory> OrderedMap<M> {
     /// The node of a level that holds a place; `None` if the map is empty, or lower than that. The worker is pinned.
     pub(super) fn descend(&self, target: Target<'_>, level: u8) -> Result<Option<Visit<'_>>> {
         match self.reach(target, level)? {
-            Some(reached) => self.settle(reached, target, level).map(Some),
+            Some(reached) => self.settle(reached, target, level, true).map(Some),
             None => Ok(None),
         }
     }
@@ -50,7 +74,25 @@ impl<M: Memory> OrderedMap<M> {
     /// The page of a leaf, or of the one behind it that holds a place.
     pub(super) fn settle_leaf(&self, leaf: (SyncWord, u64), target: Target<'_>) -> Result<Visit<'_>> {
         let (word, at) = leaf;
-        self.settle(Reached { word, at }, target, 0)
+        let anchor = None;
+        self.settle(Reached { word, at, anchor }, target, 0, true)
+    }
+
+    /// The node that holds a place, from a child of a page on; `None` if that child is being merged.
+    pub(super) fn settle_below(
+        &self,
+        page: &Page<'_>,
+        child: usize,
+        target: Target<'_>,
+    ) -> Result<Option<Visit<'_>>> {
+        let word = self.node(page.child(child))?;
+        let at = word.load(self.worker.mem());
+        if at & FROZEN != 0 {
+            return Ok(None);
+        }
+        let anchor = None;
+        self.settle(Reached { word, at, anchor }, target, page.level() - 1, false)
+            .map(Some)
     }
 
     /// Goes down to a level, and right above it.
@@ -59,20 +101,47 @@ impl<M: Memory> OrderedMap<M> {
         let worker = &*self.worker;
         let mut word = self.root();
         let (mut expected, mut passed) = (None, None);
+        // The page and the child that led here; none if the node before it did.
+        let mut way: Option<(Page<'_>, usize)> = None;
+        let mut lost = 0;
         loop {
             let is_above = expected != Some(level);
             let cached = if is_above { self.cached(word) } else { 0 };
-            let at = if cached == 0 {
+            let mut at = if cached == 0 {
                 word.load(worker.mem())
             } else {
                 cached
             };
+            if at & FROZEN != 0 {
+                match &mut way {
+                    None => at &= !FROZEN,
+                    Some((page, child)) if *child > 0 => {
+                        *child -= 1;
+                        word = self.node(page.child(*child))?;
+                        continue;
+                    }
+                    // The page is out of date: a first child is not merged as long as it is one.
+                    Some(_) => {
+                        lost += 1;
+                        if lost > LOST_MAX {
+                            return Err(Error::corrupt(
+                                "a node that is merged and has a parent",
+                                word.offset(),
+                            ));
+                        }
+                        self.forget_cached();
+                        (word, expected, passed, way) = (self.root(), None, None, None);
+                        continue;
+                    }
+                }
+            }
             if !is_above {
                 match level {
                     0 => self.expect_soon(at),
                     _ => self.cache(word, at),
                 }
-                return Ok(Some(Reached { word, at }));
+                let anchor = None;
+                return Ok(Some(Reached { word, at, anchor }));
             }
             if at == 0 && expected.is_none() {
                 return Ok(None);
@@ -84,7 +153,8 @@ impl<M: Memory> OrderedMap<M> {
             if page.level() <= level {
                 // Only the root: it may have been replaced by a higher one since it was cached.
                 if cached == 0 {
-                    return Ok((page.level() == level).then_some(Reached { word, at }));
+                    let anchor = None;
+                    return Ok((page.level() == level).then_some(Reached { word, at, anchor }));
                 }
                 self.forget_cached();
                 continue;
@@ -96,35 +166,65 @@ impl<M: Memory> OrderedMap<M> {
             // Only behind the last child there may be a node that the page does not know.
             if child + 1 == page.count() && page.is_beyond(target)? {
                 word = self.right_of(&page, &mut passed)?;
-                expected = Some(page.level());
+                self.note(&page, word)?;
+                (expected, way) = (Some(page.level()), None);
             } else {
                 word = self.node(page.child(child))?;
                 (expected, passed) = (Some(page.level() - 1), None);
+                way = Some((page, child));
             }
         }
     }
 
     /// Opens the page of a node, and goes right on its level.
-    fn settle(&self, mut reached: Reached, target: Target<'_>, level: u8) -> Result<Visit<'_>> {
-        let worker = &*self.worker;
+    fn settle(
+        &self,
+        mut reached: Reached,
+        target: Target<'_>,
+        level: u8,
+        takes_notes: bool,
+    ) -> Result<Visit<'_>> {
         let mut passed = None;
         loop {
-            let page = Page::open(worker, reached.at)?;
+            let page = Page::open(&self.worker, reached.at)?;
             if page.level() != level {
                 return Err(Error::corrupt("the level of a page", page.at));
             }
+            let (word, anchor) = (reached.word, reached.anchor);
+            let visit = Visit { word, page, anchor };
             if !page.is_beyond(target)? {
-                let word = reached.word;
-                return Ok(Visit { word, page });
+                return Ok(visit);
             }
             let word = self.right_of(&page, &mut passed)?;
-            let at = word.load(worker.mem());
-            reached = Reached { word, at };
+            if takes_notes {
+                self.note(&page, word)?;
+            }
+            reached = self.reach_from(&visit, word);
         }
     }
 
-    /// The node behind a page. Its parent does not know it, or did not when it was read. `passed` is the high fence of the
-    /// page before on the same level: fences ascend, or a damaged level might be a cycle.
+    /// What the word of the node behind one holds.
+    fn reach_from(&self, before: &Visit<'_>, word: SyncWord) -> Reached {
+        let at = word.load(self.worker.mem());
+        Reached {
+            word,
+            at: at & !FROZEN,
+            anchor: (at & FROZEN != 0).then(|| before.anchor_of_next()),
+        }
+    }
+
+    /// The node behind another, as it is now.
+    pub(super) fn behind(&self, before: &Visit<'_>) -> Result<Visit<'_>> {
+        let Reached { word, at, anchor } = self.reach_from(before, self.node(before.page.next())?);
+        let page = Page::open(&self.worker, at)?;
+        match page.level() == before.page.level() {
+            true => Ok(Visit { word, page, anchor }),
+            false => Err(Error::corrupt("the level of a page", page.at)),
+        }
+    }
+
+    /// The word of the node behind a page. `passed` is the high fence of the page before on the same level: fences ascend, or a
+    /// damaged level might be a cycle.
     fn right_of<'m>(&self, page: &Page<'m>, passed: &mut Option<&'m [u8]>) -> Result<SyncWord> {
         let word = self.node(page.next())?;
         let (_, high) = page.fences()?;
@@ -132,15 +232,20 @@ impl<M: Memory> OrderedMap<M> {
             return Err(Error::corrupt("a node's high fence", page.at));
         }
         *passed = Some(high);
+        Ok(word)
+    }
+
+    /// Keeps in mind that the parent may not know the node behind a page.
+    fn note(&self, page: &Page<'_>, node: SyncWord) -> Result<()> {
         let mut unposted = self.unposted.borrow_mut();
         if unposted.len() < UNPOSTED_MAX && page.level() < LEVEL_MAX {
             unposted.push(Unposted {
                 level: page.level() + 1,
-                separator: high.to_vec(),
-                node: word.offset(),
+                separator: page.fences()?.1.to_vec(),
+                node: node.offset(),
             });
         }
-        Ok(word)
+        Ok(())
     }
 
     /// The word of a node at an offset that was read.
@@ -151,15 +256,6 @@ impl<M: Memory> OrderedMap<M> {
         }
         self.worker.check("a node of an ordered map", at, 16)?;
         Ok(SyncWord::at(at))
-    }
-
-    /// The page of a node.
-    pub(super) fn visit(&self, word: SyncWord, level: u8) -> Result<Visit<'_>> {
-        let page = Page::open(&self.worker, word.load(self.worker.mem()))?;
-        match page.level() == level {
-            true => Ok(Visit { word, page }),
-            false => Err(Error::corrupt("the level of a page", page.at)),
-        }
     }
 
     /// Brings all lines of a leaf near at once. On incoherent memory a hint would drop them.

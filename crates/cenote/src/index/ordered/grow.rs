@@ -18,9 +18,9 @@ use crate::pod::crash::{Point, crash_point};
 use crate::pod::heap;
 
 /// Bytes of a page from which on it counts as full if it has [`LONG_MIN`] entries: its separators are long.
-const LONG_BYTES: u64 = 16 << 10;
+pub(super) const LONG_BYTES: u64 = 16 << 10;
 /// See [`LONG_BYTES`].
-const LONG_MIN: usize = 4;
+pub(super) const LONG_MIN: usize = 4;
 
 impl<M: Memory> OrderedMap<M> {
     /// Splits a full node, or makes a higher root if it is the root. The caller searches again in any case.
@@ -53,7 +53,7 @@ impl<M: Memory> OrderedMap<M> {
             word: visit.word,
             current: page.at,
             page: &left,
-            old_record: 0,
+            old_companion: 0,
             count: 0,
         };
         if self.replace_page(&replacement)? {
@@ -85,7 +85,7 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// A node with a page, both companions of the operation.
-    fn new_node(&self, page: &[u8]) -> Result<SyncWord> {
+    pub(super) fn new_node(&self, page: &[u8]) -> Result<SyncWord> {
         let worker = &*self.worker;
         let at = heap::allocate_companion(worker, 0, page.len() as u64)?;
         build::write(worker.mem(), at, page);
@@ -98,17 +98,15 @@ impl<M: Memory> OrderedMap<M> {
     fn raise(&self, root: &Visit<'_>) -> Result<()> {
         let page = &root.page;
         let frame = Frame::of(page)?;
-        let copy = match page.level() {
-            LEVEL_MAX.. => return Err(Error::corrupt("the level of a page", page.at)),
-            0 => Leaf::part(page, 0, page.count()).finish(&frame)?,
-            level => Inner::part(page, 0, page.count())?.finish(level, &frame)?,
-        };
-        let node = self.new_node(&copy)?;
+        if page.level() >= LEVEL_MAX {
+            return Err(Error::corrupt("the level of a page", page.at));
+        }
+        let node = self.new_node(&build::copy(page, &frame)?)?;
         let replacement = Replacement {
             word: root.word,
             current: page.at,
             page: &Inner::over(node.offset()).finish(page.level() + 1, &frame)?,
-            old_record: 0,
+            old_companion: 0,
             count: 0,
         };
         self.replace_page(&replacement)?;
@@ -138,10 +136,21 @@ impl<M: Memory> OrderedMap<M> {
         let Some(visit) = self.descend(Target::at(separator), unposted.level)? else {
             return Err(Error::corrupt("a root with a node behind it", self.header));
         };
+        if !self.may_change(&visit, separator) {
+            return Ok(None);
+        }
         let page = &visit.page;
-        let child = page.child_for(Target::at(separator))?;
+        let target = Target::at(separator);
+        let child = page.child_for(target)?;
         if page.child(child) == unposted.node {
             return Ok(Some(()));
+        }
+        // It may have been told, merged and freed since it was seen. If it is there now and the parent does not know it, it
+        // cannot be merged before the parent does.
+        match self.settle_below(page, child, target)? {
+            Some(found) if found.word.offset() == unposted.node => {}
+            Some(_) => return Ok(Some(())),
+            None => return Ok(None),
         }
         let is_long = page.meta.len() >= LONG_BYTES && page.count() >= LONG_MIN;
         if page.count() == INNER_MAX || is_long {
@@ -154,7 +163,7 @@ impl<M: Memory> OrderedMap<M> {
             word: visit.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
-            old_record: 0,
+            old_companion: 0,
             count: 0,
         };
         Ok(self.replace_page(&replacement)?.then_some(()))

@@ -59,6 +59,9 @@ impl<M: Memory> OrderedMap<M> {
         let Some(visit) = self.descend(Target::at(&first), 0)? else {
             return self.attempt_one(pairs);
         };
+        if !self.may_change(&visit, &first) {
+            return Ok(None);
+        }
         let page = &visit.page;
         let high = page.high()?;
         let mut leaf = Leaf::part(page, 0, page.count());
@@ -86,7 +89,7 @@ impl<M: Memory> OrderedMap<M> {
             word: visit.word,
             current: page.at,
             page: &leaf.finish(&Frame::of(page)?)?,
-            old_record: 0,
+            old_companion: 0,
             count: new as i64,
         };
         Ok(self.replace_page(&replacement)?.then_some((put, new as u64)))

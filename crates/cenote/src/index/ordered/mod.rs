@@ -4,8 +4,8 @@
 //! A *node* is a sync word; it refers to the node's *page*, which is written once. A change makes a new page and
 //! exchanges the word: one compare-exchange, by `pod::publish`, for a write, a split, a separator, a new root alike. A
 //! node that is split keeps the lower part and refers to a new node behind it; its parent learns of that later, by
-//! whoever comes by. Nodes are never freed, and the part of the order that they hold begins where it always did: so
-//! whatever way leads to a leaf, it leads to the right one or to one left of it.
+//! whoever comes by. The part of the order that a node holds begins where it always did: so whatever way leads to a leaf, it
+//! leads to the right one or to one left of it, or to one that was merged into the one before it, and says so.
 //!
 //! What is not as in the paper, and why:
 //! - no delta records: a page of a few lines is copied, so that a lookup loads one word and looks at two lines;
@@ -22,6 +22,7 @@ mod get;
 mod grow;
 mod key;
 mod load;
+mod merge;
 mod page;
 pub mod range;
 mod write;
@@ -46,6 +47,9 @@ const HEADER_BYTES: u64 = 128;
 const SHARE_BYTES: u64 = 64;
 const MAGIC: u64 = u64::from_le_bytes(*b"ORDERED\x01");
 
+/// Set in the word of a node that is being merged into the one before it, or was: the node has its last page.
+const FROZEN: u64 = 1;
+
 /// A node that its parent may not know.
 #[derive(Clone, Debug)]
 struct Unposted {
@@ -65,6 +69,7 @@ pub struct OrderedMap<M: Memory> {
     count: OwnedWord,
     cache: Box<[find::Cached]>,
     unposted: RefCell<Vec<Unposted>>,
+    merging: RefCell<Option<merge::Place>>,
 }
 
 impl<M: Memory> OrderedMap<M> {
@@ -105,6 +110,7 @@ impl<M: Memory> OrderedMap<M> {
             count: OwnedWord::at(share),
             cache: find::empty_cache::<M>(),
             unposted: RefCell::default(),
+            merging: RefCell::default(),
             worker,
         })
     }

@@ -1,7 +1,8 @@
 //! Pages: what a node holds, written once. A change of a node is a new page.
 //!
 //! ```text
-//!      word 0    entries (8 bits), level (8), length / 64 (20), which entries are records (28)
+//!      word 0    entries (8 bits), level (8), length / 64 (20), in a leaf which entries are records (28), else the child
+//!                that is being merged into the one before it, or 0
 //!      word 1    the next node of the level, or 0
 //! leaf word 2    the heads of entries 4, 8, …, 24
 //!      at 64     entries: head, and the value or the offset of the record
@@ -41,12 +42,12 @@ pub struct Meta(pub u64);
 
 impl Meta {
     /// A first word.
-    pub fn new(count: usize, level: u8, len: usize, records: u32) -> Self {
+    pub fn new(count: usize, level: u8, len: usize, records_or_merging: u32) -> Self {
         Self(
             count as u64
                 | u64::from(level) << 8
                 | (len as u64 / LINE & 0xf_ffff) << 16
-                | u64::from(records) << 36,
+                | u64::from(records_or_merging) << 36,
         )
     }
 
@@ -74,6 +75,12 @@ impl Meta {
         (self.0 >> 36) as u32
     }
 
+    /// The child of a node above the leaves that is being merged into the one before it, if there is one.
+    #[inline(always)]
+    pub fn merging(self) -> Option<usize> {
+        (self.level() != 0 && self.records() != 0).then_some(self.records() as usize)
+    }
+
     /// Where the fences are.
     #[inline(always)]
     fn fences_at(self) -> usize {
@@ -90,6 +97,7 @@ impl Meta {
         let least = usize::from(self.level() != 0);
         self.level() <= LEVEL_MAX
             && (least..=most).contains(&self.count())
+            && self.merging().is_none_or(|child| child < self.count())
             && self.fences_at() as u64 + 8 <= self.len()
     }
 }

@@ -92,14 +92,14 @@ impl<M: Memory> OrderedMap<M> {
             if left == 0 {
                 return Ok(Some(high.to_vec()));
             }
-            visit = self.behind(&visit, high)?;
+            visit = self.leaf_behind(&visit, high)?;
         }
         Ok(None)
     }
 
     /// The leaf behind one that ends at `high`.
-    fn behind(&self, visit: &Visit<'_>, high: &[u8]) -> Result<Visit<'_>> {
-        let next = self.visit(self.node(visit.page.next())?, 0)?;
+    fn leaf_behind(&self, visit: &Visit<'_>, high: &[u8]) -> Result<Visit<'_>> {
+        let next = self.behind(visit)?;
         // A damaged level may be a cycle.
         match next.page.high()? {
             Some(next_high) if next_high <= high => Err(Error::corrupt("a leaf's high fence", next.page.at)),
@@ -223,7 +223,7 @@ impl<M: Memory> OrderedMap<M> {
                 passed.add(&visit);
                 match visit.page.high()? {
                     None => break None,
-                    Some(high) => visit = self.behind(&visit, high)?,
+                    Some(high) => visit = self.leaf_behind(&visit, high)?,
                 }
             };
             if passed.is_as_it_was(self.worker.mem()) {
@@ -265,13 +265,15 @@ impl<M: Memory> OrderedMap<M> {
     }
 }
 
-/// Leaves that had nothing: their words, and what those held. While the pin lasts, no page comes back.
+/// Leaves that had nothing, and what such ones as are being merged depend on: words, and what those held. While the pin
+/// lasts, no page comes back.
 #[derive(Default)]
 struct Passed(Vec<(SyncWord, u64)>);
 
 impl Passed {
     fn add(&mut self, visit: &Visit<'_>) {
-        self.0.push((visit.word, visit.page.at));
+        self.0.extend(visit.anchor);
+        self.0.push((visit.word, visit.seen()));
     }
 
     fn is_as_it_was<M: Memory>(&self, mem: &M) -> bool {

@@ -7,14 +7,17 @@ use super::OrderedMap;
 use super::build::{self, Frame, Leaf};
 use super::find::Visit;
 use super::key::{KEY_MAX, Target, head_of};
+use super::merge::{Place, is_thin};
 use super::page::LEAF_MAX;
 use crate::error::{Error, Result};
 use crate::index::hash::{Put, Replace, object};
 use crate::memory::{Memory, OwnedWord, SyncWord};
-use crate::pod::heap;
 use crate::pod::publish::{Change, publish_with_companions};
 use crate::pod::record::operation;
-use crate::pod::retire;
+use crate::pod::{collect, heap, retire};
+
+/// Merges that one write may have to finish first, before the map counts as damaged.
+const HELPED_MAX: u32 = 100_000;
 
 /// When a write happens.
 #[derive(Clone, Copy)]
@@ -28,7 +31,8 @@ pub(super) enum When<'a> {
 pub(super) enum Outcome {
     Inserted,
     Replaced,
-    Removed,
+    /// And whether the leaf has so few keys left that it may be merged.
+    Removed(bool),
     Exists,
     Differs(Vec<u8>),
     Missing,
@@ -42,8 +46,8 @@ pub(super) struct Replacement<'b> {
     pub current: u64,
     /// The new page.
     pub page: &'b [u8],
-    /// The record that goes with the old page, or 0.
-    pub old_record: u64,
+    /// What goes with the old page (a record, another node's page, a node), or 0.
+    pub old_companion: u64,
     /// One key more, or less.
     pub count: i64,
 }
@@ -83,7 +87,7 @@ impl<M: Memory> OrderedMap<M> {
     /// Removes a key; whether it was there. Costs what [`OrderedMap::put`] does.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         let outcome = self.write(key, None, When::Always)?;
-        Ok(matches!(outcome, Outcome::Removed))
+        Ok(matches!(outcome, Outcome::Removed(_)))
     }
 
     fn write(&self, key: &[u8], value: Option<&[u8]>, when: When<'_>) -> Result<Outcome> {
@@ -95,25 +99,59 @@ impl<M: Memory> OrderedMap<M> {
         }
         let outcome = self.until_done(|| self.attempt(key, value, when))?;
         self.post_all()?;
+        if let Outcome::Removed(true) = outcome {
+            self.merge_thin(key)?;
+        }
         Ok(outcome)
     }
 
     /// Repeats an attempt until it has an outcome; what one that has none allocated is given back.
     pub(super) fn until_done<R>(&self, mut attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
         let worker = &*self.worker;
+        let mut helped = 0;
         loop {
             if worker.is_forked() {
                 return Err(Error::Forked);
             }
-            retire::collect_sometimes(worker)?;
+            collect::collect_sometimes(worker)?;
             retire::ensure_room(worker, worker.actor())?;
-            let _pin = worker.pin()?;
+            let pin = worker.pin()?;
             let outcome = attempt();
             heap::discard(worker)?;
             if let Some(outcome) = outcome? {
                 return Ok(outcome);
             }
+            drop(pin);
+            if let Some(place) = self.merging.take() {
+                helped += 1;
+                if helped > HELPED_MAX {
+                    return Err(Error::corrupt(
+                        "a merge without end in an ordered map",
+                        self.header,
+                    ));
+                }
+                self.finish_merge(&place)?;
+            }
         }
+    }
+
+    /// Whether a node may be changed now: neither it nor one of its children is being merged. If not, that merge will be
+    /// finished before the next attempt.
+    pub(super) fn may_change(&self, visit: &Visit<'_>, key: &[u8]) -> bool {
+        let level = match visit {
+            Visit {
+                anchor: Some(_),
+                page,
+                ..
+            } => page.level() + 1,
+            Visit { page, .. } if page.meta.merging().is_some() => page.level(),
+            _ => return true,
+        };
+        self.merging.replace(Some(Place {
+            level,
+            key: key.to_vec(),
+        }));
+        false
     }
 
     /// One attempt at a write; `None` if the leaf was split, or changed under it.
@@ -125,9 +163,10 @@ impl<M: Memory> OrderedMap<M> {
     ) -> Result<Option<Outcome>> {
         let worker = &*self.worker;
         let head = head_of(key);
-        let Some(Visit { word, page }) = self.descend(Target::At(key, head), 0)? else {
+        let Some(visit) = self.descend(Target::At(key, head), 0)? else {
             return self.attempt_first(key, value, when);
         };
+        let Visit { word, page, .. } = visit;
         let (n, is_there) = page.search(worker, key, head)?;
         if is_there {
             match when {
@@ -139,8 +178,12 @@ impl<M: Memory> OrderedMap<M> {
             }
         } else if value.is_none() || matches!(when, When::IfEqual(_)) {
             return Ok(Some(Outcome::Missing));
-        } else if page.count() == LEAF_MAX {
-            self.split(&Visit { word, page }, key)?;
+        }
+        if !self.may_change(&visit, key) {
+            return Ok(None);
+        }
+        if !is_there && page.count() == LEAF_MAX {
+            self.split(&visit, key)?;
             return Ok(None);
         }
         let mut leaf = Leaf::part(&page, 0, page.count());
@@ -158,13 +201,13 @@ impl<M: Memory> OrderedMap<M> {
             word,
             current: page.at,
             page: &leaf.finish(&Frame::of(&page)?)?,
-            old_record,
+            old_companion: old_record,
             count: i64::from(value.is_some()) - i64::from(is_there),
         };
         Ok(self
             .replace_page(&replacement)?
             .then_some(match (value, is_there) {
-                (None, _) => Outcome::Removed,
+                (None, _) => Outcome::Removed(is_thin(page.count() - 1)),
                 (Some(_), true) => Outcome::Replaced,
                 (Some(_), false) => Outcome::Inserted,
             }))
@@ -186,7 +229,7 @@ impl<M: Memory> OrderedMap<M> {
             word: self.root(),
             current: 0,
             page: &leaf.finish(&frame)?,
-            old_record: 0,
+            old_companion: 0,
             count: 1,
         };
         Ok(self.replace_page(&replacement)?.then_some(Outcome::Inserted))
@@ -218,7 +261,7 @@ impl<M: Memory> OrderedMap<M> {
             old_place: None,
             count: (replacement.count != 0).then(|| self.counted(replacement.count)),
         };
-        Ok(publish_with_companions(worker, &change, replacement.old_record)?.is_ok())
+        Ok(publish_with_companions(worker, &change, replacement.old_companion)?.is_ok())
     }
 
     /// The counter after one more or one less.

@@ -1,0 +1,65 @@
+//! What all subjects have in common: a pool is made, processes join it and have threads work, and all is looked at in the end.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cenote::pod::Pod;
+use cenote::pod::geometry::Parameters;
+
+use super::pool::{Member, format};
+use super::{Load, Log, Scenario};
+use crate::exec::{Context, SimMemory};
+
+/// What a subject does; `S` is what its parts share.
+pub struct Parts<const C: bool, S> {
+    /// Makes what threads work on.
+    pub prepare: fn(&Context<C>, &S) -> cenote::Result<()>,
+    /// One thread's work.
+    pub work: fn(&Context<C>, &Arc<Pod<SimMemory<C>>>, &S) -> cenote::Result<()>,
+    /// Looks at everything.
+    pub audit: fn(&Context<C>, &S) -> cenote::Result<()>,
+}
+
+/// A scenario on a pool of so many units.
+pub fn assemble<const C: bool, S: 'static>(
+    load: Load,
+    parameters: Parameters,
+    units: u64,
+    log: Log,
+    shared: S,
+    parts: Parts<C, S>,
+) -> Scenario<C> {
+    let shared = Rc::new(shared);
+    let Parts { prepare, work, audit } = parts;
+    Scenario {
+        prepare: {
+            let (log, shared) = (log.clone(), shared.clone());
+            Box::new(move |context| {
+                log.check("formatting", format(&context, parameters, units));
+                log.check("preparing", prepare(&context, &shared));
+            })
+        },
+        body: {
+            let (log, shared) = (log.clone(), shared.clone());
+            Rc::new(move |context: Context<C>| {
+                let Some(member) = log.check("joining", Member::join(&context, !C)) else {
+                    return;
+                };
+                for _ in 0..load.threads {
+                    let (log, shared) = (log.clone(), shared.clone());
+                    member.spawn(&context, move |context, pod| {
+                        log.check("working", work(&context, &pod, &shared));
+                    });
+                }
+                member.leave(&context);
+            })
+        },
+        audit: {
+            let log = log.clone();
+            Box::new(move |context| {
+                log.check("auditing", audit(&context, &shared));
+            })
+        },
+        log,
+    }
+}

@@ -1,0 +1,251 @@
+//! Merges: a node that has few entries left is joined to the one before it.
+//!
+//! | step | word | by | a crash leaves |
+//! |---|---|---|---|
+//! | begin | the parent's: page to page that says which child is merged | who made the child thin | all that follows, for whoever writes there |
+//! | freeze | the child's: its page, frozen | whoever is there first | the same |
+//! | join | that of the node before it: page to page with both their entries | the same | the same |
+//! | end | the parent's: page to page without the child | the same | nothing |
+//!
+//! The child is never its parent's first, and the parent is neither split nor merged meanwhile. Readers wait for nothing.
+
+use super::build::{self, Frame, Inner, Leaf};
+use super::find::Visit;
+use super::grow::{LONG_BYTES, LONG_MIN};
+use super::key::Target;
+use super::page::{INNER_MAX, LEAF_MAX, LEVEL_MAX, Page};
+use super::write::Replacement;
+use super::{FROZEN, OrderedMap, Unposted};
+use crate::error::{Error, Result};
+use crate::memory::{Memory, SyncWord};
+use crate::pod::crash::{Point, crash_point};
+
+/// A node above the leaves: its level, and a key that it is responsible for.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub level: u8,
+    pub key: Vec<u8>,
+}
+
+/// Whether a leaf that has just lost a key, and has so many left, shall be merged. Not asked at every key: neighbours may be
+/// too full.
+pub(super) fn is_thin(count: usize) -> bool {
+    const QUARTER: usize = LEAF_MAX / 4;
+    const EIGHTH: usize = LEAF_MAX / 8;
+    matches!(count, 0 | EIGHTH | QUARTER)
+}
+
+/// Whether two neighbours may be joined; room is left, or the next insertion would split them again.
+fn may_join(left: &Page<'_>, right: &Page<'_>) -> bool {
+    let count = left.count() + right.count();
+    match left.level() {
+        0 => count <= LEAF_MAX * 3 / 4 || left.count() == 0 || right.count() == 0,
+        _ => count <= INNER_MAX * 3 / 4 && is_short(left, right),
+    }
+}
+
+/// Whether two nodes above the leaves, joined, would not count as full for their length.
+fn is_short(left: &Page<'_>, right: &Page<'_>) -> bool {
+    left.meta.len() + right.meta.len() <= LONG_BYTES * 3 / 4 || left.count() + right.count() < LONG_MIN
+}
+
+impl<M: Memory> OrderedMap<M> {
+    /// After a leaf has become thin: merges it, and the nodes above it that become thin by that. Without memory it is left
+    /// for another time.
+    pub(super) fn merge_thin(&self, key: &[u8]) -> Result<()> {
+        for level in 1..=LEVEL_MAX {
+            let place = Place {
+                level,
+                key: key.to_vec(),
+            };
+            let merged = self
+                .until_done(|| self.begin_merge(&place))
+                .and_then(|has_begun| Ok(has_begun && self.finish_merge(&place)?));
+            match merged {
+                Ok(true) => {}
+                Ok(false) | Err(Error::Full { .. }) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.post_all()
+    }
+
+    /// Says in a page that one of its children is merged; `false` if there is nothing to merge.
+    fn begin_merge(&self, place: &Place) -> Result<Option<bool>> {
+        let target = Target::at(&place.key);
+        let Some(visit) = self.descend(target, place.level)? else {
+            return Ok(Some(false));
+        };
+        if !self.may_change(&visit, &place.key) {
+            return Ok(None);
+        }
+        let page = &visit.page;
+        if page.count() < 2 {
+            return Ok(Some(false));
+        }
+        let child = page.child_for(target)?.max(1);
+        let (Some(left), Some(right)) = (self.child(page, child - 1)?, self.child(page, child)?) else {
+            return Ok(Some(false));
+        };
+        if !may_join(&left, &right) {
+            return Ok(Some(false));
+        }
+        let mut inner = Inner::part(page, 0, page.count())?;
+        inner.merge(child);
+        let has_begun = self.replace_page(&Replacement {
+            word: visit.word,
+            current: page.at,
+            page: &inner.finish(page.level(), &Frame::of(page)?)?,
+            old_companion: 0,
+            count: 0,
+        })?;
+        if has_begun {
+            crash_point(Point::MergeBegun);
+        }
+        Ok(has_begun.then_some(true))
+    }
+
+    /// The page of a child, unless that is being merged.
+    fn child(&self, page: &Page<'_>, child: usize) -> Result<Option<Page<'_>>> {
+        let at = self.node(page.child(child))?.load(self.worker.mem());
+        match at & FROZEN {
+            0 => self.page_of(at, page.level() - 1).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn page_of(&self, at: u64, level: u8) -> Result<Page<'_>> {
+        let page = Page::open(&self.worker, at)?;
+        match page.level() == level {
+            true => Ok(page),
+            false => Err(Error::corrupt("the level of a page", at)),
+        }
+    }
+
+    /// Finishes the merge that a node says is under way below it, if there is one. Whether the node is thin itself.
+    pub(super) fn finish_merge(&self, place: &Place) -> Result<bool> {
+        self.until_done(|| self.merge_step(place))
+    }
+
+    /// The next step of a merge: `None` if there may be another.
+    fn merge_step(&self, place: &Place) -> Result<Option<bool>> {
+        let Some(parent) = self.descend(Target::at(&place.key), place.level)? else {
+            return Ok(Some(false));
+        };
+        if parent.anchor.is_some() {
+            self.may_change(&parent, &place.key);
+            return Ok(None);
+        }
+        let page = &parent.page;
+        let Some(child) = page.meta.merging() else {
+            let is_thin = page.count() <= INNER_MAX / 4 && parent.word != self.root();
+            return Ok(Some(is_thin));
+        };
+        let node = self.node(page.child(child))?;
+        let (head, separator) = page.separator(child)?;
+        let end = Target::Before(separator.bytes(), head);
+        // The child before it, or one behind that, which the parent does not know. None of them is merged now.
+        let left = match self.settle_below(page, child - 1, end)? {
+            Some(left) if left.anchor.is_none() => left,
+            _ if parent.word.load(self.worker.mem()) == page.at => {
+                return Err(Error::corrupt("a merge in an ordered map", page.at));
+            }
+            _ => return Ok(None),
+        };
+        if left.page.next() != node.offset() {
+            return self.end_merge(&parent, child, node);
+        }
+        // It was not joined when the node before it was read, so its page is still there.
+        let seen = node.load(self.worker.mem());
+        let right = self.page_of(seen & !FROZEN, page.level() - 1)?;
+        let busy = [&right, &left.page]
+            .into_iter()
+            .find(|page| page.meta.merging().is_some());
+        if let Some(busy) = busy {
+            self.merging.replace(Some(Place {
+                level: busy.level(),
+                key: busy.fences()?.0.to_vec(),
+            }));
+        } else if seen & FROZEN == 0 {
+            let frozen = node.compare_exchange(self.worker.mem(), seen, seen | FROZEN);
+            if frozen.is_ok() {
+                crash_point(Point::MergeFrozen);
+            }
+        } else if self.join(&left, &right)? {
+            crash_point(Point::MergeJoined);
+        }
+        Ok(None)
+    }
+
+    /// Gives a frozen node's entries to the node before it. What has no room there, as that has got more since, goes to
+    /// a new node in the frozen one's place.
+    fn join(&self, left: &Visit<'_>, right: &Page<'_>) -> Result<bool> {
+        let page = &left.page;
+        let (frame, behind) = (Frame::of(page)?, Frame::of(right)?);
+        let joined = Frame {
+            next: behind.next,
+            high: behind.high,
+            ..frame
+        };
+        let has_room = match page.level() {
+            0 => page.count() + right.count() <= LEAF_MAX,
+            _ => page.count() + right.count() <= INNER_MAX && is_short(page, right),
+        };
+        if has_room {
+            let bytes = match page.level() {
+                0 => {
+                    let mut leaf = Leaf::part(page, 0, page.count());
+                    leaf.append(right);
+                    leaf.finish(&joined)?
+                }
+                level => {
+                    let mut inner = Inner::part(page, 0, page.count())?;
+                    inner.append(right)?;
+                    inner.finish(level, &joined)?
+                }
+            };
+            return self.replace_two(left, right, &bytes);
+        }
+        let node = self.new_node(&build::copy(right, &behind)?)?;
+        let frame = Frame {
+            next: node.offset(),
+            ..frame
+        };
+        let is_joined = self.replace_two(left, right, &build::copy(page, &frame)?)?;
+        if is_joined {
+            self.unposted.borrow_mut().push(Unposted {
+                level: page.level() + 1,
+                separator: behind.low.to_vec(),
+                node: node.offset(),
+            });
+        }
+        Ok(is_joined)
+    }
+
+    /// Publishes a new page for a node, in the place of its own and of the one behind it.
+    fn replace_two(&self, left: &Visit<'_>, right: &Page<'_>, bytes: &[u8]) -> Result<bool> {
+        self.replace_page(&Replacement {
+            word: left.word,
+            current: left.page.at,
+            page: bytes,
+            old_companion: right.at,
+            count: 0,
+        })
+    }
+
+    /// Takes a child that was joined out of its parent, and retires it. Whether the parent is thin then.
+    fn end_merge(&self, parent: &Visit<'_>, child: usize, node: SyncWord) -> Result<Option<bool>> {
+        let page = &parent.page;
+        let mut inner = Inner::part(page, 0, page.count())?;
+        inner.remove(child);
+        let is_thin = page.count() - 1 <= INNER_MAX / 4 && parent.word != self.root();
+        let has_ended = self.replace_page(&Replacement {
+            word: parent.word,
+            current: page.at,
+            page: &inner.finish(page.level(), &Frame::of(page)?)?,
+            old_companion: node.offset(),
+            count: 0,
+        })?;
+        Ok(has_ended.then_some(is_thin))
+    }
+}
