@@ -109,6 +109,8 @@ pub struct HashMap<M: Memory> {
     cached_stamp: Cell<u64>,
     /// What the replica holds while that level is the one to begin with; [`NEVER`] if lookups have no short way.
     current: Cell<u64>,
+    /// Whether the last write replaced a value: the next one is likely to.
+    has_replaced: Cell<bool>,
 }
 
 impl<M: Memory> HashMap<M> {
@@ -157,6 +159,7 @@ impl<M: Memory> HashMap<M> {
             count: OwnedWord::at(share + 64),
             cached: Cell::new(0),
             cached_level: Cell::new(Level::new(0, 0)),
+            has_replaced: Cell::new(false),
             cached_stamp: Cell::new(0),
             current: Cell::new(NEVER),
             worker,

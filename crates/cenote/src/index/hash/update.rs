@@ -138,9 +138,15 @@ impl<M: Memory> HashMap<M> {
         }
         let mut level = self.level_for_writing()?;
         let mut new = Slot::EMPTY;
-        let mut old_place = None;
+        let (mut likely, mut old_place) = (0, None);
         if M::COHERENT && matches!(when, When::Always) {
-            // The object will be needed whatever is found: write it while the line is on its way.
+            if self.has_replaced.get()
+                && let Some(object) = self.likely_object(hash)
+            {
+                self.worker.mem().prefetch(object);
+                (likely, old_place) = (object, retire::expect(&self.worker, object));
+            }
+            // The object will be needed whatever is found: write it while lines are on their way.
             new = self.build(hash, key, value)?;
         }
         loop {
@@ -156,7 +162,9 @@ impl<M: Memory> HashMap<M> {
                     }
                 }
                 Probe::Bound(at, slot) => {
-                    old_place = retire::expect(&self.worker, slot.offset());
+                    if slot.offset() != likely {
+                        old_place = retire::expect(&self.worker, slot.offset());
+                    }
                     match when {
                         When::Always => {}
                         When::IfAbsent => return Ok(Outcome::Exists),
@@ -205,6 +213,7 @@ impl<M: Memory> HashMap<M> {
                 count: inserted.then(|| self.counted(1)),
             };
             if publish(&self.worker, &change)?.is_ok() {
+                self.has_replaced.set(!inserted);
                 return Ok(if inserted {
                     Outcome::Inserted
                 } else {
