@@ -11,6 +11,7 @@ use cenote::memory::{Memory, SyncWord};
 use cenote::pod::geometry::{Parameters, UNIT};
 use cenote::pod::publish::{Change, publish};
 use cenote::pod::record::operation;
+use cenote::pod::slab::CellAt;
 use cenote::pod::{Pod, Worker, collect, heap, retire};
 
 use super::assemble::{Parts, assemble};
@@ -142,7 +143,7 @@ pub(super) fn exchange<const C: bool>(
             next,
             operation,
             old,
-            old_place: None,
+            old_cell: CellAt::UNKNOWN,
             count: None,
         };
         if publish(worker, &change)?.is_ok() {

@@ -8,7 +8,7 @@ use super::crash::{Point, crash_point};
 use super::geometry::UNIT_SHIFT;
 use super::heap::{Reserve, return_reserves, take_cells};
 use super::retire::Actor;
-use super::slab::{Cell, count_of, free_lanes, full_word, table_word};
+use super::slab::{CellAt, count_of, free_lanes, full_word, table_word};
 use super::units::free_slab;
 use super::worker::Worker;
 use crate::error::Result;
@@ -68,11 +68,12 @@ pub(super) fn clear_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
 
 /// Called after a cell was freed: `before` is its word as it was.
 #[inline]
-pub(super) fn after_free<M: Memory>(worker: &Worker<M>, cell: &Cell, before: u64) {
-    if free_lanes(before) == 0
-        && let Block::Slab { owner: 0, .. } = Block::decode(table_word(worker, cell.unit).load(worker.mem()))
-    {
-        set_hint(worker, cell.unit);
+pub(super) fn after_free<M: Memory>(worker: &Worker<M>, cell: CellAt, before: u64) {
+    if free_lanes(before) == 0 {
+        let unit = cell.unit(worker);
+        if let Block::Slab { owner: 0, .. } = Block::decode(table_word(worker, unit).load(worker.mem())) {
+            set_hint(worker, unit);
+        }
     }
 }
 

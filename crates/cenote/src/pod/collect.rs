@@ -17,7 +17,7 @@ use super::record::{Phase, State, WorkerRecord};
 use super::retire::{
     Actor, INDEX_MASK, Position, count_in, entry, next_of, next_position, refresh, set, set_position, span,
 };
-use super::slab::{Place, locate, table_word};
+use super::slab::{CellAt, Place, cell_of, locate, table_word};
 use super::superblock::ORPHANS;
 use super::units::free_range;
 use super::worker::Worker;
@@ -101,22 +101,25 @@ fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, first: Position, la
     // freed.
     let at_once = if actor == worker.actor() { FREED_AT_ONCE } else { 1 };
     let count = at_once.min((last - first.index) as usize);
-    let mut places = [const { None }; FREED_AT_ONCE];
-    for (place, index) in places[..count].iter_mut().zip(first.index..) {
-        let found = locate(worker, entry(first.chunk, index).0.get(worker.mem())).ok();
-        if M::COHERENT
-            && let Some(Place::Slab(cell)) = &found
-        {
-            cell.prefetch(worker.mem());
+    let mem = worker.mem();
+    let mut cells = [CellAt::UNKNOWN; FREED_AT_ONCE];
+    for (cell, index) in cells[..count].iter_mut().zip(first.index..) {
+        *cell = cell_of(worker, entry(first.chunk, index).0.get(mem));
+        if M::COHERENT && *cell != CellAt::UNKNOWN {
+            cell.prefetch(mem);
         }
-        *place = found;
     }
-    for (place, index) in places[..count].iter().zip(first.index..) {
+    for (cell, index) in cells[..count].iter().zip(first.index..) {
         let next = Position {
             index: index + 1,
             ..first
         };
-        free_entry(worker, actor, *place, next)?;
+        if *cell == CellAt::UNKNOWN {
+            let object = entry(first.chunk, index).0.get(mem);
+            free_object(worker, actor, object, next)?;
+        } else {
+            free_cell(worker, actor, *cell, next);
+        }
     }
     Ok(count as u64)
 }
@@ -144,30 +147,31 @@ fn ripe_until<M: Memory>(worker: &Worker<M>, record: WorkerRecord, least: u64) -
     Ok(position)
 }
 
-/// Frees the object of the entry before `next`.
-fn free_entry<M: Memory>(
-    worker: &Worker<M>,
-    actor: Actor,
-    place: Option<Place>,
-    next: Position,
-) -> Result<()> {
+/// Frees the object of the entry before `next`, whose cell is known.
+#[inline]
+fn free_cell<M: Memory>(worker: &Worker<M>, actor: Actor, cell: CellAt, next: Position) {
     let mem = worker.mem();
     let head = actor.record.head();
-    match place {
+    if mutant::is(Mutant::HeadBeforeCell) {
+        set_position(worker, head, next);
+    }
+    if cell.load(mem) == actor.me {
+        let before = cell.change(mem, actor.me, CELL_FREE);
+        after_free(worker, cell, before);
+        crash_point(Point::CollectFreed);
+    }
+    set_position(worker, head, next);
+}
+
+/// Frees the object of the entry before `next`.
+fn free_object<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, next: Position) -> Result<()> {
+    let mem = worker.mem();
+    let head = actor.record.head();
+    match locate(worker, object) {
         // Freed already, and its block with it.
-        None => set_position(worker, head, next),
-        Some(Place::Slab(cell)) => {
-            if mutant::is(Mutant::HeadBeforeCell) {
-                set_position(worker, head, next);
-            }
-            if cell.load(mem) == actor.me {
-                let before = cell.change(mem, actor.me, CELL_FREE);
-                after_free(worker, &cell, before);
-                crash_point(Point::CollectFreed);
-            }
-            set_position(worker, head, next);
-        }
-        Some(Place::Range {
+        Err(_) => set_position(worker, head, next),
+        Ok(Place::Slab(cell)) => free_cell(worker, actor, cell.at, next),
+        Ok(Place::Range {
             unit,
             units,
             state: RangeState::Retired,
@@ -180,7 +184,7 @@ fn free_entry<M: Memory>(
             free_range(worker, unit, units, &[(head, next.encode())])?;
             crash_point(Point::BigFreed);
         }
-        Some(Place::Range { .. }) => set_position(worker, head, next),
+        Ok(Place::Range { .. }) => set_position(worker, head, next),
     }
     Ok(())
 }
@@ -231,7 +235,7 @@ pub(super) fn finish_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u
     }
     if cell.load(mem) == actor.me {
         let before = cell.change(mem, actor.me, CELL_FREE);
-        after_free(worker, &cell, before);
+        after_free(worker, cell.at, before);
     }
     set(worker, record.retiring(), 0);
     Ok(())

@@ -26,6 +26,10 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 
+/// Bytes of a block whose allocation is not far when a cell is: brought near, as what is written to a fresh object must be
+/// in the cache before the exchange that publishes it can happen.
+const AHEAD: u64 = 256;
+
 /// A reserve word: block, cell word, mask of taken cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserve(pub u64);
@@ -243,6 +247,7 @@ fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) ->
     false
 }
 
+/// Takes up to four free cells of a block into the reserve, of the words from one on.
 pub(super) fn take_cells<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
@@ -277,6 +282,9 @@ pub(super) fn take_cells<M: Memory>(
                         name();
                     }
                     crash_point(Point::SlabTaken);
+                    if M::COHERENT {
+                        mem.prefetch(base + TABLE[class].offset_of(4 * word) + AHEAD);
+                    }
                     return true;
                 }
                 Err(found) => current = found,
@@ -434,5 +442,5 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
 /// `fsck --repair`: frees a leaked object. Nobody else has the pool open.
 pub fn repair_cell<M: Memory>(worker: &Worker<M>, cell: &Cell) {
     let before = cell.change(worker.mem(), CELL_LIVE, CELL_FREE);
-    after_free(worker, cell, before);
+    after_free(worker, cell.at, before);
 }

@@ -28,7 +28,7 @@ use super::geometry::UNIT;
 use super::heap::settle_published;
 use super::record::operation;
 use super::retire::{self, Actor};
-use super::slab::{Place, locate};
+use super::slab::{CellAt, Place, locate};
 use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};
@@ -54,8 +54,8 @@ pub struct Change {
     pub operation: u64,
     /// The object that this unlinks, or 0.
     pub old: u64,
-    /// Where that is, if it is known.
-    pub old_place: Option<Place>,
+    /// Its cell, if that is known.
+    pub old_cell: CellAt,
     /// The owned word that counts, and its value afterwards.
     pub count: Option<(OwnedWord, u64)>,
 }
@@ -67,7 +67,7 @@ pub struct Change {
 #[inline]
 pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::result::Result<(), u64>> {
     match exchange(worker, change) {
-        Ok(()) => finish_committed(worker, worker.actor(), change.old_place).map(Ok),
+        Ok(()) => finish_committed(worker, worker.actor(), change.old_cell).map(Ok),
         Err(found) => Ok(Err(found)),
     }
 }
@@ -128,11 +128,7 @@ fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
 
 /// What follows a change that happened; repeatable from any step.
 #[inline]
-pub(super) fn finish_committed<M: Memory>(
-    worker: &Worker<M>,
-    actor: Actor,
-    old_place: Option<Place>,
-) -> Result<()> {
+pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, old_cell: CellAt) -> Result<()> {
     let mem = worker.mem();
     let record = actor.record;
     let counter = record.counter().get(mem);
@@ -151,11 +147,11 @@ pub(super) fn finish_committed<M: Memory>(
     }
     let old = record.old_object().get(mem);
     if old != 0 {
-        let place = match old_place {
-            Some(place) => place,
-            None => locate(worker, old)?,
-        };
-        retire::retire_at(worker, actor, old, place)?;
+        if old_cell == CellAt::UNKNOWN {
+            retire::retire(worker, actor, old)?;
+        } else {
+            retire::retire_cell(worker, actor, old, old_cell)?;
+        }
     }
     if !mutant::is(Mutant::PublishedNameKept) {
         record.new_object().set(mem, 0);
@@ -183,7 +179,7 @@ pub(super) fn finish_with_companions<M: Memory>(worker: &Worker<M>, actor: Actor
         retire::retire(worker, actor, old)?;
         set(worker, record.old_companion(), 0);
     }
-    finish_committed(worker, actor, None)
+    finish_committed(worker, actor, CellAt::UNKNOWN)
 }
 
 /// Names the word that will publish the auxiliary allocation, and what it will hold.
@@ -244,7 +240,7 @@ pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<
                 }
                 if cell.load(mem) == actor.me {
                     let before = cell.change(mem, actor.me, CELL_FREE);
-                    after_free(worker, &cell, before);
+                    after_free(worker, cell.at, before);
                 }
             }
             Place::Range { unit, units, .. } => {
@@ -310,7 +306,7 @@ pub fn drain_auxiliary<M: Memory>(
     crash_point(Point::DrainedLine);
     if cell.load(mem) == actor.me {
         let before = cell.change(mem, actor.me, CELL_FREE);
-        after_free(worker, &cell, before);
+        after_free(worker, cell.at, before);
     }
     clear_auxiliary(worker, actor);
     Ok(())

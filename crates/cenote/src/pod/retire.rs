@@ -21,7 +21,7 @@ use super::epoch;
 use super::heap::allocate_for;
 use super::publish::{OWNED_LINK, clear_auxiliary, link_auxiliary};
 use super::record::WorkerRecord;
-use super::slab::{Place, locate, table_word};
+use super::slab::{CellAt, Place, cell_of, locate, table_word};
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
@@ -187,60 +187,76 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, tail: Position) -> 
     Ok(())
 }
 
-/// Where an object is that may be retired soon, if that is known without a round trip; its cell is on its way then.
-#[inline]
-pub fn expect<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Place> {
+/// The cell of an object that may be retired soon, if that is known without a round trip; it is on its way then.
+#[inline(always)]
+pub fn expect<M: Memory>(worker: &Worker<M>, object: u64) -> CellAt {
     if !M::COHERENT {
-        return None;
+        return CellAt::UNKNOWN;
     }
-    let place = locate(worker, object).ok()?;
-    if let Place::Slab(cell) = &place {
+    let cell = cell_of(worker, object);
+    if cell != CellAt::UNKNOWN {
         cell.prefetch(worker.mem());
     }
-    Some(place)
+    cell
 }
 
 /// Retires an object that the actor has unlinked. There must be room.
 #[inline]
 pub fn retire<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
-    retire_at(worker, actor, object, locate(worker, object)?)
+    match locate(worker, object)? {
+        Place::Slab(cell) => retire_cell(worker, actor, object, cell.at),
+        Place::Range { unit, units, .. } => retire_range(worker, actor, object, unit, units),
+    }
 }
 
-/// [`retire`] for an object whose place is known.
+/// [`retire`] for an object whose cell is known.
 #[inline]
-pub(super) fn retire_at<M: Memory>(
+pub(super) fn retire_cell<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     object: u64,
-    place: Place,
+    cell: CellAt,
 ) -> Result<()> {
     let mem = worker.mem();
     set(worker, actor.record.retiring(), object);
     crash_point(Point::RetireIntent);
-    match place {
-        Place::Slab(cell) => {
-            let mark = cell.load(mem);
-            if mark == CELL_LIVE {
-                cell.change(mem, CELL_LIVE, actor.me);
-            } else if mark != actor.me {
-                set(worker, actor.record.retiring(), 0);
-                return Err(Error::corrupt("an object that is retired twice, seen", object));
-            }
-        }
-        Place::Range { unit, units, .. } => {
-            let word = table_word(worker, unit);
-            let mut current = word.load(mem);
-            let retired = Block::Range {
-                units,
-                state: RangeState::Retired,
-                owner: actor.me,
-            }
-            .encode();
-            while let Err(found) = word.compare_exchange(mem, current, retired | current & 0xff00) {
-                current = found;
-            }
-        }
+    let mark = cell.load(mem);
+    if mark == CELL_LIVE {
+        cell.change(mem, CELL_LIVE, actor.me);
+    } else if mark != actor.me {
+        set(worker, actor.record.retiring(), 0);
+        return Err(Error::corrupt("an object that is retired twice, seen", object));
     }
+    enter(worker, actor, object)
+}
+
+fn retire_range<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    object: u64,
+    unit: u64,
+    units: u32,
+) -> Result<()> {
+    let mem = worker.mem();
+    set(worker, actor.record.retiring(), object);
+    crash_point(Point::RetireIntent);
+    let word = table_word(worker, unit);
+    let mut current = word.load(mem);
+    let retired = Block::Range {
+        units,
+        state: RangeState::Retired,
+        owner: actor.me,
+    }
+    .encode();
+    while let Err(found) = word.compare_exchange(mem, current, retired | current & 0xff00) {
+        current = found;
+    }
+    enter(worker, actor, object)
+}
+
+/// Enters what is marked as retired into the list.
+#[inline]
+fn enter<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     crash_point(Point::RetireMarked);
     push(worker, actor, object)?;
     crash_point(Point::RetirePushed);

@@ -26,6 +26,10 @@ pub fn table_word<M: Memory>(worker: &Worker<M>, unit: u64) -> SyncWord {
     SyncWord::at(worker.geometry().block_table + 8 * unit)
 }
 
+/// Where a cell is: the offset of its word, with its number among the word's four in the low bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellAt(u64);
+
 /// One object's cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
@@ -35,8 +39,8 @@ pub struct Cell {
     pub class: usize,
     /// Its number in the block.
     pub index: u32,
-    word: SyncWord,
-    shift: u32,
+    /// Where it is.
+    pub at: CellAt,
 }
 
 /// Where an object is kept.
@@ -57,37 +61,100 @@ pub enum Place {
     },
 }
 
+impl CellAt {
+    /// It was not looked for, or not found the short way.
+    pub const UNKNOWN: Self = Self(0);
+
+    /// The cell of object `index` in the block that begins at `unit`.
+    #[inline]
+    fn new<M: Memory>(worker: &Worker<M>, unit: u64, index: u32) -> Self {
+        let word = worker.geometry().unit_offset(unit) + u64::from(index / 4) * 8;
+        Self(word | u64::from(index % 4))
+    }
+
+    #[inline]
+    fn word(self) -> SyncWord {
+        SyncWord::at(self.0 & !7)
+    }
+
+    #[inline]
+    fn shift(self) -> u64 {
+        (self.0 & 3) * 16
+    }
+
+    /// The first unit of its block, which has all of the block's cells.
+    #[inline]
+    pub fn unit<M: Memory>(self, worker: &Worker<M>) -> u64 {
+        worker.geometry().unit_of(self.0)
+    }
+
+    /// What it says.
+    #[inline]
+    pub fn load<M: Memory>(self, mem: &M) -> u16 {
+        (self.word().load(mem) >> self.shift()) as u16
+    }
+
+    /// A hint that it will be changed soon.
+    #[inline]
+    pub fn prefetch<M: Memory>(self, mem: &M) {
+        mem.prefetch(self.word().offset());
+    }
+
+    /// Changes it; the caller is the one author of this change. Returns the whole word as it was.
+    #[inline]
+    pub fn change<M: Memory>(self, mem: &M, from: u16, to: u16) -> u64 {
+        let delta = u64::from(to).wrapping_sub(u64::from(from)) << self.shift();
+        self.word().fetch_add(mem, delta)
+    }
+}
+
 impl Cell {
     /// The cell of object `index` in the block that begins at `unit`.
     #[inline]
     pub fn new<M: Memory>(worker: &Worker<M>, unit: u64, class: usize, index: u32) -> Self {
-        let word = SyncWord::at(worker.geometry().unit_offset(unit) + u64::from(index / 4) * 8);
         Self {
             unit,
             class,
             index,
-            word,
-            shift: index % 4 * 16,
+            at: CellAt::new(worker, unit, index),
         }
     }
 
     /// What it says.
     #[inline]
     pub fn load<M: Memory>(&self, mem: &M) -> u16 {
-        (self.word.load(mem) >> self.shift) as u16
+        self.at.load(mem)
     }
 
-    /// A hint that it will be changed soon.
-    #[inline]
-    pub fn prefetch<M: Memory>(&self, mem: &M) {
-        mem.prefetch(self.word.offset());
-    }
-
-    /// Changes it; the caller is the one author of this change. Returns the whole word as it was.
+    /// See [`CellAt::change`].
     #[inline]
     pub fn change<M: Memory>(&self, mem: &M, from: u16, to: u16) -> u64 {
-        let delta = u64::from(to).wrapping_sub(u64::from(from)) << self.shift;
-        self.word.fetch_add(mem, delta)
+        self.at.change(mem, from, to)
+    }
+}
+
+/// The cell of an object in a block of one unit, as most are: what [`locate`] says in more words, which would pass through
+/// memory.
+#[inline(always)]
+pub fn cell_of<M: Memory>(worker: &Worker<M>, object: u64) -> CellAt {
+    if !worker.is_committed(object, 16) {
+        return CellAt::UNKNOWN;
+    }
+    let unit = worker.geometry().unit_of(object);
+    let block = Block::decode(table_word(worker, unit).load(worker.mem()));
+    let Block::Slab {
+        class, ready: true, ..
+    } = block
+    else {
+        return CellAt::UNKNOWN;
+    };
+    let within = object - worker.geometry().unit_offset(unit);
+    match TABLE.get(usize::from(class)) {
+        Some(layout) if layout.units() == 1 => match layout.index_of(within) {
+            Some(index) => CellAt::new(worker, unit, index),
+            None => CellAt::UNKNOWN,
+        },
+        _ => CellAt::UNKNOWN,
     }
 }
 

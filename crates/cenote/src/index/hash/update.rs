@@ -18,6 +18,7 @@ use crate::pod::heap;
 use crate::pod::publish::{Change, publish, publish_auxiliary};
 use crate::pod::record::operation;
 use crate::pod::retire;
+use crate::pod::slab::CellAt;
 
 /// What an upsert found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,13 +139,13 @@ impl<M: Memory> HashMap<M> {
         }
         let mut level = self.level_for_writing()?;
         let mut new = Slot::EMPTY;
-        let (mut likely, mut old_place) = (0, None);
+        let (mut likely, mut old_cell) = (0, CellAt::UNKNOWN);
         if M::COHERENT && matches!(when, When::Always) {
             if self.has_replaced.get()
                 && let Some(object) = self.likely_object(hash)
             {
                 self.worker.mem().prefetch(object);
-                (likely, old_place) = (object, retire::expect(&self.worker, object));
+                (likely, old_cell) = (object, retire::expect(&self.worker, object));
             }
             // The object will be needed whatever is found: write it while lines are on their way.
             new = self.build(hash, key, value)?;
@@ -163,7 +164,7 @@ impl<M: Memory> HashMap<M> {
                 }
                 Probe::Bound(at, slot) => {
                     if slot.offset() != likely {
-                        old_place = retire::expect(&self.worker, slot.offset());
+                        old_cell = retire::expect(&self.worker, slot.offset());
                     }
                     match when {
                         When::Always => {}
@@ -209,7 +210,7 @@ impl<M: Memory> HashMap<M> {
                 next: new.0,
                 operation: operation::PUT,
                 old,
-                old_place,
+                old_cell,
                 count: inserted.then(|| self.counted(1)),
             };
             if publish(&self.worker, &change)?.is_ok() {
@@ -298,7 +299,7 @@ impl<M: Memory> HashMap<M> {
                         next: Slot::tombstone(worker.me()).0,
                         operation: operation::REMOVE,
                         old: slot.offset(),
-                        old_place: retire::expect(worker, slot.offset()),
+                        old_cell: retire::expect(worker, slot.offset()),
                         count: Some(self.counted(-1)),
                     };
                     if publish(worker, &change)?.is_ok() {

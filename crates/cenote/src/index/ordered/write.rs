@@ -14,6 +14,7 @@ use crate::index::hash::{Put, Replace, object};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::pod::publish::{Change, publish_with_companions};
 use crate::pod::record::operation;
+use crate::pod::slab::CellAt;
 use crate::pod::{collect, heap, retire};
 
 /// Merges that one write may have to finish first, before the map counts as damaged.
@@ -258,7 +259,7 @@ impl<M: Memory> OrderedMap<M> {
             next: at,
             operation: operation::PUT,
             old: replacement.current,
-            old_place: None,
+            old_cell: CellAt::UNKNOWN,
             count: (replacement.count != 0).then(|| self.counted(replacement.count)),
         };
         Ok(publish_with_companions(worker, &change, replacement.old_companion)?.is_ok())
