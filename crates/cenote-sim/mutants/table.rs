@@ -76,6 +76,17 @@ pub fn trial(mutant: Mutant) -> Trial {
         | RequestNotWrittenBack
         | RoundNotAwaited => quick(noncoherent(Instances, 3, 2, 40, 2, Random)),
         AuxiliaryNotNamed => quick(noncoherent(Instances, 3, 3, 10, 2, Random)),
+        PageNotWrittenBack | RecordKept => quick(noncoherent(Tree, 2, 2, 10, 1, Random)),
+        LeafCached | FenceIgnored | SplitWithoutFence | PageOfRootKept => {
+            quick(noncoherent(Ordered, 3, 2, 12, 1, Random))
+        }
+        CacheWithoutStamp => quick(noncoherent(Tree, 3, 2, 20, 1, Random)),
+        CompanionKept | CompanionForgottenEarly | CompanionRetiredLast => {
+            quick(coherent(Tree, 2, 2, 20, 2, Random))
+        }
+        NeighboursOnce | AnchorForgotten | PostUnchecked => quick(coherent(Thin, 3, 2, 40, 1, Random)),
+        FrozenRead | FrozenNotHelped | MergingChanged | JoinedUnfrozen | JoinWithoutNext | JoinedPageKept
+        | JoinedNodeKept | JoinedNodeEarly => quick(coherent(Thin, 3, 2, 20, 1, Random)),
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 2, Pct(3))),
 
         InstanceByPlace => quick(coherent(Places, 3, 2, 10, 2, Random)),

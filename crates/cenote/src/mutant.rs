@@ -92,6 +92,27 @@ mutants! {
     DoneBeforeMoved = "done-before-moved", "groups are marked done before they are moved";
     RestNotMoved = "rest-not-moved", "the root moves while other helpers are still moving groups";
     RetirerNotClaimed = "retirer-not-claimed", "all who have seen a level move retire it";
+    CompanionKept = "companion-kept", "recovery of an operation that did not happen forgets its companions";
+    CompanionForgottenEarly = "companion-forgotten-early", "the further old object is forgotten before it is retired";
+    CompanionRetiredLast = "companion-retired-last", "the further old object is retired after the old one";
+    PageNotWrittenBack = "page-not-written-back", "a page is published without having been written back";
+    PageOfRootKept = "page-of-root-kept", "a higher root's child has the root's page instead of a copy";
+    RecordKept = "record-kept", "the record that a write replaces is not retired";
+    LeafCached = "leaf-cached", "a leaf's word is not read afresh";
+    CacheWithoutStamp = "cache-without-stamp", "what was cached under an earlier announcement is used";
+    FenceIgnored = "fence-ignored", "a leaf's high fence is not looked at";
+    SplitWithoutFence = "split-without-fence", "a leaf that is split keeps its high fence";
+    PostUnchecked = "post-unchecked", "a node is posted without looking whether it is still there";
+    NeighboursOnce = "neighbours-once", "leaves that had no neighbour are not looked at again";
+    AnchorForgotten = "anchor-forgotten", "of a frozen leaf without a neighbour, the leaf before it is not looked at again";
+    FrozenRead = "frozen-read", "who comes to a frozen node from its parent reads it";
+    FrozenNotHelped = "frozen-not-helped", "who comes to a frozen node does not finish its merge";
+    MergingChanged = "merging-changed", "a parent is changed although a child of it is being merged";
+    JoinedUnfrozen = "joined-unfrozen", "a node is joined to the one before it without having been frozen";
+    JoinWithoutNext = "join-without-next", "a joined page has the fence of the first of the two";
+    JoinedPageKept = "joined-page-kept", "the page of a node that is joined to another is not retired";
+    JoinedNodeKept = "joined-node-kept", "a node that was merged is not retired";
+    JoinedNodeEarly = "joined-node-early", "a node is retired when it is joined, before its parent forgets it";
 }
 
 /// Plants a mutant in what this thread runs from now on, or none.

@@ -176,6 +176,12 @@ pub(super) fn finish_with_companions<M: Memory>(worker: &Worker<M>, actor: Actor
     let old = record.old_companion().get(mem);
     if old != 0 {
         crash_point(Point::PublishCompanion);
+        if mutant::is(Mutant::CompanionForgottenEarly) {
+            set(worker, record.old_companion(), 0);
+        }
+        if mutant::is(Mutant::CompanionRetiredLast) {
+            finish_committed(worker, actor, CellAt::UNKNOWN)?;
+        }
         retire::retire(worker, actor, old)?;
         set(worker, record.old_companion(), 0);
     }

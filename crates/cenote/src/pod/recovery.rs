@@ -321,7 +321,8 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         operation::ABORTED => {
             for word in new_words(actor) {
                 let object = word.get(mem);
-                if object != 0 && !is_reserved(worker, actor, object)? {
+                let is_kept = mutant::is(Mutant::CompanionKept) && word != record.new_object();
+                if object != 0 && !is_kept && !is_reserved(worker, actor, object)? {
                     retire::retire(worker, actor, object)?;
                 }
                 set(word, 0);

@@ -4,6 +4,7 @@ use super::key::head_of;
 use super::page::{LEAF_MAX, LINE_ENTRIES, Meta, Page};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
+use crate::mutant::{self, Mutant};
 
 /// What a page says besides its entries.
 #[derive(Clone, Copy, Debug)]
@@ -189,5 +190,7 @@ fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records_or_merging: u32) 
 /// Writes a page to memory that is not published, and has it written back.
 pub fn write<M: Memory>(mem: &M, at: u64, bytes: &[u8]) {
     mem.write(at, bytes);
-    mem.persist(at, bytes.len() as u64);
+    if !mutant::is(Mutant::PageNotWrittenBack) {
+        mem.persist(at, bytes.len() as u64);
+    }
 }

@@ -15,6 +15,7 @@ use super::page::{LEVEL_MAX, Page};
 use super::{FROZEN, OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::mutant::{self, Mutant};
 
 /// Lines of a leaf that are asked for at once.
 const LEAF_LINES: u64 = 7;
@@ -106,7 +107,8 @@ impl<M: Memory> OrderedMap<M> {
         let mut lost = 0;
         loop {
             let is_above = expected != Some(level);
-            let cached = if is_above { self.cached(word) } else { 0 };
+            let may_be_old = is_above || mutant::is(Mutant::LeafCached);
+            let cached = if may_be_old { self.cached(word) } else { 0 };
             let mut at = if cached == 0 {
                 word.load(worker.mem())
             } else {
@@ -115,6 +117,7 @@ impl<M: Memory> OrderedMap<M> {
             if at & FROZEN != 0 {
                 match &mut way {
                     None => at &= !FROZEN,
+                    Some(_) if mutant::is(Mutant::FrozenRead) => at &= !FROZEN,
                     Some((page, child)) if *child > 0 => {
                         *child -= 1;
                         word = self.node(page.child(*child))?;
@@ -137,7 +140,7 @@ impl<M: Memory> OrderedMap<M> {
             }
             if !is_above {
                 match level {
-                    0 => self.expect_soon(at),
+                    0 if !mutant::is(Mutant::LeafCached) => self.expect_soon(at),
                     _ => self.cache(word, at),
                 }
                 let anchor = None;
@@ -192,7 +195,7 @@ impl<M: Memory> OrderedMap<M> {
             }
             let (word, anchor) = (reached.word, reached.anchor);
             let visit = Visit { word, page, anchor };
-            if !page.is_beyond(target)? {
+            if !page.is_beyond(target)? || level == 0 && mutant::is(Mutant::FenceIgnored) {
                 return Ok(visit);
             }
             let word = self.right_of(&page, &mut passed)?;
@@ -277,7 +280,8 @@ impl<M: Memory> OrderedMap<M> {
             return 0;
         }
         let (node, at, stamp) = self.cache[place_of(word)].get();
-        match node == word.offset() && stamp == self.worker.stamp() {
+        let is_ours = stamp == self.worker.stamp() || mutant::is(Mutant::CacheWithoutStamp);
+        match node == word.offset() && is_ours {
             true => at,
             false => 0,
         }

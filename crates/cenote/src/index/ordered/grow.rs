@@ -14,6 +14,7 @@ use super::write::Replacement;
 use super::{OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
+use crate::mutant::{self, Mutant};
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::heap;
 
@@ -42,7 +43,11 @@ impl<M: Memory> OrderedMap<M> {
         let node = self.new_node(&right)?;
         let left_frame = Frame {
             next: node.offset(),
-            high: &separator,
+            high: if mutant::is(Mutant::SplitWithoutFence) {
+                frame.high
+            } else {
+                &separator
+            },
             ..frame
         };
         let left = match page.level() {
@@ -102,6 +107,9 @@ impl<M: Memory> OrderedMap<M> {
             return Err(Error::corrupt("the level of a page", page.at));
         }
         let node = self.new_node(&build::copy(page, &frame)?)?;
+        if mutant::is(Mutant::PageOfRootKept) {
+            node.store(self.worker.mem(), page.at);
+        }
         let replacement = Replacement {
             word: root.word,
             current: page.at,
@@ -149,6 +157,7 @@ impl<M: Memory> OrderedMap<M> {
         // cannot be merged before the parent does.
         match self.settle_below(page, child, target)? {
             Some(found) if found.word.offset() == unposted.node => {}
+            _ if mutant::is(Mutant::PostUnchecked) => {}
             Some(_) => return Ok(Some(())),
             None => return Ok(None),
         }

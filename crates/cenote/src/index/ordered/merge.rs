@@ -18,6 +18,7 @@ use super::write::Replacement;
 use super::{FROZEN, OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
+use crate::mutant::{self, Mutant};
 use crate::pod::crash::{Point, crash_point};
 
 /// A node above the leaves: its level, and a key that it is responsible for.
@@ -166,7 +167,7 @@ impl<M: Memory> OrderedMap<M> {
                 level: busy.level(),
                 key: busy.fences()?.0.to_vec(),
             }));
-        } else if seen & FROZEN == 0 {
+        } else if seen & FROZEN == 0 && !mutant::is(Mutant::JoinedUnfrozen) {
             let frozen = node.compare_exchange(self.worker.mem(), seen, seen | FROZEN);
             if frozen.is_ok() {
                 crash_point(Point::MergeFrozen);
@@ -184,7 +185,11 @@ impl<M: Memory> OrderedMap<M> {
         let (frame, behind) = (Frame::of(page)?, Frame::of(right)?);
         let joined = Frame {
             next: behind.next,
-            high: behind.high,
+            high: if mutant::is(Mutant::JoinWithoutNext) {
+                frame.high
+            } else {
+                behind.high
+            },
             ..frame
         };
         let has_room = match page.level() {
@@ -224,11 +229,16 @@ impl<M: Memory> OrderedMap<M> {
 
     /// Publishes a new page for a node, in the place of its own and of the one behind it.
     fn replace_two(&self, left: &Visit<'_>, right: &Page<'_>, bytes: &[u8]) -> Result<bool> {
+        let joined = match () {
+            () if mutant::is(Mutant::JoinedPageKept) => 0,
+            () if mutant::is(Mutant::JoinedNodeEarly) => left.page.next(),
+            () => right.at,
+        };
         self.replace_page(&Replacement {
             word: left.word,
             current: left.page.at,
             page: bytes,
-            old_companion: right.at,
+            old_companion: joined,
             count: 0,
         })
     }
@@ -243,7 +253,11 @@ impl<M: Memory> OrderedMap<M> {
             word: parent.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
-            old_companion: node.offset(),
+            old_companion: if mutant::is(Mutant::JoinedNodeKept) {
+                0
+            } else {
+                node.offset()
+            },
             count: 0,
         })?;
         Ok(has_ended.then_some(is_thin))

@@ -46,7 +46,7 @@ impl Meta {
         Self(
             count as u64
                 | u64::from(level) << 8
-                | (len as u64 / LINE & 0xf_ffff) << 16
+                | ((len as u64 / LINE) & 0xf_ffff) << 16
                 | u64::from(records_or_merging) << 36,
         )
     }

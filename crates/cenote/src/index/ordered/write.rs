@@ -12,6 +12,7 @@ use super::page::LEAF_MAX;
 use crate::error::{Error, Result};
 use crate::index::hash::{Put, Replace, object};
 use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::mutant::{self, Mutant};
 use crate::pod::publish::{Change, publish_with_companions};
 use crate::pod::record::operation;
 use crate::pod::slab::CellAt;
@@ -139,14 +140,13 @@ impl<M: Memory> OrderedMap<M> {
     /// Whether a node may be changed now: neither it nor one of its children is being merged. If not, that merge will be
     /// finished before the next attempt.
     pub(super) fn may_change(&self, visit: &Visit<'_>, key: &[u8]) -> bool {
-        let level = match visit {
-            Visit {
-                anchor: Some(_),
-                page,
-                ..
-            } => page.level() + 1,
-            Visit { page, .. } if page.meta.merging().is_some() => page.level(),
-            _ => return true,
+        let page = &visit.page;
+        let is_frozen = visit.anchor.is_some() && !mutant::is(Mutant::FrozenNotHelped);
+        let is_merging = page.meta.merging().is_some() && !mutant::is(Mutant::MergingChanged);
+        let level = match (is_frozen, is_merging) {
+            (true, _) => page.level() + 1,
+            (false, true) => page.level(),
+            (false, false) => return true,
         };
         self.merging.replace(Some(Place {
             level,
@@ -191,7 +191,7 @@ impl<M: Memory> OrderedMap<M> {
         let mut old_record = 0;
         if is_there {
             leaf.remove(n);
-            if page.is_record(n) {
+            if page.is_record(n) && !mutant::is(Mutant::RecordKept) {
                 old_record = page.entry(n).1;
             }
         }
