@@ -80,13 +80,17 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeafCached | FenceIgnored | SplitWithoutFence | PageOfRootKept => {
             quick(noncoherent(Ordered, 3, 2, 12, 1, Random))
         }
-        CacheWithoutStamp => quick(noncoherent(Tree, 3, 2, 20, 1, Random)),
+        CacheWithoutStamp => quick(noncoherent(Thin, 3, 2, 40, 0, Random)),
         CompanionKept | CompanionForgottenEarly | CompanionRetiredLast => {
             quick(coherent(Tree, 2, 2, 20, 2, Random))
         }
-        NeighboursOnce | AnchorForgotten | PostUnchecked => quick(coherent(Thin, 3, 2, 40, 1, Random)),
-        FrozenRead | FrozenNotHelped | MergingChanged | JoinedUnfrozen | JoinWithoutNext | JoinedPageKept
-        | JoinedNodeKept | JoinedNodeEarly => quick(coherent(Thin, 3, 2, 20, 1, Random)),
+        NeighboursOnce => slow(coherent(Ordered, 4, 1, 80, 0, Pct(8))),
+        PostUnchecked => quick(coherent(Thin, 3, 2, 40, 1, Random)),
+        FrozenNotHelped => slow(coherent(Thin, 3, 1, 30, 2, Random)),
+        MergingChanged => quick(coherent(Thin, 3, 3, 40, 0, Random)),
+        FrozenRead | JoinedUnfrozen | JoinWithoutNext | JoinedPageKept | JoinedNodeKept | JoinedNodeEarly => {
+            quick(coherent(Thin, 3, 2, 20, 1, Random))
+        }
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 2, Pct(3))),
 
         InstanceByPlace => quick(coherent(Places, 3, 2, 10, 2, Random)),

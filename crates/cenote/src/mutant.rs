@@ -104,7 +104,6 @@ mutants! {
     SplitWithoutFence = "split-without-fence", "a leaf that is split keeps its high fence";
     PostUnchecked = "post-unchecked", "a node is posted without looking whether it is still there";
     NeighboursOnce = "neighbours-once", "leaves that had no neighbour are not looked at again";
-    AnchorForgotten = "anchor-forgotten", "of a frozen leaf without a neighbour, the leaf before it is not looked at again";
     FrozenRead = "frozen-read", "who comes to a frozen node from its parent reads it";
     FrozenNotHelped = "frozen-not-helped", "who comes to a frozen node does not finish its merge";
     MergingChanged = "merging-changed", "a parent is changed although a child of it is being merged";

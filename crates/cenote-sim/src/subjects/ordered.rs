@@ -36,7 +36,7 @@ type Map<const C: bool> = OrderedMap<SimMemory<C>>;
 const NAME: &str = "map";
 /// Keys are this far apart at first; calls are about some of them and of those between.
 const STRIDE: u64 = 8;
-/// How many different keys calls are about.
+/// How many different keys calls are about, if leaves are not to be merged.
 const WANTED: u64 = 12;
 /// Bytes that all keys of a tree begin with.
 const ALIKE: usize = 6000;
@@ -90,12 +90,11 @@ impl Shape {
         key
     }
 
-    /// Some key that calls are about: around the middle, where leaves are split, or of the leaves that meet there.
+    /// Some key that calls are about: around the middle, where leaves are split, or any, where leaves are merged.
     fn any_key(self, random: &mut Xoshiro256PlusPlus) -> u64 {
-        let n = below(random, WANTED);
         match self.is_thin() {
-            true => (self.fillers() / 2 - WANTED / 2 + n) * STRIDE,
-            false => (self.fillers() / 2) * STRIDE + n * STRIDE / 4,
+            true => below(random, self.fillers()) * STRIDE,
+            false => (self.fillers() / 2) * STRIDE + below(random, WANTED) * STRIDE / 4,
         }
     }
 }
