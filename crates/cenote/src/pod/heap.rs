@@ -282,8 +282,9 @@ pub(super) fn take_cells<M: Memory>(
                         name();
                     }
                     crash_point(Point::SlabTaken);
-                    if M::COHERENT {
-                        mem.prefetch(base + TABLE[class].offset_of(4 * word) + AHEAD);
+                    let ahead = TABLE[class].offset_of(4 * word) + AHEAD;
+                    if M::COHERENT && ahead < UNIT {
+                        mem.prefetch(base + ahead);
                     }
                     return true;
                 }
