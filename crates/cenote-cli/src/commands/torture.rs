@@ -106,6 +106,8 @@ struct Report {
 struct Stall {
     operation: &'static str,
     waited_for_cpu_ms: f64,
+    /// What the host of a virtual machine took from all its processors meanwhile, in steps of 10 ms.
+    stolen_by_host_ms: f64,
     /// The longest of all when the time waited for a processor is not counted.
     max_without_waiting_for_cpu_ms: f64,
 }
@@ -270,6 +272,7 @@ fn torture(args: &Args, plan: &Plan, out: &Output) -> Result<Report, Failure> {
         max_survivor_stall: Stall {
             operation: measures.longest_kind(),
             waited_for_cpu_ms: milliseconds(measures.longest_waited()),
+            stolen_by_host_ms: milliseconds(measures.longest_stolen()),
             max_without_waiting_for_cpu_ms: stall,
         },
         p50_us: measures.quantile(0.5) as f64 / 1e3,
@@ -303,10 +306,11 @@ fn text(report: &Report) -> String {
             report.p50_us, report.p999_us
         ),
         format!(
-            "longest of a survivor: {:.1} ms, a {} ({:.1} ms of it without a processor; without such waits {:.1} ms)",
+            "longest of a survivor: {:.1} ms, a {} ({:.1} ms of it without a processor, {:.0} ms stolen by the host; without such waits {:.1} ms)",
             report.max_survivor_stall_ms,
             report.max_survivor_stall.operation,
             report.max_survivor_stall.waited_for_cpu_ms,
+            report.max_survivor_stall.stolen_by_host_ms,
             report.max_survivor_stall.max_without_waiting_for_cpu_ms
         ),
         format!(

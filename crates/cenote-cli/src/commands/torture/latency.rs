@@ -15,6 +15,8 @@ const HEAD: usize = 8;
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
 /// An operation as long as this is looked at more closely.
 const SLOW: Duration = Duration::from_micros(500);
+/// The kernel counts stolen time in steps as long as this.
+const STEAL_STEP: Duration = Duration::from_millis(10);
 
 /// What was measured of a worker, over all its incarnations.
 #[derive(Clone)]
@@ -94,6 +96,11 @@ impl Measures {
         self.words[5]
     }
 
+    /// How much the host of this virtual machine took from all processors about that time, in nanoseconds.
+    pub fn longest_stolen(&self) -> u64 {
+        self.words[7]
+    }
+
     /// The longest operation, without the time in which it waited for a processor, in nanoseconds.
     pub fn longest_running(&self) -> u64 {
         self.words[6]
@@ -106,6 +113,7 @@ impl Measures {
         }
         if other.longest() > self.longest() {
             self.words[3..6].copy_from_slice(&other.words[3..6]);
+            self.words[7] = other.words[7];
         }
         self.words[6] = self.words[6].max(other.words[6]);
     }
@@ -146,6 +154,7 @@ pub struct Meter {
     measures: Measures,
     schedstat: Option<File>,
     waited: u64,
+    steal: Steal,
     flushed: Instant,
     is_dirty: bool,
 }
@@ -157,6 +166,7 @@ impl Meter {
             measures: Measures::read(journal)?,
             schedstat: File::open("/proc/thread-self/schedstat").ok(),
             waited: 0,
+            steal: Steal::new(),
             flushed: Instant::now(),
             is_dirty: true,
         };
@@ -206,6 +216,7 @@ impl Meter {
         words[HEAD + bucket_of(nanoseconds)] += 1;
         if nanoseconds > words[3] {
             words[3..6].copy_from_slice(&[nanoseconds, kind as u64, nanoseconds - running]);
+            words[7] = self.steal.since_last_look();
             self.is_dirty = true;
         }
         words[6] = words[6].max(running);
@@ -214,6 +225,7 @@ impl Meter {
     /// Now and then: shows that the worker lives, and keeps what was measured.
     pub fn tick(&mut self, journal: &Journal) -> io::Result<()> {
         self.sample_waiting();
+        self.steal.look_now_and_then();
         if self.is_dirty || self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush(journal)?;
         }
@@ -226,6 +238,49 @@ impl Meter {
         self.flushed = Instant::now();
         self.is_dirty = false;
         journal.write_measures(&self.measures.words)
+    }
+}
+
+/// What the host of a virtual machine takes from it, as the kernel counts it over all processors.
+struct Steal {
+    stat: Option<File>,
+    seen: u64,
+    looked: Instant,
+}
+
+impl Steal {
+    fn new() -> Self {
+        let mut steal = Self {
+            stat: File::open("/proc/stat").ok(),
+            seen: 0,
+            looked: Instant::now(),
+        };
+        steal.since_last_look();
+        steal
+    }
+
+    fn look_now_and_then(&mut self) {
+        if self.looked.elapsed() >= STEAL_STEP {
+            self.since_last_look();
+        }
+    }
+
+    /// Nanoseconds stolen since it was last asked.
+    fn since_last_look(&mut self) -> u64 {
+        self.looked = Instant::now();
+        let mut text = [0; 256];
+        let read = self
+            .stat
+            .as_ref()
+            .and_then(|file| file.read_at(&mut text, 0).ok())
+            .unwrap_or(0);
+        // "cpu", then user, nice, system, idle, iowait, irq, softirq, steal
+        let steps = std::str::from_utf8(&text[..read])
+            .ok()
+            .and_then(|text| text.split_ascii_whitespace().nth(8)?.parse().ok());
+        let since = steps.unwrap_or(self.seen).saturating_sub(self.seen);
+        self.seen += since;
+        since * STEAL_STEP.as_nanos() as u64
     }
 }
 
