@@ -1,7 +1,7 @@
 //! Building pages: in private memory first, then written once.
 
 use super::key::head_of;
-use super::page::{LEAF_MAX, LINE_ENTRIES, Meta, Page};
+use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, Meta, Page, stride};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
@@ -135,21 +135,31 @@ impl Inner {
 
     /// The page's bytes.
     pub fn finish(&self, level: u8, frame: &Frame<'_>) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(24 * self.entries.len() + 256);
-        bytes.extend_from_slice(&[0; 8]);
-        bytes.extend_from_slice(&frame.next.to_le_bytes());
-        for (separator, _) in &self.entries {
-            bytes.extend_from_slice(&head_of(separator).to_le_bytes());
-        }
-        for (_, child) in &self.entries {
-            bytes.extend_from_slice(&child.to_le_bytes());
-        }
-        let mut at = bytes.len() + 8 * self.entries.len() + 8 + frame.low.len() + frame.high.len();
+        let (count, stride) = (self.entries.len(), stride(self.entries.len()));
+        let mut bytes = Vec::with_capacity(24 * stride + 384);
+        let add = |bytes: &mut Vec<u8>, word: u64| bytes.extend_from_slice(&word.to_le_bytes());
+        let fill = |bytes: &mut Vec<u8>| (count..stride).for_each(|_| add(bytes, u64::MAX));
+        // The first separator means nothing, and is below every key.
+        let head = |n: usize| match n {
+            0 => 0,
+            n if n < count => head_of(&self.entries[n].0),
+            _ => u64::MAX,
+        };
+        add(&mut bytes, 0);
+        add(&mut bytes, frame.next);
+        (LINE_WORDS..INNER_MAX)
+            .step_by(LINE_WORDS)
+            .for_each(|n| add(&mut bytes, head(n)));
+        (0..stride).for_each(|n| add(&mut bytes, head(n)));
+        self.entries.iter().for_each(|(_, child)| add(&mut bytes, *child));
+        fill(&mut bytes);
+        let mut at = bytes.len() + 8 * stride + 8 + frame.low.len() + frame.high.len();
         for (separator, _) in &self.entries {
             let len = separator.len();
-            bytes.extend_from_slice(&(at as u64 | (len as u64) << 32).to_le_bytes());
+            add(&mut bytes, at as u64 | (len as u64) << 32);
             at += if len > 8 { len } else { 0 };
         }
+        fill(&mut bytes);
         add_fences(&mut bytes, frame);
         for (separator, _) in self.entries.iter().filter(|(separator, _)| separator.len() > 8) {
             bytes.extend_from_slice(separator);

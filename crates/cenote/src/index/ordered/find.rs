@@ -165,7 +165,7 @@ impl<M: Memory> OrderedMap<M> {
             if cached == 0 {
                 self.cache(word, at);
             }
-            let child = page.child_for(target)?;
+            let child = page.child_for(self.worker.mem(), target)?;
             // Only behind the last child there may be a node that the page does not know.
             if child + 1 == page.count() && page.is_beyond(target)? {
                 word = self.right_of(&page, &mut passed)?;
@@ -267,6 +267,26 @@ impl<M: Memory> OrderedMap<M> {
         if M::COHERENT {
             for line in 0..LEAF_LINES {
                 self.worker.mem().prefetch(at + line * LINE);
+            }
+        }
+    }
+
+    /// Brings the word of the node behind a page near.
+    pub(super) fn expect_word_behind(&self, page: &Page<'_>) {
+        if M::COHERENT && self.worker.is_in_committed(page.next()) {
+            self.worker.mem().prefetch(page.next());
+        }
+    }
+
+    /// Brings the page of the leaf behind another near: as its word is now. When it is read, that is asked again.
+    pub(super) fn expect_behind(&self, page: &Page<'_>) {
+        if M::COHERENT
+            && self.worker.is_in_committed(page.next())
+            && let Ok(word) = self.node(page.next())
+        {
+            let at = word.load(self.worker.mem()) & !FROZEN;
+            if self.worker.is_committed(at, LINE * LEAF_LINES) {
+                self.expect_soon(at);
             }
         }
     }

@@ -149,7 +149,7 @@ impl<M: Memory> OrderedMap<M> {
         }
         let page = &visit.page;
         let target = Target::at(separator);
-        let child = page.child_for(target)?;
+        let child = page.child_for(self.worker.mem(), target)?;
         if page.child(child) == unposted.node {
             return Ok(Some(()));
         }

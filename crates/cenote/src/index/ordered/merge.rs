@@ -84,7 +84,7 @@ impl<M: Memory> OrderedMap<M> {
         if page.count() < 2 {
             return Ok(Some(false));
         }
-        let child = page.child_for(target)?.max(1);
+        let child = page.child_for(self.worker.mem(), target)?.max(1);
         let (Some(left), Some(right)) = (self.child(page, child - 1)?, self.child(page, child)?) else {
             return Ok(Some(false));
         };

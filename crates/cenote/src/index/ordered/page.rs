@@ -6,7 +6,9 @@
 //!      word 1    the next node of the level, or 0
 //! leaf word 2    the heads of entries 4, 8, …, 24
 //!      at 64     entries: head, and the value or the offset of the record
-//! else word 2    heads of the separators; children; separators (offset in the page, length): one of each an entry
+//! else word 2    heads of the separators 8, 16, …, 112
+//!      at 128    heads of the separators; children; separators (offset in the page, length): one of each an entry, each
+//!                array of whole lines, filled up with ones
 //! then           length of the low fence, of the high fence (4 bytes each), the fences, the separators
 //! ```
 //!
@@ -26,15 +28,22 @@ use crate::pod::Worker;
 /// Most entries of a leaf.
 pub const LEAF_MAX: usize = 28;
 /// Most entries of any other node.
-pub const INNER_MAX: usize = 128;
+pub const INNER_MAX: usize = 120;
 /// Entries of a leaf that share a line.
 pub const LINE_ENTRIES: usize = 4;
 /// The highest level there is room for; far more than there ever are.
 pub const LEVEL_MAX: u8 = 32;
 /// Where a leaf's entries begin.
 const ENTRIES_AT: usize = 64;
+/// Words of a line.
+pub const LINE_WORDS: usize = LINE as usize / 8;
 /// Where the heads of any other node begin.
-const HEADS_AT: usize = 16;
+const HEADS_AT: usize = 128;
+
+/// Words of each array of a page that is no leaf's.
+pub fn stride(count: usize) -> usize {
+    count.next_multiple_of(LINE_WORDS)
+}
 
 /// A page's first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +95,7 @@ impl Meta {
     fn fences_at(self) -> usize {
         match self.level() {
             0 => ENTRIES_AT + 16 * self.count(),
-            _ => HEADS_AT + 24 * self.count(),
+            _ => HEADS_AT + 24 * stride(self.count()),
         }
     }
 
@@ -292,13 +301,13 @@ impl<'m> Page<'m> {
     /// A child: the offset of its word.
     #[inline(always)]
     pub fn child(&self, n: usize) -> u64 {
-        word(self.bytes, HEADS_AT + 8 * (self.count() + n))
+        word(self.bytes, HEADS_AT + 8 * (stride(self.count()) + n))
     }
 
     /// The separator before a child that is not the first: its head, and its bytes.
     #[inline]
     pub fn separator(&self, n: usize) -> Result<(u64, Separator<'m>)> {
-        let place = word(self.bytes, HEADS_AT + 8 * (2 * self.count() + n));
+        let place = word(self.bytes, HEADS_AT + 8 * (2 * stride(self.count()) + n));
         let (at, len) = ((place & 0xffff_ffff) as usize, (place >> 32) as usize);
         let head = self.head(n);
         let bytes = match len {
@@ -309,8 +318,36 @@ impl<'m> Page<'m> {
     }
 
     /// The child below which a place is.
-    #[inline]
-    pub fn child_for(&self, target: Target<'_>) -> Result<usize> {
+    #[inline(always)]
+    pub fn child_for<M: Memory>(&self, mem: &M, target: Target<'_>) -> Result<usize> {
+        if let Target::At(_, own) | Target::Before(_, own) = target
+            && let Some(child) = self.child_by_head(mem, own)
+        {
+            return Ok(child);
+        }
+        self.child_by_key(target)
+    }
+
+    /// The last child whose separator's head is not above a head, unless they are equal. The first lines say which line of the
+    /// heads tells; that of the children is fetched meanwhile.
+    #[inline(always)]
+    fn child_by_head<M: Memory>(&self, mem: &M, own: u64) -> Option<usize> {
+        let up_to_own =
+            |from: usize, to: usize| (from..to).filter(|at| word(self.bytes, 8 * at) <= own).count();
+        let line = up_to_own(2, HEADS_AT / 8);
+        if LINE_WORDS * line >= self.count() {
+            return None;
+        }
+        let first = HEADS_AT / 8 + LINE_WORDS * line;
+        if M::COHERENT {
+            mem.prefetch(self.at + 8 * (first + stride(self.count())) as u64);
+        }
+        let child = (LINE_WORDS * line + up_to_own(first, first + LINE_WORDS)).checked_sub(1)?;
+        let is_sure = child < self.count() && (child == 0 || self.head(child) != own);
+        is_sure.then_some(child)
+    }
+
+    fn child_by_key(&self, target: Target<'_>) -> Result<usize> {
         let (mut low, mut high) = (1, self.count());
         while low < high {
             let middle = (low + high) / 2;
@@ -354,4 +391,8 @@ const _: () = assert!(LEAF_MAX <= 28, "there are 28 bits for records");
 const _: () = assert!(
     2 + LEAF_MAX / LINE_ENTRIES - 1 <= 8,
     "the heads of a leaf's lines share its first line"
+);
+const _: () = assert!(
+    HEADS_AT == 8 * (2 + INNER_MAX.div_ceil(LINE_WORDS) - 1),
+    "the heads of the lines of heads fill the first two lines"
 );

@@ -78,6 +78,7 @@ impl<M: Memory> OrderedMap<M> {
             return Ok(None);
         };
         for left in (0..leaves).rev() {
+            self.expect_word_behind(&visit.page);
             if let Leaf::Ended = self.scan_leaf(&visit, range, each)? {
                 return Ok(None);
             }
@@ -115,16 +116,27 @@ impl<M: Memory> OrderedMap<M> {
         each: &mut impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<Leaf> {
         let (worker, page) = (&*self.worker, &visit.page);
-        let (first, _) = page.search(worker, range.from, head_of(range.from))?;
-        for n in first..page.count() {
-            let goes_on = page.with_pair(worker, n, |key, value| {
-                range.to.is_none_or(|to| key < to) && each(key, value)
-            })?;
-            if !goes_on {
+        let place_of = |key: &[u8]| page.search(worker, key, head_of(key)).map(|(place, _)| place);
+        let first = match range.from {
+            [] => 0,
+            from => place_of(from)?,
+        };
+        let (end, ending) = match (range.to, page.high()?) {
+            (None, _) => (page.count(), Leaf::Through),
+            (Some(to), Some(high)) if high < to => (page.count(), Leaf::Through),
+            (Some(to), _) => (place_of(to)?, Leaf::Ended),
+        };
+        let middle = first.midpoint(end);
+        for n in first..end {
+            if n == middle {
+                // By now its word is near; its page shall be when it is its turn.
+                self.expect_behind(page);
+            }
+            if !page.with_pair(worker, n, &mut *each)? {
                 return Ok(Leaf::Ended);
             }
         }
-        Ok(Leaf::Through)
+        Ok(ending)
     }
 
     /// [`OrderedMap::scan`] in descending order. Costs a search for each leaf.
