@@ -5,6 +5,7 @@ mod bytes;
 mod commands;
 mod failure;
 mod interrupt;
+mod map;
 mod output;
 mod pool;
 mod records;

@@ -2,9 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use cenote::memory::Memory;
-use cenote::{Error, Map, Ordered, Pool, Put, Replace};
-
 use crate::failure::Failure;
 
 /// The pool that a command works on.
@@ -70,74 +67,4 @@ pub struct MapArg {
     /// The map's name
     #[arg(long, default_value = "default", value_name = "NAME")]
     pub map: String,
-}
-
-/// A map of either kind.
-pub enum AnyMap<M: Memory> {
-    /// A hash map.
-    Hash(Map<M>),
-    /// An ordered map.
-    Ordered(Ordered<M>),
-}
-
-impl<M: Memory> AnyMap<M> {
-    /// The map of a name, if there is one.
-    pub fn existing(pool: &Pool<M>, name: &str) -> cenote::Result<Self> {
-        match pool.existing_map(name) {
-            Err(Error::OtherKind { .. }) => pool.existing_ordered(name).map(Self::Ordered),
-            other => other.map(Self::Hash),
-        }
-    }
-
-    /// The map of a name; if there is none, it is made, of the kind that is wanted.
-    pub fn open(pool: &Pool<M>, name: &str, ordered: bool) -> cenote::Result<Self> {
-        if ordered {
-            return pool.ordered(name).map(Self::Ordered);
-        }
-        match pool.map(name) {
-            Err(Error::OtherKind { .. }) => pool.existing_ordered(name).map(Self::Ordered),
-            other => other.map(Self::Hash),
-        }
-    }
-
-    /// A copy of a key's value.
-    pub fn get(&self, key: &[u8]) -> cenote::Result<Option<Vec<u8>>> {
-        let value = match self {
-            Self::Hash(map) => map.get(key)?,
-            Self::Ordered(map) => map.get(key)?,
-        };
-        Ok(value.map(|value| value.to_vec()))
-    }
-
-    /// Sets a key's value.
-    pub fn put(&self, key: &[u8], value: &[u8]) -> cenote::Result<Put> {
-        match self {
-            Self::Hash(map) => map.put(key, value),
-            Self::Ordered(map) => map.put(key, value),
-        }
-    }
-
-    /// Sets a key's value if it has none.
-    pub fn insert(&self, key: &[u8], value: &[u8]) -> cenote::Result<bool> {
-        match self {
-            Self::Hash(map) => map.insert(key, value),
-            Self::Ordered(map) => map.insert(key, value),
-        }
-    }
-
-    /// Replaces a key's value if it is `expected`.
-    pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> cenote::Result<Replace> {
-        match self {
-            Self::Hash(map) => map.replace(key, expected, value),
-            Self::Ordered(map) => map.replace(key, expected, value),
-        }
-    }
-
-    /// Removes a key.
-    pub fn remove(&self, key: &[u8]) -> cenote::Result<bool> {
-        match self {
-            Self::Hash(map) => map.remove(key),
-            Self::Ordered(map) => map.remove(key),
-        }
-    }
 }

@@ -8,8 +8,9 @@ use serde_json::json;
 
 use crate::bytes::HexArg;
 use crate::failure::Failure;
+use crate::map::AnyMap;
 use crate::output::Output;
-use crate::pool::{AnyMap, MapArg, PoolArg, on_pool};
+use crate::pool::{MapArg, PoolArg, on_pool};
 
 /// Arguments.
 #[derive(clap::Args)]

@@ -14,8 +14,9 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::map::AnyMap;
 use crate::output::{Output, count};
-use crate::pool::{AnyMap, MapArg, PoolArg, on_pool};
+use crate::pool::{MapArg, PoolArg, on_pool};
 use crate::records::{Format, Sink, is_gzip};
 
 /// Arguments.

@@ -8,8 +8,9 @@ use cenote::{Options, Ordered, Pool, Range};
 
 use crate::bytes::{HexArg, add_to_json, escape, pair_to_json, to_hex};
 use crate::failure::Failure;
+use crate::map::AnyMap;
 use crate::output::Output;
-use crate::pool::{AnyMap, MapArg, PoolArg, on_pool};
+use crate::pool::{MapArg, PoolArg, on_pool};
 
 /// Arguments.
 ///

@@ -29,6 +29,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::map::MapKind;
 use crate::output::{Output, bytes, count};
 
 use plan::{Fault, Kind, Plan, Plant};
@@ -64,6 +65,9 @@ pub struct Args {
     /// Use the pool as memory without coherent caches (x86-64)
     #[arg(long)]
     noncoherent: bool,
+    /// The kind of the maps
+    #[arg(long, value_enum, default_value_t = MapKind::Hash)]
+    map: MapKind,
     /// Keep the pool and the journals
     #[arg(long)]
     keep: bool,
@@ -78,6 +82,7 @@ struct Report {
     seed: u64,
     workers: u32,
     memory: &'static str,
+    map: &'static str,
     seconds: f64,
     kills: u64,
     restarts: u64,
@@ -143,6 +148,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         seed,
         workers: args.workers,
         noncoherent: args.noncoherent,
+        map: args.map,
         plant: args.plant,
     };
     if !out.json {
@@ -152,8 +158,11 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             "coherent"
         };
         out.line(format!(
-            "seed {seed}: {} workers on {kind} memory, {} kills a second, {} seconds",
-            plan.workers, args.kills_per_second, args.seconds
+            "seed {seed}: {} workers with {} maps on {kind} memory, {} kills a second, {} seconds",
+            plan.workers,
+            plan.map.name(),
+            args.kills_per_second,
+            args.seconds
         ))?;
     }
     let (doomed_folder, doomed_pool) = (plan.folder.clone(), plan.pool.clone());
@@ -253,6 +262,7 @@ fn torture(args: &Args, plan: &Plan, out: &Output) -> Result<Report, Failure> {
         } else {
             "coherent"
         },
+        map: plan.map.name(),
         seconds,
         kills: supervisor.counts.kills,
         restarts: supervisor.counts.restarts,
@@ -347,10 +357,11 @@ fn text(report: &Report) -> String {
             " --noncoherent"
         };
         lines.push(format!(
-            "FAILED; again: cenote torture --workers {} --seconds {:.0} --seed {}{kind}",
+            "FAILED; again: cenote torture --workers {} --seconds {:.0} --seed {} --map {}{kind}",
             report.workers,
             report.seconds.ceil(),
-            report.seed
+            report.seed,
+            report.map
         ));
     }
     lines.join("\n")

@@ -299,8 +299,7 @@ impl<M: Mapped> Worker<M> {
         if self.random.random_bool(0.5) {
             state.map(family).for_each(&mut visit)?;
         } else {
-            for pair in state.map(family).iter() {
-                let (key, value) = pair?;
+            for (key, value) in state.map(family).pairs()? {
                 visit(&key, &value);
             }
         }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::map::MapKind;
+
 /// What all processes of a run agree on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
@@ -20,6 +22,8 @@ pub struct Plan {
     pub workers: u32,
     /// For incoherent memory.
     pub noncoherent: bool,
+    /// What the maps are.
+    pub map: MapKind,
     /// A fault to plant.
     pub plant: Option<Plant>,
 }

@@ -13,6 +13,7 @@ use super::latency::Kind;
 use super::plan::Fault;
 use super::state::{State, readable};
 use super::worker::Worker;
+use crate::map::{AnyMap, MapKind};
 
 /// A writer among many, and what it has seen of the others: nobody's older write may come back.
 pub struct Crowd {
@@ -224,7 +225,10 @@ impl<M: Mapped> Worker<M> {
     /// Opens one of many maps, which may have to be created, and uses it.
     pub(super) fn extra_map(&mut self) -> Result<(), Fault> {
         let name = format!("extra-{}", self.random.random_range(0..40));
-        let map = self.bench.time(Kind::OpenMap, || self.pool.map(&name))?;
+        let is_ordered = self.orders.plan.map == MapKind::Ordered;
+        let map = self
+            .bench
+            .time(Kind::OpenMap, || AnyMap::open(&self.pool, &name, is_ordered))?;
         let me = self.orders.worker;
         content::key(Family::Words, me, 0, 0, &mut self.key);
         let mut version = self.journal.sequence() as u32;

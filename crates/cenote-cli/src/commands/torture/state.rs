@@ -2,26 +2,27 @@
 //!
 //! Used by workers (after each restart, and all the time on what they read) and by the supervisor at the end.
 
-use cenote::{Map, Pool};
+use cenote::Pool;
 
 use super::content::{self, Content, Family, Stamp};
 use super::journal::{Entry, Intent, Journal};
 use super::plan::{Fault, Plan};
+use crate::map::{AnyMap, MapKind};
 
 /// The maps of a run, as one thread has them open.
 pub struct State<M: cenote::memory::Memory> {
     /// How values are made.
     pub content: Content,
-    maps: Vec<Map<M>>,
+    maps: Vec<AnyMap<M>>,
     workers: u32,
 }
 
 impl<M: cenote::memory::Memory> State<M> {
     /// Opens the maps, and creates those that are not there.
     pub fn open(pool: &Pool<M>, plan: &Plan) -> Result<Self, Fault> {
-        let maps: cenote::Result<Vec<Map<M>>> = Family::ALL
+        let maps: cenote::Result<Vec<AnyMap<M>>> = Family::ALL
             .into_iter()
-            .map(|family| pool.map(family.name()))
+            .map(|family| AnyMap::open(pool, family.name(), plan.map == MapKind::Ordered))
             .collect();
         let state = Self {
             content: Content::new(plan.seed),
@@ -42,7 +43,7 @@ impl<M: cenote::memory::Memory> State<M> {
     }
 
     /// A family's map.
-    pub fn map(&self, family: Family) -> &Map<M> {
+    pub fn map(&self, family: Family) -> &AnyMap<M> {
         &self.maps[family as usize]
     }
 

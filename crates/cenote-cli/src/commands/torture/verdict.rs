@@ -74,8 +74,7 @@ fn examine<M: Mapped>(plan: &Plan, in_flight: u64, verdict: &mut Verdict) -> Res
 fn unexpected<M: Mapped>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault> {
     for family in Family::OWNED {
         let mut keys = 0;
-        for pair in state.map(family).iter() {
-            let (key, value) = pair?;
+        for (key, value) in state.map(family).pairs()? {
             keys += 1;
             let known = content::owner(family, &key)
                 .and_then(|(worker, index, era)| Some((worker, index, era, journals.get(worker as usize)?)))
