@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 const SOAK_RUNS: u64 = 20;
 const SOAK_SECONDS: u64 = 60;
 const SMOKE_SECONDS: u64 = 10;
+/// Kinds of maps that are tortured.
+const MAPS: [&str; 2] = ["hash", "ordered"];
 
 /// What the command line asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,11 +70,12 @@ impl Step {
         }
     }
 
-    fn torture(name: &str, seed: u64, seconds: u64) -> Step {
+    fn torture(name: &str, map: &str, seed: u64, seconds: u64) -> Step {
         let arguments = format!(
-            "run --quiet --release -p cenote-cli -- torture --workers 4 --seconds {seconds} --seed {seed} --json"
+            "run --quiet --release -p cenote-cli -- \
+             torture --workers 4 --seconds {seconds} --seed {seed} --map {map} --json"
         );
-        Step::cargo(&format!("{name}, seed {seed}"), &arguments)
+        Step::cargo(&format!("{name}, {map} maps, seed {seed}"), &arguments)
     }
 
     /// What a person types to run this step alone.
@@ -132,7 +135,9 @@ fn steps(options: &Options) -> Vec<Step> {
         ),
     ];
     if !options.quick {
-        steps.push(Step::torture("torture", options.seed, SMOKE_SECONDS));
+        for map in MAPS {
+            steps.push(Step::torture("torture", map, options.seed, SMOKE_SECONDS));
+        }
         steps.push(Step::cargo(
             "demo",
             "run --quiet --release -p cenote-cli -- demo --json",
@@ -140,11 +145,8 @@ fn steps(options: &Options) -> Vec<Step> {
     }
     if options.soak {
         for run in 0..SOAK_RUNS {
-            steps.push(Step::torture(
-                "soak",
-                options.seed.wrapping_add(run),
-                SOAK_SECONDS,
-            ));
+            let (map, seed) = (MAPS[run as usize % 2], options.seed.wrapping_add(run));
+            steps.push(Step::torture("soak", map, seed, SOAK_SECONDS));
         }
     }
     steps
@@ -236,14 +238,18 @@ mod tests {
         assert_eq!(usual[..quick.len()], quick);
         assert_eq!(
             usual[quick.len()..],
-            ["torture, seed 1".to_owned(), "demo".to_owned()]
+            [
+                "torture, hash maps, seed 1",
+                "torture, ordered maps, seed 1",
+                "demo"
+            ]
         );
         assert_eq!(soak.len(), usual.len() + 20);
         assert!(
             soak.last()
                 .unwrap()
                 .command_line()
-                .ends_with("--seconds 60 --seed 119 --json")
+                .ends_with("--seconds 60 --seed 119 --map ordered --json")
         );
     }
 }
