@@ -91,14 +91,14 @@ impl<M: Memory> AnyMap<M> {
     /// Calls `each` with a number and the value of the key that has this number.
     pub fn get_many(
         &self,
-        keys: &[Vec<u8>],
+        keys: &[impl AsRef<[u8]>],
         mut each: impl FnMut(usize, Option<&[u8]>),
     ) -> cenote::Result<()> {
         match self {
             Self::Hash(map) => map.get_many(keys, each),
             Self::Ordered(map) => {
                 for (n, key) in keys.iter().enumerate() {
-                    each(n, map.get(key)?.as_deref());
+                    each(n, map.get(key.as_ref())?.as_deref());
                 }
                 Ok(())
             }

@@ -16,20 +16,24 @@ use self::plan::{Form, Measured, Plan, ValueSize};
 use super::worker::Role;
 use crate::failure::Failure;
 use crate::interrupt::on_interrupt;
+use crate::map::MapKind;
 use crate::output::Output;
 use crate::pool::resolve;
 
 /// Arguments.
 ///
-/// The records are loaded first; that is the workload `load`. Workload E scans a map that has no order: it reads the
+/// The records are loaded first; that is the workload `load`. Workload E scans; on a map that has no order it reads the
 /// next pairs of a walk of the whole map. Workload F replaces a value only if it is still the one that was read.
 #[derive(clap::Args)]
 pub struct Args {
     /// The pool; its map is left with the records in it [default: a pool in /dev/shm that is removed at the end]
     pool: Option<String>,
-    /// The map
-    #[arg(long, default_value = "bench", value_name = "NAME")]
-    map: String,
+    /// The kind of the map
+    #[arg(long, value_enum, default_value_t = MapKind::Hash)]
+    map: MapKind,
+    /// The map's name
+    #[arg(long, default_value = "bench")]
+    name: String,
     /// A to F, load, or all
     #[arg(long, default_value = "all", value_parser = workloads)]
     workload: Workloads,
@@ -150,6 +154,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let mut plan = Plan {
         pool: place.path.clone(),
         map: args.map,
+        name: args.name,
         workload: String::new(),
         records: args.records,
         operations: args.ops.unwrap_or(args.records),

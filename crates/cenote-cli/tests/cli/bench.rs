@@ -41,6 +41,21 @@ fn all_workloads() {
         );
         assert_eq!(report["note"].is_string(), report["workload"] == "e");
     }
+    for memory in ["", "--noncoherent"] {
+        let ordered = reports(
+            &here,
+            &format!("bench --map ordered --records 2k --ops 2k {memory}"),
+        );
+        assert_eq!(ordered.len(), 7);
+        for report in &ordered {
+            assert_eq!(
+                (&report["map"], &report["misses"]),
+                (&"ordered".into(), &0.into()),
+                "{report}"
+            );
+            assert!(report["note"].is_null(), "{report}");
+        }
+    }
     let text = here.ok("bench --records 1k --workload e");
     assert!(text.contains("no order") && text.contains("Mops/s"), "{text}");
 }

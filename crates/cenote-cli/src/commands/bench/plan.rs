@@ -7,6 +7,8 @@ use cenote::memory::Counts;
 use cenote_ycsb::{Action, Spec, Workload};
 use serde::{Deserialize, Serialize};
 
+use crate::map::MapKind;
+
 /// Which of the paper's guidelines are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -74,8 +76,10 @@ impl std::fmt::Display for ValueSize {
 pub struct Plan {
     /// The pool.
     pub pool: PathBuf,
-    /// The map.
-    pub map: String,
+    /// The map's kind.
+    pub map: MapKind,
+    /// The map's name.
+    pub name: String,
     /// The workload's name.
     pub workload: String,
     /// Records that are loaded.

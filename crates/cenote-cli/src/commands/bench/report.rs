@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::plan::{ACTIONS, COUNTS, Measured, Plan};
 use super::share::{SAMPLE, histogram};
 use crate::failure::Failure;
+use crate::map::MapKind;
 use crate::output::count;
 
 /// One workload's outcome.
@@ -21,6 +22,7 @@ pub struct Report {
     threads: u64,
     batch: usize,
     kind: &'static str,
+    map: MapKind,
     guidelines: super::plan::Form,
     records: u64,
     value_size: super::plan::ValueSize,
@@ -85,7 +87,7 @@ pub fn report(
             .map(|(name, count)| ((*name).to_owned(), per_operation(count)))
             .collect()
     });
-    let note = (plan.workload == "e").then_some(
+    let note = (plan.workload == "e" && plan.map == MapKind::Hash).then_some(
         "the map has no order: a scan reads the next pairs of a walk of the whole map, not a range of keys",
     );
     Ok(Report {
@@ -97,6 +99,7 @@ pub fn report(
         threads: plan.threads,
         batch: plan.batch,
         kind,
+        map: plan.map,
         guidelines: plan.form,
         records: plan.records,
         value_size: plan.value_size,
@@ -115,9 +118,10 @@ impl Report {
     /// Above the first report.
     pub fn head(&self) -> String {
         format!(
-            "{} memory, guidelines {:?}, {} records, keys of 8 bytes, values of {} bytes\n\
+            "{} map, {} memory, guidelines {:?}, {} records, keys of 8 bytes, values of {} bytes\n\
              {} process{} of {} thread{}; one operation in {SAMPLE} is timed, in nanoseconds\n\n\
              {:<9} {:>12} {:>9} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10}",
+            self.map.name(),
             self.kind,
             self.guidelines,
             count(self.records),

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use cenote::index::hash::iter::Cursor;
 use cenote::memory::{Counting, Counts, Memory};
-use cenote::{Coherent, Kind, Map, Noncoherent, Options, Pool, Replace, kind_of};
+use cenote::{Coherent, Kind, Map, Noncoherent, Options, Pool, Range, Replace, kind_of};
 use cenote_ycsb::{Action, Operation, key_of_record};
 use hdrhistogram::Histogram;
 
 use super::plan::{ACTIONS, Measured, Plan, counts_array, place};
 use crate::failure::Failure;
+use crate::map::{AnyMap, MapKind};
 
 /// Of so many operations one is timed; a prime, so that it does not keep step with anything.
 pub const SAMPLE: u64 = 61;
@@ -71,7 +72,7 @@ fn run_thread<M: Memory>(
 ) -> Result<Measured, Failure> {
     // Whatever goes wrong, the others wait at the barrier.
     let prepared = (|| {
-        let map = pool.map(&plan.map)?;
+        let map = AnyMap::open(pool, &plan.name, plan.map == MapKind::Ordered)?;
         let mut stream = plan.spec(thread).map_err(Failure::Misuse)?.stream();
         let slice: Vec<Operation> = stream.by_ref().take(SLICE).collect();
         Ok::<_, Failure>((map, stream, slice))
@@ -105,7 +106,7 @@ fn run_thread<M: Memory>(
 }
 
 struct Runner<M: Memory> {
-    map: Map<M>,
+    map: AnyMap<M>,
     measured: Measured,
     histograms: Vec<Histogram<u32>>,
     /// Values are its beginnings.
@@ -125,7 +126,7 @@ pub fn histogram() -> Result<Histogram<u32>, Failure> {
 }
 
 impl<M: Memory> Runner<M> {
-    fn new(map: Map<M>, plan: &Plan) -> Result<Self, Failure> {
+    fn new(map: AnyMap<M>, plan: &Plan) -> Result<Self, Failure> {
         let value = (0..plan.value_size.most)
             .map(|n| (n as u64).wrapping_mul(0x9e37_79b9) as u8)
             .collect();
@@ -161,7 +162,7 @@ impl<M: Memory> Runner<M> {
         self.timed(operation.action, |runner| match operation.action {
             Action::Read => runner.read(&key),
             Action::Update | Action::Insert => runner.put(&key),
-            Action::Scan => runner.scan(operation.length),
+            Action::Scan => runner.scan(&key, operation.length),
             Action::Modify => runner.modify(&key),
         })
     }
@@ -201,7 +202,11 @@ impl<M: Memory> Runner<M> {
 
     #[inline]
     fn read(&mut self, key: &[u8; 8]) -> cenote::Result<()> {
-        match self.map.get(key)? {
+        let found = match &self.map {
+            AnyMap::Hash(map) => map.get(key)?,
+            AnyMap::Ordered(map) => map.get(key)?,
+        };
+        match found {
             Some(value) => touch(&value),
             None => self.measured.misses += 1,
         }
@@ -224,29 +229,24 @@ impl<M: Memory> Runner<M> {
         self.map.put(key, &self.value[..len]).map(|_| ())
     }
 
-    /// The map has no order: a scan reads the pairs that come next in a walk of the whole map.
-    fn scan(&mut self, length: u32) -> cenote::Result<()> {
-        let mut left = u64::from(length);
-        let mut wrapped = false;
-        while left > 0 {
-            let mut seen = 0;
-            let next = self.map.step(self.cursor, |_, value| {
+    fn scan(&mut self, from: &[u8; 8], length: u32) -> cenote::Result<()> {
+        let mut seen = 0;
+        match &self.map {
+            AnyMap::Hash(map) => {
+                seen = walk(map, &mut self.cursor, u64::from(length))?;
+            }
+            AnyMap::Ordered(map) => map.scan(Range { from, to: None }, |_, value| {
                 touch(value);
                 seen += 1;
-            })?;
-            self.measured.scanned += seen;
-            left = left.saturating_sub(seen);
-            self.cursor = next.unwrap_or_default();
-            // A map with fewer pairs than the scan asks for ends it.
-            if next.is_none() && std::mem::replace(&mut wrapped, true) {
-                break;
-            }
+                seen < u64::from(length)
+            })?,
         }
+        self.measured.scanned += seen;
         Ok(())
     }
 
     fn modify(&mut self, key: &[u8; 8]) -> cenote::Result<()> {
-        let Some(mut old) = self.map.get(key)?.map(|value| value.to_vec()) else {
+        let Some(mut old) = self.map.get(key)? else {
             self.measured.misses += 1;
             return Ok(());
         };
@@ -265,6 +265,24 @@ impl<M: Memory> Runner<M> {
             }
         }
     }
+}
+
+/// What a scan is on a map that has no order: the pairs that come next in a walk of the whole map. How many it read.
+fn walk<M: Memory>(map: &Map<M>, cursor: &mut Cursor, length: u64) -> cenote::Result<u64> {
+    let mut read = 0;
+    let mut wrapped = false;
+    while read < length {
+        let next = map.step(*cursor, |_, value| {
+            touch(value);
+            read += 1;
+        })?;
+        *cursor = next.unwrap_or_default();
+        // A map with fewer pairs than the scan asks for ends it.
+        if next.is_none() && std::mem::replace(&mut wrapped, true) {
+            break;
+        }
+    }
+    Ok(read)
 }
 
 /// Reads a value as a user would begin to.
