@@ -17,6 +17,7 @@ mod show;
 mod verify;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -159,6 +160,7 @@ fn tell(args: &Args, show: &Show, pool: &Pool, path: &Path, cities: &[City]) -> 
         .map(|(people, place)| format!("{place} ({} people)", count(*people)))
         .collect();
     show.fact(&format!("the largest of them: {}", largest.join("; ")))?;
+    range(show, cities, &lookup)?;
     let paces = read::readers(path, args.workers)?;
     let sum = |of: fn(&Pace) -> f64| paces.iter().map(of).sum::<f64>();
     let (single, batched) = (sum(|pace| pace.single), sum(|pace| pace.batched));
@@ -204,6 +206,28 @@ fn tell(args: &Args, show: &Show, pool: &Pool, path: &Path, cities: &[City]) -> 
         seconds: 0.0,
         pool: None,
     })
+}
+
+/// Shows what a range of names has, once it is compared with the input.
+fn range(show: &Show, cities: &[City], lookup: &Lookup) -> Result<(), Failure> {
+    let beginning = &NAME[..read::BEGINNING];
+    let names = cities.iter().map(|city| city.name.as_str());
+    let wanted: BTreeSet<&str> = names.filter(|name| name.starts_with(beginning)).collect();
+    if !wanted.iter().eq(&lookup.range) {
+        return Err(Failure::failed(format!(
+            "{} names begin with {beginning:?}, and the range has {}",
+            wanted.len(),
+            lookup.range.len()
+        )));
+    }
+    let (Some(first), Some(last)) = (lookup.range.first(), lookup.range.last()) else {
+        return Ok(());
+    };
+    show.good(&format!(
+        "names from {beginning:?} on, in order, in {:.0} us: {} of them, {first} to {last}",
+        lookup.range_us,
+        lookup.range.len()
+    ))
 }
 
 /// A city's inhabitants, and where it is.
@@ -281,6 +305,10 @@ fn what_next(show: &Show, kept: Option<&Path>) -> Result<(), Failure> {
         show.command(
             &format!("{program} get {path} --map by-name {NAME}"),
             "the ids of all cities of this name",
+        )?;
+        show.command(
+            &format!("{program} scan {path} --map by-name --from San --to Sao --limit 10"),
+            "the first names of a range, in order",
         )?;
         show.command(&format!("{program} get {path} --map cities 1850147"), "Tokyo")?;
         show.command(

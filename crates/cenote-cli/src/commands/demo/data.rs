@@ -5,7 +5,7 @@
 //! | map | key | value |
 //! |---|---|---|
 //! | `cities` | GeoNames id | name, country, region, latitude, longitude, population, time zone; by tabs |
-//! | `by-name` | name | ids, ascending, by spaces |
+//! | `by-name`, ordered | name | ids, ascending, by spaces |
 //! | `by-country` | country code | ids, ascending, by spaces |
 //! | `countries` | country code | population, number of cities, and which units of work are in these sums |
 //! | `units-1`, `units-2` | number of a unit of work | who does it, or has done it |

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use cenote::{Options, Pool};
+use cenote::{Options, Pool, Range};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -13,6 +13,8 @@ use super::data;
 use crate::commands::worker::Role;
 use crate::failure::Failure;
 
+/// Bytes of a name that others are looked for that begin like it.
+pub const BEGINNING: usize = 4;
 /// How long readers read.
 const READING: Duration = Duration::from_millis(1000);
 
@@ -25,6 +27,10 @@ pub struct Lookup {
     pub lookup_us: f64,
     /// The records.
     pub records: Vec<String>,
+    /// The names that begin as that one does.
+    pub range: Vec<String>,
+    /// How long it took to find these.
+    pub range_us: f64,
 }
 
 /// How fast a process reads.
@@ -80,7 +86,7 @@ fn spawn<T: DeserializeOwned, const N: usize>(args: [String; N], processes: u32)
 pub fn lookup(path: &str, name: &str) -> Result<Lookup, Failure> {
     let start = Instant::now();
     let pool: Pool = Pool::open(path, &Options::default())?;
-    let (by_name, cities) = (pool.existing_map("by-name")?, pool.existing_map("cities")?);
+    let (by_name, cities) = (pool.existing_ordered("by-name")?, pool.existing_map("cities")?);
     let open_ms = start.elapsed().as_secs_f64() * 1e3;
     let start = Instant::now();
     let ids = by_name
@@ -93,10 +99,26 @@ pub fn lookup(path: &str, name: &str) -> Result<Lookup, Failure> {
             records.push(String::from_utf8_lossy(&record).into_owned());
         }
     }
+    let lookup_us = start.elapsed().as_secs_f64() * 1e6;
+    let (start, mut range) = (Instant::now(), Vec::new());
+    let beginning = &name.as_bytes()[..BEGINNING.min(name.len())];
+    by_name.scan(
+        Range {
+            from: beginning,
+            to: None,
+        },
+        |key, _| {
+            let is_in = key.starts_with(beginning);
+            range.extend(is_in.then(|| String::from_utf8_lossy(key).into_owned()));
+            is_in
+        },
+    )?;
     Ok(Lookup {
         open_ms,
-        lookup_us: start.elapsed().as_secs_f64() * 1e6,
+        lookup_us,
         records,
+        range,
+        range_us: start.elapsed().as_secs_f64() * 1e6,
     })
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use cenote::{Map, Pool};
+use cenote::{Coherent, Pool};
 
 use super::data::{self, City, Country};
 use crate::failure::Failure;
+use crate::map::AnyMap;
 
 /// What was compared.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
@@ -26,7 +27,7 @@ pub fn verify(pool: &Pool, cities: &[City], phase: usize) -> Result<Verified, Fa
         .iter()
         .filter(|city| phase == 1 || !city.is_small())
         .collect();
-    let map = pool.map("cities")?;
+    let map = AnyMap::existing(pool, "cities")?;
     let mut by_name: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     let mut by_country: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -51,7 +52,7 @@ pub fn verify(pool: &Pool, cities: &[City], phase: usize) -> Result<Verified, Fa
     }
     length("cities", &map, there.len())?;
     for (name, lists) in [("by-name", &by_name), ("by-country", &by_country)] {
-        let map = pool.map(name)?;
+        let map = AnyMap::existing(pool, name)?;
         for (key, ids) in lists {
             let found = map
                 .get(key.as_bytes())?
@@ -63,7 +64,7 @@ pub fn verify(pool: &Pool, cities: &[City], phase: usize) -> Result<Verified, Fa
         }
         length(name, &map, lists.len())?;
     }
-    let map = pool.map("countries")?;
+    let map = AnyMap::existing(pool, "countries")?;
     for (key, (population, cities)) in &sums {
         let found = map.get(key.as_bytes())?.map(|text| text.to_vec());
         let country = found.as_deref().and_then(Country::parse).unwrap_or_default();
@@ -89,7 +90,7 @@ fn wrong(map: &str, key: &str, wanted: &str, found: Option<String>) -> Failure {
 }
 
 /// Its own count, and a walk over it.
-fn length(name: &str, map: &Map, wanted: usize) -> Result<(), Failure> {
+fn length(name: &str, map: &AnyMap<Coherent>, wanted: usize) -> Result<(), Failure> {
     let mut walked = 0;
     map.for_each(|_, _| walked += 1)?;
     if walked == wanted && map.len() == wanted as u64 {

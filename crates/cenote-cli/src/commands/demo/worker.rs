@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use cenote::store::InstanceStat;
-use cenote::{Map, Options, Pool, Replace};
+use cenote::{Coherent, Map, Options, Pool, Replace};
 use serde::{Deserialize, Serialize};
 
 use super::data::{self, City, Country, UNIT};
 use crate::failure::Failure;
+use crate::map::AnyMap;
 
 /// A breath between two units, so that one can watch: without it, all is done in the blink of an eye.
 const PACE: Duration = Duration::from_millis(50);
@@ -47,8 +48,8 @@ struct Worker {
     pool: Pool,
     units: Map,
     cities: Map,
-    by_name: Map,
-    by_country: Map,
+    by_name: AnyMap<Coherent>,
+    by_country: AnyMap<Coherent>,
     countries: Map,
     report: Report,
 }
@@ -69,8 +70,8 @@ pub fn run(path: &str, phase: usize) -> Result<(), Failure> {
         me: (pid, mine.index, mine.generation),
         units: pool.map(&format!("units-{phase}"))?,
         cities: pool.map("cities")?,
-        by_name: pool.map("by-name")?,
-        by_country: pool.map("by-country")?,
+        by_name: AnyMap::open(&pool, "by-name", true)?,
+        by_country: AnyMap::open(&pool, "by-country", false)?,
         countries: pool.map("countries")?,
         pool,
         report: Report {
@@ -267,7 +268,7 @@ impl Worker {
         }
     }
 
-    fn index(&self, index: Index) -> &Map {
+    fn index(&self, index: Index) -> &AnyMap<Coherent> {
         match index {
             Index::Name => &self.by_name,
             Index::Country => &self.by_country,
