@@ -169,6 +169,14 @@ fn what_was_found_stays_mended() {
             },
             vec![1531, 3595],
         ),
+        // A background thread that had inherited a list and never looked at it.
+        (
+            Plan {
+                hosts: 2,
+                ..base(Subject::Epochs, false, PolicyKind::Random)
+            },
+            vec![22222],
+        ),
         // A second recoverer freed what the first had committed to free.
         (base(Subject::Allocator, true, pct), vec![2053]),
     ] {

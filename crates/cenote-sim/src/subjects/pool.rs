@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use cenote::index::hooks;
 use cenote::memory::Memory;
+use cenote::pod::collect::collect_inherited;
 use cenote::pod::flush::Attendant;
 use cenote::pod::geometry::{Geometry, Parameters};
 use cenote::pod::superblock::{HEADER_BYTES, Kind, Superblock};
@@ -87,6 +88,7 @@ impl<const C: bool> Member<C> {
                 let mut attendant = Attendant::default();
                 while !worker.pod().is_closing() {
                     attendant.tick(&worker);
+                    let _ = collect_inherited(&worker);
                     agent.wait();
                     agent.spend_ps(TICK_PS);
                 }

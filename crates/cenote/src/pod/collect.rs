@@ -53,6 +53,18 @@ fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     Ok(())
 }
 
+/// Frees what the worker's place came with, as far as that can be freed now. For workers that retire nothing themselves:
+/// others come to it sooner or later, and whoever leaves leaves it to heirs.
+pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    if worker.has_inherited.get() {
+        let least = epoch::advance(worker);
+        collect(worker, worker.actor(), least)?;
+        let (head, tail) = span(worker, worker.record())?;
+        worker.has_inherited.set(head != tail);
+    }
+    Ok(())
+}
+
 /// Frees all that can be freed without waiting for anybody who lives.
 pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
     super::recovery::recover_dead(worker)?;

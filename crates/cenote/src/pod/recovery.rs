@@ -246,6 +246,9 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
 fn mend_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     let (head, tail) = retire::span(worker, actor.record)?;
+    if actor == worker.actor() {
+        worker.has_inherited.set(head != tail);
+    }
     // A chunk may end before it is full; what lies behind its last entry is no entry.
     if head.chunk == 0 || head.index >= retire::count_in(worker, head.chunk, tail) {
         return Ok(());

@@ -53,6 +53,8 @@ pub struct Worker<M: Memory> {
     stamp: Cell<u64>,
     local: Arc<LocalPin>,
     pub(super) retired_since: Cell<u32>,
+    /// Whether the place came with a list that was not empty, and still is not.
+    pub(super) has_inherited: Cell<bool>,
     pub(super) hint_cursor: Cell<u64>,
     pub(super) last_taken: Cell<super::heap::Taken>,
 }
@@ -145,6 +147,7 @@ impl<M: Memory> Worker<M> {
             stamp: Cell::new(1),
             local,
             retired_since: Cell::new(0),
+            has_inherited: Cell::new(false),
             hint_cursor: Cell::new(0),
             last_taken: Cell::new(super::heap::Taken::default()),
         };

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::pod::collect::collect_inherited;
 use crate::pod::flush::Attendant;
 use crate::pod::recovery::recover_dead;
 use crate::pod::{Pod, Worker};
@@ -71,6 +72,7 @@ fn run<M: Memory>(worker: &Worker<M>, recover: bool) {
         if !M::COHERENT {
             attendant.tick(worker);
         }
+        let _ = collect_inherited(worker);
         if recover && ticks.is_multiple_of(TICKS_PER_LOOK) {
             let _ = recover_dead(worker);
         }
