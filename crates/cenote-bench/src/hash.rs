@@ -21,7 +21,7 @@ use crate::subjects::redis::Redis;
 use crate::subjects::scc::{Index, Map};
 use crate::subjects::{Failure, Session, Subject, absent, check};
 use crate::table::Output;
-use cenote_ycsb::{Spec, Workload, key_of_record};
+use cenote_ycsb::{Chooser, Spec, Workload, key_of_record};
 use clap::Args;
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -57,6 +57,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// The printing of what was measured.
+    pub(crate) fn output(&self) -> Output {
+        self.output
+    }
+
     /// What `all` asks for: the subjects that the targets name, as this command alone would measure them.
     pub fn judged(records: u64, rounds: u32, seed: u64) -> Self {
         Self {
@@ -73,7 +78,7 @@ impl Options {
 }
 
 /// A subject and the code that measures it.
-struct Entry {
+pub(crate) struct Entry {
     name: &'static str,
     form: &'static str,
     /// Measured without `--all`.
@@ -82,7 +87,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn of<S: Subject>(shown: bool) -> Self {
+    /// A subject, and whether it is measured without `--all`.
+    pub(crate) fn of<S: Subject>(shown: bool) -> Self {
         Self {
             name: S::NAME,
             form: S::FORM,
@@ -124,7 +130,7 @@ fn entries() -> Vec<Entry> {
 }
 
 /// The operations that every subject gets, made once.
-struct Plan {
+pub(crate) struct Plan {
     /// Keys and values in load order.
     records: Vec<(u64, u64)>,
     /// Keys to read.
@@ -132,7 +138,12 @@ struct Plan {
     /// Keys to write, with values.
     updates: Vec<(u64, u64)>,
     batch: usize,
+    /// Of the keys to read, so many are where a scan begins.
+    scans: usize,
 }
+
+/// Keys that a scan reads.
+const SCANNED: usize = 50;
 
 /// The value of a key after its `version`th update; version 0 is loaded.
 pub const fn value_of(key: u64, version: u64) -> u64 {
@@ -141,8 +152,14 @@ pub const fn value_of(key: u64, version: u64) -> u64 {
 
 impl Plan {
     fn new(options: &Options) -> Self {
+        Self::chosen_by(options, Chooser::Zipfian)
+    }
+
+    /// With keys that are chosen in some way.
+    pub(crate) fn chosen_by(options: &Options, chooser: Chooser) -> Self {
         let spec = Spec {
             operations: options.ops,
+            chooser,
             ..Spec::new(Workload::C, options.records)
         };
         let keys = |seed| {
@@ -160,6 +177,7 @@ impl Plan {
                 .map(|(version, key)| (key, value_of(key, version)))
                 .collect(),
             batch: options.batch as usize,
+            scans: (options.ops / 40) as usize,
         }
     }
 }
@@ -173,9 +191,20 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 /// Measures every chosen subject.
 pub fn report(options: &Options) -> Result<Report, Failure> {
+    report_of("hash", "zipfian 0.99", entries(), options, &Plan::new(options))
+}
+
+/// Measures the chosen ones of some subjects.
+pub(crate) fn report_of(
+    command: &'static str,
+    choice: &'static str,
+    entries: Vec<Entry>,
+    options: &Options,
+    plan: &Plan,
+) -> Result<Report, Failure> {
     let mut rows: Vec<Row> = Vec::new();
     let mut chosen: Vec<Entry> = Vec::new();
-    for entry in entries().into_iter().filter(|entry| entry.chosen(options)) {
+    for entry in entries.into_iter().filter(|entry| entry.chosen(options)) {
         rows.push(Row {
             name: entry.name,
             form: entry.form,
@@ -190,7 +219,6 @@ pub fn report(options: &Options) -> Result<Report, Failure> {
     }
     let shows_progress = std::io::stderr().is_terminal();
     let started = Instant::now();
-    let plan = Plan::new(options);
     for round in 0..options.rounds as usize {
         for step in 0..chosen.len() {
             let turn = (round + step) % chosen.len();
@@ -207,7 +235,7 @@ pub fn report(options: &Options) -> Result<Report, Failure> {
                     entry.form
                 );
             }
-            match (entry.measure)(&plan) {
+            match (entry.measure)(plan) {
                 Ok(figures) => rows[turn].rounds.push(figures),
                 Err(Failure::Missing(text)) => rows[turn].missing = Some(text),
                 Err(Failure::Broken(text)) => {
@@ -223,6 +251,8 @@ pub fn report(options: &Options) -> Result<Report, Failure> {
         eprint!("\r\x1b[K");
     }
     Ok(Report {
+        command,
+        choice,
         records: options.records,
         rounds: options.rounds,
         operations: options.ops,
@@ -270,6 +300,13 @@ fn measure<S: Subject>(plan: &Plan) -> Result<Round, Failure> {
         get_many = Some(rate);
     }
 
+    let mut scan = None;
+    if S::SCANS {
+        let from = &gets[..gets.len().min(plan.scans)];
+        scan_all(&mut session, &from[..from.len() / 10])?;
+        scan = Some(per_second(from.len(), || scan_all(&mut session, from))?);
+    }
+
     put_all(&mut session, warm_updates)?;
     let update = per_second(updates.len(), || put_all(&mut session, updates))?;
     let last: HashMap<u64, u64> = updates.iter().copied().collect();
@@ -287,6 +324,7 @@ fn measure<S: Subject>(plan: &Plan) -> Result<Round, Failure> {
         get: Some(get),
         get_many,
         update: Some(update),
+        scan,
         bytes_per_record,
     })
 }
@@ -341,6 +379,14 @@ fn get_all<S: Session>(session: &mut S, keys: &[u64]) -> Result<u64, Failure> {
         sum = sum.wrapping_add(value);
     }
     Ok(black_box(sum))
+}
+
+#[inline(never)]
+fn scan_all<S: Session>(session: &mut S, keys: &[u64]) -> Result<(), Failure> {
+    for &key in keys {
+        black_box(session.scan(key, SCANNED)?);
+    }
+    Ok(())
 }
 
 /// The sum of all values read, in batches.

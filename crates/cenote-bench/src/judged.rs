@@ -303,6 +303,8 @@ mod tests {
                 .collect(),
         };
         Report {
+            command: "hash",
+            choice: "zipfian 0.99",
             records: 1,
             rounds: 3,
             operations: 1,

@@ -2,6 +2,7 @@
 //!
 //! - `hash` measures the hash map beside concurrent maps of one process (dashmap, scc), an embedded store (LMDB)
 //!   and a server (Redis). See [`mod@hash`].
+//! - `ordered` measures the ordered map beside those of one process and LMDB. See [`mod@ordered`].
 //! - `line` measures what it costs this machine to fetch a line from memory past its caches, the unit for
 //!   everything on memory without coherence. See [`mod@line`].
 //!
@@ -19,6 +20,7 @@ mod hash;
 mod judged;
 mod line;
 mod noncoherent;
+mod ordered;
 mod processes;
 mod report;
 mod subjects;
@@ -42,6 +44,8 @@ struct Arguments {
 enum Command {
     /// The hash map beside dashmap, scc, LMDB and Redis: 8-byte keys and values, one thread.
     Hash(hash::Options),
+    /// The ordered map beside scc, crossbeam, concurrent-map and LMDB: 8-byte keys and values, one thread.
+    Ordered(hash::Options),
     /// Flush, fence and load of random lines: what this machine takes to fetch a line past its caches.
     Line(line::Options),
     /// One process beside two that read one pool.
@@ -60,6 +64,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Hash(options) => hash::run(&options),
+        Command::Ordered(options) => ordered::run(&options),
         Command::Line(options) => line::run(&options),
         Command::Processes(options) => processes::run(&options),
         Command::Noncoherent(options) => noncoherent::run(&options),

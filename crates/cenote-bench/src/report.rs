@@ -9,6 +9,10 @@ pub const OURS: &str = "cenote";
 
 /// A report's figures and how they came about.
 pub struct Report {
+    /// `hash` or `ordered`.
+    pub command: &'static str,
+    /// How keys are chosen.
+    pub choice: &'static str,
     pub records: u64,
     pub rounds: u32,
     pub operations: u64,
@@ -39,6 +43,8 @@ pub struct Round {
     pub get_many: Option<f64>,
     /// Writes of existing keys.
     pub update: Option<f64>,
+    /// Scans of some keys in order.
+    pub scan: Option<f64>,
     /// Memory that holds the records.
     pub bytes_per_record: Option<f64>,
 }
@@ -47,11 +53,12 @@ pub struct Round {
 type Column = fn(&Round) -> Option<f64>;
 
 /// The columns in their order; the names are those of the JSON output.
-const COLUMNS: [(&str, Column); 5] = [
+const COLUMNS: [(&str, Column); 6] = [
     ("load_per_second", |round| round.load),
     ("get_per_second", |round| round.get),
     ("get_many_per_second", |round| round.get_many),
     ("update_per_second", |round| round.update),
+    ("scan_per_second", |round| round.scan),
     ("bytes_per_record", |round| round.bytes_per_record),
 ];
 
@@ -97,19 +104,45 @@ impl Row {
 }
 
 impl Report {
+    /// Whether its tables have a column.
+    fn has(&self, column: &str) -> bool {
+        match column {
+            "scan_per_second" => self.command == "ordered",
+            "get_many_per_second" => self.command == "hash",
+            _ => true,
+        }
+    }
+
     /// The tables, with a line that says what was measured.
     pub fn text(&self, style: Style) -> String {
         let mut text = format!(
             "{} records of 8-byte keys and values, one thread; medians of {} round{}; {} s in all\n\
-             load: into an empty map; get, update: zipfian 0.99; seed {}; operations a second\n\n",
+             load: into an empty map; get, update: {}; seed {}; operations a second\n\n",
             grouped(self.records),
             self.rounds,
             if self.rounds == 1 { "" } else { "s" },
             self.seconds.round(),
+            self.choice,
             self.seed
         );
         let many = format!("get_many({})", self.batch);
-        let head = ["store", "how", "load", "get", &many, "update", "B/record"];
+        let shown: Vec<bool> = COLUMNS.iter().map(|(name, _)| self.has(name)).collect();
+        let shown = |cells: Vec<String>| -> Vec<String> {
+            let (words, figures) = cells.split_at(2);
+            let figures = figures.iter().zip(&shown).filter(|(_, shown)| **shown);
+            words
+                .iter()
+                .chain(figures.map(|(cell, _)| cell))
+                .cloned()
+                .collect()
+        };
+        let titles = |first: &str| -> Vec<String> {
+            let all = [
+                first, "how", "load", "get", &many, "update", "scan(50)", "B/record",
+            ];
+            shown(all.map(str::to_owned).to_vec())
+        };
+        let head = titles("store");
         let rows = self.rows.iter().map(|row| match &row.missing {
             None => (vec![row.name.to_owned(), row.form.to_owned()], row.cells()),
             Some(reason) => (
@@ -121,9 +154,9 @@ impl Report {
             &mut text,
             style,
             2,
-            &head,
+            &head.iter().map(String::as_str).collect::<Vec<_>>(),
             &rows
-                .map(|(left, right)| [left, right].concat())
+                .map(|(left, right)| shown([left, right].concat()))
                 .collect::<Vec<_>>(),
         );
         for ours in self
@@ -136,7 +169,7 @@ impl Report {
                 "\nRatios of {} ({}) to the others; get_many to their best way to read\n",
                 ours.name, ours.form
             );
-            let head = ["to", "how", "load", "get", &many, "update", "B/record"];
+            let head = titles("to");
             let peers = self
                 .rows
                 .iter()
@@ -144,12 +177,11 @@ impl Report {
             let rows: Vec<Vec<String>> = peers
                 .map(|row| {
                     let ratios = row.ratios(ours).into_iter().map(ratio);
-                    [row.name.to_owned(), row.form.to_owned()]
-                        .into_iter()
-                        .chain(ratios)
-                        .collect()
+                    let words = [row.name.to_owned(), row.form.to_owned()];
+                    shown(words.into_iter().chain(ratios).collect())
                 })
                 .collect();
+            let head: Vec<&str> = head.iter().map(String::as_str).collect();
             table(&mut text, style, 2, &head, &rows);
         }
         text
@@ -177,7 +209,7 @@ impl Report {
             object
         };
         json!({
-            "command": "hash",
+            "command": self.command,
             "records": self.records,
             "rounds": self.rounds,
             "operations": self.operations,
@@ -199,6 +231,7 @@ mod tests {
             get: Some(20e6 * factor),
             get_many: None,
             update: Some(700.0 * factor),
+            scan: None,
             bytes_per_record: Some(34.4),
         };
         Row {
@@ -211,6 +244,8 @@ mod tests {
 
     fn report(rows: Vec<Row>) -> Report {
         Report {
+            command: "hash",
+            choice: "zipfian 0.99",
             records: 1_000_000,
             rounds: 3,
             operations: 5,
@@ -250,7 +285,7 @@ mod tests {
                 round(4.0, Some(2.0)),
             ],
         );
-        assert_eq!(peer.ratios(&ours), [None, Some(0.5), Some(2.0), None, None]);
+        assert_eq!(peer.ratios(&ours), [None, Some(0.5), Some(2.0), None, None, None]);
     }
 
     #[test]

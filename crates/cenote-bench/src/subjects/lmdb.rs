@@ -48,6 +48,8 @@ impl<const FAST: bool> Subject for Lmdb<FAST> {
         updates: 25_000,
     };
 
+    const SCANS: bool = true;
+
     type Session<'s> = Transactions<'s, FAST>;
 
     fn create() -> Result<Self, Failure> {
@@ -122,6 +124,16 @@ impl<const FAST: bool> Session for Transactions<'_, FAST> {
         }
         let txn = self.env.read_txn()?;
         Ok(self.table.get(&txn, &key)?)
+    }
+
+    #[inline]
+    fn scan(&mut self, from: u64, count: usize) -> Result<u64, Failure> {
+        let txn = self.env.read_txn()?;
+        let mut sum = 0u64;
+        for pair in self.table.range(&txn, &(from..))?.take(count) {
+            sum = sum.wrapping_add(pair?.1);
+        }
+        Ok(sum)
     }
 
     fn fill(&mut self, records: &[(u64, u64)]) -> Result<(), Failure> {

@@ -12,8 +12,10 @@ pub mod dashmap;
 pub mod hasher;
 pub mod heap;
 pub mod lmdb;
+pub mod ordered;
 pub mod redis;
 pub mod scc;
+pub mod trees;
 
 use std::fmt;
 use std::path::Path;
@@ -29,6 +31,8 @@ pub trait Subject: Sized {
     const LIMITS: Limits = Limits::NONE;
     /// Whether [`Session::get_many`] does more than repeat [`Session::get`].
     const BATCHES: bool = false;
+    /// Whether there is a [`Session::scan`].
+    const SCANS: bool = false;
 
     /// One thread's use of the store; may borrow from it and hold its guards.
     type Session<'s>: Session
@@ -63,6 +67,11 @@ pub trait Session {
             *value = self.get(*key)?;
         }
         Ok(())
+    }
+
+    /// The sum of the values of so many keys in ascending order, from one on; less if there are less.
+    fn scan(&mut self, _from: u64, _count: usize) -> Result<u64, Failure> {
+        Err(Failure::Broken("this store has no order".to_owned()))
     }
 
     /// Adds records as fast as the store can, outside the measurement.

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
     clippy::disallowed_types,
     reason = "a peer's value, in this process's heap and in no pool"
 )]
-type Value = AtomicU64;
+pub type Value = AtomicU64;
 
 /// scc's `HashIndex` with a hasher.
 pub struct Index<H: Hasher> {

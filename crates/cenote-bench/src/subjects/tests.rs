@@ -2,6 +2,7 @@
 
 use super::dashmap::Dash;
 use super::lmdb::Lmdb;
+use super::ordered::Tree;
 use super::redis::Redis;
 use super::scc::{Index, Map};
 use super::*;
@@ -55,6 +56,14 @@ fn works<S: Subject>(subject: &mut S) -> Result<(), Failure> {
     session.get_many(&keys, &mut values)?;
     assert_eq!(values, [Some(7), None, Some(9_999)]);
 
+    if S::SCANS {
+        let mut ordered = records.clone();
+        ordered.sort_unstable();
+        for (from, count) in [(0, 50), (77, 50), (9_990, 50), (3, 1)] {
+            let wanted = ordered[from..].iter().take(count).map(|(_, value)| value);
+            assert_eq!(session.scan(ordered[from].0, count)?, wanted.sum::<u64>());
+        }
+    }
     session.put(records[7].0, u64::MAX)?;
     assert_eq!(session.get(records[7].0)?, Some(u64::MAX));
     session.put(key_of_record(u64::MAX), 3)?;
@@ -84,6 +93,15 @@ fn dashmap_conforms() {
 fn scc_conforms() {
     conforms::<Index<RandomState>>();
     conforms::<Map<RandomState>>();
+}
+
+#[test]
+fn trees() {
+    conforms::<Tree<::cenote::Coherent>>();
+    conforms::<Tree<::cenote::Noncoherent>>();
+    conforms::<trees::Tree<trees::Scc>>();
+    conforms::<trees::Tree<trees::Skip>>();
+    conforms::<trees::Tree<trees::Concurrent>>();
 }
 
 #[test]

@@ -1,15 +1,19 @@
 //! The conformance suite of ordered maps, run on both backends and under all guidelines; and a model test, whose failures
 //! shrink.
 
+mod model;
+mod shrinks;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use cenote::index::ordered::{KEY_MAX, LEAF_MAX};
 use cenote::memory::Mapped;
 use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Ordered, Pool, Put, Range, Replace};
-use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+
+use shrinks::{shrinks_and_grows_again, threads_shrink};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -469,178 +473,4 @@ fn ascending_keys_fill_leaves<M: Mapped>(guidelines: Guidelines) {
     assert!(report.nodes < least + least / 8, "{report:?}");
     assert_eq!(map.count(Range::ALL).unwrap(), n);
     assert_clean(&pool);
-}
-
-fn shrinks_and_grows_again<M: Mapped>(guidelines: Guidelines) {
-    let (_folder, pool) = pool::<M>(guidelines);
-    let map = pool.ordered("m").unwrap();
-    let n: u64 = if M::COHERENT { 50_000 } else { 8_000 };
-    let key = |i: u64| (i * 7919) % n;
-    let nodes = || pool.fsck(false).unwrap().maps[0].nodes;
-    for round in 0..2 {
-        for i in 0..n {
-            map.put_u64(key(i), i + round).unwrap();
-        }
-        let full = nodes();
-        let stays = |key: u64| key.is_multiple_of(50);
-        for i in (0..n).filter(|i| !stays(key(*i))) {
-            assert!(map.remove(&key(i).to_be_bytes()).unwrap());
-            if i % 512 == 0 {
-                assert_eq!(map.get_u64(0).unwrap(), Some(round));
-                let from = key(i).to_be_bytes();
-                let next = (key(i)..n).find(|key| map.get_u64(*key).unwrap().is_some());
-                let found = map.successor(&from).unwrap().map(|(key, _)| key);
-                assert_eq!(found, next.map(|key| key.to_be_bytes().to_vec()));
-            }
-        }
-        assert_clean(&pool);
-        let thin = nodes();
-        assert!(thin < full / 4, "{thin} nodes of {full}");
-        let left: Vec<_> = (0..n)
-            .filter(|key| stays(*key))
-            .map(|key| key.to_be_bytes().to_vec())
-            .collect();
-        let found =
-            |pairs: Vec<(Vec<u8>, Vec<u8>)>| pairs.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
-        assert_eq!(found(scanned(&map, Range::ALL, usize::MAX)), left);
-        let mut back = found(scanned_back(&map, Range::ALL, usize::MAX));
-        back.reverse();
-        assert_eq!(back, left);
-    }
-}
-
-/// Threads fill and empty parts of the order that lie among each other's; each sees its own in every scan, both ways.
-fn threads_shrink<M: Mapped>(guidelines: Guidelines) {
-    let (_folder, pool) = pool::<M>(guidelines);
-    let n: u64 = if M::COHERENT { 6_000 } else { 1_000 };
-    std::thread::scope(|scope| {
-        for thread in 0..3u64 {
-            let pool = &pool;
-            scope.spawn(move || {
-                let map = pool.ordered("m").unwrap();
-                let key = |i: u64| 3 * (i * 7919 % n) + thread;
-                for round in 0..4 {
-                    let mut own = BTreeMap::new();
-                    for i in 0..n {
-                        assert_eq!(map.put_u64(key(i), round).unwrap(), Put::Inserted);
-                        own.insert(key(i), round);
-                    }
-                    for i in 0..n {
-                        assert!(map.remove(&key(i).to_be_bytes()).unwrap());
-                        own.remove(&key(i));
-                        if i % 64 == 0 {
-                            let from = key(i).to_be_bytes();
-                            let mine = |pairs: Vec<(Vec<u8>, Vec<u8>)>| -> Vec<u64> {
-                                let keys = pairs
-                                    .into_iter()
-                                    .map(|(key, _)| u64::from_be_bytes(key.try_into().unwrap()));
-                                keys.filter(|key| key % 3 == thread).collect()
-                            };
-                            let above = Range {
-                                from: &from,
-                                to: None,
-                            };
-                            let expected: Vec<_> = own.range(key(i)..).map(|(key, _)| *key).collect();
-                            assert_eq!(mine(scanned(&map, above, usize::MAX)), expected);
-                            let below = Range {
-                                from: &[],
-                                to: Some(&from),
-                            };
-                            let expected: Vec<_> = own.range(..key(i)).rev().map(|(key, _)| *key).collect();
-                            assert_eq!(mine(scanned_back(&map, below, usize::MAX)), expected);
-                        }
-                    }
-                }
-            });
-        }
-    });
-    assert_clean(&pool);
-    let map = pool.ordered("m").unwrap();
-    assert_eq!(
-        (map.len(), map.first().unwrap(), map.last().unwrap()),
-        (0, None, None)
-    );
-}
-
-// ------------------------------------------------------------------------------------------------- the model
-
-#[derive(Clone, Debug)]
-enum Call {
-    Put(Vec<u8>, Vec<u8>),
-    Insert(Vec<u8>, Vec<u8>),
-    Replace(Vec<u8>, Vec<u8>),
-    Remove(Vec<u8>),
-    Look(Vec<u8>, Option<Vec<u8>>),
-}
-
-fn key() -> impl Strategy<Value = Vec<u8>> {
-    prop_oneof![
-        4 => (0..400u64).prop_map(|n| n.to_be_bytes().to_vec()),
-        2 => proptest::collection::vec(0..3u8, 0..12),
-        1 => (0..60usize).prop_map(|n| vec![0; n]),
-    ]
-}
-
-fn value() -> impl Strategy<Value = Vec<u8>> {
-    prop_oneof![
-        3 => any::<[u8; 8]>().prop_map(|bytes| bytes.to_vec()),
-        1 => proptest::collection::vec(any::<u8>(), 0..40),
-    ]
-}
-
-fn call() -> impl Strategy<Value = Call> {
-    prop_oneof![
-        6 => (key(), value()).prop_map(|(key, value)| Call::Put(key, value)),
-        2 => (key(), value()).prop_map(|(key, value)| Call::Insert(key, value)),
-        1 => (key(), value()).prop_map(|(key, value)| Call::Replace(key, value)),
-        3 => key().prop_map(Call::Remove),
-        1 => (key(), proptest::option::of(key())).prop_map(|(from, to)| Call::Look(from, to)),
-    ]
-}
-
-fn follow<M: Mapped>(calls: &[Call]) {
-    let (_folder, pool) = pool::<M>(Guidelines::P3);
-    let map = pool.ordered("m").unwrap();
-    let mut model = Model::new();
-    for call in calls {
-        match call.clone() {
-            Call::Put(key, value) => {
-                let put = map.put(&key, &value).unwrap();
-                assert_eq!(put == Put::Replaced, model.insert(key, value).is_some());
-            }
-            Call::Insert(key, value) => {
-                let inserted = map.insert(&key, &value).unwrap();
-                assert_eq!(inserted, !model.contains_key(&key));
-                model.entry(key).or_insert(value);
-            }
-            Call::Replace(key, value) => match model.get_mut(&key) {
-                Some(old) => {
-                    assert_eq!(map.replace(&key, old, &value).unwrap(), Replace::Replaced);
-                    *old = value;
-                }
-                None => assert_eq!(map.replace(&key, b"", &value).unwrap(), Replace::Missing),
-            },
-            Call::Remove(key) => {
-                assert_eq!(map.remove(&key).unwrap(), model.remove(&key).is_some());
-            }
-            Call::Look(from, to) => assert_same_around(&map, &model, &from, to.as_deref()),
-        }
-    }
-    assert_eq!(map.len(), model.len() as u64);
-    assert!(scanned(&map, Range::ALL, usize::MAX).into_iter().eq(model));
-    assert_clean(&pool);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-
-    #[test]
-    fn follows_the_model_coherent(calls in proptest::collection::vec(call(), 1..600)) {
-        follow::<Coherent>(&calls);
-    }
-
-    #[test]
-    fn follows_the_model_noncoherent(calls in proptest::collection::vec(call(), 1..200)) {
-        follow::<Noncoherent>(&calls);
-    }
 }
