@@ -145,17 +145,22 @@ pub struct Taken {
     index: u32,
 }
 
-/// Gives back what `allocate` and `allocate_companion` gave and nobody else has seen.
+/// Gives back what `allocate` gave and nobody else has seen.
 pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    let record = worker.record();
-    discard_at(worker, record.new_object())?;
-    for word in record.companions() {
+    discard_at(worker, worker.record().new_object())
+}
+
+/// [`discard`], also for what `allocate_companion` gave.
+pub fn discard_with_companions<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    discard(worker)?;
+    for word in worker.record().companions() {
         discard_at(worker, word)?;
     }
     Ok(())
 }
 
 /// Gives back the object that a word of the worker's record names.
+#[inline]
 fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
     let actor = worker.actor();
     let mem = worker.mem();

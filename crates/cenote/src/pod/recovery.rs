@@ -432,7 +432,7 @@ pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     if record.root().get(worker.mem()) != 0 {
         (worker.pod().hooks().finish_root)(worker, actor)?;
     }
-    heap::discard(worker)?;
+    heap::discard_with_companions(worker)?;
     for _ in 0..3 {
         let least = super::epoch::advance(worker);
         collect::collect(worker, actor, least)?;

@@ -38,6 +38,22 @@ pub struct Leaf {
 }
 
 impl Leaf {
+    /// The entries of a page, in memory that was used before.
+    pub fn all_of(page: &Page<'_>, mut entries: Vec<u8>) -> Self {
+        entries.clear();
+        entries.reserve(16 * LEAF_MAX);
+        entries.extend_from_slice(page.entries());
+        Self {
+            entries,
+            records: page.meta.records(),
+        }
+    }
+
+    /// The memory, to be used again.
+    pub fn into_memory(self) -> Vec<u8> {
+        self.entries
+    }
+
     /// The entries of a page from one on, up to one before another.
     pub fn part(page: &Page<'_>, from: usize, to: usize) -> Self {
         let below = |n: usize| (1u64 << n) - 1;
@@ -49,12 +65,20 @@ impl Leaf {
 
     /// Adds an entry in front of entry `n`.
     pub fn insert(&mut self, n: usize, head: u64, value: u64, is_record: bool) {
-        let mut entry = [0; 16];
+        let (at, len) = (16 * n, self.entries.len());
+        self.entries.extend_from_slice(&[0; 16]);
+        self.entries.copy_within(at..len, at + 16);
+        let below = (1u32 << n) - 1;
+        self.records = self.records & below | (self.records & !below) << 1;
+        self.set(n, head, value, is_record);
+    }
+
+    /// Changes entry `n`.
+    pub fn set(&mut self, n: usize, head: u64, value: u64, is_record: bool) {
+        let entry = &mut self.entries[16 * n..16 * n + 16];
         entry[..8].copy_from_slice(&head.to_le_bytes());
         entry[8..].copy_from_slice(&value.to_le_bytes());
-        self.entries.splice(16 * n..16 * n, entry);
-        let below = (1u32 << n) - 1;
-        self.records = self.records & below | (self.records & !below) << 1 | u32::from(is_record) << n;
+        self.records = self.records & !(1 << n) | u32::from(is_record) << n;
     }
 
     /// Takes entry `n` out.
@@ -72,8 +96,14 @@ impl Leaf {
 
     /// The page's bytes.
     pub fn finish(&self, frame: &Frame<'_>) -> Result<Vec<u8>> {
+        self.finish_in(frame, Vec::new())
+    }
+
+    /// The page's bytes, in memory that was used before.
+    pub fn finish_in(&self, frame: &Frame<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
         let count = self.entries.len() / 16;
-        let mut bytes = Vec::with_capacity(64 + self.entries.len() + 72);
+        bytes.clear();
+        bytes.reserve(64 + self.entries.len() + 136);
         bytes.extend_from_slice(&[0; 8]);
         bytes.extend_from_slice(&frame.next.to_le_bytes());
         for n in (LINE_ENTRIES..LEAF_MAX).step_by(LINE_ENTRIES) {

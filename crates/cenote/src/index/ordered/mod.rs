@@ -27,7 +27,7 @@ mod page;
 pub mod range;
 mod write;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::hash::{Guidelines, Value};
@@ -70,6 +70,14 @@ pub struct OrderedMap<M: Memory> {
     cache: Box<[find::Cached]>,
     unposted: RefCell<Vec<Unposted>>,
     merging: RefCell<Option<merge::Place>>,
+    scratch: Cell<Scratch>,
+}
+
+/// Memory in which pages are built, kept from write to write.
+#[derive(Default)]
+struct Scratch {
+    entries: Vec<u8>,
+    page: Vec<u8>,
 }
 
 impl<M: Memory> OrderedMap<M> {
@@ -111,6 +119,7 @@ impl<M: Memory> OrderedMap<M> {
             cache: find::empty_cache::<M>(),
             unposted: RefCell::default(),
             merging: RefCell::default(),
+            scratch: Cell::default(),
             worker,
         })
     }

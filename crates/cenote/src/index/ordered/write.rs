@@ -3,12 +3,12 @@
 //! Each write is a new page of one leaf, published by one compare-exchange of the leaf's word. If the word has changed,
 //! somebody else made progress: what was allocated is given back, and the write begins anew.
 
-use super::OrderedMap;
 use super::build::{self, Frame, Leaf};
 use super::find::Visit;
 use super::key::{KEY_MAX, Target, head_of};
 use super::merge::{Place, is_thin};
 use super::page::LEAF_MAX;
+use super::{OrderedMap, Scratch};
 use crate::error::{Error, Result};
 use crate::index::hash::{Put, Replace, object};
 use crate::memory::{Memory, OwnedWord, SyncWord};
@@ -119,7 +119,7 @@ impl<M: Memory> OrderedMap<M> {
             retire::ensure_room(worker, worker.actor())?;
             let pin = worker.pin()?;
             let outcome = attempt();
-            heap::discard(worker)?;
+            heap::discard_with_companions(worker)?;
             if let Some(outcome) = outcome? {
                 return Ok(outcome);
             }
@@ -187,31 +187,37 @@ impl<M: Memory> OrderedMap<M> {
             self.split(&visit, key)?;
             return Ok(None);
         }
-        let mut leaf = Leaf::part(&page, 0, page.count());
-        let mut old_record = 0;
-        if is_there {
-            leaf.remove(n);
-            if page.is_record(n) && !mutant::is(Mutant::RecordKept) {
-                old_record = page.entry(n).1;
+        let Scratch { entries, page: bytes } = self.scratch.take();
+        let mut leaf = Leaf::all_of(&page, entries);
+        let old_record = match is_there && page.is_record(n) && !mutant::is(Mutant::RecordKept) {
+            true => page.entry(n).1,
+            false => 0,
+        };
+        match (value, is_there) {
+            (None, _) => leaf.remove(n),
+            (Some(value), true) => {
+                let (second, is_record) = self.second_word(key, value)?;
+                leaf.set(n, head, second, is_record);
             }
+            (Some(value), false) => self.add_entry(&mut leaf, n, key, value)?,
         }
-        if let Some(value) = value {
-            self.add_entry(&mut leaf, n, key, value)?;
-        }
-        let replacement = Replacement {
+        let bytes = leaf.finish_in(&Frame::of(&page)?, bytes)?;
+        let is_done = self.replace_page(&Replacement {
             word,
             current: page.at,
-            page: &leaf.finish(&Frame::of(&page)?)?,
+            page: &bytes,
             old_companion: old_record,
             count: i64::from(value.is_some()) - i64::from(is_there),
-        };
-        Ok(self
-            .replace_page(&replacement)?
-            .then_some(match (value, is_there) {
-                (None, _) => Outcome::Removed(is_thin(page.count() - 1)),
-                (Some(_), true) => Outcome::Replaced,
-                (Some(_), false) => Outcome::Inserted,
-            }))
+        })?;
+        self.scratch.set(Scratch {
+            entries: leaf.into_memory(),
+            page: bytes,
+        });
+        Ok(is_done.then_some(match (value, is_there) {
+            (None, _) => Outcome::Removed(is_thin(page.count() - 1)),
+            (Some(_), true) => Outcome::Replaced,
+            (Some(_), false) => Outcome::Inserted,
+        }))
     }
 
     /// The first write to a map that has no page yet.
@@ -238,14 +244,19 @@ impl<M: Memory> OrderedMap<M> {
 
     /// Adds an entry to a leaf that is being built, and its record, if it needs one.
     fn add_entry(&self, leaf: &mut Leaf, n: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        let (second, is_record) = self.second_word(key, value)?;
+        leaf.insert(n, head_of(key), second, is_record);
+        Ok(())
+    }
+
+    /// An entry's second word: the value, or the offset of a record, which is made; and whether it is one.
+    fn second_word(&self, key: &[u8], value: &[u8]) -> Result<(u64, bool)> {
         if let (8, Ok(value)) = (key.len(), value.try_into()) {
-            leaf.insert(n, head_of(key), u64::from_le_bytes(value), false);
-            return Ok(());
+            return Ok((u64::from_le_bytes(value), false));
         }
         let record = heap::allocate_companion(&self.worker, 0, object::size(key, value))?;
         object::write(self.worker.mem(), record, key, value);
-        leaf.insert(n, head_of(key), record, true);
-        Ok(())
+        Ok((record, true))
     }
 
     /// Publishes a new page; whether the node was still as it was.
