@@ -1,10 +1,10 @@
 //! Random calls, compared with a `BTreeMap`; what fails is made as short as it can be.
 
 use cenote::memory::Mapped;
-use cenote::{Coherent, Guidelines, Noncoherent, Put, Replace};
+use cenote::{Coherent, Guidelines, Noncoherent, Put, Range, Replace};
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
 
-use super::{Model, assert_clean, assert_same_around, pool};
+use super::{Model, assert_clean, assert_same_around, pool, scanned};
 
 #[derive(Clone, Debug)]
 enum Call {
