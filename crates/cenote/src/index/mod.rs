@@ -1,11 +1,13 @@
 //! Indexes: written once against the memory contract, lock-free, out of place.
 
+#[cfg(feature = "baselines")]
+pub mod baseline;
 pub mod hash;
 pub mod ordered;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::directory::{KIND_HASH, KIND_ORDERED, Named};
+use crate::pod::directory::{KIND_BASELINE, KIND_HASH, KIND_ORDERED, Named};
 use crate::pod::process::Hooks;
 
 /// Where a named map is, if it is of this kind.
@@ -13,6 +15,7 @@ fn of_kind(named: Named, kind: u64) -> Result<u64> {
     let kind_of = |kind| match kind {
         KIND_HASH => "a hash map",
         KIND_ORDERED => "an ordered map",
+        KIND_BASELINE => "an index made for comparison",
         _ => "of a kind that this version does not know",
     };
     match named.kind == kind {

@@ -1,0 +1,111 @@
+//! Memory of a baseline: one range of the pool, from which nodes are taken and to which none are given back.
+//!
+//! | line | words |
+//! |---|---|
+//! | 0 | protected: what lives here (`magic`), the range's length |
+//! | 1 | sync: the offset of what was not taken yet |
+//! | 2 to 9 | sync, the first word of each: [roots](Arena::root), 0 at first |
+//!
+//! A worker takes chunks, by one fetch-add each, and nodes from its chunk. A crash loses the rest of the chunk to nobody
+//! but this range, which belongs to its name in the directory as a whole.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::error::{Error, Result};
+use crate::index::of_kind;
+use crate::memory::{LINE, Memory, SyncWord};
+use crate::pod::Worker;
+use crate::pod::directory::{self, KIND_BASELINE};
+use crate::pod::heap;
+
+/// Roots that an arena has.
+pub const ROOTS: u64 = 8;
+
+const HEADER_BYTES: u64 = (2 + ROOTS) * LINE;
+/// Bytes that a worker takes at a time, if one node does not need more.
+const CHUNK_BYTES: u64 = 4096;
+
+/// A worker's handle on an arena.
+pub struct Arena<M: Memory> {
+    worker: Rc<Worker<M>>,
+    base: u64,
+    end: u64,
+    /// What the worker has taken and not used.
+    chunk: Cell<(u64, u64)>,
+}
+
+impl<M: Memory> Arena<M> {
+    /// Opens the arena of a name, or creates it with room for so many bytes of nodes.
+    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, magic: u64, bytes: u64) -> Result<Self> {
+        let named =
+            directory::find_or_create(&worker, name, KIND_BASELINE, || create(&worker, magic, bytes))?;
+        let base = of_kind(named, KIND_BASELINE)?;
+        worker.check("a baseline's header", base, HEADER_BYTES)?;
+        let mem = worker.mem();
+        let (found, len) = (mem.read_word(base), mem.read_word(base + 8));
+        if found != magic {
+            return Err(Error::corrupt("a baseline's header", base));
+        }
+        worker.check("a baseline's range", base, len)?;
+        Ok(Self {
+            base,
+            end: base + len,
+            chunk: Cell::new((0, 0)),
+            worker,
+        })
+    }
+
+    /// The worker.
+    pub fn worker(&self) -> &Rc<Worker<M>> {
+        &self.worker
+    }
+
+    /// One of the words from which everything in the arena is found.
+    pub fn root(&self, n: u64) -> SyncWord {
+        SyncWord::at(self.base + (2 + n % ROOTS) * LINE)
+    }
+
+    /// Whether so many bytes at an offset are within the arena, behind its header.
+    pub fn has(&self, at: u64, len: u64) -> bool {
+        at >= self.base + HEADER_BYTES && at.checked_add(len).is_some_and(|end| end <= self.end)
+    }
+
+    /// Takes whole lines. Their content is what the pool's memory happened to hold.
+    ///
+    /// Cost: one fetch-add for each 4 KiB.
+    pub fn take(&self, len: u64) -> Result<u64> {
+        let len = len.next_multiple_of(LINE);
+        let (at, end) = self.chunk.get();
+        if end - at >= len {
+            self.chunk.set((at + len, end));
+            return Ok(at);
+        }
+        let wanted = len.max(CHUNK_BYTES);
+        let at = SyncWord::at(self.base + LINE).fetch_add(self.worker.mem(), wanted);
+        if !self.has(at, wanted) {
+            return Err(Error::Full {
+                needed: wanted,
+                why: "the baseline was created for fewer records",
+            });
+        }
+        self.chunk.set((at + len, at + wanted));
+        Ok(at)
+    }
+}
+
+/// Allocates a range and writes its header, as the worker's auxiliary object.
+fn create<M: Memory>(worker: &Worker<M>, magic: u64, bytes: u64) -> Result<u64> {
+    let len = HEADER_BYTES + bytes.next_multiple_of(CHUNK_BYTES) + 64 * CHUNK_BYTES;
+    let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
+    let mem = worker.mem();
+    mem.zero(base, HEADER_BYTES);
+    mem.write_word(base, magic);
+    mem.write_word(base + 8, len);
+    mem.write_word(base + LINE, base + HEADER_BYTES);
+    mem.persist(base, HEADER_BYTES);
+    // From here on others use these words past the cache; no line of this host may cover them.
+    mem.invalidate(base + LINE, HEADER_BYTES - LINE);
+    mem.fence();
+    Ok(base)
+}

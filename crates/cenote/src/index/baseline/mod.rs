@@ -1,0 +1,129 @@
+//! Indexes that the maps are compared with: those of the paper's table 1, and forms of the maps that pass messages
+//! instead of sharing (pcc-indexes, sections 4 and 7).
+//!
+//! They are written over the same memory contract, so that they run on all backends and in the simulator. They are small:
+//! keys and values of 8 bytes, and memory that is [taken and never given back](arena). No named map of the store is one of
+//! them; they are built with the feature `baselines` alone.
+//!
+//! [`WordMap`] is what everything that is compared has in common.
+
+pub mod arena;
+
+use std::rc::Rc;
+
+use super::hash::{Guidelines, HashMap, Put};
+use super::ordered::OrderedMap;
+use super::ordered::range::Range;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::pod::Worker;
+
+/// A map of 8-byte keys to 8-byte values, as one thread has it open.
+pub trait WordMap<M: Memory>: Sized {
+    /// What tables call it.
+    const NAME: &'static str;
+    /// Whether keys have an order: that of numbers.
+    const IS_ORDERED: bool;
+
+    /// Opens the map of a name, or creates it for about so many records.
+    fn open_or_create(
+        worker: Rc<Worker<M>>,
+        name: &str,
+        guidelines: Guidelines,
+        records: u64,
+    ) -> Result<Self>;
+
+    /// A key's value.
+    fn get_u64(&self, key: u64) -> Result<Option<u64>>;
+
+    /// Sets a key's value, whether it had one or not.
+    fn put_u64(&self, key: u64, value: u64) -> Result<Put>;
+
+    /// Sets a key's value if it has none; whether it did.
+    fn insert_u64(&self, key: u64, value: u64) -> Result<bool>;
+
+    /// Removes a key; whether it was there.
+    fn remove_u64(&self, key: u64) -> Result<bool>;
+
+    /// Calls `each` for the keys from one on, in ascending order, until it says no. Does nothing if there is no order.
+    fn scan_u64(&self, from: u64, each: impl FnMut(u64, u64) -> bool) -> Result<()>;
+}
+
+impl<M: Memory> WordMap<M> for HashMap<M> {
+    const NAME: &'static str = "hash map";
+    const IS_ORDERED: bool = false;
+
+    fn open_or_create(
+        worker: Rc<Worker<M>>,
+        name: &str,
+        guidelines: Guidelines,
+        records: u64,
+    ) -> Result<Self> {
+        let map = HashMap::open_or_create(worker, name, guidelines)?;
+        if records > 0 {
+            map.reserve(records)?;
+        }
+        Ok(map)
+    }
+
+    fn get_u64(&self, key: u64) -> Result<Option<u64>> {
+        HashMap::get_u64(self, key)
+    }
+
+    fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
+        HashMap::put_u64(self, key, value)
+    }
+
+    fn insert_u64(&self, key: u64, value: u64) -> Result<bool> {
+        self.insert(&key.to_le_bytes(), &value.to_le_bytes())
+    }
+
+    fn remove_u64(&self, key: u64) -> Result<bool> {
+        self.remove(&key.to_le_bytes())
+    }
+
+    fn scan_u64(&self, _from: u64, _each: impl FnMut(u64, u64) -> bool) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<M: Memory> WordMap<M> for OrderedMap<M> {
+    const NAME: &'static str = "ordered map";
+    const IS_ORDERED: bool = true;
+
+    fn open_or_create(
+        worker: Rc<Worker<M>>,
+        name: &str,
+        guidelines: Guidelines,
+        _records: u64,
+    ) -> Result<Self> {
+        OrderedMap::open_or_create(worker, name, guidelines)
+    }
+
+    fn get_u64(&self, key: u64) -> Result<Option<u64>> {
+        OrderedMap::get_u64(self, key)
+    }
+
+    fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
+        OrderedMap::put_u64(self, key, value)
+    }
+
+    fn insert_u64(&self, key: u64, value: u64) -> Result<bool> {
+        self.insert(&key.to_be_bytes(), &value.to_le_bytes())
+    }
+
+    fn remove_u64(&self, key: u64) -> Result<bool> {
+        self.remove(&key.to_be_bytes())
+    }
+
+    fn scan_u64(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) -> Result<()> {
+        let range = Range {
+            from: &from.to_be_bytes(),
+            to: None,
+        };
+        self.scan(range, |key, value| match (key.try_into(), value.try_into()) {
+            (Ok(key), Ok(value)) => each(u64::from_be_bytes(key), u64::from_le_bytes(value)),
+            _ => true,
+        })
+    }
+}
