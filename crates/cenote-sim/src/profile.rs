@@ -1,6 +1,6 @@
 //! What things cost on a simulated machine, as a TOML file says.
 //!
-//! A profile is all that virtual time knows of hardware. Three are built in: `dram`, `cxl-local` and `cxl-remote`. They have
+//! A profile is all that virtual time knows of hardware. Four are built in: `dram`, `cxl-local`, `cxl-remote` and `cxl-remote-wide`. They have
 //! the figures of pcc-indexes (sections 5 and 7.1) as far as it gives any; a comment in each file says which figure a
 //! number comes from, or how it was derived, or that it was assumed.
 //!
@@ -62,10 +62,14 @@ pub struct Profile {
 }
 
 /// The built-in profiles: their names and texts.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 4] = [
     ("dram", include_str!("../profiles/dram.toml")),
     ("cxl-local", include_str!("../profiles/cxl-local.toml")),
     ("cxl-remote", include_str!("../profiles/cxl-remote.toml")),
+    (
+        "cxl-remote-wide",
+        include_str!("../profiles/cxl-remote-wide.toml"),
+    ),
 ];
 
 /// What is outside is taken for a mistake. With these, virtual time lasts for thousands of millions of operations.

@@ -3,15 +3,16 @@
 
 use cenote::Guidelines;
 use cenote_sim::profile::Profile;
-use cenote_sim::throughput::{Plan, Throughput, ThroughputError, measure};
+use cenote_sim::throughput::{Form, Outcome, Plan, ThroughputError, measure};
 use cenote_ycsb::Workload;
 
 fn plan(workload: Workload, guidelines: Guidelines, threads: u32) -> Plan {
     Plan {
+        form: Form::Hash,
         hosts: 3,
         threads,
         coherent: false,
-        workload,
+        workloads: vec![workload],
         records: 300,
         operations: 400,
         guidelines,
@@ -20,7 +21,7 @@ fn plan(workload: Workload, guidelines: Guidelines, threads: u32) -> Plan {
     }
 }
 
-fn run(plan: &Plan) -> Throughput {
+fn run(plan: &Plan) -> Outcome {
     measure(plan).unwrap_or_else(|error| panic!("{plan:?}: {error}"))
 }
 

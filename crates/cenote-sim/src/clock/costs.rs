@@ -18,6 +18,8 @@ pub struct Costs {
     pub sync_load: Served,
     pub sync_store: Served,
     pub exchange: Served,
+    /// A line that coherent caches take from each other.
+    pub taken: Served,
     pub write_back: u64,
     pub flush: u64,
     pub fence: u64,
@@ -38,6 +40,7 @@ impl Costs {
             sync_load: served(profile.sync_load_ns, profile.same_address_service_ns),
             sync_store: served(profile.sync_store_ns, profile.same_address_service_ns),
             exchange: served(profile.exchange_ns, profile.exchange_service_ns),
+            taken: served(profile.miss_ns, profile.miss_ns),
             write_back: ps(profile.write_back_ns),
             flush: ps(profile.flush_ns),
             fence: ps(profile.fence_ns),

@@ -18,9 +18,13 @@
 //!
 //! **Limits.** Sync operations and flushes take no bandwidth. A store that misses waits for its line, where hardware has a store
 //! buffer. A write-back of a clean line costs what one of a dirty line does. A prefetch hint hides no latency. A
-//! compare-exchange does not wait for loads of the same line, nor they for it. On a coherent machine nothing ever misses,
-//! and sync operations cost what they do past caches.
+//! compare-exchange does not wait for loads of the same line, nor they for it.
+//!
+//! **A coherent machine** has caches that cost what [`coherence`] says: every operation is a cached access, at the price of
+//! a hit or of a miss, and writes that take a line from other hosts do so one after another. A locked operation on a line
+//! that the host has alone costs a hit: that favours the coherent machine.
 
+mod coherence;
 mod costs;
 mod resources;
 
@@ -32,8 +36,9 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use crate::exec::{Kind, Op};
-use crate::machine::{Found, LINE};
+use crate::machine::{Found, LINE, Shape};
 use crate::profile::Profile;
+use coherence::Coherence;
 use costs::Costs;
 use resources::{Links, Queues, Turns};
 
@@ -50,6 +55,8 @@ pub struct Clock {
     turns: Turns,
     queues: Queues,
     links: Links,
+    /// Whose caches have which lines, where hardware keeps them coherent.
+    coherence: Option<Coherence>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -61,9 +68,10 @@ struct Thread {
 }
 
 impl Clock {
-    /// Clocks at zero, for a machine of so many hosts.
-    pub fn new(profile: Profile, hosts: u32) -> Self {
-        let costs = Costs::new(&profile);
+    /// Clocks at zero, for a machine of this shape.
+    pub fn new(profile: &Profile, shape: &Shape) -> Self {
+        let costs = Costs::new(profile);
+        let caches = || Coherence::new(shape.hosts, shape.cache_lines);
         Self {
             costs,
             threads: Vec::new(),
@@ -72,7 +80,8 @@ impl Clock {
             reached: 0,
             turns: Turns::default(),
             queues: Queues::new(profile.exchange_queues),
-            links: Links::new(&costs, hosts, profile.devices),
+            links: Links::new(&costs, shape.hosts, profile.devices),
+            coherence: shape.coherent.then(caches),
         }
     }
 
@@ -128,8 +137,15 @@ impl Clock {
         Some(chosen)
     }
 
-    /// Charges an operation: the thread's clock moves to where it is done.
-    pub fn charge(&mut self, thread: u32, host: u32, op: Op, found: Found) {
+    /// Charges an operation: the thread's clock moves to where it is done. What it found in its host's cache.
+    pub fn charge(&mut self, thread: u32, host: u32, op: Op, found: Found) -> Found {
+        if let Some(caches) = &mut self.coherence
+            && let Some(writes) = access(op.kind)
+        {
+            let found = caches.access(host, op.at, op.len, writes);
+            self.charge_coherent(thread, host, op, found, writes);
+            return found;
+        }
         let costs = &self.costs;
         let thread = &mut self.threads[thread as usize];
         let now = thread.now + costs.compute;
@@ -158,6 +174,22 @@ impl Clock {
             },
             Kind::Wait | Kind::Kernel => now + costs.kernel,
         };
+        found
+    }
+
+    /// Charges an access through coherent caches.
+    fn charge_coherent(&mut self, thread: u32, host: u32, op: Op, found: Found, writes: bool) {
+        let costs = &self.costs;
+        let thread = &mut self.threads[thread as usize];
+        let now = thread.now + costs.compute;
+        let taken = match found {
+            Found::Hit => now + lines(op) * costs.hit,
+            Found::Missed(lines) => self.links.pass(host, op.at, lines.into(), now, costs.miss),
+        };
+        thread.now = match (found, writes) {
+            (Found::Missed(_), true) => taken.max(self.turns.take(op.at, now, costs.taken)),
+            _ => taken,
+        };
     }
 
     /// Lets time pass.
@@ -173,6 +205,17 @@ impl Clock {
     /// The latest time.
     pub fn latest_ps(&self) -> u64 {
         self.threads.iter().map(|thread| thread.now).max().unwrap_or(0)
+    }
+}
+
+/// Whether an operation reads or writes lines through caches, where all are coherent; whether it writes.
+fn access(kind: Kind) -> Option<bool> {
+    match kind {
+        Kind::Load | Kind::Speculate | Kind::OwnedLoad | Kind::Read | Kind::FetchLine => Some(false),
+        Kind::Store | Kind::Announce | Kind::CompareExchange | Kind::FetchModify => Some(true),
+        Kind::OwnedStore | Kind::Write => Some(true),
+        Kind::WriteBack | Kind::Invalidate | Kind::Prefetch | Kind::Fence => None,
+        Kind::Start | Kind::Wait | Kind::Kernel => None,
     }
 }
 

@@ -9,7 +9,21 @@ const SERVICE: u64 = 140_600;
 const COMPUTE: u64 = 1_000;
 
 fn clock(threads: u32) -> Clock {
-    let mut clock = Clock::new(Profile::load("cxl-remote").unwrap(), 2);
+    clock_of(threads, false)
+}
+
+fn clock_of(threads: u32, coherent: bool) -> Clock {
+    let shape = Shape {
+        coherent,
+        hosts: 2,
+        bytes: 1 << 20,
+        cache_lines: 1000,
+        prefetches: false,
+        persists_at_crash: false,
+        coherent_bytes: 0,
+        blind_exchanges: false,
+    };
+    let mut clock = Clock::new(&Profile::load("cxl-remote").unwrap(), &shape);
     for thread in 0..threads {
         clock.begin(thread, 0);
     }
@@ -110,4 +124,21 @@ fn the_least_clock_runs() {
     assert_eq!(clock.first(1, false), None);
     clock.begin(5, 0);
     assert_eq!((clock.now_ps(5), clock.latest_ps()), (20, 20));
+}
+
+#[test]
+fn coherent_caches_pass_lines_on() {
+    let mut clock = clock_of(2, true);
+    let hit = 5_000;
+    let mut access = |thread: u32, host: u32, kind| {
+        let before = clock.now_ps(thread);
+        clock.charge(thread, host, Op::word(kind, 0, 0), Found::Hit);
+        clock.now_ps(thread) - before - COMPUTE
+    };
+    assert_eq!(access(0, 0, Kind::Load), MISS);
+    assert_eq!(access(0, 0, Kind::CompareExchange), hit);
+    assert_eq!(access(0, 0, Kind::Load), hit);
+    // From the other host, after its own way to the line.
+    assert!(access(1, 1, Kind::Store) >= MISS);
+    assert!(access(0, 0, Kind::Load) >= MISS);
 }

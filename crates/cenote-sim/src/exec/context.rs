@@ -31,6 +31,10 @@ pub struct Context<const COHERENT: bool> {
 pub(super) type Births<const COHERENT: bool> =
     std::rc::Rc<std::cell::RefCell<Vec<(Context<COHERENT>, Body<COHERENT>)>>>;
 
+/// How long a thread sleeps that waits for others.
+const SHORTEST_SLEEP_PS: u64 = 100_000;
+const LONGEST_SLEEP_PS: u64 = 5_000_000;
+
 impl<const COHERENT: bool> Context<COHERENT> {
     #[allow(clippy::mut_from_ref)]
     fn world(&self) -> &mut World {
@@ -145,12 +149,16 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().charge(op, Found::Hit);
     }
 
-    /// Waits until `missing` is zero. Schedulers that are told what a thread waits for need not try it before.
+    /// Waits until `missing` is zero. Schedulers that are told what a thread waits for need not try it before. Where there is
+    /// time, the thread sleeps longer and longer between two looks, up to some microseconds.
     pub fn wait_for(&self, missing: &Rc<Cell<u32>>) {
         let thread = self.thread as usize;
         self.world().threads[thread].until = Some(missing.clone());
+        let mut sleep = SHORTEST_SLEEP_PS;
         while missing.get() > 0 {
             self.wait();
+            self.spend_ps(sleep);
+            sleep = (sleep * 2).min(LONGEST_SLEEP_PS);
         }
         self.world().threads[thread].until = None;
     }

@@ -114,7 +114,7 @@ pub fn run<const COHERENT: bool>(
     let clock = settings
         .profile
         .clone()
-        .map(|profile| Clock::new(profile, settings.shape.hosts));
+        .map(|profile| Clock::new(&profile, &settings.shape));
     let mut world = World::new(Machine::new(settings.shape), policy, clock, settings.steps_max);
     world.timeline = settings.traces.then(Vec::new);
     world.capacity = settings.capacity;

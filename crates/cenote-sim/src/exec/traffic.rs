@@ -45,6 +45,11 @@ impl Traffic {
 
     pub(super) fn count(&mut self, op: Op, found: Found) {
         let lines = op.lines().map_or(0, |(first, last)| last - first + 1);
+        if let Found::Missed(missed) = found
+            && !matches!(op.kind, Kind::FetchLine | Kind::Fence)
+        {
+            self.missed_lines += u64::from(missed);
+        }
         match op.kind {
             Kind::Load => self.sync_loads += 1,
             Kind::Store | Kind::Announce => self.sync_stores += 1,
@@ -53,11 +58,7 @@ impl Traffic {
             Kind::WriteBack => self.write_backs += lines,
             Kind::Invalidate => self.flushes += lines,
             Kind::Fence => self.fences += 1,
-            Kind::Speculate | Kind::OwnedStore | Kind::OwnedLoad | Kind::Read | Kind::Write => {
-                if let Found::Missed(missed) = found {
-                    self.missed_lines += u64::from(missed);
-                }
-            }
+            Kind::Speculate | Kind::OwnedStore | Kind::OwnedLoad | Kind::Read | Kind::Write => {}
             Kind::Start | Kind::Prefetch | Kind::Wait | Kind::Kernel => {}
         }
     }

@@ -294,7 +294,7 @@ impl World {
     pub fn charge(&mut self, op: Op, found: Found) {
         let host = self.host_of(self.current);
         if let Some(clock) = &mut self.clock {
-            clock.charge(self.current, host, op, found);
+            let found = clock.charge(self.current, host, op, found);
             self.threads[self.current as usize].traffic.count(op, found);
         }
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use cenote_sim::profile::Profile;
-use cenote_sim::throughput::{Plan, Throughput, ThroughputError, measure};
+use cenote_sim::throughput::{self, Plan, Throughput, ThroughputError, measure};
 use cenote_ycsb::Workload;
 use serde::Serialize;
 
@@ -18,9 +18,12 @@ use crate::output::{Output, count};
 /// clocks and the profile's costs. The same arguments print the same result.
 #[derive(clap::Args)]
 pub struct Args {
-    /// load, a, b, c, d or f
-    #[arg(long, default_value = "c")]
-    workload: Workload,
+    /// load, a, b, c, d, e or f; several are done one after another on the same map
+    #[arg(long, default_value = "c", value_delimiter = ',')]
+    workload: Vec<Workload>,
+    /// What holds the records: hash or ordered
+    #[arg(long, value_name = "KIND", default_value = "hash", value_parser = form)]
+    map: throughput::Form,
     /// Threads of all hosts together
     #[arg(long, value_name = "N", default_value_t = 144, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
@@ -30,7 +33,7 @@ pub struct Args {
     /// Records in the map, as in 500k or 1M; for load, those that are put in
     #[arg(long, value_name = "N", default_value = "1M", value_parser = super::super::bench::number)]
     records: u64,
-    /// Operations of all threads together; load has as many as records
+    /// Operations of all threads together, of each workload; load has as many as records
     #[arg(long, value_name = "N", default_value = "1M", value_parser = super::super::bench::number)]
     operations: u64,
     /// Which of the paper's guidelines to follow
@@ -39,9 +42,12 @@ pub struct Args {
     /// Make the hosts' caches coherent
     #[arg(long)]
     coherent: bool,
-    /// What things cost: dram, cxl-local, cxl-remote, or a TOML file
+    /// What things cost: dram, cxl-local, cxl-remote, cxl-remote-wide, or a TOML file
     #[arg(long, value_name = "NAME", default_value = "cxl-remote")]
     profile: String,
+    /// The cache of a host, as in 1M, instead of the profile's
+    #[arg(long, value_name = "BYTES", value_parser = cenote::parse_size)]
+    cache: Option<u64>,
     /// What the operations are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -51,6 +57,7 @@ pub struct Args {
 struct Answer<'a> {
     origin: &'static str,
     workload: &'static str,
+    map: throughput::Form,
     guidelines: Form,
     memory: &'static str,
     profile: &'a str,
@@ -60,16 +67,30 @@ struct Answer<'a> {
     seed: u64,
     #[serde(flatten)]
     throughput: Throughput,
+    /// Simulated memory operations of the whole run.
+    steps: u64,
+    /// A checksum over all that happened.
+    digest: u64,
+}
+
+fn form(text: &str) -> Result<throughput::Form, String> {
+    let known = throughput::Form::ALL;
+    known
+        .into_iter()
+        .find(|form| form.name() == text)
+        .ok_or_else(|| format!("give one of {}", known.map(throughput::Form::name).join(", ")))
 }
 
 /// Runs.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
-    let profile = Profile::load(&args.profile).map_err(|error| Failure::misuse(error.to_string()))?;
+    let mut profile = Profile::load(&args.profile).map_err(|error| Failure::misuse(error.to_string()))?;
+    profile.cache_bytes = args.cache.unwrap_or(profile.cache_bytes);
     let plan = Plan {
+        form: args.map,
         hosts: args.hosts.min(args.threads),
         threads: args.threads,
         coherent: args.coherent,
-        workload: args.workload,
+        workloads: args.workload,
         records: args.records,
         operations: args.operations,
         guidelines: args.guidelines.guidelines(),
@@ -77,27 +98,35 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         seed: args.seed,
     };
     let begin = Instant::now();
-    let throughput = measure(&plan).map_err(|error| match error {
-        ThroughputError::Scans(_) | ThroughputError::None(_) => Failure::misuse(error.to_string()),
+    let outcome = measure(&plan).map_err(|error| match error {
+        ThroughputError::Scans(_) | ThroughputError::LoadLater | ThroughputError::None(_) => {
+            Failure::misuse(error.to_string())
+        }
         _ => Failure::failed(error.to_string()),
     })?;
     let wall = begin.elapsed().as_secs_f64();
-    let answer = Answer {
-        origin: "simulated",
-        workload: plan.workload.name(),
-        guidelines: args.guidelines,
-        memory: if plan.coherent { "coherent" } else { "noncoherent" },
-        profile: &plan.profile.name,
-        hosts: plan.hosts,
-        threads: plan.threads,
-        records: plan.records,
-        seed: plan.seed,
-        throughput,
-    };
-    out.result(&answer, text)?;
-    let rate = answer.throughput.steps as f64 / wall / 1e6;
+    for (workload, throughput) in plan.workloads.iter().zip(outcome.workloads) {
+        let answer = Answer {
+            origin: "simulated",
+            workload: workload.name(),
+            map: plan.form,
+            guidelines: args.guidelines,
+            memory: if plan.coherent { "coherent" } else { "noncoherent" },
+            profile: &plan.profile.name,
+            hosts: plan.hosts,
+            threads: plan.threads,
+            records: plan.records,
+            seed: plan.seed,
+            throughput,
+            steps: outcome.steps,
+            digest: outcome.digest,
+        };
+        out.result(&answer, text)?;
+    }
+    let rate = outcome.steps as f64 / wall / 1e6;
     out.note(format!(
-        "took {wall:.1} s: {rate:.1} M simulated memory operations a second"
+        "took {wall:.1} s: {} simulated memory operations, {rate:.1} M a second",
+        count(outcome.steps)
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -108,7 +137,6 @@ fn text(answer: &Answer) -> String {
         mops_per_s,
         latency_ns,
         traffic,
-        steps,
         ..
     } = &answer.throughput;
     let form = format!("{:?}", answer.guidelines).to_uppercase();
@@ -118,10 +146,11 @@ fn text(answer: &Answer) -> String {
         .map(|(kind, sum)| format!("{kind} {:.3}", *sum as f64 / *operations as f64))
         .collect();
     format!(
-        "workload {}, {form}, {} memory, profile {}, {} threads on {} hosts, {} records (simulated)\n\
-         {mops_per_s:.3} M operations a second of virtual time; {} operations, {} simulated memory operations in all\n\
+        "{} map, workload {}, {form}, {} memory, profile {}, {} threads on {} hosts, {} records (simulated)\n\
+         {mops_per_s:.3} M operations a second of virtual time; {} operations\n\
          an operation takes {:.0} ns (mean), {:.0} ns (P50), {:.0} ns (P99)\n\
          to memory for each operation: {}",
+        answer.map.name(),
         answer.workload,
         answer.memory,
         answer.profile,
@@ -129,7 +158,6 @@ fn text(answer: &Answer) -> String {
         answer.hosts,
         count(answer.records),
         count(*operations),
-        count(*steps),
         latency_ns.mean,
         latency_ns.p50,
         latency_ns.p99,

@@ -25,13 +25,18 @@ pub trait WordMap<M: Memory>: Sized {
     /// Whether keys have an order: that of numbers.
     const IS_ORDERED: bool;
 
-    /// Opens the map of a name, or creates it for about so many records.
+    /// Opens the map of a name, or creates it: for about so many records, if it cannot grow.
     fn open_or_create(
         worker: Rc<Worker<M>>,
         name: &str,
         guidelines: Guidelines,
         records: u64,
     ) -> Result<Self>;
+
+    /// Gives an empty map room for so many records, if it grows in steps.
+    fn reserve(&self, _records: u64) -> Result<()> {
+        Ok(())
+    }
 
     /// A key's value.
     fn get_u64(&self, key: u64) -> Result<Option<u64>>;
@@ -57,13 +62,13 @@ impl<M: Memory> WordMap<M> for HashMap<M> {
         worker: Rc<Worker<M>>,
         name: &str,
         guidelines: Guidelines,
-        records: u64,
+        _records: u64,
     ) -> Result<Self> {
-        let map = HashMap::open_or_create(worker, name, guidelines)?;
-        if records > 0 {
-            map.reserve(records)?;
-        }
-        Ok(map)
+        HashMap::open_or_create(worker, name, guidelines)
+    }
+
+    fn reserve(&self, records: u64) -> Result<()> {
+        HashMap::reserve(self, records)
     }
 
     fn get_u64(&self, key: u64) -> Result<Option<u64>> {

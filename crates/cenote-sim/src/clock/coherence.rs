@@ -1,0 +1,150 @@
+//! Caches that hardware keeps coherent, as far as they cost time: who has which lines.
+//!
+//! A host reads a line that it has, and writes a line that nobody else has, at the price of a hit. Else the line is fetched:
+//! from memory or from another host, which is taken to cost the same. A write takes it from the others. A host that has no
+//! room drops lines that it has, drawn at random.
+//!
+//! **Limits.** Caches within a host are not told apart: a line that moves between its cores costs a hit. That favours the
+//! coherent machine.
+
+use crate::machine::{Found, LINE};
+
+/// Lines of a table's page.
+const PAGE_LINES: usize = 1024;
+
+type Page = [u64; PAGE_LINES];
+
+/// The caches of all hosts; at most 64.
+pub struct Coherence {
+    /// For each line the hosts that have it, one bit each, by pages that exist once they are touched.
+    pages: Vec<Option<Box<Page>>>,
+    hosts: Vec<Host>,
+    capacity: usize,
+    /// From which the lines are drawn that make room.
+    draw: u64,
+}
+
+#[derive(Default)]
+struct Host {
+    /// Lines that it has, and some that it had.
+    lines: Vec<u32>,
+    /// How many it has.
+    count: usize,
+}
+
+impl Coherence {
+    /// Empty caches with room for so many lines each.
+    pub fn new(hosts: u32, capacity: usize) -> Self {
+        Self {
+            pages: Vec::new(),
+            hosts: (0..hosts).map(|_| Host::default()).collect(),
+            capacity: capacity.max(1),
+            draw: 1,
+        }
+    }
+
+    fn sharers(&mut self, line: u64) -> &mut u64 {
+        let page = line as usize / PAGE_LINES;
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+        }
+        let page = self.pages[page].get_or_insert_with(|| Box::new([0; PAGE_LINES]));
+        &mut page[line as usize % PAGE_LINES]
+    }
+
+    /// A host reads or writes the lines of a range. Those that it had to fetch.
+    pub fn access(&mut self, host: u32, at: u64, len: u64, writes: bool) -> Found {
+        let (first, last) = (at / LINE, (at + len.max(1) - 1) / LINE);
+        let fetched = (first..=last)
+            .filter(|&line| self.access_line(host, line, writes))
+            .count();
+        match fetched {
+            0 => Found::Hit,
+            fetched => Found::Missed(fetched as u32),
+        }
+    }
+
+    /// Whether the line had to be fetched.
+    fn access_line(&mut self, host: u32, line: u64, writes: bool) -> bool {
+        let mine = 1 << host;
+        let sharers = self.sharers(line);
+        let before = *sharers;
+        let is_enough = if writes {
+            before == mine
+        } else {
+            before & mine != 0
+        };
+        if is_enough {
+            return false;
+        }
+        *sharers = if writes { mine } else { before | mine };
+        if writes {
+            let mut others = before & !mine;
+            while others != 0 {
+                self.hosts[others.trailing_zeros() as usize].count -= 1;
+                others &= others - 1;
+            }
+        }
+        if before & mine == 0 {
+            self.make_room(host);
+            let host = &mut self.hosts[host as usize];
+            host.lines.push(line as u32);
+            host.count += 1;
+        }
+        true
+    }
+
+    /// Drops lines of a host until one more fits.
+    fn make_room(&mut self, host: u32) {
+        let mine = 1 << host;
+        while self.hosts[host as usize].count >= self.capacity {
+            self.draw = self.draw.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let lines = &mut self.hosts[host as usize].lines;
+            let victim = (self.draw >> 33) as usize % lines.len();
+            let line = lines.swap_remove(victim);
+            let sharers = self.sharers(line.into());
+            if *sharers & mine != 0 {
+                *sharers &= !mine;
+                self.hosts[host as usize].count -= 1;
+            }
+        }
+        let Host { lines, count } = &self.hosts[host as usize];
+        if lines.len() > 2 * count + PAGE_LINES {
+            let mut lines = std::mem::take(&mut self.hosts[host as usize].lines);
+            lines.retain(|&line| *self.sharers(line.into()) & mine != 0);
+            lines.sort_unstable();
+            lines.dedup();
+            self.hosts[host as usize].lines = lines;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_takes_the_line_from_others() {
+        let mut caches = Coherence::new(2, 10);
+        assert_eq!(caches.access(0, 8, 8, false), Found::Missed(1));
+        assert_eq!(caches.access(0, 16, 8, true), Found::Hit);
+        assert_eq!(caches.access(1, 0, 128, false), Found::Missed(2));
+        assert_eq!(caches.access(1, 0, 8, false), Found::Hit);
+        assert_eq!(caches.access(1, 0, 8, true), Found::Missed(1));
+        assert_eq!(caches.access(1, 0, 8, true), Found::Hit);
+        assert_eq!(caches.access(0, 0, 8, false), Found::Missed(1));
+    }
+
+    #[test]
+    fn a_full_cache_drops_lines() {
+        let mut caches = Coherence::new(2, 4);
+        for round in 0..3 {
+            for line in 0..5000 {
+                let found = caches.access(0, line * LINE, 8, round == 1);
+                assert!(round > 0 || found != Found::Hit);
+                assert!(caches.hosts[0].count <= 4 && caches.hosts[0].lines.len() <= 4 + 2 * PAGE_LINES);
+                caches.access(1, line * LINE, 8, line % 3 == 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What the threads of a run have measured.
+
+use super::{Latency, Throughput};
+use crate::exec::Traffic;
+
+/// Of one workload.
+#[derive(Default)]
+pub struct Measured {
+    begin: Option<u64>,
+    end: u64,
+    times: Vec<u64>,
+    traffic: Traffic,
+}
+
+impl Measured {
+    /// A thread's part: when it began and ended, how long each of its operations took, in picoseconds, and what they sent.
+    pub fn add(&mut self, begin: u64, end: u64, mut times: Vec<u64>, traffic: Traffic) {
+        self.begin = Some(self.begin.map_or(begin, |first| first.min(begin)));
+        self.end = self.end.max(end);
+        self.times.append(&mut times);
+        self.traffic += traffic;
+    }
+
+    /// All of it.
+    pub fn summary(mut self) -> Throughput {
+        self.times.sort_unstable();
+        let times = &self.times;
+        let count = times.len().max(1);
+        let at = |percent: usize| {
+            let nth = (count * percent).div_ceil(100) - 1;
+            times.get(nth).copied().unwrap_or(0) as f64 / 1e3
+        };
+        let span_ns = (self.end - self.begin.unwrap_or(self.end)) as f64 / 1e3;
+        Throughput {
+            operations: times.len() as u64,
+            span_ns,
+            mops_per_s: times.len() as f64 * 1e3 / span_ns.max(1e-3),
+            latency_ns: Latency {
+                mean: times.iter().sum::<u64>() as f64 / count as f64 / 1e3,
+                p50: at(50),
+                p99: at(99),
+            },
+            traffic: self.traffic,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! A plan on the simulated machine.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use cenote::index::baseline::WordMap;
+use cenote::pod::Worker;
+use cenote::pod::geometry::{Parameters, UNIT};
+use cenote::pod::superblock::Kind;
+use cenote_ycsb::{Action, Operation, Spec, Workload, key_of_record};
+
+use super::measured::Measured;
+use super::{Outcome, Plan, ThroughputError};
+use crate::exec::{Context, Ended, Settings, SimMemory, run};
+use crate::machine::Shape;
+use crate::policy::RandomWalk;
+use crate::subjects::gathering::Gathering;
+use crate::subjects::pool::{self, Member};
+
+const NAME: &str = "map";
+
+/// What all threads of a run share.
+struct Shared {
+    plan: Plan,
+    measured: RefCell<Vec<Measured>>,
+    fault: RefCell<Option<String>>,
+    /// Where they wait before each workload.
+    gatherings: Vec<Gathering>,
+}
+
+impl Shared {
+    fn note(&self, done: cenote::Result<()>) {
+        if let Err(error) = done {
+            self.fault.borrow_mut().get_or_insert(error.to_string());
+        }
+    }
+}
+
+/// Runs a plan on a map of this kind.
+pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
+    plan: &Plan,
+) -> Result<Outcome, ThroughputError> {
+    let hosts = plan.hosts.min(plan.threads);
+    let parameters = Parameters {
+        kind: if C { Kind::Coherent } else { Kind::Noncoherent },
+        max_units: units_max(plan),
+        processes: hosts + 8,
+        workers: plan.threads + 2 * hosts + 8,
+        entries: 4,
+    };
+    let settings = Settings {
+        shape: Shape {
+            coherent: C,
+            hosts,
+            bytes: pool::bytes(parameters),
+            cache_lines: plan.profile.cache_lines(),
+            prefetches: false,
+            persists_at_crash: false,
+            coherent_bytes: 0,
+            blind_exchanges: false,
+        },
+        processes: (0..hosts).collect(),
+        crashes: Vec::new(),
+        steps_max: u64::MAX,
+        capacity: u64::MAX,
+        profile: Some(plan.profile.clone()),
+        traces: false,
+    };
+    let shared = Rc::new(Shared {
+        measured: RefCell::new(plan.workloads.iter().map(|_| Measured::default()).collect()),
+        fault: RefCell::default(),
+        gatherings: plan
+            .workloads
+            .iter()
+            .map(|_| Gathering::new(plan.threads))
+            .collect(),
+        plan: plan.clone(),
+    });
+    let prepare = {
+        let shared = shared.clone();
+        move |context: Context<C>| shared.note(prepare::<C, W>(&context, &shared.plan, parameters))
+    };
+    let body = {
+        let shared = shared.clone();
+        move |context: Context<C>| shared.note(process::<C, W>(&context, &shared, hosts))
+    };
+    let outcome = run(
+        &settings,
+        // With a profile nothing is left to the policy.
+        Box::new(RandomWalk::new(0)),
+        Box::new(prepare),
+        Rc::new(body),
+        Box::new(|_| {}),
+    );
+    if let Some(fault) = shared.fault.take() {
+        return Err(ThroughputError::Wrong(fault));
+    }
+    if outcome.ended != Ended::Well {
+        return Err(ThroughputError::Run(outcome.ended));
+    }
+    let measured = shared.measured.take();
+    Ok(Outcome {
+        workloads: measured.into_iter().map(Measured::summary).collect(),
+        steps: outcome.steps,
+        digest: outcome.digest,
+    })
+}
+
+/// Units of 64 KiB that the pool may grow to: generous, for what is not touched costs nothing.
+fn units_max(plan: &Plan) -> u64 {
+    let records = plan.records + plan.operations * plan.workloads.len() as u64;
+    64 + u64::from(plan.threads) * 16 + (records * 512).div_ceil(UNIT)
+}
+
+/// Makes the map, with its records in it unless they are what is measured.
+fn prepare<const C: bool, W: WordMap<SimMemory<C>>>(
+    context: &Context<C>,
+    plan: &Plan,
+    parameters: Parameters,
+) -> cenote::Result<()> {
+    pool::format(context, parameters, 4)?;
+    let member = Member::join(context, !C)?;
+    let worker = Worker::attach(&member.pod, plan.guidelines.replicate);
+    let filled = worker.and_then(|worker| {
+        let map = W::open_or_create(Rc::new(worker), NAME, plan.guidelines, plan.records)?;
+        if plan.workloads[0] == Workload::Load {
+            return Ok(());
+        }
+        map.reserve(plan.records)?;
+        (0..plan.records).try_for_each(|record| map.put_u64(key_of_record(record), record).map(drop))
+    });
+    // Whether or not: else the background thread would never end.
+    member.leave(context);
+    filled
+}
+
+/// One host's process, and its threads.
+fn process<const C: bool, W: WordMap<SimMemory<C>>>(
+    context: &Context<C>,
+    shared: &Rc<Shared>,
+    hosts: u32,
+) -> cenote::Result<()> {
+    let member = Member::join(context, !C)?;
+    // The first process has prepared.
+    for thread in (context.process() - 1..shared.plan.threads).step_by(hosts as usize) {
+        let shared = shared.clone();
+        member.spawn(context, move |context, pod| {
+            let plan = &shared.plan;
+            let done = Worker::attach(&pod, plan.guidelines.replicate).and_then(|worker| {
+                let map = W::open_or_create(Rc::new(worker), NAME, plan.guidelines, plan.records)?;
+                (0..plan.workloads.len()).try_for_each(|n| {
+                    shared.gatherings[n].arrive(&context);
+                    work(&context, &map, &shared, n, thread.into())
+                })
+            });
+            shared.note(done);
+        });
+    }
+    member.leave(context);
+    Ok(())
+}
+
+/// One thread's operations of the `n`th workload.
+fn work<const C: bool, W: WordMap<SimMemory<C>>>(
+    context: &Context<C>,
+    map: &W,
+    shared: &Shared,
+    n: usize,
+    thread: u64,
+) -> cenote::Result<()> {
+    let (plan, threads) = (&shared.plan, u64::from(shared.plan.threads));
+    let workload = plan.workloads[n];
+    let mut spec = Spec {
+        seed: plan.seed + n as u64,
+        ..Spec::new(workload, plan.records)
+    };
+    if workload != Workload::Load {
+        // As evenly as possible.
+        spec.operations = (plan.operations + threads - 1 - thread) / threads;
+    }
+    let stream = spec.for_worker(thread, threads).stream();
+    let mut times = Vec::new();
+    let (begin, traffic) = (context.now_ps(), context.traffic());
+    for operation in stream {
+        let before = context.now_ps();
+        if !one(map, operation, before)? {
+            let text = format!("record {} is not in the map", operation.record);
+            shared.fault.borrow_mut().get_or_insert(text);
+        }
+        times.push(context.now_ps() - before);
+    }
+    shared.measured.borrow_mut()[n].add(begin, context.now_ps(), times, context.traffic() - traffic);
+    Ok(())
+}
+
+/// One operation; whether it found what it looked for.
+fn one<const C: bool, W: WordMap<SimMemory<C>>>(
+    map: &W,
+    operation: Operation,
+    value: u64,
+) -> cenote::Result<bool> {
+    let key = key_of_record(operation.record);
+    Ok(match operation.action {
+        Action::Read => map.get_u64(key)?.is_some(),
+        Action::Scan => {
+            let mut seen = 0;
+            map.scan_u64(key, |_, _| {
+                seen += 1;
+                seen < operation.length
+            })?;
+            seen > 0
+        }
+        Action::Modify => {
+            let found = map.get_u64(key)?;
+            map.put_u64(key, found.unwrap_or(0) + 1)?;
+            found.is_some()
+        }
+        Action::Update | Action::Insert => {
+            map.put_u64(key, operation.record ^ value)?;
+            true
+        }
+    })
+}
