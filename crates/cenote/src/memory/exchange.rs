@@ -19,6 +19,41 @@ pub trait Exchange: Clone + Default + Send + Sync + 'static {
         current: u64,
         new: u64,
     ) -> Result<u64, u64>;
+
+    /// Changes a word in one of three ways; returns what was there before. Complete in memory on return.
+    fn modify(&self, flusher: Flusher, word: &AtomicU64, change: Modify) -> u64 {
+        loop {
+            let line = word.as_ptr() as *const u8;
+            flusher.flush(line);
+            flusher.fence();
+            let current = word.load(Ordering::Acquire);
+            if let Ok(before) = self.compare_exchange(flusher, word, current, change.of(current)) {
+                return before;
+            }
+        }
+    }
+}
+
+/// A read-modify-write that needs no comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Modify {
+    /// Wrapping add.
+    Add(u64),
+    /// Bitwise or.
+    Or(u64),
+    /// Bitwise and.
+    And(u64),
+}
+
+impl Modify {
+    /// What it makes of a word.
+    pub fn of(self, word: u64) -> u64 {
+        match self {
+            Self::Add(value) => word.wrapping_add(value),
+            Self::Or(value) => word | value,
+            Self::And(value) => word & value,
+        }
+    }
 }
 
 /// The CPU's atomic, with the line flushed before and after.
@@ -41,5 +76,20 @@ impl Exchange for CpuExchange {
         flusher.flush(line);
         flusher.fence();
         result
+    }
+
+    #[inline]
+    fn modify(&self, flusher: Flusher, word: &AtomicU64, change: Modify) -> u64 {
+        let line = word.as_ptr() as *const u8;
+        flusher.flush(line);
+        flusher.fence();
+        let before = match change {
+            Modify::Add(value) => word.fetch_add(value, Ordering::SeqCst),
+            Modify::Or(value) => word.fetch_or(value, Ordering::SeqCst),
+            Modify::And(value) => word.fetch_and(value, Ordering::SeqCst),
+        };
+        flusher.flush(line);
+        flusher.fence();
+        before
     }
 }

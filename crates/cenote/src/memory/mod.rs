@@ -41,7 +41,7 @@ pub use barrier::compiler_barrier;
 pub use cells::{OwnedWord, Published, SyncWord};
 pub use coherent::Coherent;
 pub use counting::{Counting, Counts};
-pub use exchange::{CpuExchange, Exchange};
+pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
 pub use fork::{ForkWatch, forked, watch_fork};
 pub(crate) use liveness::FileLock;

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::exchange::{CpuExchange, Exchange};
+use super::exchange::{CpuExchange, Exchange, Modify};
 use super::flush::Flusher;
 use super::mapping::View;
 use super::{MapError, Mapped, Mapping, Memory, lines};
@@ -44,16 +44,10 @@ impl<X: Exchange> Noncoherent<X> {
         self.flusher.fence();
     }
 
-    /// A read-modify-write by compare-exchange; returns what was there before.
+    /// A read-modify-write without a comparison.
     #[inline]
-    fn update(&self, at: u64, change: impl Fn(u64) -> u64) -> u64 {
-        let mut current = self.load(at);
-        loop {
-            match self.compare_exchange(at, current, change(current)) {
-                Ok(before) => return before,
-                Err(found) => current = found,
-            }
-        }
+    fn modify(&self, at: u64, change: Modify) -> u64 {
+        self.exchange.modify(self.flusher, self.word(at), change)
     }
 }
 
@@ -96,15 +90,15 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     }
 
     fn fetch_add(&self, at: u64, value: u64) -> u64 {
-        self.update(at, |current| current.wrapping_add(value))
+        self.modify(at, Modify::Add(value))
     }
 
     fn fetch_or(&self, at: u64, value: u64) -> u64 {
-        self.update(at, |current| current | value)
+        self.modify(at, Modify::Or(value))
     }
 
     fn fetch_and(&self, at: u64, value: u64) -> u64 {
-        self.update(at, |current| current & value)
+        self.modify(at, Modify::And(value))
     }
 
     #[inline]

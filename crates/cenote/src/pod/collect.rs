@@ -1,8 +1,8 @@
 //! Freeing what is retired, once no reader can hold it and no host has it in its cache.
 //!
-//! **Freeing** the entry at the head: cell: retired by me -> free; then the head moves. If a crash comes between,
-//! the cell no longer names this record, and recovery moves the head. A cell can never name it again for another
-//! reason, as the record's worker is dead: this is why cells hold a name and not a bit.
+//! **Freeing** entries at the head: their cells: retired by me -> free; then the head moves past them. If a crash comes
+//! between, some cells no longer name this record, and recovery moves the head past those. A cell can never name it again
+//! for another reason, as the record's worker is dead: this is why cells hold a name and not a bit.
 //!
 //! **Exhausted chunks** are seen by nobody else and freed at once: `retiring = chunk | 1` and the same two steps.
 //!
@@ -17,7 +17,7 @@ use super::record::{Phase, State, WorkerRecord};
 use super::retire::{
     Actor, INDEX_MASK, Position, count_in, entry, next_of, next_position, refresh, set, set_position, span,
 };
-use super::slab::{CellAt, Place, cell_of, locate, table_word};
+use super::slab::{CellAt, Place, cell_of, locate, remembered_cell, table_word};
 use super::superblock::ORPHANS;
 use super::units::free_range;
 use super::worker::Worker;
@@ -78,6 +78,10 @@ pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
 
 /// Frees the entries of the actor's list whose tag is below `least - 1`. Returns how many.
 pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
+    if !M::COHERENT && !mutant::is(Mutant::FreedBeforeOver) {
+        // The operations that retired them are over, and so say their records.
+        worker.mem().fence();
+    }
     let mut freed = 0;
     let end = ripe_until(worker, actor.record, least)?;
     // The reuse rule's second half: no host may still have the lines in its cache.
@@ -111,28 +115,41 @@ pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Resul
 fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, first: Position, last: u64) -> Result<u64> {
     // A dead one's first entry may be freed already, and its cell somebody else's: it is looked at right before it is
     // freed.
-    let at_once = if actor == worker.actor() { FREED_AT_ONCE } else { 1 };
+    let is_own = actor == worker.actor();
+    let at_once = if is_own { FREED_AT_ONCE } else { 1 };
     let count = at_once.min((last - first.index) as usize);
     let mem = worker.mem();
     let mut cells = [CellAt::UNKNOWN; FREED_AT_ONCE];
     for (cell, index) in cells[..count].iter_mut().zip(first.index..) {
-        *cell = cell_of(worker, entry(first.chunk, index).0.get(mem));
+        let object = entry(first.chunk, index).0.get(mem);
+        *cell = match is_own.then(|| remembered_cell(worker, object)).flatten() {
+            Some(cell) => cell.at,
+            None => cell_of(worker, object),
+        };
         if M::COHERENT && *cell != CellAt::UNKNOWN {
             cell.prefetch(mem);
         }
     }
-    for (cell, index) in cells[..count].iter().zip(first.index..) {
-        let next = Position {
-            index: index + 1,
-            ..first
-        };
+    let head = actor.record.head();
+    let behind = |index| Position { index, ..first };
+    let mut index = first.index;
+    for cell in &cells[..count] {
         if *cell == CellAt::UNKNOWN {
+            // It moves the head itself.
+            if index > first.index {
+                set_position(worker, head, behind(index));
+            }
             let object = entry(first.chunk, index).0.get(mem);
-            free_object(worker, actor, object, next)?;
+            free_object(worker, actor, object, behind(index + 1))?;
         } else {
-            free_cell(worker, actor, *cell, next);
+            if mutant::is(Mutant::HeadBeforeCell) {
+                set_position(worker, head, behind(index + 1));
+            }
+            free_cell(worker, actor, *cell);
         }
+        index += 1;
     }
+    set_position(worker, head, behind(index));
     Ok(count as u64)
 }
 
@@ -159,20 +176,20 @@ fn ripe_until<M: Memory>(worker: &Worker<M>, record: WorkerRecord, least: u64) -
     Ok(position)
 }
 
-/// Frees the object of the entry before `next`, whose cell is known.
+/// Frees an entry's object, whose cell is known.
 #[inline]
-fn free_cell<M: Memory>(worker: &Worker<M>, actor: Actor, cell: CellAt, next: Position) {
+fn free_cell<M: Memory>(worker: &Worker<M>, actor: Actor, cell: CellAt) {
     let mem = worker.mem();
-    let head = actor.record.head();
-    if mutant::is(Mutant::HeadBeforeCell) {
-        set_position(worker, head, next);
-    }
-    if cell.load(mem) == actor.me {
-        let before = cell.change(mem, actor.me, CELL_FREE);
+    // A worker knows of its own entries that they are not freed.
+    let before = match !M::COHERENT && actor == worker.actor() {
+        true => cell.change_from(mem, actor.me, CELL_FREE),
+        false if cell.load(mem) == actor.me => Some(cell.change(mem, actor.me, CELL_FREE)),
+        false => None,
+    };
+    if let Some(before) = before {
         after_free(worker, cell, before);
         crash_point(Point::CollectFreed);
     }
-    set_position(worker, head, next);
 }
 
 /// Frees the object of the entry before `next`.
@@ -182,7 +199,10 @@ fn free_object<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, next: P
     match locate(worker, object) {
         // Freed already, and its block with it.
         Err(_) => set_position(worker, head, next),
-        Ok(Place::Slab(cell)) => free_cell(worker, actor, cell.at, next),
+        Ok(Place::Slab(cell)) => {
+            free_cell(worker, actor, cell.at);
+            set_position(worker, head, next);
+        }
         Ok(Place::Range {
             unit,
             units,

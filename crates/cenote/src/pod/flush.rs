@@ -9,7 +9,7 @@
 
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use super::retire::{self, CHUNK_BYTES, Position, entry};
-use super::slab::locate;
+use super::slab::{Place, locate, remembered_cell};
 use super::superblock::FLUSH_ROUND;
 use super::worker::Worker;
 use crate::error::Result;
@@ -49,7 +49,7 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
         mem.persist(request[0].offset(), 24);
     }
     if !mutant::is(Mutant::OwnLinesNotFlushed) {
-        flush_between(worker, from, to)?;
+        flush_between(worker, record, from, to)?;
     }
     let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
     request[3].set(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
@@ -80,15 +80,26 @@ fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
 }
 
 /// Drops the lines of all objects in a list between two positions. The list stays as it is meanwhile: its owner waits.
-fn flush_between<M: Memory>(worker: &Worker<M>, mut from: Position, to: Position) -> Result<()> {
+fn flush_between<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    mut from: Position,
+    to: Position,
+) -> Result<()> {
     let mem = worker.mem();
+    let is_own = record == worker.record();
     let mut chunks_left = CHUNKS_MAX;
     while from.chunk != 0 {
         worker.check("a flush request", from.chunk, CHUNK_BYTES)?;
         let is_last = from.chunk == to.chunk;
         for index in from.index..retire::count_in(worker, from.chunk, to) {
-            let object = entry(from.chunk, index).0.peek(mem);
-            mem.invalidate(object, locate(worker, object)?.capacity());
+            let word = entry(from.chunk, index).0;
+            let object = if is_own { word.get(mem) } else { word.peek(mem) };
+            let place = match is_own.then(|| remembered_cell(worker, object)).flatten() {
+                Some(cell) => Place::Slab(cell),
+                None => locate(worker, object)?,
+            };
+            mem.invalidate(object, place.capacity());
             (worker.pod().hooks().range_lines)(worker, object, &mut |line| mem.invalidate(line, LINE))?;
         }
         mem.invalidate(from.chunk, CHUNK_BYTES);
@@ -141,7 +152,8 @@ impl Attendant {
         }
         if serial != self.seen[index as usize] {
             // A request that is over may lead anywhere; what can be found of it is flushed, which does no harm.
-            let _ = flush_between(worker, Position::decode(from), Position::decode(to));
+            let record = WorkerRecord::new(worker.geometry(), index);
+            let _ = flush_between(worker, record, Position::decode(from), Position::decode(to));
             self.seen[index as usize] = serial;
         }
     }

@@ -10,6 +10,11 @@
 //! **Crash safety.** The object's offset is stored in an owned word (`destination`) *before* it leaves the
 //! reserve, the reserve is written *before* cells are taken, a new block's owner is in the table by the same
 //! transaction that allocates it. So whatever a worker dies with is named in its record: see `recovery`.
+//!
+//! **Takes.** On incoherent memory each *before* is a wait for a write-back. So what is allocated for an operation stays in
+//! the reserve, and the worker remembers that it is taken, until the operation's record has been written back with
+//! the names, which is waited for anyway; then it leaves ([`settle_takes`]). Whatever else changes a reserve settles
+//! first.
 
 use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole, reclaim_empty_blocks};
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
@@ -19,7 +24,9 @@ use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::publish::forget_lines;
 use super::retire::{self, Actor};
-use super::slab::{Cell, Place, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word};
+use super::slab::{
+    Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
+};
 use super::units::{allocate_units, free_range, free_slab};
 use super::worker::Worker;
 use crate::error::{Error, Result};
@@ -59,6 +66,14 @@ impl Reserve {
     pub fn mask(self) -> u64 {
         self.0 & 0xf
     }
+
+    /// The same without the cell of an object, if it is one of the word's.
+    pub fn without(self, index: u32) -> Self {
+        match self.word() == index / 4 {
+            true => Self(self.0 & !(1 << (index % 4))),
+            false => self,
+        }
+    }
 }
 
 /// Allocates `len` bytes for the actor's current operation: the offset is in its `new_object` on return, and will
@@ -89,15 +104,123 @@ pub fn allocate_for<M: Memory>(
 ) -> Result<u64> {
     let class = match class_for(len, !M::COHERENT) {
         Some(class) if tag == 0 => class,
-        _ => return allocate_range(worker, actor, len, destination, tag),
+        _ => {
+            settle_takes(worker);
+            return allocate_range(worker, actor, len, destination, tag);
+        }
     };
+    if waits(worker, actor, destination) {
+        let reserve = untaken(worker, class);
+        if reserve.mask() != 0 {
+            return Ok(take_later(worker, class, reserve, destination));
+        }
+    }
+    settle_takes(worker);
     let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
     if reserve.mask() != 0 {
         return Ok(take_reserved(worker, actor, class, reserve, destination));
     }
     refill(worker, actor, class)?;
     let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
+    if waits(worker, actor, destination) {
+        return Ok(take_later(worker, class, reserve, destination));
+    }
     Ok(take_reserved(worker, actor, class, reserve, destination))
+}
+
+/// Objects that one operation may allocate.
+const TAKES: usize = 3;
+
+/// What a worker has taken for its present operation and its reserves have still.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Takes {
+    taken: [Taken; TAKES],
+    count: usize,
+}
+
+/// Whether an allocation may leave the reserve later: if it is named in the record of the worker's own operation.
+#[inline(always)]
+fn waits<M: Memory>(worker: &Worker<M>, actor: Actor, destination: OwnedWord) -> bool {
+    let [first, second] = actor.record.companions();
+    !M::COHERENT
+        && actor == worker.actor()
+        && worker.takes.get().count < TAKES
+        && (destination == actor.record.new_object() || destination == first || destination == second)
+        && !mutant::is(Mutant::NamedLate)
+}
+
+/// A reserve of the worker's without what it has taken.
+fn untaken<M: Memory>(worker: &Worker<M>, class: usize) -> Reserve {
+    let reserve = Reserve(worker.record().reserve(class).get(worker.mem()));
+    let Takes { taken, count } = worker.takes.get();
+    taken[..count]
+        .iter()
+        .filter(|taken| taken.class as usize == class)
+        .fold(reserve, |reserve, taken| reserve.without(taken.index))
+}
+
+/// Names the lowest cell of a reserve, which it leaves when the takes are settled.
+fn take_later<M: Memory>(worker: &Worker<M>, class: usize, reserve: Reserve, destination: OwnedWord) -> u64 {
+    let taken = lowest(worker, class, reserve);
+    destination.set(worker.mem(), taken.object);
+    let mut takes = worker.takes.get();
+    takes.taken[takes.count] = taken;
+    takes.count += 1;
+    worker.takes.set(takes);
+    crash_point(Point::AllocNew);
+    taken.object
+}
+
+/// Has what was taken leave the reserves; its names are written back first.
+fn settle_takes<M: Memory>(worker: &Worker<M>) {
+    if !M::COHERENT && worker.takes.get().count > 0 {
+        worker.record().write_back_operation(worker.mem());
+        worker.mem().fence();
+        leave_reserves(worker);
+        worker.mem().fence();
+    }
+}
+
+/// The same once the names have been written back. Complete with the next fence.
+#[inline]
+pub(super) fn leave_reserves<M: Memory>(worker: &Worker<M>) {
+    let Takes { taken, count } = worker.takes.get();
+    for taken in &taken[..count] {
+        let word = worker.record().reserve(taken.class as usize);
+        let reserve = Reserve(word.get(worker.mem()));
+        word.set(worker.mem(), reserve.without(taken.index).0);
+        worker.mem().write_back(word.offset(), 8);
+        crash_point(Point::AllocTaken);
+    }
+    worker.takes.set(Takes::default());
+}
+
+/// Forgets that an object was taken, if it has not left its reserve; whether that was so.
+fn forget_take<M: Memory>(worker: &Worker<M>, object: u64) -> bool {
+    let mut takes = worker.takes.get();
+    let Some(n) = takes.taken[..takes.count]
+        .iter()
+        .position(|taken| taken.object == object)
+    else {
+        return false;
+    };
+    takes.taken.copy_within(n + 1..takes.count, n);
+    takes.count -= 1;
+    worker.takes.set(takes);
+    true
+}
+
+/// The cell of a reserve that is taken next.
+#[inline]
+fn lowest<M: Memory>(worker: &Worker<M>, class: usize, reserve: Reserve) -> Taken {
+    let index = reserve.word() * 4 + reserve.mask().trailing_zeros();
+    let unit = (reserve.0 & !Reserve::VALID) >> 20;
+    Taken {
+        object: worker.geometry().unit_offset(unit) + TABLE[class].offset_of(index),
+        unit,
+        class: class as u32,
+        index,
+    }
 }
 
 #[inline]
@@ -109,11 +232,9 @@ fn take_reserved<M: Memory>(
     destination: OwnedWord,
 ) -> u64 {
     let mem = worker.mem();
-    let index = reserve.word() * 4 + reserve.mask().trailing_zeros();
-    let unit = (reserve.0 & !Reserve::VALID) >> 20;
-    let object = worker.geometry().unit_offset(unit) + TABLE[class].offset_of(index);
+    let taken = lowest(worker, class, reserve);
     let name = || {
-        destination.set(mem, object);
+        destination.set(mem, taken.object);
         mem.persist(destination.offset(), 8);
     };
     if !mutant::is(Mutant::NamedLate) {
@@ -127,13 +248,8 @@ fn take_reserved<M: Memory>(
         name();
     }
     crash_point(Point::AllocTaken);
-    worker.last_taken.set(Taken {
-        object,
-        unit,
-        class: class as u32,
-        index,
-    });
-    object
+    worker.last_taken.set(taken);
+    taken.object
 }
 
 /// What was last taken out of a reserve: enough to put it back without looking for it.
@@ -178,6 +294,10 @@ fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
     let place = locate(worker, object)?;
     if !mutant::is(Mutant::DiscardedLinesKept) {
         forget_lines(mem, object, place.capacity());
+    }
+    if !M::COHERENT && forget_take(worker, object) {
+        clear(worker, named);
+        return Ok(());
     }
     match place {
         Place::Slab(cell) => {
@@ -262,9 +382,8 @@ pub(super) fn take_cells<M: Memory>(
 ) -> bool {
     let mem = worker.mem();
     let base = worker.geometry().unit_offset(unit);
-    for word in from..TABLE[class].words() {
+    for (word, mut current) in cell_words(mem, base, &TABLE[class], from) {
         let cells = SyncWord::at(base + 8 * u64::from(word));
-        let mut current = cells.load(mem);
         loop {
             let free = free_lanes(current);
             if free == 0 {
@@ -404,6 +523,7 @@ pub fn settle_published<M: Memory>(worker: &Worker<M>, object: u64) -> Result<()
 /// Returns a dead or leaving actor's reserved cells to their blocks and abandons the blocks.
 pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
+    settle_takes(worker);
     for (class, layout) in TABLE.iter().enumerate() {
         let word = actor.record.reserve(class);
         let reserve = Reserve(word.get(mem));

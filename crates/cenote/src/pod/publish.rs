@@ -25,7 +25,7 @@ use super::abandoned::after_free;
 use super::block::{CELL_FREE, CELL_LIVE};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
-use super::heap::settle_published;
+use super::heap::{leave_reserves, settle_published};
 use super::record::operation;
 use super::retire::{self, Actor};
 use super::slab::{CellAt, Place, locate};
@@ -63,7 +63,8 @@ pub struct Change {
 /// Makes a change: `Ok(Err(found))` if the slot held something else, and nothing has happened; the allocated object
 /// is then still the caller's. The worker is pinned, has room to retire, and has written its object back.
 ///
-/// Cost: one compare-exchange; on incoherent memory two write-backs with fences for the record.
+/// Cost: one compare-exchange; on incoherent memory one wait for the new objects and the record, one for an old object's
+/// entry, one for the tail of its list.
 #[inline]
 pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::result::Result<(), u64>> {
     match exchange(worker, change) {
@@ -82,7 +83,7 @@ pub fn publish_with_companions<M: Memory>(
     // In a line that is written back together with the operation.
     worker.record().old_companion().set(worker.mem(), old);
     match exchange(worker, change) {
-        Ok(()) => finish_with_companions(worker, worker.actor()).map(Ok),
+        Ok(()) => finish_with_companions(worker, worker.actor(), change.old_cell).map(Ok),
         Err(found) => {
             set(worker, worker.record().old_companion(), 0);
             Ok(Err(found))
@@ -104,9 +105,16 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
     record.counter().set(mem, counter);
     record.count().set(mem, count);
     record.operation().set(mem, change.operation);
-    if !M::COHERENT && !mutant::is(Mutant::RecordNotWrittenBack) {
-        record.write_back_operation(mem);
+    if !M::COHERENT {
+        if mutant::is(Mutant::TakenEarly) {
+            leave_reserves(worker);
+        }
+        if !mutant::is(Mutant::RecordNotWrittenBack) {
+            record.write_back_operation(mem);
+        }
+        // What the new objects hold, the names, and what is to happen: all of it before it happens.
         mem.fence();
+        leave_reserves(worker);
     }
     crash_point(Point::PublishIntent);
     if let Err(found) = change.slot.compare_exchange(mem, change.current, change.next) {
@@ -116,8 +124,17 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
         return Err(found);
     }
     crash_point(Point::PublishDone);
-    set(worker, record.operation(), operation::COMMITTED);
+    set_soon(worker, record.operation(), operation::COMMITTED);
     Ok(())
+}
+
+/// Sets a word of the record; it is written back by the next fence at the latest.
+#[inline]
+fn set_soon<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
+    word.set(worker.mem(), value);
+    if !M::COHERENT {
+        worker.mem().write_back(word.offset(), 8);
+    }
 }
 
 #[inline]
@@ -126,7 +143,8 @@ fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
     worker.mem().persist(word.offset(), 8);
 }
 
-/// What follows a change that happened; repeatable from any step.
+/// What follows a change that happened; repeatable from any step. All of it is written back before the record says that it
+/// is over; that itself is written back by the next fence, which comes before anything of the list is freed.
 #[inline]
 pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, old_cell: CellAt) -> Result<()> {
     let mem = worker.mem();
@@ -137,7 +155,7 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, old_
         if mutant::is(Mutant::CountNotWrittenBack) {
             word.set(mem, count);
         } else {
-            set(worker, word, count);
+            set_soon(worker, word, count);
         }
     }
     crash_point(Point::PublishCounted);
@@ -147,23 +165,25 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, old_
     }
     let old = record.old_object().get(mem);
     if old != 0 {
-        if old_cell == CellAt::UNKNOWN {
-            retire::retire(worker, actor, old)?;
-        } else {
-            retire::retire_cell(worker, actor, old, old_cell)?;
-        }
+        retire::retire_named(worker, actor, old, old_cell)?;
+    } else if !M::COHERENT {
+        mem.fence();
     }
     if !mutant::is(Mutant::PublishedNameKept) {
         record.new_object().set(mem, 0);
     }
     record.old_object().set(mem, 0);
-    set(worker, record.operation(), operation::NONE);
+    set_soon(worker, record.operation(), operation::NONE);
     Ok(())
 }
 
 /// [`finish_committed`] for an operation with companions. Each object is forgotten once it is retired: the last entry of
 /// the list tells only of the last one.
-pub(super) fn finish_with_companions<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+pub(super) fn finish_with_companions<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    old_cell: CellAt,
+) -> Result<()> {
     let record = actor.record;
     let mem = worker.mem();
     for word in record.companions() {
@@ -182,10 +202,10 @@ pub(super) fn finish_with_companions<M: Memory>(worker: &Worker<M>, actor: Actor
         if mutant::is(Mutant::CompanionRetiredLast) {
             finish_committed(worker, actor, CellAt::UNKNOWN)?;
         }
-        retire::retire(worker, actor, old)?;
+        retire::retire_named(worker, actor, old, CellAt::UNKNOWN)?;
         set(worker, record.old_companion(), 0);
     }
-    finish_committed(worker, actor, CellAt::UNKNOWN)
+    finish_committed(worker, actor, old_cell)
 }
 
 /// Names the word that will publish the auxiliary allocation, and what it will hold.

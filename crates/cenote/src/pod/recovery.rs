@@ -30,7 +30,7 @@ use super::publish::{
 };
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
 use super::retire::{self, Actor, Position};
-use super::slab::{Place, locate};
+use super::slab::{CellAt, Place, locate};
 use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES};
 use super::worker::Worker;
 use crate::error::{Error, Result};
@@ -242,16 +242,23 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     mend_head(worker, actor)
 }
 
-/// Moves the head past an entry that is free already.
+/// Moves the head past entries that are free already.
 fn mend_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
-    let mem = worker.mem();
+    while mend_first(worker, actor)? && !mutant::is(Mutant::OneFreedMended) {}
     let (head, tail) = retire::span(worker, actor.record)?;
     if actor == worker.actor() {
         worker.has_inherited.set(head != tail);
     }
+    Ok(())
+}
+
+/// Moves the head past an entry, if that is free already; whether it was.
+fn mend_first<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<bool> {
+    let mem = worker.mem();
+    let (head, tail) = retire::span(worker, actor.record)?;
     // A chunk may end before it is full; what lies behind its last entry is no entry.
     if head.chunk == 0 || head.index >= retire::count_in(worker, head.chunk, tail) {
-        return Ok(());
+        return Ok(false);
     }
     let object = retire::entry(head.chunk, head.index).0.get(mem);
     // An object that cannot be found was freed, and its block with it.
@@ -268,7 +275,7 @@ fn mend_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         actor.record.head().set(mem, next.chunk | next.index);
         mem.persist(actor.record.head().offset(), 8);
     }
-    Ok(())
+    Ok(is_freed)
 }
 
 /// Whether an object was named but never left the reserve.
@@ -285,6 +292,21 @@ fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resu
     Ok(reserve.unit() == Some(cell.unit)
         && reserve.word() == cell.index / 4
         && reserve.mask() & 1 << (cell.index % 4) != 0)
+}
+
+/// Has an object that was published leave the reserve, if it is still there.
+fn unreserve<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    if object != 0
+        && is_reserved(worker, actor, object)?
+        && !mutant::is(Mutant::ReservedKept)
+        && let Place::Slab(cell) = locate(worker, object)?
+    {
+        let word = actor.record.reserve(cell.class);
+        let reserve = Reserve(word.get(worker.mem()));
+        word.set(worker.mem(), reserve.without(cell.index).0);
+        worker.mem().persist(word.offset(), 8);
+    }
+    Ok(())
 }
 
 /// Finishes or undoes the dead worker's operation: `Some(true)` if it had happened, `None` if there was none.
@@ -318,7 +340,10 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         }
         operation::COMMITTED => {
             check_counter(worker, record.counter().get(mem))?;
-            finish_with_companions(worker, actor)?;
+            for word in new_words(actor) {
+                unreserve(worker, actor, word.get(mem))?;
+            }
+            finish_with_companions(worker, actor, CellAt::UNKNOWN)?;
             Ok(Some(true))
         }
         operation::ABORTED => {

@@ -21,7 +21,7 @@ use super::epoch;
 use super::heap::allocate_for;
 use super::publish::{OWNED_LINK, clear_auxiliary, link_auxiliary};
 use super::record::WorkerRecord;
-use super::slab::{CellAt, Place, cell_of, locate, table_word};
+use super::slab::{CellAt, Place, cell_by_len, cell_of, locate, table_word};
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
@@ -187,11 +187,12 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, tail: Position) -> 
     Ok(())
 }
 
-/// The cell of an object that may be retired soon, if that is known without a round trip; it is on its way then.
+/// The cell of an object, of so many bytes if that is known, that may be retired soon, if that can be had at no great cost; on coherent memory
+/// it is on its way then.
 #[inline(always)]
-pub fn expect<M: Memory>(worker: &Worker<M>, object: u64) -> CellAt {
+pub fn expect<M: Memory>(worker: &Worker<M>, object: u64, len: Option<u64>) -> CellAt {
     if !M::COHERENT {
-        return CellAt::UNKNOWN;
+        return len.map_or(CellAt::UNKNOWN, |len| cell_by_len(worker, object, len));
     }
     let cell = cell_of(worker, object);
     if cell != CellAt::UNKNOWN {
@@ -203,43 +204,68 @@ pub fn expect<M: Memory>(worker: &Worker<M>, object: u64) -> CellAt {
 /// Retires an object that the actor has unlinked. There must be room.
 #[inline]
 pub fn retire<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
-    match locate(worker, object)? {
-        Place::Slab(cell) => retire_cell(worker, actor, object, cell.at),
-        Place::Range { unit, units, .. } => retire_range(worker, actor, object, unit, units),
+    let place = locate(worker, object)?;
+    let retiring = actor.record.retiring();
+    set(worker, retiring, object);
+    crash_point(Point::RetireIntent);
+    let marked = match place {
+        Place::Slab(cell) => mark_cell(worker, actor, object, cell.at),
+        Place::Range { unit, units, .. } => {
+            mark_range(worker, actor, unit, units);
+            Ok(())
+        }
+    };
+    if marked.is_ok() {
+        enter(worker, actor, object)?;
     }
+    set(worker, retiring, 0);
+    marked
 }
 
-/// [`retire`] for an object whose cell is known.
+/// [`retire`] for an object that the record of an operation names as unlinked: that is as good as *retiring*. If its cell is
+/// known, this is not a repetition: the object is live.
 #[inline]
-pub(super) fn retire_cell<M: Memory>(
+pub(super) fn retire_named<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     object: u64,
     cell: CellAt,
 ) -> Result<()> {
-    let mem = worker.mem();
-    set(worker, actor.record.retiring(), object);
-    crash_point(Point::RetireIntent);
-    let mark = cell.load(mem);
-    if mark == CELL_LIVE {
-        cell.change(mem, CELL_LIVE, actor.me);
-    } else if mark != actor.me {
-        set(worker, actor.record.retiring(), 0);
-        return Err(Error::corrupt("an object that is retired twice, seen", object));
+    if cell != CellAt::UNKNOWN && !M::COHERENT {
+        return match cell.change_from(worker.mem(), CELL_LIVE, actor.me) {
+            Some(_) => enter(worker, actor, object),
+            None => Err(twice(object)),
+        };
+    }
+    match cell {
+        CellAt::UNKNOWN => match locate(worker, object)? {
+            Place::Slab(cell) => mark_cell(worker, actor, object, cell.at)?,
+            Place::Range { unit, units, .. } => mark_range(worker, actor, unit, units),
+        },
+        cell => mark_cell(worker, actor, object, cell)?,
     }
     enter(worker, actor, object)
 }
 
-fn retire_range<M: Memory>(
-    worker: &Worker<M>,
-    actor: Actor,
-    object: u64,
-    unit: u64,
-    units: u32,
-) -> Result<()> {
+fn twice(object: u64) -> Error {
+    Error::corrupt("an object that is retired twice, seen", object)
+}
+
+/// Marks an object as retired by the actor, if it is not.
+#[inline]
+fn mark_cell<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, cell: CellAt) -> Result<()> {
+    match cell.load(worker.mem()) {
+        CELL_LIVE => {
+            cell.change(worker.mem(), CELL_LIVE, actor.me);
+            Ok(())
+        }
+        mark if mark == actor.me => Ok(()),
+        _ => Err(twice(object)),
+    }
+}
+
+fn mark_range<M: Memory>(worker: &Worker<M>, actor: Actor, unit: u64, units: u32) {
     let mem = worker.mem();
-    set(worker, actor.record.retiring(), object);
-    crash_point(Point::RetireIntent);
     let word = table_word(worker, unit);
     let mut current = word.load(mem);
     let retired = Block::Range {
@@ -251,7 +277,6 @@ fn retire_range<M: Memory>(
     while let Err(found) = word.compare_exchange(mem, current, retired | current & 0xff00) {
         current = found;
     }
-    enter(worker, actor, object)
 }
 
 /// Enters what is marked as retired into the list.
@@ -260,7 +285,6 @@ fn enter<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()>
     crash_point(Point::RetireMarked);
     push(worker, actor, object)?;
     crash_point(Point::RetirePushed);
-    set(worker, actor.record.retiring(), 0);
     if actor == worker.actor() {
         worker.retired_since.set(worker.retired_since.get() + 1);
     }

@@ -12,12 +12,12 @@
 //! | retired by w -> free | worker w's retired list, or who inherited it |
 
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
-use super::class::{Class, TABLE, block_start};
+use super::class::{Class, TABLE, block_start, class_for};
 use super::geometry::UNIT;
 use super::publish::forget_lines;
 use super::worker::Worker;
 use crate::error::{Error, Result};
-use crate::memory::{Memory, SyncWord};
+use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
 /// The table word of a unit.
@@ -100,6 +100,19 @@ impl CellAt {
         mem.prefetch(self.word().offset());
     }
 
+    /// [`CellAt::change`] of a cell that should say `from`, without looking first; `None`, and nothing has changed, if it
+    /// does not.
+    #[inline]
+    pub fn change_from<M: Memory>(self, mem: &M, from: u16, to: u16) -> Option<u64> {
+        let before = self.change(mem, from, to);
+        if (before >> self.shift()) as u16 == from {
+            return Some(before);
+        }
+        // Of a damaged pool.
+        self.change(mem, to, from);
+        None
+    }
+
     /// Changes it; the caller is the one author of this change. Returns the whole word as it was.
     #[inline]
     pub fn change<M: Memory>(self, mem: &M, from: u16, to: u16) -> u64 {
@@ -158,6 +171,77 @@ pub fn cell_of<M: Memory>(worker: &Worker<M>, object: u64) -> CellAt {
     }
 }
 
+/// Size classes of blocks, as a worker has seen them. They say something only of a block that has not been freed since.
+#[derive(Debug)]
+pub struct Classes(Box<[std::cell::Cell<u64>]>);
+
+/// Blocks that a worker remembers.
+const REMEMBERED: u64 = 1024;
+
+impl Classes {
+    /// None yet. On coherent memory none ever: the table is in the cache.
+    pub fn new<M: Memory>() -> Self {
+        let count = if M::COHERENT { 0 } else { REMEMBERED };
+        Self((0..count).map(|_| std::cell::Cell::new(0)).collect())
+    }
+
+    fn set(&self, unit: u64, class: usize) {
+        if let Some(entry) = self.0.get((unit % REMEMBERED) as usize) {
+            entry.set(unit << 8 | (class as u64 + 1));
+        }
+    }
+
+    fn get(&self, unit: u64) -> Option<usize> {
+        let entry = self.0.get((unit % REMEMBERED) as usize)?.get();
+        (entry >> 8 == unit && entry & 0xff != 0).then(|| (entry & 0xff) as usize - 1)
+    }
+}
+
+/// The cell of an object by what this worker remembers of its block: no round trip. For an object that the worker has
+/// looked up before, and that was not freed since.
+pub fn remembered_cell<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Cell> {
+    if !worker.is_committed(object, 16) {
+        return None;
+    }
+    let unit = worker.geometry().unit_of(object);
+    let class = worker.classes.get(unit)?;
+    let layout = TABLE.get(class)?;
+    let start = block_start(unit, layout.order);
+    let index = layout.index_of(object - worker.geometry().unit_offset(start))?;
+    Some(Cell::new(worker, start, class, index))
+}
+
+/// The cell of an object that is live and was allocated with so many bytes: no round trip if this worker remembers its block
+/// so. A length that is damaged is noticed, as both must agree.
+pub fn cell_by_len<M: Memory>(worker: &Worker<M>, object: u64, len: u64) -> CellAt {
+    match remembered_cell(worker, object) {
+        Some(cell) if class_for(len, !M::COHERENT) == Some(cell.class) => cell.at,
+        _ => match locate(worker, object) {
+            Ok(Place::Slab(cell)) => cell.at,
+            _ => CellAt::UNKNOWN,
+        },
+    }
+}
+
+/// The cells of the block at `base`, a word after another with its number, from one on. They are fetched by the line; none
+/// stays in this host's cache beyond the next fence.
+pub fn cell_words<'m, M: Memory>(
+    mem: &'m M,
+    base: u64,
+    layout: &'static Class,
+    from: u32,
+) -> impl Iterator<Item = (u32, u64)> + 'm {
+    let mut line = [0; 8];
+    (from..layout.words()).map(move |word| {
+        let at = base + 8 * u64::from(word);
+        if word == from || at.is_multiple_of(LINE) {
+            line = mem.fetch_line(at & !(LINE - 1));
+            mem.invalidate(at & !(LINE - 1), LINE);
+        }
+        (word, line[(at % LINE / 8) as usize])
+    })
+}
+
 /// Finds the place of an object, checking everything that is read on the way.
 #[inline]
 pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
@@ -183,6 +267,7 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
                 object - within,
                 layout.units() * UNIT,
             )?;
+            worker.classes.set(geometry.unit_of(object), class);
             match layout.index_of(within) {
                 Some(index) => Ok(Place::Slab(Cell::new(worker, unit, class, index))),
                 None => Err(Error::corrupt("an offset between objects", object)),

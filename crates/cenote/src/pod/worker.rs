@@ -57,6 +57,10 @@ pub struct Worker<M: Memory> {
     pub(super) has_inherited: Cell<bool>,
     pub(super) hint_cursor: Cell<u64>,
     pub(super) last_taken: Cell<super::heap::Taken>,
+    /// Incoherent memory: what was allocated for the present operation and is in its reserve still.
+    pub(super) takes: Cell<super::heap::Takes>,
+    /// Incoherent memory: size classes of blocks, as they were when they were looked up.
+    pub(super) classes: super::slab::Classes,
 }
 
 impl<M: Memory> Worker<M> {
@@ -150,6 +154,8 @@ impl<M: Memory> Worker<M> {
             has_inherited: Cell::new(false),
             hint_cursor: Cell::new(0),
             last_taken: Cell::new(super::heap::Taken::default()),
+            takes: Cell::default(),
+            classes: super::slab::Classes::new::<M>(),
         };
         super::recovery::tidy(&worker);
         Ok(Some(worker))

@@ -32,6 +32,12 @@ pub fn size(key: &[u8], value: &[u8]) -> u64 {
     }
 }
 
+/// Bytes of a slot's object, as far as the slot tells.
+#[inline]
+pub fn len_of(slot: Slot) -> Option<u64> {
+    slot.is_small().then_some(16)
+}
+
 /// The word of the first 8 bytes.
 #[inline]
 pub(super) fn word(bytes: &[u8]) -> u64 {
@@ -40,14 +46,14 @@ pub(super) fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Writes a pair to memory that is not published, and has it written back.
+/// Writes a pair to memory that is not published, and has it written back: complete by the fence of `pod::publish`.
 #[inline]
 pub fn write<M: Memory>(mem: &M, at: u64, key: &[u8], value: &[u8]) {
     if is_small(key, value) {
         mem.write_word(at, word(key));
         mem.write_word(at + 8, word(value));
-        if !mutant::is(Mutant::ObjectNotWrittenBack) {
-            mem.persist(at, 16);
+        if !M::COHERENT && !mutant::is(Mutant::ObjectNotWrittenBack) {
+            mem.write_back(at, 16);
         }
         return;
     }
@@ -55,8 +61,10 @@ pub fn write<M: Memory>(mem: &M, at: u64, key: &[u8], value: &[u8]) {
     mem.write_word(at + 8, value.len() as u64);
     mem.write(at + HEADER, key);
     mem.write(at + HEADER + key.len() as u64, value);
-    let is_part = mutant::is(Mutant::ObjectPartlyWrittenBack);
-    mem.persist(at, if is_part { 8 } else { size(key, value) });
+    if !M::COHERENT {
+        let is_part = mutant::is(Mutant::ObjectPartlyWrittenBack);
+        mem.write_back(at, if is_part { 8 } else { size(key, value) });
+    }
 }
 
 /// A published pair.

@@ -145,7 +145,7 @@ impl<M: Memory> HashMap<M> {
                 && let Some(object) = self.likely_object(hash)
             {
                 self.worker.mem().prefetch(object);
-                (likely, old_cell) = (object, retire::expect(&self.worker, object));
+                (likely, old_cell) = (object, retire::expect(&self.worker, object, Some(16)));
             }
             // The object will be needed whatever is found: write it while lines are on their way.
             new = self.build(hash, key, value)?;
@@ -164,7 +164,7 @@ impl<M: Memory> HashMap<M> {
                 }
                 Probe::Bound(at, slot) => {
                     if slot.offset() != likely {
-                        old_cell = retire::expect(&self.worker, slot.offset());
+                        old_cell = retire::expect(&self.worker, slot.offset(), object::len_of(slot));
                     }
                     match when {
                         When::Always => {}
@@ -299,7 +299,7 @@ impl<M: Memory> HashMap<M> {
                         next: Slot::tombstone(worker.me()).0,
                         operation: operation::REMOVE,
                         old: slot.offset(),
-                        old_cell: retire::expect(worker, slot.offset()),
+                        old_cell: retire::expect(worker, slot.offset(), object::len_of(slot)),
                         count: Some(self.counted(-1)),
                     };
                     if publish(worker, &change)?.is_ok() {

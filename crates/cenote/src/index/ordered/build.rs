@@ -227,10 +227,10 @@ fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records_or_merging: u32) 
     Ok(bytes)
 }
 
-/// Writes a page to memory that is not published, and has it written back.
+/// Writes a page to memory that is not published, and has it written back: complete by the fence of `pod::publish`.
 pub fn write<M: Memory>(mem: &M, at: u64, bytes: &[u8]) {
     mem.write(at, bytes);
-    if !mutant::is(Mutant::PageNotWrittenBack) {
-        mem.persist(at, bytes.len() as u64);
+    if !M::COHERENT && !mutant::is(Mutant::PageNotWrittenBack) {
+        mem.write_back(at, bytes.len() as u64);
     }
 }

@@ -17,6 +17,7 @@ use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::heap;
+use crate::pod::slab::CellAt;
 
 /// Bytes of a page from which on it counts as full if it has [`LONG_MIN`] entries: its separators are long.
 pub(super) const LONG_BYTES: u64 = 16 << 10;
@@ -57,6 +58,7 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: visit.word,
             current: page.at,
+            old_cell: CellAt::UNKNOWN,
             page: &left,
             old_companion: 0,
             count: 0,
@@ -113,6 +115,7 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: root.word,
             current: page.at,
+            old_cell: CellAt::UNKNOWN,
             page: &Inner::over(node.offset()).finish(page.level() + 1, &frame)?,
             old_companion: 0,
             count: 0,
@@ -171,6 +174,7 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: visit.word,
             current: page.at,
+            old_cell: CellAt::UNKNOWN,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
             old_companion: 0,
             count: 0,

@@ -46,6 +46,8 @@ pub(super) struct Replacement<'b> {
     pub word: SyncWord,
     /// What it must refer to; 0 if there is no page yet.
     pub current: u64,
+    /// That page's cell, if it is known.
+    pub old_cell: CellAt,
     /// The new page.
     pub page: &'b [u8],
     /// What goes with the old page (a record, another node's page, a node), or 0.
@@ -187,6 +189,7 @@ impl<M: Memory> OrderedMap<M> {
             self.split(&visit, key)?;
             return Ok(None);
         }
+        let old_cell = retire::expect(worker, page.at, Some(page.meta.len()));
         let Scratch { entries, page: bytes } = self.scratch.take();
         let mut leaf = Leaf::all_of(&page, entries);
         let old_record = match is_there && page.is_record(n) && !mutant::is(Mutant::RecordKept) {
@@ -205,6 +208,7 @@ impl<M: Memory> OrderedMap<M> {
         let is_done = self.replace_page(&Replacement {
             word,
             current: page.at,
+            old_cell,
             page: &bytes,
             old_companion: old_record,
             count: i64::from(value.is_some()) - i64::from(is_there),
@@ -235,6 +239,7 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: self.root(),
             current: 0,
+            old_cell: CellAt::UNKNOWN,
             page: &leaf.finish(&frame)?,
             old_companion: 0,
             count: 1,
@@ -270,7 +275,7 @@ impl<M: Memory> OrderedMap<M> {
             next: at,
             operation: operation::PUT,
             old: replacement.current,
-            old_cell: CellAt::UNKNOWN,
+            old_cell: replacement.old_cell,
             count: (replacement.count != 0).then(|| self.counted(replacement.count)),
         };
         Ok(publish_with_companions(worker, &change, replacement.old_companion)?.is_ok())
