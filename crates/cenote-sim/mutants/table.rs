@@ -22,7 +22,9 @@ pub fn trial(mutant: Mutant) -> Trial {
         | CountNotWrittenBack
         | NamedLate
         | ObjectNotWrittenBack
-        | ObjectPartlyWrittenBack => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
+        | ObjectPartlyWrittenBack
+        | ReservedKept
+        | TakenEarly => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
         EvidenceSlotAlone | EvidenceWithoutMarks => quick(noncoherent(Hash, 2, 2, 80, 1, Random)),
 
         DrainForgotten | MovedBeforeCopied => quick(coherent(Growth, 2, 2, 40, 1, Random)),
@@ -47,7 +49,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ReserveReturnedBlindly
         | StateNotClaimed => quick(coherent(Allocator, 2, 2, 10, 1, Random)),
         LogsNotSettled => quick(coherent(Allocator, 3, 2, 10, 2, Pct(3))),
-        ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
+        OneFreedMended | ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
         AppliedNotWrittenBack
         | CellsKept
         | EntryNotWrittenBack
@@ -74,6 +76,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | JoinCacheKept
         | RecoveryNotInvalidated
         | RequestNotWrittenBack
+        | FreedBeforeOver
         | RoundNotAwaited => quick(noncoherent(Instances, 3, 2, 40, 2, Random)),
         AuxiliaryNotNamed => quick(noncoherent(Instances, 3, 3, 10, 2, Random)),
         PageNotWrittenBack | RecordKept => quick(noncoherent(Tree, 2, 2, 10, 1, Random)),

@@ -348,9 +348,11 @@ impl View {
 
     #[inline]
     pub(super) fn prefetch(&self, at: u64) {
-        let pointer = self.aligned(at, LINE);
+        // Not checked as what is touched is: a hint may lie beyond the mapping.
+        // SAFETY: the block lies within the reserved addresses, a power of two that begins at `base`.
+        let pointer = unsafe { self.base.add((at & self.mask & !(LINE - 1)) as usize) };
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch is a hint and reads nothing; the address is in the mapping.
+        // SAFETY: a prefetch is a hint and reads nothing.
         unsafe {
             core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(pointer.cast())
         }

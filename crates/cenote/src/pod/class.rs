@@ -97,6 +97,12 @@ pub fn class_for(len: u64, whole_lines: bool) -> Option<usize> {
     table.get(index).map(|&class| class as usize)
 }
 
+/// The size of the next class of whole lines for what fills the class of `len` bytes; `None` if there is none.
+pub fn larger_size(len: u64) -> Option<u64> {
+    let size = |len| class_for(len, true).map(|class| u64::from(TABLE[class].size));
+    size(size(len)? + 1)
+}
+
 impl Class {
     /// Words in the cell table.
     #[inline]

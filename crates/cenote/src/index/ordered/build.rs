@@ -227,6 +227,15 @@ fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records_or_merging: u32) 
     Ok(bytes)
 }
 
+/// Makes a page longer than it needs to be.
+pub fn pad(bytes: &mut Vec<u8>, len: u64) {
+    if let Some(first) = bytes.first_chunk() {
+        let meta = Meta(u64::from_le_bytes(*first)).with_len(len);
+        bytes.resize(len as usize, 0);
+        bytes[..8].copy_from_slice(&meta.0.to_le_bytes());
+    }
+}
+
 /// Writes a page to memory that is not published, and has it written back: complete by the fence of `pod::publish`.
 pub fn write<M: Memory>(mem: &M, at: u64, bytes: &[u8]) {
     mem.write(at, bytes);

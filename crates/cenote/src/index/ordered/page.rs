@@ -60,6 +60,11 @@ impl Meta {
         )
     }
 
+    /// The same of a page that is longer than it needs to be.
+    pub fn with_len(self, len: u64) -> Self {
+        Self(self.0 & !(0xf_ffff << 16) | ((len / LINE) & 0xf_ffff) << 16)
+    }
+
     /// Entries.
     #[inline(always)]
     pub fn count(self) -> usize {

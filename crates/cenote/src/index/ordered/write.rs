@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::index::hash::{Put, Replace, object};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
+use crate::pod::class;
 use crate::pod::publish::{Change, publish_with_companions};
 use crate::pod::record::operation;
 use crate::pod::slab::CellAt;
@@ -204,15 +205,22 @@ impl<M: Memory> OrderedMap<M> {
             }
             (Some(value), false) => self.add_entry(&mut leaf, n, key, value)?,
         }
-        let bytes = leaf.finish_in(&Frame::of(&page)?, bytes)?;
-        let is_done = self.replace_page(&Replacement {
-            word,
-            current: page.at,
-            old_cell,
-            page: &bytes,
-            old_companion: old_record,
-            count: i64::from(value.is_some()) - i64::from(is_there),
-        })?;
+        let mut bytes = leaf.finish_in(&Frame::of(&page)?, bytes)?;
+        let is_done = loop {
+            let done = self.replace_page(&Replacement {
+                word,
+                current: page.at,
+                old_cell,
+                page: &bytes,
+                old_companion: old_record,
+                count: i64::from(value.is_some()) - i64::from(is_there),
+            });
+            match (done, class::larger_size(bytes.len() as u64)) {
+                // A full pool can be deleted from as long as it has any object that is large enough.
+                (Err(Error::Full { .. }), Some(larger)) if value.is_none() => build::pad(&mut bytes, larger),
+                (done, _) => break done?,
+            }
+        };
         self.scratch.set(Scratch {
             entries: leaf.into_memory(),
             page: bytes,
