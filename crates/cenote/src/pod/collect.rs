@@ -78,13 +78,10 @@ pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
 
 /// Frees the entries of the actor's list whose tag is below `least - 1`. Returns how many.
 pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
-    if !M::COHERENT && !mutant::is(Mutant::FreedBeforeOver) {
-        // The operations that retired them are over, and so say their records.
-        worker.mem().fence();
-    }
     let mut freed = 0;
     let end = ripe_until(worker, actor.record, least)?;
-    // The reuse rule's second half: no host may still have the lines in its cache.
+    // The reuse rule's second half: no host may still have the lines in its cache. The fences of a flush round also complete
+    // what the operations have written back that retired these objects: their records say that they are over.
     let end = if M::COHERENT {
         end
     } else {
