@@ -4,11 +4,15 @@
 mod bytes;
 mod commands;
 mod failure;
+mod input;
 mod interrupt;
 mod map;
 mod output;
+mod place;
 mod pool;
+mod recorded;
 mod records;
+mod whole_file;
 
 use std::process::ExitCode;
 
@@ -47,6 +51,10 @@ enum Command {
     Fsck(commands::fsck::Args),
     /// Measure with the YCSB workloads
     Bench(commands::bench::Args),
+    /// Make traces of caches, and say what one is like
+    Trace(commands::trace::Args),
+    /// Replay a trace of a cache against a map, and verify what it reads
+    Replay(commands::replay::Args),
     /// Kill workers again and again and check that nothing is lost
     Torture(commands::torture::Args),
     /// Run the library on a simulated pod: stale caches, crashes at any step
@@ -77,6 +85,8 @@ fn main() -> ExitCode {
         Command::Stat(args) => commands::stat::run(args, &out),
         Command::Fsck(args) => commands::fsck::run(args, &out),
         Command::Bench(args) => commands::bench::run(args, &out),
+        Command::Trace(args) => commands::trace::run(args, &out),
+        Command::Replay(args) => commands::replay::run(args, &out),
         Command::Torture(args) => commands::torture::run(args, &out),
         Command::Sim(args) => commands::sim::run(args, &out),
         Command::Reproduce(args) => commands::reproduce::run(args, &out),

@@ -12,6 +12,8 @@ mod pools;
 mod reproduce;
 #[path = "cli/sim.rs"]
 mod sim;
+#[path = "cli/traces.rs"]
+mod traces;
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -145,6 +147,8 @@ fn every_command_explains_itself() {
         "stat",
         "fsck",
         "bench",
+        "trace",
+        "replay",
         "torture",
         "demo",
         "reproduce",

@@ -14,15 +14,20 @@
 //!
 //! - [`workload`]: the mixes A to F and Load, the choosers, and the stream of operations.
 //! - [`zipf`]: zipfian ranks (Gray et al.), and the permutation that scatters them over the records.
+//! - [`skewed`]: zipfian ranks of any exponent.
+//! - [`trace`]: traces of caches, read from files or drawn.
 //!
 //! A **record** is a number: 0 to `records - 1` are loaded, later ones are inserted by the workload. A **key** is
 //! what a store sees; [`key_of_record`] makes one of a record, so that neighbours in load order are not
 //! neighbours in key order. YCSB does the same by hashing its "user" numbers.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
+pub mod skewed;
+pub mod trace;
 pub mod workload;
 pub mod zipf;
 
+pub use skewed::Skewed;
 pub use workload::{Action, Chooser, Mix, Operation, Spec, Stream, Workload};
 pub use zipf::{Scatter, Zipfian};
 

@@ -5,20 +5,19 @@ mod report;
 mod share;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdout, ExitCode, Stdio};
 
-use cenote::{Coherent, Noncoherent, Options, Pool, kind_of};
+use cenote::{Options, kind_of};
 use cenote_ycsb::Workload;
 use serde::{Deserialize, Serialize};
 
 use self::plan::{Form, Measured, Plan, ValueSize};
+pub use self::share::{SAMPLE, histogram};
 use super::worker::Role;
 use crate::failure::Failure;
-use crate::interrupt::on_interrupt;
 use crate::map::MapKind;
 use crate::output::Output;
-use crate::pool::resolve;
+use crate::place::Place;
 
 /// Arguments.
 ///
@@ -103,56 +102,25 @@ pub fn number(text: &str) -> Result<u64, String> {
         .ok_or("a whole number from 1 to 2^40 is wanted".to_owned())
 }
 
-/// The pool to measure on; a temporary one goes when this is dropped.
-struct Place {
-    path: PathBuf,
-    _folder: Option<tempfile::TempDir>,
-}
-
 fn place(args: &Args) -> Result<Place, Failure> {
     if let Some(name) = &args.pool {
-        return Ok(Place {
-            path: resolve(name),
-            _folder: None,
-        });
+        return Ok(Place::named(name));
     }
-    let folder = tempfile::Builder::new()
-        .prefix("cenote-bench-")
-        .tempdir_in("/dev/shm")
-        .map_err(|error| {
-            Failure::failed(format!(
-                "/dev/shm: {error}; name a pool, to measure somewhere else"
-            ))
-        })?;
-    let doomed = folder.path().to_owned();
-    on_interrupt(move || {
-        // Nothing is left to be told to anybody.
-        let _ = std::fs::remove_dir_all(doomed);
-    });
-    let path = folder.path().join("pool");
     let options = Options {
         size: 64 << 20,
         processes: (args.processes + 8).max(128) as u32,
         workers: (args.processes * (args.threads + 2) + 8).max(256) as u32,
         ..Options::default()
     };
-    if args.noncoherent {
-        Pool::<Noncoherent>::create(&path, &options)?;
-    } else {
-        Pool::<Coherent>::create(&path, &options)?;
-    }
-    Ok(Place {
-        path,
-        _folder: Some(folder),
-    })
+    Place::temporary("cenote-bench-", args.noncoherent, &options)
 }
 
 /// Measures.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let place = place(&args)?;
-    let kind = kind_of(&place.path)?.name();
+    let kind = kind_of(place.path())?.name();
     let mut plan = Plan {
-        pool: place.path.clone(),
+        pool: place.path().to_owned(),
         map: args.map,
         name: args.name,
         workload: String::new(),

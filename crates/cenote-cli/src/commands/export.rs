@@ -2,22 +2,20 @@
 //!
 //! A file appears under its name only when it is complete.
 
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cenote::memory::Memory;
 use cenote::{Options, Pool, Range};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::map::AnyMap;
 use crate::output::{Output, count};
 use crate::pool::{MapArg, PoolArg, on_pool};
-use crate::records::{Format, Sink, is_gzip};
+use crate::records::{Format, Sink};
+use crate::whole_file;
 
 /// Arguments.
 ///
@@ -95,34 +93,8 @@ fn export<M: Memory, W: Write>(
 }
 
 fn export_to_file<M: Memory>(pool: &Pool<M>, map: &str, format: Format, file: &Path) -> Result<u64, Failure> {
-    let failure = |error| Failure::io(file.display())(error);
-    let folder = file
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let temporary = tempfile::Builder::new()
-        .prefix(".cenote-export-")
-        // What the user's umask leaves of it.
-        .permissions(std::fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .map_err(failure)?;
-    let buffered = BufWriter::with_capacity(1 << 18, temporary);
-    let (written, buffered) = if is_gzip(file) {
-        let (written, gzip) = export(
-            pool,
-            map,
-            format,
-            GzEncoder::new(buffered, Compression::default()),
-            failure,
-        )?;
-        (written, gzip.finish().map_err(failure)?)
-    } else {
-        export(pool, map, format, buffered, failure)?
-    };
-    let temporary = buffered
-        .into_inner()
-        .map_err(|error| failure(error.into_error()))?;
-    temporary.as_file().sync_all().map_err(failure)?;
-    temporary.persist(file).map_err(|error| failure(error.error))?;
-    Ok(written)
+    whole_file::write(file, |to| {
+        let failure = |error| Failure::io(file.display())(error);
+        Ok(export(pool, map, format, to, failure)?.0)
+    })
 }

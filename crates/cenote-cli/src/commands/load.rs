@@ -5,7 +5,6 @@
 
 mod deal;
 mod frame;
-mod input;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,8 +19,8 @@ use serde::Serialize;
 
 use self::deal::{Dealer, Job};
 use self::frame::{Answer, Receiver};
-use self::input::Position;
 use crate::failure::Failure;
+use crate::input::{self, Position};
 use crate::output::{Output, count};
 use crate::pool::{MapArg, PoolArg, on_pool};
 use crate::records::{self, Columns, Format, Next, Pair};
@@ -33,7 +32,7 @@ use crate::records::{self, Columns, Format, Next, Pair};
 pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
-    /// What to load; `-` is standard input. A name that ends in .gz is taken as compressed
+    /// What to load; `-` is standard input. A name that ends in .gz or .zst is taken as compressed
     #[arg(default_value = "-")]
     file: PathBuf,
     #[command(flatten)]

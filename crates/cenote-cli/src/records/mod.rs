@@ -36,7 +36,10 @@ impl Format {
             .unwrap_or_default()
             .to_string_lossy()
             .to_lowercase();
-        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        let packed = [".gz", ".zst", ".zstd"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end));
+        let name = packed.unwrap_or(&name);
         match name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("tsv" | "tab") => Ok(Self::Tsv),
             Some("csv") => Ok(Self::Csv),

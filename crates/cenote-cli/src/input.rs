@@ -1,4 +1,4 @@
-//! What is loaded, and how far it has been read.
+//! A file of records that is read, unpacked if its name says so, and how far it has been read.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,12 +8,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use flate2::bufread::MultiGzDecoder;
+use cenote_ycsb::trace::Packing;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::failure::Failure;
 use crate::output::{Output, count};
-use crate::records::is_gzip;
 
 /// Records between two guesses of how many there are.
 const RECORDS_PER_GUESS: u64 = 4096;
@@ -58,11 +57,7 @@ pub fn open(path: Option<&Path>) -> Result<(Box<dyn BufRead>, Position), Failure
         read: read.clone(),
     };
     let buffered = BufReader::with_capacity(1 << 18, Counted { file, read });
-    if is_gzip(path) {
-        let unpacked = BufReader::with_capacity(1 << 18, MultiGzDecoder::new(buffered));
-        return Ok((Box::new(unpacked), position));
-    }
-    Ok((Box::new(buffered), position))
+    Ok((Packing::of(path).unpack(buffered), position))
 }
 
 impl Position {

@@ -1,0 +1,57 @@
+//! A pool to measure on: one that is named, or a temporary one that is removed at the end, however the command ends.
+
+use std::path::{Path, PathBuf};
+
+use cenote::{Coherent, Noncoherent, Options, Pool};
+
+use crate::failure::Failure;
+use crate::interrupt::on_interrupt;
+use crate::pool::resolve;
+
+/// The pool to measure on; a temporary one goes when this is dropped.
+pub struct Place {
+    path: PathBuf,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Place {
+    /// A pool that there is already; opening it tells if there is none.
+    pub fn named(name: &str) -> Self {
+        Self {
+            path: resolve(name),
+            _folder: None,
+        }
+    }
+
+    /// A new pool in `/dev/shm`. Call it before threads are started ([`on_interrupt`]).
+    pub fn temporary(prefix: &str, noncoherent: bool, options: &Options) -> Result<Self, Failure> {
+        let folder = tempfile::Builder::new()
+            .prefix(prefix)
+            .tempdir_in("/dev/shm")
+            .map_err(|error| {
+                Failure::failed(format!(
+                    "/dev/shm: {error}; name a pool, to measure somewhere else"
+                ))
+            })?;
+        let doomed = folder.path().to_owned();
+        on_interrupt(move || {
+            // Nothing is left to be told to anybody.
+            let _ = std::fs::remove_dir_all(doomed);
+        });
+        let path = folder.path().join("pool");
+        if noncoherent {
+            Pool::<Noncoherent>::create(&path, options)?;
+        } else {
+            Pool::<Coherent>::create(&path, options)?;
+        }
+        Ok(Self {
+            path,
+            _folder: Some(folder),
+        })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
