@@ -56,6 +56,15 @@ impl<M: Memory> Arena<M> {
         })
     }
 
+    /// Bytes of the arena that a node of so many takes, with its part of what no node fits in.
+    pub const fn share(len: u64) -> u64 {
+        let len = len.next_multiple_of(LINE);
+        match CHUNK_BYTES / len {
+            0 => len,
+            nodes => CHUNK_BYTES.div_ceil(nodes),
+        }
+    }
+
     /// The worker.
     pub fn worker(&self) -> &Rc<Worker<M>> {
         &self.worker

@@ -8,6 +8,9 @@
 //! [`WordMap`] is what everything that is compared has in common.
 
 pub mod arena;
+pub mod btree;
+mod content;
+pub mod version;
 
 use std::rc::Rc;
 
