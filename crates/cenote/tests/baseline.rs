@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cenote::index::baseline::arena::Arena;
+use cenote::index::baseline::clht::{self, Clht};
 use cenote::index::baseline::{WordMap, btree, version};
-use cenote::memory::{Mapped, Memory, SyncWord};
+use cenote::memory::{Mapped, SyncWord};
 use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool, Put};
 use rand::prelude::*;
 
@@ -51,6 +52,11 @@ impl<M: Mapped> Subject<M> for LowBTree<M> {
     const KIND: &'static str = "low-btree";
 }
 
+impl<M: Mapped> Subject<M> for Clht<M> {
+    const MAGIC: u64 = clht::MAGIC;
+    const KIND: &'static str = "clht";
+}
+
 /// Runs a test for every index on every backend.
 macro_rules! everywhere {
     ($($name:ident),* $(,)?) => {
@@ -64,6 +70,10 @@ macro_rules! everywhere {
             fn low_btree_coherent() { super::$name::<Coherent, LowBTree<Coherent>>() }
             #[test]
             fn low_btree_noncoherent() { super::$name::<Noncoherent, LowBTree<Noncoherent>>() }
+            #[test]
+            fn clht_coherent() { super::$name::<Coherent, Clht<Coherent>>() }
+            #[test]
+            fn clht_noncoherent() { super::$name::<Noncoherent, Clht<Noncoherent>>() }
         })*
     };
 }
@@ -285,6 +295,8 @@ fn victim() {
         ["btree", _, task] => be_victim::<Noncoherent, btree::BTree<Noncoherent>>(path, task),
         ["low-btree", "coherent", task] => be_victim::<Coherent, LowBTree<Coherent>>(path, task),
         ["low-btree", _, task] => be_victim::<Noncoherent, LowBTree<Noncoherent>>(path, task),
+        ["clht", "coherent", task] => be_victim::<Coherent, Clht<Coherent>>(path, task),
+        ["clht", _, task] => be_victim::<Noncoherent, Clht<Noncoherent>>(path, task),
         _ => panic!("{task}"),
     }
 }

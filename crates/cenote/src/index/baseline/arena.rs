@@ -80,6 +80,23 @@ impl<M: Memory> Arena<M> {
         at >= self.base + HEADER_BYTES && at.checked_add(len).is_some_and(|end| end <= self.end)
     }
 
+    /// Bytes behind the header.
+    pub fn bytes(&self) -> u64 {
+        self.end - self.base - HEADER_BYTES
+    }
+
+    /// The first bytes behind the header, for who asks before anybody takes anything, and always for the same number: a
+    /// creator that follows one who died gets what that one had.
+    pub fn first(&self, len: u64) -> Result<u64> {
+        let at = self.base + HEADER_BYTES;
+        if !self.has(at, len) {
+            return Err(Error::corrupt("the length of a baseline", self.base));
+        }
+        // Who fails has been preceded.
+        let _ = SyncWord::at(self.base + LINE).compare_exchange(self.worker.mem(), at, at + len);
+        Ok(at)
+    }
+
     /// Takes whole lines. Their content is what the pool's memory happened to hold.
     ///
     /// Cost: one fetch-add for each 4 KiB.

@@ -9,6 +9,7 @@
 
 pub mod arena;
 pub mod btree;
+pub mod clht;
 mod content;
 pub mod version;
 

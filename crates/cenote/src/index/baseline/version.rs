@@ -56,7 +56,8 @@ fn locked<M: Memory>(worker: &Worker<M>, word: u64) -> u64 {
     owner | (word & LOW_HALF) | LOCKED
 }
 
-fn released(word: u64, marks: u64) -> u64 {
+/// The word after a change, with nobody holding it.
+pub fn released(word: u64, marks: u64) -> u64 {
     let version = (word & LOW_HALF & !(MARKS | LOCKED)).wrapping_add(ONE_VERSION) & LOW_HALF;
     (word & !LOW_HALF) | version | fresh(marks)
 }
