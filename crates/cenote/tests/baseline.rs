@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cenote::index::baseline::arena::Arena;
+use cenote::index::baseline::art::{self, Art};
 use cenote::index::baseline::clht::{self, Clht};
 use cenote::index::baseline::{WordMap, btree, version};
 use cenote::memory::{Mapped, SyncWord};
@@ -57,6 +58,11 @@ impl<M: Mapped> Subject<M> for Clht<M> {
     const KIND: &'static str = "clht";
 }
 
+impl<M: Mapped> Subject<M> for Art<M> {
+    const MAGIC: u64 = art::MAGIC;
+    const KIND: &'static str = "art";
+}
+
 /// Runs a test for every index on every backend.
 macro_rules! everywhere {
     ($($name:ident),* $(,)?) => {
@@ -74,6 +80,10 @@ macro_rules! everywhere {
             fn clht_coherent() { super::$name::<Coherent, Clht<Coherent>>() }
             #[test]
             fn clht_noncoherent() { super::$name::<Noncoherent, Clht<Noncoherent>>() }
+            #[test]
+            fn art_coherent() { super::$name::<Coherent, Art<Coherent>>() }
+            #[test]
+            fn art_noncoherent() { super::$name::<Noncoherent, Art<Noncoherent>>() }
         })*
     };
 }
@@ -121,7 +131,12 @@ fn assert_same<M: Mapped, I: WordMap<M>>(map: &I, model: &BTreeMap<u64, u64>) {
     }
     if I::IS_ORDERED {
         let expected: Vec<_> = model.iter().map(|(&key, &value)| (key, value)).collect();
-        assert_eq!(all(map, 0), expected);
+        let found = all(map, 0);
+        let differs = found
+            .iter()
+            .zip(&expected)
+            .find(|(found, expected)| found != expected);
+        assert_eq!((found.len(), differs), (expected.len(), None));
     }
 }
 
@@ -297,6 +312,8 @@ fn victim() {
         ["low-btree", _, task] => be_victim::<Noncoherent, LowBTree<Noncoherent>>(path, task),
         ["clht", "coherent", task] => be_victim::<Coherent, Clht<Coherent>>(path, task),
         ["clht", _, task] => be_victim::<Noncoherent, Clht<Noncoherent>>(path, task),
+        ["art", "coherent", task] => be_victim::<Coherent, Art<Coherent>>(path, task),
+        ["art", _, task] => be_victim::<Noncoherent, Art<Noncoherent>>(path, task),
         _ => panic!("{task}"),
     }
 }

@@ -207,7 +207,10 @@ impl<M: Memory> Clht<M> {
             }
             None => {
                 let at = self.arena.take(LINE)?;
-                for (at, word) in (at..).step_by(8).zip([version::fresh(1), key, value, 0, 0, 0, 0, 0]) {
+                for (at, word) in (at..)
+                    .step_by(8)
+                    .zip([version::fresh(1), key, value, 0, 0, 0, 0, 0])
+                {
                     mem.write_word(at, word);
                 }
                 mem.persist(at, LINE);

@@ -8,6 +8,7 @@
 //! [`WordMap`] is what everything that is compared has in common.
 
 pub mod arena;
+pub mod art;
 pub mod btree;
 pub mod clht;
 mod content;
