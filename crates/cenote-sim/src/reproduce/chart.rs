@@ -1,25 +1,26 @@
-//! A figure's chart: one of its quantities over the number of threads, as SVG. Lines are simulated, circles are the paper's.
+//! A figure's chart, as SVG: a quantity over the number of threads, or [bars](super::bars). Circles are the paper's, lines and
+//! bars are ours.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::{Figure, ReproduceError, Row};
+use super::{Charted, Figure, Quantity, ReproduceError, Row, bars};
 
-const WIDTH: u32 = 800;
+pub const WIDTH: u32 = 800;
 /// Height of the plot alone.
 const HEIGHT: u32 = 420;
 /// Height of a line of text above it.
-const LINE: i32 = 22;
-const FONT: &str = "sans-serif";
-const COLOURS: [RGBColor; 4] = [
+pub const HEAD: i32 = 22;
+pub const FONT: &str = "sans-serif";
+pub const COLOURS: [RGBColor; 4] = [
     RGBColor(0x1b, 0x6c, 0xa8),
     RGBColor(0xc4, 0x4e, 0x1a),
     RGBColor(0x3a, 0x8a, 0x3a),
     RGBColor(0x7a, 0x4a, 0x9a),
 ];
 
-type Error = Box<dyn std::error::Error>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub type Error = Box<dyn std::error::Error>;
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 pub fn svg(figure: &Figure) -> Result<String, ReproduceError> {
     let mut text = String::new();
@@ -31,48 +32,71 @@ pub fn svg(figure: &Figure) -> Result<String, ReproduceError> {
 }
 
 fn draw(figure: &Figure, text: &mut String) -> Result<(), Error> {
-    let charted = |row: &&Row| row.quantity == figure.charted;
-    let rows: Vec<&Row> = figure.rows.iter().filter(charted).collect();
-    let mut cases: Vec<&str> = rows.iter().map(|row| row.case).collect();
-    cases.dedup();
-    let curves: Vec<(&str, RGBColor)> = cases.into_iter().zip(COLOURS.into_iter().cycle()).collect();
-
-    let head = (LINE * (curves.len() as i32 + 2)).unsigned_abs();
-    let root = SVGBackend::with_string(text, (WIDTH, head + HEIGHT)).into_drawing_area();
+    let (rows, curves) = match figure.charted {
+        Charted::Threads(quantity) => curves(figure, quantity),
+        Charted::Cases(_) => (Vec::new(), Vec::new()),
+    };
+    let (lines, height) = match figure.charted {
+        Charted::Threads(_) => (curves.len() as i32, HEIGHT),
+        Charted::Cases(quantities) => (2, bars::height(figure, quantities)),
+    };
+    let head = (HEAD * (lines + 2)).unsigned_abs();
+    let root = SVGBackend::with_string(text, (WIDTH, head + height)).into_drawing_area();
     root.fill(&WHITE)?;
     let (above, below) = root.split_vertically(head);
-    legend(figure, &curves, &above)?;
-    plot(figure, &rows, &curves, &below)?;
+    title(figure, lines, &above)?;
+    match figure.charted {
+        Charted::Threads(quantity) => {
+            legend(figure, &curves, &above)?;
+            plot(quantity, &rows, &curves, &below)?;
+        }
+        Charted::Cases(quantities) => {
+            bars::legend(figure, quantities, &above)?;
+            bars::draw(figure, quantities, &below)?;
+        }
+    }
     root.present()?;
     Ok(())
 }
 
-/// The title, and a line for each curve.
-fn legend(figure: &Figure, curves: &[(&str, RGBColor)], area: &Area) -> Result<(), Error> {
-    let title = format!("{}: {} ({})", figure.name, figure.title, figure.origin);
+/// The rows of a quantity, and a colour for each of their cases.
+fn curves(figure: &Figure, quantity: Quantity) -> (Vec<&Row>, Vec<(&str, RGBColor)>) {
+    let rows: Vec<&Row> = figure
+        .rows
+        .iter()
+        .filter(|row| row.quantity == quantity)
+        .collect();
+    let mut cases: Vec<&str> = rows.iter().map(|row| row.case).collect();
+    cases.dedup();
+    let curves = cases.into_iter().zip(COLOURS.into_iter().cycle()).collect();
+    (rows, curves)
+}
+
+/// The title, and behind so many lines the one about the paper.
+fn title(figure: &Figure, lines: i32, area: &Area) -> Result<(), Error> {
+    let title = format!("{}: {} ({})", figure.name, figure.title, figure.provenance());
     area.draw(&Text::new(title, (16, 8), (FONT, 20)))?;
-    for (n, (case, colour)) in curves.iter().enumerate() {
-        let y = LINE * (n as i32 + 1) + 16;
-        area.draw(&PathElement::new([(16, y), (46, y)], colour.stroke_width(2)))?;
-        area.draw(&Text::new(format!("{case}, simulated"), (56, y - 7), (FONT, 17)))?;
-    }
-    let y = LINE * (curves.len() as i32 + 1) + 16;
+    let y = HEAD * (lines + 1) + 16;
     area.draw(&Circle::new((31, y), 4, BLACK.stroke_width(2)))?;
-    area.draw(&Text::new(
-        format!("{}, same colours", figure.source),
-        (56, y - 7),
-        (FONT, 17),
-    ))?;
+    let source = format!("{}, same colours", figure.source);
+    area.draw(&Text::new(source, (56, y - 7), (FONT, 17)))?;
     Ok(())
 }
 
-fn plot(figure: &Figure, rows: &[&Row], curves: &[(&str, RGBColor)], area: &Area) -> Result<(), Error> {
+/// A line for each curve.
+fn legend(figure: &Figure, curves: &[(&str, RGBColor)], area: &Area) -> Result<(), Error> {
+    for (n, (case, colour)) in curves.iter().enumerate() {
+        let y = HEAD * (n as i32 + 1) + 16;
+        area.draw(&PathElement::new([(16, y), (46, y)], colour.stroke_width(2)))?;
+        let text = format!("{case}, {}", figure.origin.name());
+        area.draw(&Text::new(text, (56, y - 7), (FONT, 17)))?;
+    }
+    Ok(())
+}
+
+fn plot(quantity: Quantity, rows: &[&Row], curves: &[(&str, RGBColor)], area: &Area) -> Result<(), Error> {
     let threads_max = rows.iter().map(|row| row.threads).max().unwrap_or(1);
-    let values = || {
-        rows.iter()
-            .flat_map(|row| [Some(row.simulated), row.paper])
-            .flatten()
-    };
+    let values = || rows.iter().flat_map(|row| [row.ours, row.paper]).flatten();
     let (least, most) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
     let mut chart = ChartBuilder::on(area)
         .margin(16)
@@ -82,15 +106,15 @@ fn plot(figure: &Figure, rows: &[&Row], curves: &[(&str, RGBColor)], area: &Area
     chart
         .configure_mesh()
         .x_desc("threads")
-        .y_desc(format!("{}, {}", figure.charted.name, figure.charted.unit))
+        .y_desc(format!("{}, {}", quantity.name, quantity.unit))
         .axis_desc_style((FONT, 17))
         .label_style((FONT, 15))
         .light_line_style(TRANSPARENT)
         .draw()?;
     for &(case, colour) in curves {
         let of_case = || rows.iter().filter(move |row| row.case == case);
-        let simulated = of_case().map(|row| (row.threads, row.simulated));
-        chart.draw_series(LineSeries::new(simulated, colour.stroke_width(2)))?;
+        let ours = of_case().filter_map(|row| row.ours.map(|value| (row.threads, value)));
+        chart.draw_series(LineSeries::new(ours, colour.stroke_width(2)))?;
         let paper = of_case().filter_map(|row| row.paper.map(|value| (row.threads, value)));
         chart.draw_series(paper.map(|point| Circle::new(point, 4, colour.stroke_width(2))))?;
     }

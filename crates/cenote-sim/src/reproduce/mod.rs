@@ -1,16 +1,18 @@
-//! Figures of the papers again, from the simulator: the paper's numbers, ours, and their ratio.
+//! Figures of the papers again: the paper's numbers, ours, and their ratio.
 //!
-//! Code runs on [`SimMemory`](crate::exec::SimMemory) under a profile and reads its virtual clock, as code on the paper's
-//! machine reads a real one. What comes out is simulated, and every table, file and chart says so. Where a
-//! profile's number was taken from the very figure, a ratio of 1 shows that the model gives back what it was told, and no
-//! more; a figure's notes say which rows these are.
+//! Ours are of one of two [origins](Origin), and every table, file and chart says of which. *Simulated*: code runs on
+//! [`SimMemory`](crate::exec::SimMemory) under a profile and reads its virtual clock, as code on the paper's machine reads a
+//! real one. Where a profile's number was taken from the very figure, a ratio of 1 shows that the model gives back what it was
+//! told, and no more; a figure's notes say which rows these are. *Measured*: code runs on this machine and reads its clock.
 //!
 //! **Limits.** The paper's numbers are those that its text or tables give. None were read off a picture.
 
+mod bars;
 mod chart;
 mod measure;
 mod pcc_fig12;
 mod pcc_fig5;
+mod pcc_table1;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -32,13 +34,45 @@ pub struct Figure {
     /// Where the paper has it.
     pub source: &'static str,
     /// Where our numbers come from.
-    pub origin: &'static str,
-    /// The quantity that its chart shows, over the number of threads.
-    pub charted: Quantity,
+    pub origin: Origin,
+    /// Under which conditions.
+    pub conditions: &'static str,
+    /// What its chart shows.
+    pub charted: Charted,
     /// All numbers.
     pub rows: Vec<Row>,
     /// What a reader must know to judge them.
     pub notes: Vec<&'static str>,
+}
+
+/// Where numbers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// From a virtual clock.
+    Simulated,
+    /// From this machine's.
+    Measured,
+}
+
+impl Origin {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simulated => "simulated",
+            Self::Measured => "measured",
+        }
+    }
+}
+
+/// What a figure's chart shows; its table has the same form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Charted {
+    /// A quantity over the number of threads, a curve for each case. The table has a line for each number.
+    Threads(Quantity),
+    /// Two quantities, with bars for each case. The table has a line for each case.
+    Cases([Quantity; 2]),
 }
 
 /// What is measured.
@@ -61,21 +95,28 @@ pub struct Row {
     pub quantity: Quantity,
     /// The paper's number, if it gives one.
     pub paper: Option<f64>,
-    /// Ours.
-    pub simulated: f64,
+    /// Ours; none if the case is not built.
+    pub ours: Option<f64>,
     /// Ours over the paper's.
     pub ratio: Option<f64>,
 }
 
 impl Row {
-    fn new(case: &'static str, threads: u32, quantity: Quantity, paper: Option<f64>, simulated: f64) -> Self {
+    fn new(
+        case: &'static str,
+        threads: u32,
+        quantity: Quantity,
+        paper: Option<f64>,
+        ours: impl Into<Option<f64>>,
+    ) -> Self {
+        let ours = ours.into();
         Self {
             case,
             threads,
             quantity,
             paper,
-            simulated,
-            ratio: paper.map(|paper| simulated / paper),
+            ours,
+            ratio: paper.zip(ours).map(|(paper, ours)| ours / paper),
         }
     }
 }
@@ -101,6 +142,14 @@ pub enum ReproduceError {
     /// A profile is not what it should be.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// A pool could not be made, or an operation on it failed.
+    #[error("{name}: {error}")]
+    Pool {
+        /// Which figure.
+        name: &'static str,
+        /// Why.
+        error: String,
+    },
     /// A simulated run came to no end.
     #[error("the simulated run ended before its threads: {0:?}")]
     Run(Ended),
@@ -124,20 +173,31 @@ pub enum ReproduceError {
 
 type Make = fn() -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 2] = [
-    (pcc_fig5::NAME, pcc_fig5::make),
-    (pcc_fig12::NAME, pcc_fig12::make),
+const FIGURES: [(&str, Origin, Make); 3] = [
+    (pcc_fig5::NAME, Origin::Simulated, pcc_fig5::make),
+    (pcc_fig12::NAME, Origin::Simulated, pcc_fig12::make),
+    (pcc_table1::NAME, Origin::Measured, pcc_table1::make),
 ];
 
 /// The names of all figures.
 pub fn names() -> Vec<&'static str> {
-    FIGURES.iter().map(|(name, _)| *name).collect()
+    FIGURES.iter().map(|(name, ..)| *name).collect()
+}
+
+/// The names of those whose numbers come from virtual clocks: they take seconds, and are the same everywhere.
+pub fn simulated() -> Vec<&'static str> {
+    let is_simulated = |figure: &&(&'static str, Origin, Make)| figure.1 == Origin::Simulated;
+    FIGURES
+        .iter()
+        .filter(is_simulated)
+        .map(|(name, ..)| *name)
+        .collect()
 }
 
 /// Runs what a figure shows.
 pub fn make(name: &str) -> Result<Figure, ReproduceError> {
-    match FIGURES.iter().find(|(known, _)| *known == name) {
-        Some((_, make)) => make(),
+    match FIGURES.iter().find(|(known, ..)| *known == name) {
+        Some((.., make)) => make(),
         None => Err(ReproduceError::Unknown {
             name: name.to_owned(),
         }),
@@ -145,6 +205,11 @@ pub fn make(name: &str) -> Result<Figure, ReproduceError> {
 }
 
 impl Figure {
+    /// Where its numbers come from and under which conditions, for people.
+    fn provenance(&self) -> String {
+        format!("{} {}", self.origin.name(), self.conditions)
+    }
+
     /// The numbers that the paper has too, as text.
     pub fn table(&self) -> String {
         table::text(self)

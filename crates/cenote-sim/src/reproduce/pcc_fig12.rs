@@ -2,7 +2,7 @@
 
 use cenote::memory::Memory;
 
-use super::{Figure, Place, Quantity, ReproduceError, Row, measure};
+use super::{Charted, Figure, Origin, Place, Quantity, ReproduceError, Row, measure};
 use crate::exec::SimMemory;
 use crate::machine::LINE;
 use crate::profile::Profile;
@@ -92,8 +92,9 @@ pub fn make() -> Result<Figure, ReproduceError> {
         name: NAME,
         title: "Basic operations",
         source: "pcc-indexes, section 7.1, figure 12",
-        origin: "simulated, profiles dram, cxl-local and cxl-remote",
-        charted: EXCHANGE,
+        origin: Origin::Simulated,
+        conditions: "under profiles dram, cxl-local and cxl-remote",
+        charted: Charted::Threads(EXCHANGE),
         rows,
         notes: vec![
             "The profiles' latencies and bandwidths are the paper's: these rows show that the model gives them back.",

@@ -2,7 +2,7 @@
 
 use cenote::memory::Memory;
 
-use super::{Figure, Place, Quantity, ReproduceError, Row, measure};
+use super::{Charted, Figure, Origin, Place, Quantity, ReproduceError, Row, measure};
 use crate::exec::SimMemory;
 use crate::machine::LINE;
 use crate::profile::Profile;
@@ -64,8 +64,9 @@ pub fn make() -> Result<Figure, ReproduceError> {
         name: NAME,
         title: "Loads of one word and of different words",
         source: "pcc-indexes, section 5.2, figure 5",
-        origin: "simulated, profile cxl-remote",
-        charted: LATENCY,
+        origin: Origin::Simulated,
+        conditions: "under profile cxl-remote",
+        charted: Charted::Threads(LATENCY),
         rows,
         notes: vec![
             "The profile's service time was chosen for 29.9 us at 96 threads. That one thread then takes 0.3 us follows from it.",

@@ -3,6 +3,7 @@
 
 mod allocator;
 mod assemble;
+mod baseline;
 mod epochs;
 pub(crate) mod gathering;
 mod hash;
@@ -15,11 +16,14 @@ pub use log::{Inner, Log};
 use std::rc::Rc;
 
 use cenote::Guidelines;
+use cenote::index::baseline::art::Art;
+use cenote::index::baseline::btree::BTree;
+use cenote::index::baseline::clht::Clht;
 use cenote::pod::geometry::Parameters;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::exec::{Body, Context};
+use crate::exec::{Body, Context, SimMemory};
 
 /// What a subject's processes run, and with what.
 pub struct Scenario<const C: bool> {
@@ -83,10 +87,16 @@ pub enum Subject {
     Instances,
     /// The same, with no more places than processes: who begins takes the place of a dead one.
     Places,
+    /// BTreeOLC with nodes of six pairs.
+    BTree,
+    /// CLHT.
+    Clht,
+    /// ARTOLC.
+    Art,
 }
 
 impl Subject {
-    /// All of them.
+    /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
     pub const ALL: [Self; 10] = [
         Self::Hash,
         Self::Growth,
@@ -99,6 +109,9 @@ impl Subject {
         Self::Instances,
         Self::Places,
     ];
+
+    /// Indexes made for comparison.
+    pub const BASELINES: [Self; 3] = [Self::BTree, Self::Clht, Self::Art];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -113,12 +126,18 @@ impl Subject {
             Self::Epochs => "epochs",
             Self::Instances => "instances",
             Self::Places => "places",
+            Self::BTree => "btree",
+            Self::Clht => "clht",
+            Self::Art => "art",
         }
     }
 
     /// The subject of a name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|subject| subject.name() == name)
+        Self::ALL
+            .into_iter()
+            .chain(Self::BASELINES)
+            .find(|subject| subject.name() == name)
     }
 
     /// The tables of its pools, for so many hosts.
@@ -162,6 +181,9 @@ impl Subject {
             }
             Self::Allocator => allocator::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
+            Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
+            Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
+            Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),
         }
     }
 }

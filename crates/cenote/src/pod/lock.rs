@@ -66,7 +66,19 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
 
 /// Whether an identity belongs to nobody alive.
 pub fn is_gone<M: Memory>(worker: &Worker<M>, identity: u64) -> Result<bool> {
-    let index = (identity & 0xffff) as u32;
+    let generation = (identity >> 32) as u32;
+    is_owner_gone(worker, identity as u16, |found| found == generation)
+}
+
+/// Whether nobody alive has this place in the worker table (index plus one) in a generation of which `is_meant` is true.
+///
+/// Cost: up to two sync loads, and one system call for a worker of another process.
+pub fn is_owner_gone<M: Memory>(
+    worker: &Worker<M>,
+    place: u16,
+    is_meant: impl FnOnce(u32) -> bool,
+) -> Result<bool> {
+    let index = u32::from(place);
     if index == 0 || index > worker.geometry().parameters.workers {
         return Ok(true);
     }
@@ -75,7 +87,7 @@ pub fn is_gone<M: Memory>(worker: &Worker<M>, identity: u64) -> Result<bool> {
             .state()
             .load(worker.mem()),
     );
-    if state.generation != (identity >> 32) as u32 || state.phase != Phase::Alive {
+    if !is_meant(state.generation) || state.phase != Phase::Alive {
         return Ok(true);
     }
     Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().instance_lives(state)?)

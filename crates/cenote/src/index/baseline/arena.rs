@@ -56,6 +56,15 @@ impl<M: Memory> Arena<M> {
         })
     }
 
+    /// Bytes of the arena that a node of so many takes, with its part of what no node fits in.
+    pub const fn share(len: u64) -> u64 {
+        let len = len.next_multiple_of(LINE);
+        match CHUNK_BYTES / len {
+            0 => len,
+            nodes => CHUNK_BYTES.div_ceil(nodes),
+        }
+    }
+
     /// The worker.
     pub fn worker(&self) -> &Rc<Worker<M>> {
         &self.worker
@@ -69,6 +78,23 @@ impl<M: Memory> Arena<M> {
     /// Whether so many bytes at an offset are within the arena, behind its header.
     pub fn has(&self, at: u64, len: u64) -> bool {
         at >= self.base + HEADER_BYTES && at.checked_add(len).is_some_and(|end| end <= self.end)
+    }
+
+    /// Bytes behind the header.
+    pub fn bytes(&self) -> u64 {
+        self.end - self.base - HEADER_BYTES
+    }
+
+    /// The first bytes behind the header, for who asks before anybody takes anything, and always for the same number: a
+    /// creator that follows one who died gets what that one had.
+    pub fn first(&self, len: u64) -> Result<u64> {
+        let at = self.base + HEADER_BYTES;
+        if !self.has(at, len) {
+            return Err(Error::corrupt("the length of a baseline", self.base));
+        }
+        // Who fails has been preceded.
+        let _ = SyncWord::at(self.base + LINE).compare_exchange(self.worker.mem(), at, at + len);
+        Ok(at)
     }
 
     /// Takes whole lines. Their content is what the pool's memory happened to hold.

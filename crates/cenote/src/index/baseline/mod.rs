@@ -8,6 +8,11 @@
 //! [`WordMap`] is what everything that is compared has in common.
 
 pub mod arena;
+pub mod art;
+pub mod btree;
+pub mod clht;
+mod content;
+pub mod version;
 
 use std::rc::Rc;
 
