@@ -8,6 +8,9 @@
 //! [`WordMap`] is what everything that is compared has in common.
 
 pub mod arena;
+pub mod messages;
+mod once;
+mod patience;
 
 use std::rc::Rc;
 
