@@ -27,7 +27,8 @@ use crate::output::{Output, count};
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What to run: hash, growth, moving, allocator, epochs, instances, places, or all
+    /// What to run: hash, growth, moving, ordered, tree, thin, allocator, epochs, instances, places, or all of these; or an
+    /// index that the maps are compared with: messages
     #[arg(default_value = "all")]
     subject: String,
     /// Which machine
@@ -148,7 +149,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let subjects = match args.subject.as_str() {
         "all" => Subject::ALL.to_vec(),
         name => vec![Subject::named(name).ok_or_else(|| {
-            let names: Vec<&str> = Subject::ALL.iter().map(|subject| subject.name()).collect();
+            let all = Subject::ALL.iter().chain(&Subject::BASELINES);
+            let names: Vec<&str> = all.map(|subject| subject.name()).collect();
             Failure::misuse(format!(
                 "no subject is called {name:?}; there are {} and all",
                 names.join(", ")

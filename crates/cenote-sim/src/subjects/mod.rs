@@ -7,8 +7,10 @@ mod epochs;
 pub(crate) mod gathering;
 mod hash;
 mod log;
+mod messages;
 mod ordered;
 pub mod pool;
+mod words;
 
 pub use log::{Inner, Log};
 
@@ -83,10 +85,15 @@ pub enum Subject {
     Instances,
     /// The same, with no more places than processes: who begins takes the place of a dead one.
     Places,
+    /// Maps by messages: not a part of the library, but what it is compared with.
+    Messages,
 }
 
 impl Subject {
-    /// All of them.
+    /// Indexes that the maps are compared with.
+    pub const BASELINES: [Self; 1] = [Self::Messages];
+
+    /// All parts of the library.
     pub const ALL: [Self; 10] = [
         Self::Hash,
         Self::Growth,
@@ -113,12 +120,16 @@ impl Subject {
             Self::Epochs => "epochs",
             Self::Instances => "instances",
             Self::Places => "places",
+            Self::Messages => "messages",
         }
     }
 
     /// The subject of a name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|subject| subject.name() == name)
+        Self::ALL
+            .into_iter()
+            .chain(Self::BASELINES)
+            .find(|subject| subject.name() == name)
     }
 
     /// The tables of its pools, for so many hosts.
@@ -126,11 +137,13 @@ impl Subject {
         let units_max = match self {
             Self::Allocator | Self::Epochs => 12,
             Self::Tree | Self::Thin => 128,
+            Self::Messages => 64,
             _ => 40,
         };
         Parameters {
             processes: if self == Self::Places { hosts } else { 16 },
             workers: 24 + if self == Self::Moving { WORKERS_BESIDES } else { 0 },
+            entries: if self == Self::Messages { 1 + hosts } else { 4 },
             ..pool::parameters(coherent, units_max)
         }
     }
@@ -162,6 +175,7 @@ impl Subject {
             }
             Self::Allocator => allocator::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
+            Self::Messages => messages::scenario(load, parameters),
         }
     }
 }
