@@ -109,6 +109,16 @@ fn places() {
     all_cases(Subject::Places);
 }
 
+#[test]
+fn messages() {
+    all_cases(Subject::Messages);
+}
+
+#[test]
+fn sherman() {
+    all_cases(Subject::Sherman);
+}
+
 /// A prefetcher may fetch a line between its flush and its reuse; then the reuse rule does not hold. The paper switches
 /// prefetchers off, and so must who uses incoherent memory (docs/memory-model.md). That it matters is seen here.
 #[test]

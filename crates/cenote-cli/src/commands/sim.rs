@@ -28,7 +28,7 @@ pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// What to run: hash, growth, moving, ordered, tree, thin, allocator, epochs, instances, places, or all of these; or an
-    /// index that the maps are compared with: messages
+    /// index that the maps are compared with: messages, sherman
     #[arg(default_value = "all")]
     subject: String,
     /// Which machine

@@ -10,6 +10,7 @@ mod log;
 mod messages;
 mod ordered;
 pub mod pool;
+mod sherman;
 mod words;
 
 pub use log::{Inner, Log};
@@ -87,11 +88,13 @@ pub enum Subject {
     Places,
     /// Maps by messages: not a part of the library, but what it is compared with.
     Messages,
+    /// The tree in the manner of Sherman, likewise.
+    Sherman,
 }
 
 impl Subject {
     /// Indexes that the maps are compared with.
-    pub const BASELINES: [Self; 1] = [Self::Messages];
+    pub const BASELINES: [Self; 2] = [Self::Messages, Self::Sherman];
 
     /// All parts of the library.
     pub const ALL: [Self; 10] = [
@@ -121,6 +124,7 @@ impl Subject {
             Self::Instances => "instances",
             Self::Places => "places",
             Self::Messages => "messages",
+            Self::Sherman => "sherman",
         }
     }
 
@@ -137,7 +141,7 @@ impl Subject {
         let units_max = match self {
             Self::Allocator | Self::Epochs => 12,
             Self::Tree | Self::Thin => 128,
-            Self::Messages => 64,
+            Self::Messages | Self::Sherman => 64,
             _ => 40,
         };
         Parameters {
@@ -176,6 +180,7 @@ impl Subject {
             Self::Allocator => allocator::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
             Self::Messages => messages::scenario(load, parameters),
+            Self::Sherman => sherman::scenario(load, parameters),
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod arena;
 pub mod messages;
 mod once;
 mod patience;
+pub mod sherman;
 
 use std::rc::Rc;
 
