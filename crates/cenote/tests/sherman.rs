@@ -128,7 +128,7 @@ fn grows_in_any_order<M: Mapped>() {
         let tree = tree(&pool, count);
         let key = |n: u64| match order {
             0 => n,
-            1 => count - n,
+            1 => u64::MAX - n,
             _ => n.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         };
         for n in 0..count {

@@ -22,6 +22,7 @@ use cenote::pod::geometry::Parameters;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::check::linear::Durability;
 use crate::exec::{Body, Context};
 
 /// What a subject's processes run, and with what.
@@ -149,6 +150,14 @@ impl Subject {
             workers: 24 + if self == Self::Moving { WORKERS_BESIDES } else { 0 },
             entries: if self == Self::Messages { 1 + hosts } else { 4 },
             ..pool::parameters(coherent, units_max)
+        }
+    }
+
+    /// Until when a call may take effect whose process died in it. A request may be carried out after its client's death.
+    pub fn durability(self) -> Durability {
+        match self {
+            Self::Messages => Durability::Durable,
+            _ => Durability::Strict,
         }
     }
 

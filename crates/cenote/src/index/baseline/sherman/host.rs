@@ -4,7 +4,7 @@
 //! Copies may be stale by any amount. The tables are locked for a look or a change only, never across an access to the pool.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::memory::{LocalWord, Memory};
 use crate::pod::Worker;
@@ -49,30 +49,13 @@ pub struct Host {
     locals: Box<[Local]>,
 }
 
-/// Processes' views, by the address of the process's view of the pool, and the tree's place in it. An entry whose value is gone
-/// means nothing: handles keep both alive.
-static HOSTS: Mutex<Vec<(Key, Weak<Host>)>> = Mutex::new(Vec::new());
-
-type Key = (usize, u64);
-
 impl Host {
     /// What this worker's process shares about the tree with this lock table of so many locks.
     pub fn of<M: Memory>(worker: &Worker<M>, locks: u64, count: u64) -> Arc<Self> {
-        let key = (Arc::as_ptr(worker.pod()) as usize, locks);
-        let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
-        hosts.retain(|(_, host)| host.strong_count() > 0);
-        let found = hosts
-            .iter()
-            .find(|(of, _)| *of == key)
-            .and_then(|(_, host)| host.upgrade());
-        found.unwrap_or_else(|| {
-            let host = Arc::new(Self {
-                root: LocalWord::default(),
-                copies: RwLock::default(),
-                locals: (0..count).map(|_| Local::default()).collect(),
-            });
-            hosts.push((key, Arc::downgrade(&host)));
-            host
+        worker.pod().companion(locks, || Self {
+            root: LocalWord::default(),
+            copies: RwLock::default(),
+            locals: (0..count).map(|_| Local::default()).collect(),
         })
     }
 
