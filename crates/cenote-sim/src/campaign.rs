@@ -2,7 +2,7 @@
 
 use cenote::Guidelines;
 
-use crate::check::linear::{self, Durability};
+use crate::check::linear;
 use crate::check::spec::ordered::{Op, OrderedMap, Ret};
 use crate::check::{Verdict, leak, progress};
 use crate::exec::{Crash, Ended, Event, Outcome, Settings, Stop, run};
@@ -327,7 +327,7 @@ impl Plan {
             return Result::Stuck(format!("{} steps, and not at an end", outcome.steps));
         }
         let options = linear::Options {
-            durability: Durability::Strict,
+            durability: self.subject.durability(),
             ..linear::Options::default()
         };
         match linear::check_parts(&OrderedMap, history, &options) {

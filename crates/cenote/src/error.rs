@@ -129,6 +129,12 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A request that no server answers.
+    #[cfg(feature = "baselines")]
+    #[error(
+        "the server of this key is gone, or could not answer; whether the request was carried out is not known; start a server"
+    )]
+    Unanswered,
     /// This process was forked off the one that opened the pool.
     #[error("this process was forked from the one that opened the pool; open the pool anew in the child")]
     Forked,

@@ -28,7 +28,7 @@ pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// What to run: hash, growth, moving, ordered, tree, thin, allocator, epochs, instances, places, or all of these; an index
-    /// made for comparison: btree, clht, art
+    /// made for comparison: btree, clht, art, messages, sherman
     #[arg(default_value = "all")]
     subject: String,
     /// Which machine

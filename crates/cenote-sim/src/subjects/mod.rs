@@ -8,8 +8,11 @@ mod epochs;
 pub(crate) mod gathering;
 mod hash;
 mod log;
+mod messages;
 mod ordered;
 pub mod pool;
+mod sherman;
+mod words;
 
 pub use log::{Inner, Log};
 
@@ -23,6 +26,7 @@ use cenote::pod::geometry::Parameters;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::check::linear::Durability;
 use crate::exec::{Body, Context, SimMemory};
 
 /// What a subject's processes run, and with what.
@@ -93,6 +97,10 @@ pub enum Subject {
     Clht,
     /// ARTOLC.
     Art,
+    /// Maps by messages.
+    Messages,
+    /// The tree in the manner of Sherman.
+    Sherman,
 }
 
 impl Subject {
@@ -111,7 +119,7 @@ impl Subject {
     ];
 
     /// Indexes made for comparison.
-    pub const BASELINES: [Self; 3] = [Self::BTree, Self::Clht, Self::Art];
+    pub const BASELINES: [Self; 5] = [Self::BTree, Self::Clht, Self::Art, Self::Messages, Self::Sherman];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -129,6 +137,8 @@ impl Subject {
             Self::BTree => "btree",
             Self::Clht => "clht",
             Self::Art => "art",
+            Self::Messages => "messages",
+            Self::Sherman => "sherman",
         }
     }
 
@@ -145,12 +155,22 @@ impl Subject {
         let units_max = match self {
             Self::Allocator | Self::Epochs => 12,
             Self::Tree | Self::Thin => 128,
+            Self::Messages | Self::Sherman => 64,
             _ => 40,
         };
         Parameters {
             processes: if self == Self::Places { hosts } else { 16 },
             workers: 24 + if self == Self::Moving { WORKERS_BESIDES } else { 0 },
+            entries: if self == Self::Messages { 1 + hosts } else { 4 },
             ..pool::parameters(coherent, units_max)
+        }
+    }
+
+    /// Until when a call may take effect whose process died in it. A request may be carried out after its client's death.
+    pub fn durability(self) -> Durability {
+        match self {
+            Self::Messages => Durability::Durable,
+            _ => Durability::Strict,
         }
     }
 
@@ -184,6 +204,8 @@ impl Subject {
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),
+            Self::Messages => messages::scenario(load, parameters),
+            Self::Sherman => sherman::scenario(load, parameters),
         }
     }
 }

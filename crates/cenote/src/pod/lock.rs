@@ -30,7 +30,8 @@ pub struct Held<'w, M: Memory> {
     worker: &'w Worker<M>,
 }
 
-fn identity<M: Memory>(worker: &Worker<M>) -> u64 {
+/// What a lock's word is while this worker holds it.
+pub fn identity<M: Memory>(worker: &Worker<M>) -> u64 {
     u64::from(worker.me()) | u64::from(worker.generation()) << 32
 }
 

@@ -80,9 +80,16 @@ pub struct Pod<M: Memory> {
     liveness: Option<Box<dyn Liveness>>,
     /// The workers of this process whose announcements its background thread looks after.
     pub(super) local: Mutex<Vec<std::sync::Weak<LocalPin>>>,
+    /// What [`Pod::companion`] has made.
+    #[cfg(feature = "baselines")]
+    companions: Mutex<Vec<(u64, Companion)>>,
     /// Set when the background thread shall end.
     closing: LocalWord,
 }
+
+/// Something that handles keep alive.
+#[cfg(feature = "baselines")]
+type Companion = std::sync::Weak<dyn std::any::Any + Send + Sync>;
 
 impl<M: Memory> Pod<M> {
     /// Joins the pool in `mem` as a new process, which lives as long as it holds a lock of `liveness`.
@@ -106,6 +113,8 @@ impl<M: Memory> Pod<M> {
             watch,
             liveness: Some(liveness),
             local: Mutex::new(Vec::new()),
+            #[cfg(feature = "baselines")]
+            companions: Mutex::default(),
             closing: LocalWord::new(0),
         };
         pod.take_place()?;
@@ -261,6 +270,30 @@ impl<M: Memory> Pod<M> {
             Some(lock) => Ok(lock.is_locked(index)?),
             None => Err(Error::Forked),
         }
+    }
+
+    /// What the handles of this process share, in memory of the process, about the thing at an offset. It is made by the first of
+    /// them, and dropped with the last.
+    #[cfg(feature = "baselines")]
+    pub fn companion<T: Send + Sync + 'static>(
+        &self,
+        at: u64,
+        make: impl FnOnce() -> T,
+    ) -> std::sync::Arc<T> {
+        let mut all = self
+            .companions
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        all.retain(|(_, companion)| companion.strong_count() > 0);
+        let found = all.iter().filter(|(of, _)| *of == at);
+        let mut alive = found.filter_map(|(_, companion)| companion.upgrade());
+        if let Some(companion) = alive.find_map(|companion| companion.downcast().ok()) {
+            return companion;
+        }
+        let companion = std::sync::Arc::new(make());
+        let kept: std::sync::Arc<dyn std::any::Any + Send + Sync> = companion.clone();
+        all.push((at, std::sync::Arc::downgrade(&kept)));
+        companion
     }
 
     /// A worker's state word in this process's name.

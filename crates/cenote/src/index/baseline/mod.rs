@@ -12,6 +12,10 @@ pub mod art;
 pub mod btree;
 pub mod clht;
 mod content;
+pub mod messages;
+mod once;
+mod patience;
+pub mod sherman;
 pub mod version;
 
 use std::rc::Rc;
