@@ -16,6 +16,8 @@ fn plan(workload: Workload, guidelines: Guidelines, threads: u32) -> Plan {
         records: 300,
         operations: 400,
         guidelines,
+        replicates_epoch: guidelines.replicate,
+        trace: None,
         profile: Profile::load("cxl-remote").unwrap(),
         seed: 7,
     }
@@ -70,7 +72,10 @@ fn a_seed_decides_what_is_done() {
 fn threads_beyond_the_hosts_share_them() {
     let alone = run(&plan(Workload::C, Guidelines::SP, 1));
     let many = run(&plan(Workload::C, Guidelines::SP, 9));
-    assert!(many.workloads[0].mops_per_s > alone.workloads[0].mops_per_s, "{many:?}, {alone:?}");
+    assert!(
+        many.workloads[0].mops_per_s > alone.workloads[0].mops_per_s,
+        "{many:?}, {alone:?}"
+    );
 }
 
 #[test]

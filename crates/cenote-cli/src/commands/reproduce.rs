@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use indicatif::{ProgressBar, ProgressStyle};
+
 use cenote_sim::reproduce::{Figure, Files, ReproduceError, make, names};
 use serde::Serialize;
 
@@ -37,11 +39,30 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     }
     let wanted = if is("all") { names() } else { known(&args.figures)? };
     for name in wanted {
-        let figure = make(name).map_err(failed)?;
+        let bar = bar(name, out);
+        let figure = make(name, &|done, of| {
+            bar.set_length(of as u64);
+            bar.set_position(done as u64);
+        });
+        bar.finish_and_clear();
+        let figure = figure.map_err(failed)?;
         let files = figure.save(&args.out).map_err(failed)?;
         out.result(&Reproduced { figure, files }, text)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A bar for a figure of many runs; hidden where nobody would see it.
+fn bar(name: &'static str, out: &Output) -> ProgressBar {
+    if !out.is_watched() {
+        return ProgressBar::hidden();
+    }
+    let template = "{msg} {wide_bar} {pos} of {len} runs, {elapsed}";
+    let bar = ProgressBar::new(1).with_message(name);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
 }
 
 /// The figures that are asked for, each once.

@@ -14,7 +14,7 @@ fn figures_are_printed_and_written() {
     let svg = std::fs::read_to_string(here.path("target/reproduce/pcc/fig5.svg")).unwrap();
     assert!(svg.starts_with("<svg"), "{svg}");
 
-    // All but what is measured, which takes its time.
+    // Those that take no more than seconds.
     let printed = here.ok("reproduce pcc/fig5,pcc/fig12 --out ./figures --json");
     let names: Vec<String> = printed
         .lines()
@@ -25,7 +25,12 @@ fn figures_are_printed_and_written() {
             figure["name"].as_str().unwrap().to_owned()
         })
         .collect();
-    assert_eq!(here.ok("reproduce list"), names.join("\n") + "\npcc/table1\n");
+    let all = here.ok("reproduce list");
+    assert!(names.iter().all(|name| all.lines().any(|known| known == name)));
+    assert!(
+        all.contains("pcc/table1\n") && all.contains("pcc/fig13\n"),
+        "{all}"
+    );
 }
 
 #[test]

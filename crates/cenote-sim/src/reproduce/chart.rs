@@ -4,7 +4,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::{Charted, Figure, Quantity, ReproduceError, Row, bars};
+use super::{Charted, Figure, Quantity, ReproduceError, Row, bars, panels};
 
 pub const WIDTH: u32 = 800;
 /// Height of the plot alone.
@@ -12,11 +12,13 @@ const HEIGHT: u32 = 420;
 /// Height of a line of text above it.
 pub const HEAD: i32 = 22;
 pub const FONT: &str = "sans-serif";
-pub const COLOURS: [RGBColor; 4] = [
+pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0x1b, 0x6c, 0xa8),
     RGBColor(0xc4, 0x4e, 0x1a),
     RGBColor(0x3a, 0x8a, 0x3a),
     RGBColor(0x7a, 0x4a, 0x9a),
+    RGBColor(0x8a, 0x6a, 0x1a),
+    RGBColor(0x60, 0x60, 0x60),
 ];
 
 pub type Error = Box<dyn std::error::Error>;
@@ -34,10 +36,11 @@ pub fn svg(figure: &Figure) -> Result<String, ReproduceError> {
 fn draw(figure: &Figure, text: &mut String) -> Result<(), Error> {
     let (rows, curves) = match figure.charted {
         Charted::Threads(quantity) => curves(figure, quantity),
-        Charted::Cases(_) => (Vec::new(), Vec::new()),
+        Charted::Panels(_) | Charted::Cases(_) => (Vec::new(), Vec::new()),
     };
     let (lines, height) = match figure.charted {
         Charted::Threads(_) => (curves.len() as i32, HEIGHT),
+        Charted::Panels(quantity) => panels::size(figure, quantity),
         Charted::Cases(quantities) => (2, bars::height(figure, quantities)),
     };
     let head = (HEAD * (lines + 2)).unsigned_abs();
@@ -49,6 +52,10 @@ fn draw(figure: &Figure, text: &mut String) -> Result<(), Error> {
         Charted::Threads(quantity) => {
             legend(figure, &curves, &above)?;
             plot(quantity, &rows, &curves, &below)?;
+        }
+        Charted::Panels(quantity) => {
+            panels::legend(figure, quantity, &above)?;
+            panels::draw(figure, quantity, &below)?;
         }
         Charted::Cases(quantities) => {
             bars::legend(figure, quantities, &above)?;

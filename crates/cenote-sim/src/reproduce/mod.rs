@@ -10,9 +10,15 @@
 mod bars;
 mod chart;
 mod measure;
+mod panels;
 mod pcc_fig12;
+mod pcc_fig13;
+mod pcc_fig15;
 mod pcc_fig5;
+mod pcc_gc;
 mod pcc_table1;
+mod pcc_table2;
+mod sweep;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +27,7 @@ use serde::Serialize;
 
 use crate::exec::Ended;
 use crate::profile::ProfileError;
+use crate::throughput::ThroughputError;
 
 pub use measure::{Measured, Place, measure};
 
@@ -71,6 +78,8 @@ impl Origin {
 pub enum Charted {
     /// A quantity over the number of threads, a curve for each case. The table has a line for each number.
     Threads(Quantity),
+    /// A quantity over the number of threads, in a panel for each workload. The table has a line for each case of each.
+    Panels(Quantity),
     /// Two quantities, with bars for each case. The table has a line for each case.
     Cases([Quantity; 2]),
 }
@@ -87,14 +96,20 @@ pub struct Quantity {
 /// One number of a figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
+    /// The panel of the chart, if there are several; else empty.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub panel: &'static str,
     /// What was done, on which profile.
     pub case: &'static str,
     /// By how many threads at once.
     pub threads: u32,
     /// What of it was measured.
     pub quantity: Quantity,
-    /// The paper's number, if it gives one.
+    /// The paper's number, if it gives one; the least, if it gives a range.
     pub paper: Option<f64>,
+    /// The greatest, if it gives a range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper_most: Option<f64>,
     /// Ours; none if the case is not built.
     pub ours: Option<f64>,
     /// Ours over the paper's.
@@ -111,12 +126,29 @@ impl Row {
     ) -> Self {
         let ours = ours.into();
         Self {
+            panel: "",
+            paper_most: None,
             case,
             threads,
             quantity,
             paper,
             ours,
             ratio: paper.zip(ours).map(|(paper, ours)| ours / paper),
+        }
+    }
+
+    /// The same in a panel of its own.
+    fn of(mut self, panel: &'static str) -> Self {
+        self.panel = panel;
+        self
+    }
+
+    /// A number for which the paper has a range: no ratio of the two is told.
+    fn in_range(case: &'static str, threads: u32, quantity: Quantity, paper: [f64; 2], ours: f64) -> Self {
+        Self {
+            paper_most: Some(paper[1]),
+            ratio: None,
+            ..Self::new(case, threads, quantity, Some(paper[0]), ours)
         }
     }
 }
@@ -150,6 +182,9 @@ pub enum ReproduceError {
         /// Why.
         error: String,
     },
+    /// A simulated run went wrong.
+    #[error(transparent)]
+    Throughput(#[from] ThroughputError),
     /// A simulated run came to no end.
     #[error("the simulated run ended before its threads: {0:?}")]
     Run(Ended),
@@ -171,33 +206,30 @@ pub enum ReproduceError {
     },
 }
 
-type Make = fn() -> Result<Figure, ReproduceError>;
+/// Is told how many runs are done, of how many.
+pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
-const FIGURES: [(&str, Origin, Make); 3] = [
-    (pcc_fig5::NAME, Origin::Simulated, pcc_fig5::make),
-    (pcc_fig12::NAME, Origin::Simulated, pcc_fig12::make),
-    (pcc_table1::NAME, Origin::Measured, pcc_table1::make),
+type Make = fn(Progress<'_>) -> Result<Figure, ReproduceError>;
+
+const FIGURES: [(&str, Make); 7] = [
+    (pcc_table1::NAME, |_| pcc_table1::make()),
+    (pcc_fig5::NAME, |_| pcc_fig5::make()),
+    (pcc_fig12::NAME, |_| pcc_fig12::make()),
+    (pcc_fig13::NAME, pcc_fig13::make),
+    (pcc_fig15::NAME, pcc_fig15::make),
+    (pcc_gc::NAME, pcc_gc::make),
+    (pcc_table2::NAME, pcc_table2::make),
 ];
 
 /// The names of all figures.
 pub fn names() -> Vec<&'static str> {
-    FIGURES.iter().map(|(name, ..)| *name).collect()
-}
-
-/// The names of those whose numbers come from virtual clocks: they take seconds, and are the same everywhere.
-pub fn simulated() -> Vec<&'static str> {
-    let is_simulated = |figure: &&(&'static str, Origin, Make)| figure.1 == Origin::Simulated;
-    FIGURES
-        .iter()
-        .filter(is_simulated)
-        .map(|(name, ..)| *name)
-        .collect()
+    FIGURES.iter().map(|(name, _)| *name).collect()
 }
 
 /// Runs what a figure shows.
-pub fn make(name: &str) -> Result<Figure, ReproduceError> {
-    match FIGURES.iter().find(|(known, ..)| *known == name) {
-        Some((.., make)) => make(),
+pub fn make(name: &str, progress: Progress<'_>) -> Result<Figure, ReproduceError> {
+    match FIGURES.iter().find(|(known, _)| *known == name) {
+        Some((_, make)) => make(progress),
         None => Err(ReproduceError::Unknown {
             name: name.to_owned(),
         }),

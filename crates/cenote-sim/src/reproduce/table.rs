@@ -14,6 +14,11 @@ pub fn text(figure: &Figure) -> String {
     );
     match figure.charted {
         Charted::Threads(_) => write(&mut text, &numbers(figure), |column| matches!(column, 0 | 2)),
+        Charted::Panels(quantity) => {
+            write(&mut text, &panels(figure, quantity), |column| column < 2);
+            text.push('\n');
+            write(&mut text, &numbers(figure), |column| matches!(column, 0 | 2));
+        }
         Charted::Cases(_) => write(&mut text, &cases(figure), |column| column == 0),
     }
     text.push('\n');
@@ -47,16 +52,46 @@ fn numbers(figure: &Figure) -> Vec<Vec<String>> {
     let head = ["", "threads", "", "paper", figure.origin.name(), "ratio"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     for row in &figure.rows {
-        if let (Some(paper), Some(ours), Some(ratio)) = (row.paper, row.ours, row.ratio) {
+        if let (Some(paper), Some(ours)) = (row.paper, row.ours) {
+            let most = row
+                .paper_most
+                .map_or(String::new(), |most| format!(" to {}", number(most)));
             lines.push(vec![
-                row.case.to_owned(),
+                [row.panel, row.case].join(if row.panel.is_empty() { "" } else { ": " }),
                 row.threads.to_string(),
                 format!("{}, {}", row.quantity.name, row.quantity.unit),
-                number(paper),
+                number(paper) + &most,
                 number(ours),
-                format!("{ratio:.2}"),
+                row.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
             ]);
         }
+    }
+    lines
+}
+
+/// A line for each case of each panel, a column for each number of threads.
+fn panels(figure: &Figure, quantity: Quantity) -> Vec<Vec<String>> {
+    let rows: Vec<&Row> = figure
+        .rows
+        .iter()
+        .filter(|row| row.quantity == quantity)
+        .collect();
+    let mut threads: Vec<u32> = rows.iter().map(|row| row.threads).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    let unit = format!("{}, {}", quantity.name, quantity.unit);
+    let head = threads.iter().map(|threads| format!("{threads} threads"));
+    let mut lines = vec![[unit, String::new()].into_iter().chain(head).collect()];
+    let mut cases: Vec<(&str, &str)> = rows.iter().map(|row| (row.panel, row.case)).collect();
+    cases.dedup();
+    for (panel, case) in cases {
+        let cell = |threads: &u32| {
+            let is_wanted = |row: &&&Row| (row.panel, row.case, row.threads) == (panel, case, *threads);
+            let found = rows.iter().find(is_wanted).and_then(|row| row.ours);
+            found.map_or(String::new(), number)
+        };
+        let names = [panel.to_owned(), case.to_owned()];
+        lines.push(names.into_iter().chain(threads.iter().map(cell)).collect());
     }
     lines
 }
@@ -98,7 +133,10 @@ fn cases(figure: &Figure) -> Vec<Vec<String>> {
 fn pair(row: &Row) -> String {
     let ours = row.ours.map_or("not built".to_owned(), number);
     match row.paper {
-        Some(paper) => format!("{ours} ({})", number(paper)),
+        Some(paper) => {
+            let most = row.paper_most.map(|most| format!(" to {}", number(most)));
+            format!("{ours} ({}{})", number(paper), most.unwrap_or_default())
+        }
         None => format!("{ours}  {:>4} ", "-"),
     }
 }

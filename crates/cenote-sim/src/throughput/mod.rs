@@ -10,12 +10,16 @@
 //! **Limits.** Those of [`clock`](crate::clock). Background threads take part, but what they do is not counted.
 
 mod measured;
+mod parts;
 mod run;
 
 use cenote::Guidelines;
+use cenote::index::baseline::btree::BTree;
+use cenote::index::baseline::sherman::Sherman;
 use cenote::index::hash::HashMap;
 use cenote::index::ordered::OrderedMap;
 use cenote_ycsb::Workload;
+use cenote_ycsb::trace::Synthetic;
 use serde::Serialize;
 
 use crate::exec::{Ended, Traffic};
@@ -28,7 +32,7 @@ pub struct Plan {
     pub form: Form,
     /// Hosts, each with one process; no more than threads.
     pub hosts: u32,
-    /// Threads, dealt to the hosts in turn.
+    /// Threads, dealt to the hosts in turn; if there are servers, so many of them, and clients besides.
     pub threads: u32,
     /// Whether the hosts' caches are coherent.
     pub coherent: bool,
@@ -40,6 +44,10 @@ pub struct Plan {
     pub operations: u64,
     /// Which optimisations the map's handles use.
     pub guidelines: Guidelines,
+    /// Whether workers read their replicas of the epoch rather than the epoch itself.
+    pub replicates_epoch: bool,
+    /// Draws all operations from this instead, if it is given; `workloads` says then only whether the map is filled before.
+    pub trace: Option<Synthetic>,
     /// What things cost.
     pub profile: Profile,
     /// What the operations are drawn from.
@@ -54,23 +62,62 @@ pub enum Form {
     Hash,
     /// The ordered map.
     Ordered,
+    /// Hash maps behind queues: as many servers as there are threads, and a third as many clients.
+    HashMessages,
+    /// Ordered maps behind queues, likewise.
+    OrderedMessages,
+    /// A tree in the manner of Sherman.
+    Sherman,
+    /// BTreeOLC.
+    Btree,
 }
 
 impl Form {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Hash, Self::Ordered];
+    pub const ALL: [Self; 6] = [
+        Self::Hash,
+        Self::Ordered,
+        Self::HashMessages,
+        Self::OrderedMessages,
+        Self::Sherman,
+        Self::Btree,
+    ];
 
     /// The name, as it is parsed and printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hash => "hash",
             Self::Ordered => "ordered",
+            Self::HashMessages => "hash-messages",
+            Self::OrderedMessages => "ordered-messages",
+            Self::Sherman => "sherman",
+            Self::Btree => "btree",
         }
     }
 
     /// Whether it can be scanned.
     pub fn is_ordered(self) -> bool {
-        matches!(self, Self::Ordered)
+        matches!(self, Self::Ordered | Self::Sherman | Self::Btree)
+    }
+
+    /// Whether maps are behind servers.
+    pub fn has_servers(self) -> bool {
+        matches!(self, Self::HashMessages | Self::OrderedMessages)
+    }
+}
+
+impl Plan {
+    /// Threads that carry out requests for others.
+    pub fn servers(&self) -> u32 {
+        if self.form.has_servers() { self.threads } else { 0 }
+    }
+
+    /// Threads whose operations are counted. The paper has 48 clients with 144 servers.
+    pub fn clients(&self) -> u32 {
+        match self.form.has_servers() {
+            true => self.threads.div_ceil(3),
+            false => self.threads,
+        }
     }
 }
 
@@ -149,10 +196,19 @@ pub fn measure(plan: &Plan) -> Result<Outcome, ThroughputError> {
     if plan.workloads[1..].contains(&Workload::Load) {
         return Err(ThroughputError::LoadLater);
     }
-    match (plan.form, plan.coherent) {
-        (Form::Hash, true) => run::measure::<true, HashMap<_>>(plan),
-        (Form::Hash, false) => run::measure::<false, HashMap<_>>(plan),
-        (Form::Ordered, true) => run::measure::<true, OrderedMap<_>>(plan),
-        (Form::Ordered, false) => run::measure::<false, OrderedMap<_>>(plan),
+    match plan.coherent {
+        true => measure_on::<true>(plan),
+        false => measure_on::<false>(plan),
+    }
+}
+
+fn measure_on<const C: bool>(plan: &Plan) -> Result<Outcome, ThroughputError> {
+    match plan.form {
+        Form::Hash => run::measure(plan, parts::shared::<C, HashMap<_>>()),
+        Form::Ordered => run::measure(plan, parts::shared::<C, OrderedMap<_>>()),
+        Form::HashMessages => run::measure(plan, parts::behind_queues::<C, HashMap<_>>()),
+        Form::OrderedMessages => run::measure(plan, parts::behind_queues::<C, OrderedMap<_>>()),
+        Form::Sherman => run::measure(plan, parts::shared::<C, Sherman<_>>()),
+        Form::Btree => run::measure(plan, parts::shared::<C, BTree<_>>()),
     }
 }

@@ -1,15 +1,17 @@
 //! A plan on the simulated machine.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use cenote::index::baseline::WordMap;
 use cenote::pod::Worker;
 use cenote::pod::geometry::{Parameters, UNIT};
 use cenote::pod::superblock::Kind;
+use cenote_ycsb::trace::{self, Synthetic, synthetic};
 use cenote_ycsb::{Action, Operation, Spec, Workload, key_of_record};
 
 use super::measured::Measured;
+use super::parts::Parts;
 use super::{Outcome, Plan, ThroughputError};
 use crate::exec::{Context, Ended, Settings, SimMemory, run};
 use crate::machine::Shape;
@@ -17,18 +19,41 @@ use crate::policy::RandomWalk;
 use crate::subjects::gathering::Gathering;
 use crate::subjects::pool::{self, Member};
 
-const NAME: &str = "map";
-
 /// What all threads of a run share.
-struct Shared {
+struct Shared<const C: bool, W> {
     plan: Plan,
+    parts: Parts<C, W>,
+    /// Clients that have not ended.
+    working: Cell<u32>,
     measured: RefCell<Vec<Measured>>,
     fault: RefCell<Option<String>>,
     /// Where they wait before each workload.
     gatherings: Vec<Gathering>,
 }
 
-impl Shared {
+impl<const C: bool, W: WordMap<SimMemory<C>>> Shared<C, W> {
+    /// Whether there is nobody left to serve.
+    fn is_over(&self) -> bool {
+        self.working.get() == 0 || self.fault.borrow().is_some()
+    }
+
+    /// One client's workloads.
+    fn work(
+        &self,
+        context: &Context<C>,
+        worker: Rc<Worker<SimMemory<C>>>,
+        client: u64,
+    ) -> cenote::Result<()> {
+        let done = (self.parts.open)(&self.plan, worker).and_then(|map| {
+            (0..self.plan.workloads.len()).try_for_each(|n| {
+                self.gatherings[n].arrive(context);
+                work(context, &map, self, n, client)
+            })
+        });
+        self.working.set(self.working.get() - 1);
+        done
+    }
+
     fn note(&self, done: cenote::Result<()>) {
         if let Err(error) = done {
             self.fault.borrow_mut().get_or_insert(error.to_string());
@@ -39,14 +64,16 @@ impl Shared {
 /// Runs a plan on a map of this kind.
 pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
     plan: &Plan,
+    parts: Parts<C, W>,
 ) -> Result<Outcome, ThroughputError> {
     let hosts = plan.hosts.min(plan.threads);
+    let threads = plan.servers() + plan.clients();
     let parameters = Parameters {
         kind: if C { Kind::Coherent } else { Kind::Noncoherent },
         max_units: units_max(plan),
         processes: hosts + 8,
-        workers: plan.threads + 2 * hosts + 8,
-        entries: 4,
+        workers: threads + 2 * hosts + 8,
+        entries: 4 + plan.servers(),
     };
     let settings = Settings {
         shape: Shape {
@@ -72,17 +99,19 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
         gatherings: plan
             .workloads
             .iter()
-            .map(|_| Gathering::new(plan.threads))
+            .map(|_| Gathering::new(plan.clients()))
             .collect(),
+        working: Cell::new(plan.clients()),
         plan: plan.clone(),
+        parts,
     });
     let prepare = {
         let shared = shared.clone();
-        move |context: Context<C>| shared.note(prepare::<C, W>(&context, &shared.plan, parameters))
+        move |context: Context<C>| shared.note(prepare(&context, &shared.plan, parameters, &shared.parts))
     };
     let body = {
         let shared = shared.clone();
-        move |context: Context<C>| shared.note(process::<C, W>(&context, &shared, hosts))
+        move |context: Context<C>| shared.note(process(&context, &shared, hosts))
     };
     let outcome = run(
         &settings,
@@ -109,49 +138,44 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
 /// Units of 64 KiB that the pool may grow to: generous, for what is not touched costs nothing.
 fn units_max(plan: &Plan) -> u64 {
     let records = plan.records + plan.operations * plan.workloads.len() as u64;
-    64 + u64::from(plan.threads) * 16 + (records * 512).div_ceil(UNIT)
+    64 + u64::from(plan.threads) * 32 + (records * 512).div_ceil(UNIT)
 }
 
-/// Makes the map, with its records in it unless they are what is measured.
-fn prepare<const C: bool, W: WordMap<SimMemory<C>>>(
+/// Makes the pool and the map.
+fn prepare<const C: bool, W>(
     context: &Context<C>,
     plan: &Plan,
     parameters: Parameters,
+    parts: &Parts<C, W>,
 ) -> cenote::Result<()> {
     pool::format(context, parameters, 4)?;
     let member = Member::join(context, !C)?;
-    let worker = Worker::attach(&member.pod, plan.guidelines.replicate);
-    let filled = worker.and_then(|worker| {
-        let map = W::open_or_create(Rc::new(worker), NAME, plan.guidelines, plan.records)?;
-        if plan.workloads[0] == Workload::Load {
-            return Ok(());
-        }
-        map.reserve(plan.records)?;
-        (0..plan.records).try_for_each(|record| map.put_u64(key_of_record(record), record).map(drop))
-    });
+    let worker = Worker::attach(&member.pod, plan.replicates_epoch);
+    let prepared = worker.and_then(|worker| (parts.prepare)(plan, Rc::new(worker)));
     // Whether or not: else the background thread would never end.
     member.leave(context);
-    filled
+    prepared
 }
 
 /// One host's process, and its threads.
-fn process<const C: bool, W: WordMap<SimMemory<C>>>(
+fn process<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
     context: &Context<C>,
-    shared: &Rc<Shared>,
+    shared: &Rc<Shared<C, W>>,
     hosts: u32,
 ) -> cenote::Result<()> {
     let member = Member::join(context, !C)?;
+    let (servers, clients) = (shared.plan.servers(), shared.plan.clients());
     // The first process has prepared.
-    for thread in (context.process() - 1..shared.plan.threads).step_by(hosts as usize) {
+    for thread in (context.process() - 1..servers + clients).step_by(hosts as usize) {
         let shared = shared.clone();
         member.spawn(context, move |context, pod| {
             let plan = &shared.plan;
-            let done = Worker::attach(&pod, plan.guidelines.replicate).and_then(|worker| {
-                let map = W::open_or_create(Rc::new(worker), NAME, plan.guidelines, plan.records)?;
-                (0..plan.workloads.len()).try_for_each(|n| {
-                    shared.gatherings[n].arrive(&context);
-                    work(&context, &map, &shared, n, thread.into())
-                })
+            let done = Worker::attach(&pod, plan.replicates_epoch).and_then(|worker| {
+                let worker = Rc::new(worker);
+                match thread.checked_sub(servers) {
+                    None => (shared.parts.serve)(plan, worker, &|| shared.is_over()),
+                    Some(client) => shared.work(&context, worker, client.into()),
+                }
             });
             shared.note(done);
         });
@@ -164,12 +188,15 @@ fn process<const C: bool, W: WordMap<SimMemory<C>>>(
 fn work<const C: bool, W: WordMap<SimMemory<C>>>(
     context: &Context<C>,
     map: &W,
-    shared: &Shared,
+    shared: &Shared<C, W>,
     n: usize,
     thread: u64,
 ) -> cenote::Result<()> {
-    let (plan, threads) = (&shared.plan, u64::from(shared.plan.threads));
+    let (plan, threads) = (&shared.plan, u64::from(shared.plan.clients()));
     let workload = plan.workloads[n];
+    if let Some(trace) = &plan.trace {
+        return replay(context, map, shared, trace.clone().for_worker(thread, threads));
+    }
     let mut spec = Spec {
         seed: plan.seed + n as u64,
         ..Spec::new(workload, plan.records)
@@ -190,6 +217,38 @@ fn work<const C: bool, W: WordMap<SimMemory<C>>>(
         times.push(context.now_ps() - before);
     }
     shared.measured.borrow_mut()[n].add(begin, context.now_ps(), times, context.traffic() - traffic);
+    Ok(())
+}
+
+/// One thread's part of a trace. A key that is not found is a miss, as in a cache.
+fn replay<const C: bool, W: WordMap<SimMemory<C>>>(
+    context: &Context<C>,
+    map: &W,
+    shared: &Shared<C, W>,
+    trace: Synthetic,
+) -> cenote::Result<()> {
+    let steps = match synthetic(&trace) {
+        Ok(steps) => steps,
+        Err(error) => {
+            shared.fault.borrow_mut().get_or_insert(error.to_string());
+            return Ok(());
+        }
+    };
+    let mut times = Vec::new();
+    let (begin, traffic) = (context.now_ps(), context.traffic());
+    for step in steps {
+        let before = context.now_ps();
+        let key = key_of_record(step.key);
+        match step.action {
+            trace::Action::Read => drop(map.get_u64(key)?),
+            trace::Action::Write => drop(map.put_u64(key, before)?),
+            trace::Action::Insert => drop(map.insert_u64(key, before)?),
+            trace::Action::Delete => drop(map.remove_u64(key)?),
+        }
+        times.push(context.now_ps() - before);
+    }
+    let spent = context.traffic() - traffic;
+    shared.measured.borrow_mut()[0].add(begin, context.now_ps(), times, spent);
     Ok(())
 }
 

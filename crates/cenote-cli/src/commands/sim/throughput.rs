@@ -94,6 +94,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         records: args.records,
         operations: args.operations,
         guidelines: args.guidelines.guidelines(),
+        replicates_epoch: args.guidelines.guidelines().replicate,
+        trace: None,
         profile,
         seed: args.seed,
     };

@@ -1,0 +1,150 @@
+//! Many simulated runs, as many at a time as the machine has cores: each is one thread, and the same whoever else runs.
+
+use std::sync::{Mutex, PoisonError};
+
+use cenote::Guidelines;
+use cenote_ycsb::Workload;
+
+use super::{Progress, Quantity, ReproduceError};
+use crate::profile::Profile;
+use crate::throughput::{Form, Outcome, Plan, ThroughputError, measure};
+
+/// What sweeps are about.
+pub const THROUGHPUT: Quantity = Quantity {
+    name: "throughput",
+    unit: "Mops/s",
+};
+
+/// Threads of the paper's machine that work, on three of its sockets; the fourth has the memory.
+pub const THREADS: u32 = 144;
+const HOSTS: u32 = 3;
+/// Records and operations of each workload. The paper has 100 M records.
+pub const RECORDS: u64 = 100_000;
+const PAPER_RECORDS: u64 = 100_000_000;
+/// What a thread has in its host's cache that does not grow with the records.
+const OWN_BYTES: u64 = 4096;
+
+/// All without the guidelines' optimisations, on coherent memory of DRAM: the paper's ideal.
+pub fn coherent(form: Form, threads: u32, workloads: &[Workload]) -> Result<Plan, ReproduceError> {
+    plan(form, "dram", true, Guidelines::CC, threads, workloads)
+}
+
+/// On remote CXL memory without coherence.
+pub fn incoherent(
+    form: Form,
+    guidelines: Guidelines,
+    threads: u32,
+    workloads: &[Workload],
+) -> Result<Plan, ReproduceError> {
+    plan(form, "cxl-remote-wide", false, guidelines, threads, workloads)
+}
+
+fn plan(
+    form: Form,
+    profile: &str,
+    coherent: bool,
+    guidelines: Guidelines,
+    threads: u32,
+    workloads: &[Workload],
+) -> Result<Plan, ReproduceError> {
+    let mut profile = Profile::load(profile)?;
+    // The cache has the same share of the records as the paper's has of its own.
+    let share = profile.cache_bytes * RECORDS / PAPER_RECORDS;
+    profile.cache_bytes = share + u64::from(threads.div_ceil(HOSTS)) * OWN_BYTES;
+    Ok(Plan {
+        form,
+        hosts: HOSTS,
+        threads,
+        coherent,
+        workloads: workloads.to_vec(),
+        records: RECORDS,
+        operations: RECORDS,
+        guidelines,
+        replicates_epoch: guidelines.replicate,
+        trace: None,
+        profile,
+        seed: 1,
+    })
+}
+
+/// How far a sweep has come.
+#[derive(Default)]
+struct Sweep {
+    begun: usize,
+    done: usize,
+    outcomes: Vec<Option<Outcome>>,
+    failure: Option<ThroughputError>,
+}
+
+/// Runs all plans; their outcomes in the same order.
+pub fn run(plans: &[Plan], progress: Progress<'_>) -> Result<Vec<Outcome>, ReproduceError> {
+    let sweep = Mutex::new(Sweep {
+        outcomes: vec![None; plans.len()],
+        ..Sweep::default()
+    });
+    // A thread that panicked has left it whole: it is only ever changed by one statement at a time.
+    let locked = || sweep.lock().unwrap_or_else(PoisonError::into_inner);
+    let next = || {
+        let mut sweep = locked();
+        let n = sweep.begun;
+        sweep.begun += 1;
+        (sweep.failure.is_none()).then_some((n, plans.get(n)?))
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((n, plan)) = next() {
+                    let outcome = measure(plan);
+                    let mut sweep = locked();
+                    match outcome {
+                        Ok(outcome) => sweep.outcomes[n] = Some(outcome),
+                        Err(error) => drop(sweep.failure.get_or_insert(error)),
+                    }
+                    sweep.done += 1;
+                    progress(sweep.done, plans.len());
+                }
+            });
+        }
+    });
+    let Sweep {
+        outcomes, failure, ..
+    } = sweep.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match failure {
+        Some(failure) => Err(failure.into()),
+        None => Ok(outcomes.into_iter().flatten().collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small(form: Form, threads: u32) -> Plan {
+        Plan {
+            records: 200,
+            operations: 200,
+            ..incoherent(form, Guidelines::P3, threads, &[Workload::Load, Workload::A]).unwrap()
+        }
+    }
+
+    #[test]
+    fn all_forms_run_and_outcomes_are_in_order() {
+        let plans: Vec<Plan> = Form::ALL.into_iter().map(|form| small(form, 6)).collect();
+        let outcomes = run(&plans, &|done, of| assert!(done <= of)).unwrap();
+        for (plan, outcome) in plans.iter().zip(&outcomes) {
+            assert_eq!(outcome, &measure(plan).unwrap(), "{:?}", plan.form);
+            let done: Vec<u64> = outcome.workloads.iter().map(|done| done.operations).collect();
+            assert_eq!(done, [200, 200], "{:?}", plan.form);
+        }
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_run_ends_the_sweep() {
+        let wrong = Plan {
+            workloads: vec![Workload::C, Workload::Load],
+            ..small(Form::Hash, 2)
+        };
+        let error = run(&[small(Form::Hash, 2), wrong], &|_, _| {}).unwrap_err();
+        assert!(error.to_string().contains("give it first"), "{error}");
+    }
+}
