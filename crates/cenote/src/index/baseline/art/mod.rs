@@ -268,8 +268,8 @@ impl<M: Memory> Art<M> {
             depth,
         };
         let node = Node::initialise(is, mem, path(key, depth));
-        node.add(mem, byte(other, depth), child.encode());
-        node.add(mem, byte(key, depth), leaf);
+        node.add_unseen(mem, 0, byte(other, depth), child.encode());
+        node.add_unseen(mem, 1, byte(key, depth), leaf);
         node.finish(mem);
         set_child(mem, at, is.encode());
         Ok(())
@@ -291,10 +291,11 @@ impl<M: Memory> Art<M> {
             depth: full.depth,
         };
         let node = Node::initialise(is, mem, path(key, full.depth));
-        node.copy(mem, spot.node);
-        if !node.add(mem, byte(key, full.depth), leaf) {
+        let count = node.copy(mem, spot.node);
+        if count >= kind.places() {
             return Err(Error::corrupt("the children of a radix tree's node", full.at));
         }
+        node.add_unseen(mem, count, byte(key, full.depth), leaf);
         node.finish(mem);
         set_child(mem, at, is.encode());
         Ok(Some(false))

@@ -261,47 +261,80 @@ impl Node {
         }
     }
 
-    /// Puts a child into a free place: its byte, which is in memory before the child is; whether there was one. The node is
-    /// held, or nobody knows it. After [`Node::refresh`].
-    pub fn add<M: Memory>(self, mem: &M, byte: u8, child: u64) -> bool {
-        let place = match self.is.kind {
+    /// A place for the child of a byte that has none. After [`Node::refresh`].
+    fn free_place<M: Memory>(self, mem: &M, byte: u8) -> Option<u64> {
+        let places = self.is.kind.places();
+        match self.is.kind {
             Kind::Leaf => None,
             Kind::Four | Kind::Sixteen => {
-                let mut places = 0..self.is.kind.places();
-                let free = places.find(|&place| content::get(mem, self.child_at(place)) == 0);
-                free.inspect(|&place| self.set_index(mem, place as u8, byte))
+                (0..places).find(|&place| content::get(mem, self.child_at(place)) == 0)
             }
-            Kind::FortyEight => match self.index(mem, byte) {
-                0 => {
-                    let taken = (0..=u8::MAX).filter(|&byte| self.index(mem, byte) != 0).count() as u64;
-                    let free = (taken < self.is.kind.places()).then_some(taken);
-                    free.inspect(|&place| self.set_index(mem, byte, place as u8 + 1))
-                }
-                // Of a writer that died before it had stored the child.
-                known => Some(u64::from(known) - 1).filter(|&place| place < self.is.kind.places()),
-            },
+            Kind::FortyEight => {
+                let place = match self.index(mem, byte) {
+                    0 => (0..32)
+                        .map(|n| content::get(mem, self.index_at(8 * n)))
+                        .map(|word| word.to_le_bytes().iter().filter(|&&byte| byte != 0).count() as u64)
+                        .sum(),
+                    // Of a writer that died before it had stored the child.
+                    known => u64::from(known) - 1,
+                };
+                Some(place).filter(|&place| place < places)
+            }
             Kind::Full => Some(u64::from(byte)),
-        };
-        let Some(place) = place else {
+        }
+    }
+
+    /// Stores the byte of a place; the range that is to be in memory before the child.
+    fn set_byte<M: Memory>(self, mem: &M, place: u64, byte: u8) -> Option<u64> {
+        match self.is.kind {
+            Kind::Four => {
+                self.set_index(mem, place as u8, byte);
+                // On the child's line.
+                None
+            }
+            Kind::Sixteen => {
+                self.set_index(mem, place as u8, byte);
+                Some(self.index_at(place as u8))
+            }
+            Kind::FortyEight => {
+                self.set_index(mem, byte, place as u8 + 1);
+                Some(self.index_at(byte))
+            }
+            Kind::Leaf | Kind::Full => None,
+        }
+    }
+
+    /// Puts a child into a free place; whether there was one. The node is held. After [`Node::refresh`].
+    pub fn add<M: Memory>(self, mem: &M, byte: u8, child: u64) -> bool {
+        let Some(place) = self.free_place(mem, byte) else {
             return false;
         };
-        match self.is.kind {
-            Kind::Sixteen => mem.persist(self.index_at(place as u8), 1),
-            Kind::FortyEight => mem.persist(self.index_at(byte), 1),
-            // On the child's line, or none.
-            Kind::Leaf | Kind::Four | Kind::Full => {}
+        if let Some(at) = self.set_byte(mem, place, byte) {
+            mem.persist(at, 1);
         }
         set_child(mem, self.child_at(place), child);
         true
     }
 
-    /// Copies the children of another node, which is held and was refreshed.
-    pub fn copy<M: Memory>(self, mem: &M, other: Self) {
-        let mut from = Some(0);
+    /// Puts the `n`th child into a node that nobody knows and that has room.
+    pub fn add_unseen<M: Memory>(self, mem: &M, n: u64, byte: u8, child: u64) {
+        let place = match self.is.kind {
+            Kind::Full => u64::from(byte),
+            _ => n,
+        };
+        self.set_byte(mem, place, byte);
+        mem.owned_store(self.child_at(place), child);
+    }
+
+    /// Copies the children of a smaller node, which is held and was refreshed, into one that nobody knows; how many.
+    pub fn copy<M: Memory>(self, mem: &M, other: Self) -> u64 {
+        let (mut from, mut count) = (Some(0), 0);
         while let Some((byte, child)) = from.and_then(|from| other.following(mem, from)) {
-            self.add(mem, byte, child);
+            self.add_unseen(mem, count, byte, child);
+            count += 1;
             from = byte.checked_add(1);
         }
+        count
     }
 }
 

@@ -32,7 +32,7 @@ use crate::pod::Worker;
 
 /// "BTREEOLC".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BTREEOLC");
-/// Lines of an image: nodes of 2 KiB.
+/// Lines of an image: nodes of 2 KiB. Larger ones cost more each, smaller ones make the tree higher (docs/protocols/baselines.md).
 pub const IMAGE_LINES: u64 = 15;
 
 /// More nodes than a look visits: levels, and a link for each split that nobody finished.
