@@ -311,9 +311,21 @@ fn share(header: u64, worker: u64) -> u64 {
     header + HEADER_BYTES + worker * SHARE_BYTES
 }
 
-/// The level after `level`, in which something says that it has moved there.
-fn next_level<M: Memory>(worker: &Worker<M>, level: &Level) -> Result<Level> {
-    Level::decode(worker, level.next().load(worker.mem()))?
+/// The level after `level`, in which something says that it has moved there. Its word is set once and never changes, so what
+/// this host's cache has of it is right, unless that is nothing.
+fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> Result<Level> {
+    let mem = worker.mem();
+    let cached = if speculate {
+        mem.load_speculative(level.next().offset())
+    } else {
+        0
+    };
+    let next = if cached != 0 {
+        cached
+    } else {
+        level.next().load(mem)
+    };
+    Level::decode(worker, next)?
         .ok_or_else(|| Error::corrupt("a level that moves nowhere, seen", level.offset))
 }
 

@@ -130,7 +130,7 @@ impl<M: Memory> HashMap<M> {
             match self.probe(&level, hash, key)? {
                 Probe::Bound(_, slot) => return self.value_of(slot).map(Some),
                 Probe::Vacant(_) | Probe::Full(_) => return Ok(None),
-                Probe::Moved => level = next_level(&self.worker, &level)?,
+                Probe::Moved => level = next_level(&self.worker, &level, self.guidelines.speculate)?,
             }
         }
         Err(Error::corrupt("a list of levels without end", level.offset))

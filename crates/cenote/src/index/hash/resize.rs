@@ -222,7 +222,7 @@ impl<M: Memory> HashMap<M> {
 
     /// Moves the group of a hash and returns the level in which to go on.
     pub(super) fn move_on(&self, level: &Level, hash: u64) -> Result<Level> {
-        let next = next_level(&self.worker, level)?;
+        let next = next_level(&self.worker, level, self.guidelines.speculate)?;
         if !mutant::is(Mutant::GroupNotHelped) {
             self.move_group(level, &next, level.group_of(hash), &mut Vec::new())?;
         }
