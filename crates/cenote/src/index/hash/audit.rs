@@ -109,7 +109,7 @@ impl<M: Memory> HashMap<M> {
     /// Whether a frozen binding has been copied already.
     fn is_copied(&self, level: &Level, slot: Slot) -> Result<bool> {
         let key = object::key(&self.worker, slot)?;
-        let next = next_level(&self.worker, level)?;
+        let next = next_level(&self.worker, level, false)?;
         let probe = self.probe(&next, self.hash(key), key)?;
         Ok(matches!(probe, super::probe::Probe::Bound(..)))
     }
