@@ -348,7 +348,8 @@ impl View {
 
     #[inline]
     pub(super) fn prefetch(&self, at: u64) {
-        let pointer = self.aligned(at, LINE);
+        // SAFETY: within the reservation, as in `aligned`; a hint may be given before the offset was validated.
+        let pointer = unsafe { self.base.add((at & self.mask & !(LINE - 1)) as usize) };
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch is a hint and reads nothing; the address is in the mapping.
         unsafe {
