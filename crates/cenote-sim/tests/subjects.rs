@@ -100,6 +100,16 @@ fn thin() {
 }
 
 #[test]
+fn split() {
+    all_cases(Subject::Split);
+}
+
+#[test]
+fn merge() {
+    all_cases(Subject::Merge);
+}
+
+#[test]
 fn epochs() {
     all_cases(Subject::Epochs);
 }

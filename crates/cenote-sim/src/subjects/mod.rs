@@ -83,6 +83,10 @@ pub enum Subject {
     Tree,
     /// The ordered map on the point of losing leaves; with long keys for every other seed.
     Thin,
+    /// The ordered map with a full leaf below its root.
+    Split,
+    /// The ordered map with two leaves that a remove begins to merge.
+    Merge,
     /// Units, slabs and the pool's growth, without a map.
     Allocator,
     /// Readers, and objects that are reused at once.
@@ -105,13 +109,15 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
         Self::Ordered,
         Self::Tree,
         Self::Thin,
+        Self::Split,
+        Self::Merge,
         Self::Allocator,
         Self::Epochs,
         Self::Instances,
@@ -130,6 +136,8 @@ impl Subject {
             Self::Ordered => "ordered",
             Self::Tree => "tree",
             Self::Thin => "thin",
+            Self::Split => "split",
+            Self::Merge => "merge",
             Self::Allocator => "allocator",
             Self::Epochs => "epochs",
             Self::Instances => "instances",
@@ -191,6 +199,8 @@ impl Subject {
             Self::Moving => hash::scenario(load, hash::Shape::Moving, parameters),
             Self::Instances | Self::Places => hash::scenario(load, hash::Shape::Visits, parameters),
             Self::Ordered => ordered::scenario(load, ordered::Shape::Leaf, parameters),
+            Self::Split => ordered::scenario(load, ordered::Shape::Split, parameters),
+            Self::Merge => ordered::scenario(load, ordered::Shape::Merge, parameters),
             Self::Tree => ordered::scenario(load, ordered::Shape::Tree, parameters),
             Self::Thin => {
                 let shape = match load.seed % 2 {

@@ -11,6 +11,7 @@ use cenote::{Guidelines, Put, Range, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::assemble::{Parts, assemble};
+use super::gathering::Gathering;
 use super::hash::{account, answer, bytes_of, value_of};
 use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
@@ -29,6 +30,10 @@ pub enum Shape {
     Thin,
     /// The same, with the long keys of a tree.
     ThinTree,
+    /// A root and two leaves, the first of them full: calls are about that one.
+    Split,
+    /// A root and two leaves: any remove from the second one begins a merge.
+    Merge,
 }
 
 type Map<const C: bool> = OrderedMap<SimMemory<C>>;
@@ -38,6 +43,8 @@ const NAME: &str = "map";
 const STRIDE: u64 = 8;
 /// How many different keys calls are about, if leaves are not to be merged.
 const WANTED: u64 = 12;
+/// The first key of the second leaf, where there are two that may be merged.
+const SECOND_LEAF: u64 = 15 * STRIDE;
 /// Bytes that all keys of a tree begin with.
 const ALIKE: usize = 6000;
 /// Most bindings that a look asks for.
@@ -50,12 +57,14 @@ impl Shape {
             Self::Leaf => 27,
             Self::Tree => 69,
             Self::Thin | Self::ThinTree => 70,
+            Self::Split => 42,
+            Self::Merge => 29,
         }
     }
 
     /// Whether calls make leaves so small that they are merged.
     fn is_thin(self) -> bool {
-        matches!(self, Self::Thin | Self::ThinTree)
+        matches!(self, Self::Thin | Self::ThinTree | Self::Merge)
     }
 
     /// Whether a filler is removed again before the run. Leaves have 14 keys then; this leaves them 8.
@@ -66,7 +75,7 @@ impl Shape {
     /// Units that the pool begins with.
     fn units(self) -> u64 {
         match self {
-            Self::Leaf | Self::Thin => 6,
+            Self::Leaf | Self::Thin | Self::Split | Self::Merge => 6,
             Self::Tree | Self::ThinTree => 96,
         }
     }
@@ -74,8 +83,8 @@ impl Shape {
     /// A key's bytes, in the order of the numbers.
     fn bytes(self, key: u64) -> Vec<u8> {
         let mut bytes = match self {
-            Self::Leaf | Self::Thin => Vec::new(),
             Self::Tree | Self::ThinTree => vec![7; ALIKE],
+            _ => Vec::new(),
         };
         bytes.extend_from_slice(&key.to_be_bytes());
         bytes
@@ -92,20 +101,34 @@ impl Shape {
 
     /// Some key that calls are about: around the middle, where leaves are split, or any, where leaves are merged.
     fn any_key(self, random: &mut Xoshiro256PlusPlus) -> u64 {
-        match self.is_thin() {
-            true => below(random, self.fillers()) * STRIDE,
-            false => (self.fillers() / 2) * STRIDE + below(random, WANTED) * STRIDE / 4,
+        match self {
+            Self::Merge => SECOND_LEAF + below(random, WANTED / 3) * STRIDE,
+            _ if self.is_thin() => below(random, self.fillers()) * STRIDE,
+            _ => (self.fillers() / 2) * STRIDE + below(random, WANTED) * STRIDE / 4,
         }
     }
 }
 
+/// What a run's threads share.
+struct Shared {
+    load: Load,
+    shape: Shape,
+    log: Log,
+    gathering: Gathering,
+}
+
 pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
-    let shared = (load, shape, log.clone());
+    let shared = Shared {
+        load,
+        shape,
+        log: log.clone(),
+        gathering: Gathering::new(load.gathers),
+    };
     let parts = Parts {
-        prepare: |context, (load, shape, log): &(Load, Shape, Log)| prepare(context, *load, *shape, log),
-        work: |context, pod, (load, shape, log)| work(context, pod, *load, *shape, log),
-        audit: |context, (_, shape, log)| audit(context, *shape, log),
+        prepare: |context, shared: &Shared| prepare(context, shared.load, shared.shape, &shared.log),
+        work,
+        audit: |context, shared| audit(context, shared.shape, &shared.log),
     };
     assemble(load, parameters, shape.units(), log, shared, parts)
 }
@@ -131,13 +154,19 @@ fn prepare<const C: bool>(context: &Context<C>, load: Load, shape: Shape, log: &
 fn work<const C: bool>(
     context: &Context<C>,
     pod: &Arc<Pod<SimMemory<C>>>,
-    load: Load,
-    shape: Shape,
-    log: &Log,
+    shared: &Shared,
 ) -> cenote::Result<()> {
+    let Shared {
+        load,
+        shape,
+        log,
+        gathering,
+    } = shared;
+    let (load, shape) = (*load, *shape);
     let mut random = random(load.seed, context.thread());
     let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
     let map = OrderedMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
+    gathering.arrive(context);
     for n in 1..=load.operations {
         let value = u64::from(context.thread()) << 32 | u64::from(n);
         one_call(context, &map, shape, log, value, &mut random);

@@ -348,8 +348,7 @@ impl View {
 
     #[inline]
     pub(super) fn prefetch(&self, at: u64) {
-        // Not checked as what is touched is: a hint may lie beyond the mapping.
-        // SAFETY: the block lies within the reserved addresses, a power of two that begins at `base`.
+        // SAFETY: within the reservation, as in `aligned`; a hint may be given before the offset was validated.
         let pointer = unsafe { self.base.add((at & self.mask & !(LINE - 1)) as usize) };
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch is a hint and reads nothing.

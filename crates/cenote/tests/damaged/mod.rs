@@ -1,5 +1,8 @@
 //! A pool to be damaged, and the use of all that it offers; shared by the damage test and the fuzz target.
 
+#[allow(dead_code, reason = "not all who share this file damage ordered maps alone")]
+pub mod ordered;
+
 use std::path::Path;
 
 use cenote::{Options, Pool};

@@ -101,7 +101,7 @@ impl<M: Memory> HashMap<M> {
             if depth == 0 {
                 return Err(Error::corrupt("a list of levels without end", level.offset));
             }
-            self.collect(&next_level(worker, level)?, hashes, depth - 1, seen)?;
+            self.collect(&next_level(worker, level, false)?, hashes, depth - 1, seen)?;
         }
         Ok(())
     }

@@ -455,7 +455,7 @@ pub fn finish_root<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         if !is_retired {
             let workers = u64::from(worker.geometry().parameters.workers);
             worker.check("a map's header in a record", header, share(0, workers))?;
-            let next = next_level(worker, &level)?;
+            let next = next_level(worker, &level, false)?;
             move_root(worker, header, &level, &next);
             retire::retire(worker, actor, level.offset)?;
         }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::OrderedMap;
+use super::build::{self, Frame};
 use super::find::Visit;
+use super::key::head_of;
 use super::page::Page;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
@@ -106,6 +108,10 @@ impl<M: Memory> OrderedMap<M> {
             if page.fences()?.0 != low {
                 suspect(Error::corrupt("a node's low fence", page.at));
             }
+            // All of a page but its first word follows from its entries and its frame.
+            if build::copy(&page, &Frame::of(&page)?)?.get(8..) != page.bytes().get(8..) {
+                suspect(Error::corrupt("a page that is not as pages are built", page.at));
+            }
             match level {
                 0 => self.audit_leaf(&page, &low, audit, reach, suspect)?,
                 _ => self.audit_inner(&page, &low, &mut below, suspect)?,
@@ -156,6 +162,9 @@ impl<M: Memory> OrderedMap<M> {
                 }
             };
             let is_in_order = last.as_ref().is_none_or(|last| *last < key);
+            if page.entry(n).0 != head_of(&key) {
+                suspect(Error::corrupt("the head of a record's key", page.at));
+            }
             if !is_in_order || &key[..] < low || high.is_some_and(|high| &key[..] >= high) {
                 suspect(Error::corrupt("a key in a place of another", page.at));
             }

@@ -261,12 +261,12 @@ impl<M: Memory> OrderedMap<M> {
         Ok(SyncWord::at(at))
     }
 
-    /// Brings all lines of a leaf near at once. On incoherent memory a hint would drop them.
+    /// Brings all lines of a leaf near at once. On incoherent memory a hint would drop them. The offset is not validated yet.
     #[inline(always)]
     fn expect_soon(&self, at: u64) {
         if M::COHERENT {
             for line in 0..LEAF_LINES {
-                self.worker.mem().prefetch(at + line * LINE);
+                self.worker.mem().prefetch(at.wrapping_add(line * LINE));
             }
         }
     }

@@ -162,6 +162,10 @@ impl<M: Memory> OrderedMap<M> {
             Some(found) if found.word.offset() == unposted.node => {}
             _ if mutant::is(Mutant::PostUnchecked) => {}
             Some(_) => return Ok(Some(())),
+            // A child that is merged is one that its parent's page names, or does not have any more.
+            None if visit.word.load(self.worker.mem()) == page.at => {
+                return Err(Error::corrupt("a node that is merged and has a parent", page.at));
+            }
             None => return Ok(None),
         }
         let is_long = page.meta.len() >= LONG_BYTES && page.count() >= LONG_MIN;

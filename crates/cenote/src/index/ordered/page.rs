@@ -166,6 +166,11 @@ impl<'m> Page<'m> {
         self.meta.count()
     }
 
+    /// All of it.
+    pub fn bytes(&self) -> &'m [u8] {
+        self.bytes
+    }
+
     /// The node behind it, or 0.
     #[inline(always)]
     pub fn next(&self) -> u64 {

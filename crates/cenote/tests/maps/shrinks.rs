@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use cenote::memory::Mapped;
 use cenote::{Guidelines, Put, Range};
 
-use super::{assert_clean, pool, scanned, scanned_back};
+use crate::common::{assert_clean, pool};
+use crate::order::Sorted;
+use crate::subject::{Pair, scanned, scanned_back};
 
-pub fn shrinks_and_grows_again<M: Mapped>(guidelines: Guidelines) {
+/// Most keys go, and come again, twice.
+pub fn shrinks_and_grows_again<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
-    let map = pool.ordered("m").unwrap();
+    let map = &*T::open(&pool, "m").unwrap();
     let n: u64 = if M::COHERENT { 50_000 } else { 8_000 };
     let key = |i: u64| (i * 7919) % n;
     let nodes = || pool.fsck(false).unwrap().maps[0].nodes;
@@ -36,24 +39,23 @@ pub fn shrinks_and_grows_again<M: Mapped>(guidelines: Guidelines) {
             .filter(|key| stays(*key))
             .map(|key| key.to_be_bytes().to_vec())
             .collect();
-        let found =
-            |pairs: Vec<(Vec<u8>, Vec<u8>)>| pairs.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
-        assert_eq!(found(scanned(&map, Range::ALL, usize::MAX)), left);
-        let mut back = found(scanned_back(&map, Range::ALL, usize::MAX));
+        let found = |pairs: Vec<Pair>| pairs.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+        assert_eq!(found(scanned(map, Range::ALL, usize::MAX)), left);
+        let mut back = found(scanned_back(map, Range::ALL, usize::MAX));
         back.reverse();
         assert_eq!(back, left);
     }
 }
 
 /// Threads fill and empty parts of the order that lie among each other's; each sees its own in every scan, both ways.
-pub fn threads_shrink<M: Mapped>(guidelines: Guidelines) {
+pub fn threads_shrink<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let n: u64 = if M::COHERENT { 6_000 } else { 1_000 };
     std::thread::scope(|scope| {
         for thread in 0..3u64 {
             let pool = &pool;
             scope.spawn(move || {
-                let map = pool.ordered("m").unwrap();
+                let map = &*T::open(pool, "m").unwrap();
                 let key = |i: u64| 3 * (i * 7919 % n) + thread;
                 for round in 0..4 {
                     let mut own = BTreeMap::new();
@@ -66,7 +68,7 @@ pub fn threads_shrink<M: Mapped>(guidelines: Guidelines) {
                         own.remove(&key(i));
                         if i % 64 == 0 {
                             let from = key(i).to_be_bytes();
-                            let mine = |pairs: Vec<(Vec<u8>, Vec<u8>)>| -> Vec<u64> {
+                            let mine = |pairs: Vec<Pair>| -> Vec<u64> {
                                 let keys = pairs
                                     .into_iter()
                                     .map(|(key, _)| u64::from_be_bytes(key.try_into().unwrap()));
@@ -77,13 +79,13 @@ pub fn threads_shrink<M: Mapped>(guidelines: Guidelines) {
                                 to: None,
                             };
                             let expected: Vec<_> = own.range(key(i)..).map(|(key, _)| *key).collect();
-                            assert_eq!(mine(scanned(&map, above, usize::MAX)), expected);
+                            assert_eq!(mine(scanned(map, above, usize::MAX)), expected);
                             let below = Range {
                                 from: &[],
                                 to: Some(&from),
                             };
                             let expected: Vec<_> = own.range(..key(i)).rev().map(|(key, _)| *key).collect();
-                            assert_eq!(mine(scanned_back(&map, below, usize::MAX)), expected);
+                            assert_eq!(mine(scanned_back(map, below, usize::MAX)), expected);
                         }
                     }
                 }
@@ -91,7 +93,7 @@ pub fn threads_shrink<M: Mapped>(guidelines: Guidelines) {
         }
     });
     assert_clean(&pool);
-    let map = pool.ordered("m").unwrap();
+    let map = &*T::open(&pool, "m").unwrap();
     assert_eq!(
         (map.len(), map.first().unwrap(), map.last().unwrap()),
         (0, None, None)

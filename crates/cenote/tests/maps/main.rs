@@ -1,0 +1,111 @@
+//! The conformance suite: all maps are judged alike, on both backends, under all guidelines that they tell apart.
+//!
+//! | file | which maps | what |
+//! |---|---|---|
+//! | `bytes.rs` | those of a store | byte strings: each call, against a model, growth, threads, large values |
+//! | `words.rs` | all that implement `WordMap`, with the feature `baselines` | keys and values of 8 bytes |
+//! | `order.rs`, `shrinks.rs` | those of a store that are ordered | what has to do with order, nodes that are split and merged |
+//! | `model.rs` | those of a store | random calls against a model; what fails shrinks |
+//! | `planted.rs` | maps with a fault | each fault is found |
+//!
+//! A case is a function, generic over the backend and the map. To add a map, implement [`subject::TestMap`] or
+//! `cenote::index::baseline::WordMap` for it and give it a line in the lists below. The lists say as well which sets of
+//! guidelines make a difference to it.
+
+mod bytes;
+mod common;
+mod model;
+mod order;
+mod planted;
+mod shrinks;
+mod subject;
+#[cfg(feature = "baselines")]
+mod words;
+
+/// A test of each case, for each map of a list, each backend, and each set of guidelines that the list gives the map.
+macro_rules! everywhere {
+    ($cases:tt of $home:ident for $($name:ident: $($map:ident)::+ on coherent [$($coherent:ident),+], noncoherent [$($noncoherent:ident),+];)+) => {
+        $(mod $name {
+            type Subject<M> = $($map)::+<M>;
+            mod coherent {
+                use super::Subject;
+                $(mod $coherent { crate::tests!($cases of $home, cenote::Coherent, $coherent); })+
+            }
+            mod noncoherent {
+                use super::Subject;
+                $(mod $noncoherent { crate::tests!($cases of $home, cenote::Noncoherent, $noncoherent); })+
+            }
+        })+
+    };
+}
+
+macro_rules! tests {
+    ([$($case:ident),+ $(,)?] of $home:ident, $backend:ty, $guidelines:ident) => {
+        use super::Subject;
+        $(#[test]
+        fn $case() {
+            crate::$home::$case::<$backend, Subject<$backend>>(crate::common::$guidelines());
+        })+
+    };
+}
+use tests;
+
+mod every_map_of_byte_strings {
+    everywhere!(
+        [
+            one_key,
+            one_kind_a_name,
+            behaves_like_a_btree_map,
+            grows_and_keeps_everything,
+            threads_agree,
+            large_values_and_keys,
+        ] of bytes for
+        hash: cenote::Map on coherent [p3, sp, cc], noncoherent [p3, replicated, sp, cc];
+        ordered: cenote::Ordered on coherent [p3, sp], noncoherent [p3, replicated, sp];
+    );
+}
+
+mod every_ordered_map {
+    everywhere!(
+        [
+            neighbours_of_one_key,
+            keys_that_begin_alike,
+            many_at_once,
+            ascending_keys_fill_leaves,
+            scattered_keys_make_levels,
+        ] of order for
+        ordered: cenote::Ordered on coherent [p3, sp], noncoherent [p3, replicated, sp];
+    );
+}
+
+mod every_map_that_shrinks {
+    everywhere!(
+        [shrinks_and_grows_again, threads_shrink] of shrinks for
+        ordered: cenote::Ordered on coherent [p3, sp], noncoherent [p3, replicated, sp];
+    );
+}
+
+mod every_map_against_a_model {
+    everywhere!(
+        [follows_the_model] of model for
+        hash: cenote::Map on coherent [p3, cc], noncoherent [p3, cc];
+        ordered: cenote::Ordered on coherent [p3], noncoherent [p3];
+    );
+}
+
+#[cfg(feature = "baselines")]
+mod every_map_of_words {
+    everywhere!(
+        [
+            one_word,
+            words_at_the_ends,
+            words_like_a_btree_map,
+            words_grow_and_stay,
+            words_are_there_for_others,
+            threads_agree_on_words,
+            one_thread_wins,
+        ] of words for
+        hash: cenote::index::hash::HashMap on coherent [p3, sp, cc], noncoherent [p3, replicated, sp, cc];
+        ordered: cenote::index::ordered::OrderedMap on coherent [p3, sp], noncoherent [p3, replicated, sp];
+    );
+}

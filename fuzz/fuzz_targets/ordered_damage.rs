@@ -1,0 +1,62 @@
+//! Overwrites bytes of a small pool with an ordered map, and uses the map in all ways: errors, never a crash.
+//!
+//! `cargo fuzz run ordered_damage` with a nightly toolchain, or `cargo run --release --bin ordered_damage --
+//! -max_total_time=60` in this folder with a stable one, without coverage. The input is a list of commands of twelve bytes: two
+//! say which part of the map, one where in it, one what to do; eight are what is written.
+#![no_main]
+
+use std::sync::OnceLock;
+
+use cenote::Coherent;
+use libfuzzer_sys::fuzz_target;
+
+#[allow(dead_code)]
+#[path = "../../crates/cenote/tests/damaged/mod.rs"]
+mod damaged;
+
+use damaged::ordered::{Place, fill, judge, places};
+
+fn sound() -> &'static (Vec<u8>, Vec<Place>) {
+    static SOUND: OnceLock<(Vec<u8>, Vec<Place>)> = OnceLock::new();
+    SOUND.get_or_init(|| {
+        let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
+        let path = folder.path().join("sound");
+        let header = fill::<Coherent>(&path);
+        let bytes = std::fs::read(&path).expect("the pool that was just made");
+        let places = places(&bytes, header);
+        (bytes, places)
+    })
+}
+
+fuzz_target!(|commands: &[u8]| {
+    let (bytes, places) = sound();
+    let mut bytes = bytes.clone();
+    for command in commands.chunks_exact(12) {
+        let which = usize::from(u16::from_le_bytes([command[0], command[1]]));
+        let (_, start, len) = places[which % places.len()];
+        let at = start + usize::from(command[2]) % len;
+        match command[3] % 8 {
+            0..3 => bytes[at] ^= 1 << (command[4] % 8),
+            3..5 => bytes[at] = command[4],
+            5 => {
+                let n = len.min(8);
+                bytes[start..start + n].copy_from_slice(&command[4..4 + n]);
+            }
+            6 => {
+                let from = usize::from(u16::from_le_bytes([command[4], command[5]]));
+                let (_, from, _) = places[from % places.len()];
+                bytes.copy_within(from..from + 8, start);
+            }
+            // Anywhere.
+            _ => {
+                let place = u32::from_le_bytes([command[4], command[5], command[6], command[7]]);
+                let at = place as usize % bytes.len();
+                bytes[at] = command[8];
+            }
+        }
+    }
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
+    let path = folder.path().join("damaged");
+    std::fs::write(&path, &bytes).expect("room for a copy");
+    judge::<Coherent>(&path);
+});
