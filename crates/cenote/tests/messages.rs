@@ -360,4 +360,12 @@ fn a_lost_ticket_is_passed_over() {
         assert_eq!(server.serve_until(is_over).unwrap(), 20);
     });
     assert_eq!(server.map().get_u64(1).unwrap(), Some(19));
+    // The client's last request once more: slots of a line each are behind the tail, four for two clients.
+    server.map().put_u64(1, 100).unwrap();
+    let ticket = worker.mem().fetch_add(queues + 3 * 64, 1);
+    let slot = queues + (4 + ticket % 4) * 64;
+    worker.mem().store(slot, (ticket + 1) << 16);
+    assert_eq!(server.serve_once().unwrap(), 0);
+    assert_eq!(worker.mem().load(slot) >> 16, ticket + 1);
+    assert_eq!(server.map().get_u64(1).unwrap(), Some(100));
 }
