@@ -7,12 +7,14 @@
 //! Each peer is used in its best honest form: the fastest sensible hasher, the cheapest safe way to read and to
 //! write an 8-byte value. [`Subject::FORM`] says which, and is printed.
 
+pub mod baseline;
 pub mod cenote;
 pub mod dashmap;
 pub mod hasher;
 pub mod heap;
 pub mod lmdb;
 pub mod ordered;
+pub mod redb;
 pub mod redis;
 pub mod scc;
 pub mod trees;
