@@ -1,14 +1,16 @@
 //! Flips and overwrites bytes of a well-filled pool, truncates it, and uses everything: errors, never a crash.
 //!
-//! `cargo fuzz run damage` with a nightly toolchain, or `cargo run --release --bin damage -- -max_total_time=60` in
-//! this folder with a stable one, without coverage. The input is a list of six-byte commands: four bytes say where,
-//! one what to do, one with which value.
+//! `cargo fuzz run damage` with a nightly toolchain, or `cargo run --release --bin damage -- -max_total_time=60
+//! -max_len=200 -timeout=20` in this folder with a stable one, without coverage. The input is a list of six-byte commands:
+//! four bytes say where, one what to do, one with which value.
 #![no_main]
 
 use std::sync::OnceLock;
 
 use cenote::Coherent;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+
+mod fresh;
 
 #[path = "../../crates/cenote/tests/damaged/mod.rs"]
 mod damaged;
@@ -46,4 +48,8 @@ fuzz_target!(|commands: &[u8]| {
     let path = folder.path().join("damaged");
     std::fs::write(&path, &bytes).expect("room for a copy");
     let _ = damaged::use_all::<Coherent>(&path);
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    fresh::fresh(data, size, max_size, seed)
 });

@@ -1,14 +1,16 @@
 //! Any calls on an ordered map and on a `BTreeMap`: the same answers, and no byte lost.
 //!
-//! `cargo fuzz run ordered` with a nightly toolchain, or `cargo run --release --bin ordered -- -max_total_time=60` in this
-//! folder with a stable one, without coverage. The first byte of the input says which guidelines; then come calls of four
-//! bytes: what to do, which key (two), which value.
+//! `cargo fuzz run ordered` with a nightly toolchain, or `cargo run --release --bin ordered -- -max_total_time=60
+//! -max_len=2000` in this folder with a stable one, without coverage. The first byte of the input says which guidelines; then
+//! come calls of four bytes: what to do, which key (two), which value.
 #![no_main]
 
 use std::collections::BTreeMap;
 
 use cenote::{Coherent, Guidelines, Options, Ordered, Pool, Put, Range, Replace};
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+
+mod fresh;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -68,7 +70,11 @@ fuzz_target!(|input: &[u8]| {
         processes: 4,
         workers: 8,
         names: 4,
-        guidelines: if which % 2 == 0 { Guidelines::P3 } else { Guidelines::SP },
+        guidelines: if which % 2 == 0 {
+            Guidelines::P3
+        } else {
+            Guidelines::SP
+        },
         ..Options::default()
     };
     let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
@@ -116,4 +122,8 @@ fuzz_target!(|input: &[u8]| {
     look(&map, &model, &[], usize::MAX);
     assert_eq!(map.len(), model.len() as u64);
     assert!(pool.fsck(false).expect("a check").is_clean());
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    fresh::fresh(data, size, max_size, seed)
 });

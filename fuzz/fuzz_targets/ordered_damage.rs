@@ -1,14 +1,16 @@
 //! Overwrites bytes of a small pool with an ordered map, and uses the map in all ways: errors, never a crash.
 //!
 //! `cargo fuzz run ordered_damage` with a nightly toolchain, or `cargo run --release --bin ordered_damage --
-//! -max_total_time=60` in this folder with a stable one, without coverage. The input is a list of commands of twelve bytes: two
-//! say which part of the map, one where in it, one what to do; eight are what is written.
+//! -max_total_time=60 -max_len=200 -timeout=20` in this folder with a stable one, without coverage. The input is a list of
+//! commands of twelve bytes: two say which part of the map, one where in it, one what to do; eight are what is written.
 #![no_main]
 
 use std::sync::OnceLock;
 
 use cenote::Coherent;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+
+mod fresh;
 
 #[allow(dead_code)]
 #[path = "../../crates/cenote/tests/damaged/mod.rs"]
@@ -59,4 +61,8 @@ fuzz_target!(|commands: &[u8]| {
     let path = folder.path().join("damaged");
     std::fs::write(&path, &bytes).expect("room for a copy");
     judge::<Coherent>(&path);
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    fresh::fresh(data, size, max_size, seed)
 });

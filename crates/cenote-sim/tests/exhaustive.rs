@@ -145,13 +145,13 @@ fn a_merge_on_incoherent_memory() {
 }
 
 #[test]
-#[ignore = "larger bounds"]
+#[ignore = "larger bounds: more than four minutes"]
 fn a_split_with_a_preemption_and_a_fault() {
     explore(Subject::Split, false, bounds(1, 1));
 }
 
 #[test]
-#[ignore = "larger bounds"]
+#[ignore = "larger bounds: more than four minutes"]
 fn a_merge_with_a_preemption_and_a_fault() {
     explore(Subject::Merge, false, bounds(1, 1));
 }

@@ -156,3 +156,15 @@ fn damage_is_noticed_or_harmless() {
 fn damage_is_noticed_or_harmless_noncoherent() {
     run::<Noncoherent>(40);
 }
+
+/// A write to it was once tried for ever.
+#[test]
+fn a_root_that_is_frozen_is_an_error() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let header = fill::<Coherent>(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[header] |= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(judged::<Coherent>(&path), Ok(Outcome::Noticed));
+}

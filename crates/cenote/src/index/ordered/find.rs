@@ -116,6 +116,10 @@ impl<M: Memory> OrderedMap<M> {
             };
             if at & FROZEN != 0 {
                 match &mut way {
+                    // The root is never merged: a write to it would be tried for ever.
+                    None if expected.is_none() => {
+                        return Err(Error::corrupt("a root that is frozen", word.offset()));
+                    }
                     None => at &= !FROZEN,
                     Some(_) if mutant::is(Mutant::FrozenRead) => at &= !FROZEN,
                     Some((page, child)) if *child > 0 => {
