@@ -24,7 +24,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ObjectNotWrittenBack
         | ObjectPartlyWrittenBack
         | ReservedKept => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
-        TakenEarly => slow(noncoherent(Tree, 3, 2, 20, 2, Random)),
+        TakenEarly => quick(noncoherent(Tree, 3, 2, 20, 2, Random)),
         EvidenceSlotAlone | EvidenceWithoutMarks => quick(noncoherent(Hash, 2, 2, 80, 1, Random)),
 
         DrainForgotten | MovedBeforeCopied => quick(coherent(Growth, 2, 2, 40, 1, Random)),
@@ -49,7 +49,6 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ReserveReturnedBlindly
         | StateNotClaimed => quick(coherent(Allocator, 2, 2, 10, 1, Random)),
         LogsNotSettled => quick(coherent(Allocator, 3, 2, 10, 2, Pct(3))),
-        OneFreedMended => slow(coherent(Instances, 3, 2, 40, 2, Random)),
         ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
         AppliedNotWrittenBack
         | CellsKept

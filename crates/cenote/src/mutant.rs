@@ -74,7 +74,6 @@ mutants! {
     NamedLate = "named-late", "an object leaves the reserve before it is named";
     TakenEarly = "taken-early", "an object leaves the reserve before the record that names it is written back";
     ReservedKept = "reserved-kept", "recovery of an operation that happened leaves its new object in the reserve";
-    OneFreedMended = "one-freed-mended", "recovery moves a list's head past one freed entry only";
     DiscardedLinesKept = "discarded-lines-kept", "an object is given back while its lines stay in the cache";
     ReserveReturnedBlindly = "reserve-returned-blindly", "recovery frees reserved cells without looking whether they were taken";
     RecoveryNotInvalidated = "recovery-not-invalidated", "recovery reads the dead one's record as its host's cache has it";

@@ -16,6 +16,7 @@ pub mod block;
 pub mod buddy;
 pub mod class;
 pub mod collect;
+mod contention;
 pub mod crash;
 pub mod directory;
 pub mod epoch;

@@ -121,9 +121,11 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
         set(worker, record.operation(), operation::NONE);
         // A name kept beyond the pin would be mistaken for evidence once the object is reused.
         set(worker, record.old_object(), 0);
+        worker.contention.lost(mem);
         return Err(found);
     }
     crash_point(Point::PublishDone);
+    worker.contention.won();
     set_soon(worker, record.operation(), operation::COMMITTED);
     Ok(())
 }

@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::contention::Contention;
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::geometry::{Geometry, UNIT};
@@ -57,6 +58,7 @@ pub struct Worker<M: Memory> {
     pub(super) has_inherited: Cell<bool>,
     pub(super) hint_cursor: Cell<u64>,
     pub(super) last_taken: Cell<super::heap::Taken>,
+    pub(super) contention: Contention,
     /// Incoherent memory: what was allocated for the present operation and is in its reserve still.
     pub(super) takes: Cell<super::heap::Takes>,
     /// Incoherent memory: size classes of blocks, as they were when they were looked up.
@@ -154,6 +156,7 @@ impl<M: Memory> Worker<M> {
             has_inherited: Cell::new(false),
             hint_cursor: Cell::new(0),
             last_taken: Cell::new(super::heap::Taken::default()),
+            contention: Contention::new(u64::from(index) + 1),
             takes: Cell::default(),
             classes: super::slab::Classes::new::<M>(),
         };

@@ -107,5 +107,9 @@ mod every_map_of_words {
         ] of words for
         hash: cenote::index::hash::HashMap on coherent [p3, sp, cc], noncoherent [p3, replicated, sp, cc];
         ordered: cenote::index::ordered::OrderedMap on coherent [p3, sp], noncoherent [p3, replicated, sp];
+        btree: cenote::index::baseline::btree::BTree on coherent [sp], noncoherent [sp];
+        clht: cenote::index::baseline::clht::Clht on coherent [sp], noncoherent [sp];
+        art: cenote::index::baseline::art::Art on coherent [sp], noncoherent [sp];
+        sherman: cenote::index::baseline::sherman::Sherman on coherent [sp], noncoherent [sp];
     );
 }

@@ -1,0 +1,70 @@
+//! Waiting after a lost compare-exchange (exponential back-off): who loses again and again waits longer, at random, so that
+//! one of many who want the same word gets through while the others leave its line alone.
+//!
+//! Known to its worker alone: nothing in the pool. Nobody waits for anybody in particular, so a death delays nobody. What a
+//! worker has lost counts for some time: a word that is wanted stays so, and most of its other writes meet nobody.
+
+use std::cell::Cell;
+
+use crate::memory::Memory;
+
+/// Losses after which the time to wait grows no further: less than this power of two of pauses.
+const LOSSES_MAX: u32 = 11;
+/// Wins in a row, without a loss, that take one loss back.
+const WINS: u32 = 64;
+
+/// How often a worker has lost lately.
+#[derive(Debug)]
+pub struct Contention {
+    losses: Cell<u32>,
+    /// Wins since the last loss.
+    wins: Cell<u32>,
+    /// From which the times are drawn; never 0.
+    draw: Cell<u64>,
+}
+
+impl Contention {
+    /// None yet. Workers with different seeds wait differently.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            losses: Cell::new(0),
+            wins: Cell::new(0),
+            draw: Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+        }
+    }
+
+    /// The exchange succeeded.
+    #[inline]
+    pub fn won(&self) {
+        if self.losses.get() != 0 {
+            self.won_after_losses();
+        }
+    }
+
+    #[cold]
+    fn won_after_losses(&self) {
+        let wins = self.wins.get() + 1;
+        self.wins.set(wins % WINS);
+        // The first win behind losses says that the wait was long enough, perhaps too long.
+        if wins == 1 || wins == WINS {
+            self.losses.set(self.losses.get() - 1);
+        }
+    }
+
+    /// It failed: waits. Not at all for the first time, then for less than 2, 4 and so on to 2,048 pauses.
+    #[cold]
+    pub fn lost<M: Memory>(&self, mem: &M) {
+        let losses = self.losses.get();
+        self.losses.set((losses + 1).min(LOSSES_MAX));
+        self.wins.set(0);
+        // Xorshift (Marsaglia, 2003).
+        let mut draw = self.draw.get();
+        draw ^= draw << 13;
+        draw ^= draw >> 7;
+        draw ^= draw << 17;
+        self.draw.set(draw);
+        for _ in 0..draw % (1 << losses) {
+            mem.pause();
+        }
+    }
+}
