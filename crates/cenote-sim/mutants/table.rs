@@ -22,9 +22,9 @@ pub fn trial(mutant: Mutant) -> Trial {
         | CountNotWrittenBack
         | NamedLate
         | ObjectNotWrittenBack
-        | ObjectPartlyWrittenBack
-        | ReservedKept => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
-        TakenEarly => quick(noncoherent(Tree, 3, 2, 20, 2, Random)),
+        | ObjectPartlyWrittenBack => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
+        EndNotAwaited => slow(noncoherent(Tree, 3, 2, 40, 3, Random)),
+        ReservedKept | TakenEarly => quick(noncoherent(Tree, 3, 2, 20, 2, Random)),
         EvidenceSlotAlone | EvidenceWithoutMarks => quick(noncoherent(Hash, 2, 2, 80, 1, Random)),
 
         DrainForgotten | MovedBeforeCopied => quick(coherent(Growth, 2, 2, 40, 1, Random)),

@@ -97,6 +97,7 @@ mutants! {
     CompanionKept = "companion-kept", "recovery of an operation that did not happen forgets its companions";
     CompanionForgottenEarly = "companion-forgotten-early", "the further old object is forgotten before it is retired";
     CompanionRetiredLast = "companion-retired-last", "the further old object is retired after the old one";
+    EndNotAwaited = "end-not-awaited", "a companion is named before it is written back that the last operation is over";
     PageNotWrittenBack = "page-not-written-back", "a page is published without having been written back";
     PageOfRootKept = "page-of-root-kept", "a higher root's child has the root's page instead of a copy";
     RecordKept = "record-kept", "the record that a write replaces is not retired";

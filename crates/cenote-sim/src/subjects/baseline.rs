@@ -153,7 +153,8 @@ fn audit<const C: bool, I: WordMap<SimMemory<C>>>(
     load: Load,
     log: &Log,
 ) -> cenote::Result<()> {
-    let member = Member::join(context, !C)?;
+    // Alone: a background thread would free what is being accounted for.
+    let member = Member::join(context, false)?;
     {
         let (worker, map) = open::<C, I>(&member.pod, load)?;
         if I::IS_ORDERED {

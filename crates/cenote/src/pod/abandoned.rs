@@ -8,7 +8,7 @@ use super::crash::{Point, crash_point};
 use super::geometry::UNIT_SHIFT;
 use super::heap::{Reserve, return_reserves, take_cells};
 use super::retire::Actor;
-use super::slab::{CellAt, cell_words, count_of, free_lanes, full_word, table_word};
+use super::slab::{CellAt, count_of, free_lanes, full_word, table_word};
 use super::units::free_slab;
 use super::worker::Worker;
 use crate::error::Result;
@@ -143,13 +143,11 @@ fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, w
     // A look from outside: meanwhile the block may be freed and made anew by somebody. The exchange of its table word
     // decides.
     let mut free = 0;
-    let is_enough = cell_words(mem, base, &TABLE[class], 0).any(|(_, cells)| {
-        free += count_of(free_lanes(cells));
+    // Word by word: the line of a block that is somebody else's must not stay in this host's cache, not even for a moment.
+    let is_enough = (0..TABLE[class].words()).any(|word| {
+        free += count_of(free_lanes(mem.owned_peek(base + 8 * u64::from(word))));
         free >= wanted
     });
-    if !M::COHERENT {
-        mem.fence();
-    }
     if !is_enough {
         return false;
     }

@@ -22,7 +22,7 @@ use super::class::{TABLE, class_for};
 use super::collect;
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
-use super::publish::forget_lines;
+use super::publish::{await_end, forget_lines};
 use super::retire::{self, Actor};
 use super::slab::{
     Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
@@ -89,6 +89,7 @@ pub fn allocate<M: Memory>(worker: &Worker<M>, len: u64) -> Result<u64> {
 /// Allocates a further object that will be published together with the current operation's new one.
 pub fn allocate_companion<M: Memory>(worker: &Worker<M>, which: usize, len: u64) -> Result<u64> {
     let actor = worker.actor();
+    await_end(worker);
     allocate_for(worker, actor, len, actor.record.companions()[which], 0)
 }
 
@@ -495,6 +496,17 @@ fn allocate_range<M: Memory>(
 /// Makes a pending range live, after the word that publishes it has been written.
 #[inline]
 pub fn settle_published<M: Memory>(worker: &Worker<M>, object: u64) -> Result<()> {
+    settle(worker, object, |_| true)
+}
+
+/// The same for an object of an actor's operation. That may be over, and the units another's range by now.
+#[inline]
+pub fn settle_own<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    settle(worker, object, |owner| owner == actor.me)
+}
+
+#[inline]
+fn settle<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u16) -> bool) -> Result<()> {
     let unit = worker.geometry().unit_of(object);
     if (object - worker.geometry().data) & (UNIT - 1) != 0 {
         return Ok(());
@@ -504,8 +516,9 @@ pub fn settle_published<M: Memory>(worker: &Worker<M>, object: u64) -> Result<()
     if let Block::Range {
         units,
         state: RangeState::Pending,
-        ..
+        owner,
     } = Block::decode(current)
+        && is_meant(owner)
     {
         let live = Block::Range {
             units,

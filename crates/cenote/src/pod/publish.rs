@@ -25,7 +25,7 @@ use super::abandoned::after_free;
 use super::block::{CELL_FREE, CELL_LIVE};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
-use super::heap::{leave_reserves, settle_published};
+use super::heap::{leave_reserves, settle_own, settle_published};
 use super::record::operation;
 use super::retire::{self, Actor};
 use super::slab::{CellAt, Place, locate};
@@ -81,6 +81,9 @@ pub fn publish_with_companions<M: Memory>(
     old: u64,
 ) -> Result<std::result::Result<(), u64>> {
     // In a line that is written back together with the operation.
+    if old != 0 {
+        await_end(worker);
+    }
     worker.record().old_companion().set(worker.mem(), old);
     match exchange(worker, change) {
         Ok(()) => finish_with_companions(worker, worker.actor(), change.old_cell).map(Ok),
@@ -88,6 +91,15 @@ pub fn publish_with_companions<M: Memory>(
             set(worker, worker.record().old_companion(), 0);
             Ok(Err(found))
         }
+    }
+}
+
+/// Waits until the end of the last operation is written back. Before a companion is named: that has a line of its own, which
+/// must not reach memory while the other still says that the last operation happened.
+#[inline]
+pub(super) fn await_end<M: Memory>(worker: &Worker<M>) {
+    if !M::COHERENT && worker.is_end_in_flight.replace(false) && !mutant::is(Mutant::EndNotAwaited) {
+        worker.mem().fence();
     }
 }
 
@@ -114,6 +126,7 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
         }
         // What the new objects hold, the names, and what is to happen: all of it before it happens.
         mem.fence();
+        worker.is_end_in_flight.set(false);
         leave_reserves(worker);
     }
     crash_point(Point::PublishIntent);
@@ -163,7 +176,7 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, old_
     crash_point(Point::PublishCounted);
     let new = record.new_object().get(mem);
     if new != 0 {
-        settle_published(worker, new)?;
+        settle_own(worker, actor, new)?;
     }
     let old = record.old_object().get(mem);
     if old != 0 {
@@ -176,6 +189,9 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, old_
     }
     record.old_object().set(mem, 0);
     set_soon(worker, record.operation(), operation::NONE);
+    if !M::COHERENT {
+        worker.is_end_in_flight.set(true);
+    }
     Ok(())
 }
 
@@ -188,10 +204,15 @@ pub(super) fn finish_with_companions<M: Memory>(
 ) -> Result<()> {
     let record = actor.record;
     let mem = worker.mem();
+    let is_named = |word: &OwnedWord| word.get(mem) != 0;
+    if !M::COHERENT && record.companions().iter().any(is_named) {
+        // Their reserves are written back without them: who is not named any more must be in none.
+        mem.fence();
+    }
     for word in record.companions() {
         let companion = word.get(mem);
         if companion != 0 {
-            settle_published(worker, companion)?;
+            settle_own(worker, actor, companion)?;
             set(worker, word, 0);
         }
     }

@@ -149,7 +149,10 @@ fn recover_worker<M: Memory>(
             }
         }
         // A recovery that failed is given back as it was found, for others or for later.
-        Err(_) => state,
+        Err(_) => {
+            record.write_back(mem);
+            state
+        }
     };
     let _ = record
         .state()
@@ -208,10 +211,10 @@ fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
     if actor.record.head().get(mem) != actor.record.tail().get(mem) {
         ORPHANS.fetch_add(mem, 1);
     }
+    actor.record.write_back(mem);
     if !mutant::is(Mutant::NeverWithdrawn) {
         actor.record.announced().store(mem, IDLE);
     }
-    actor.record.write_back(mem);
 }
 
 /// Brings a list that was left between two steps into order.
@@ -296,8 +299,9 @@ fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resu
 
 /// Has an object that was published leave the reserve, if it is still there.
 fn unreserve<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    // What cannot be found was freed, and its block with it: an operation long over, whose end was not written back.
     if object != 0
-        && is_reserved(worker, actor, object)?
+        && is_reserved(worker, actor, object).unwrap_or(false)
         && !mutant::is(Mutant::ReservedKept)
         && let Place::Slab(cell) = locate(worker, object)?
     {

@@ -59,6 +59,8 @@ pub struct Worker<M: Memory> {
     pub(super) hint_cursor: Cell<u64>,
     pub(super) last_taken: Cell<super::heap::Taken>,
     pub(super) contention: Contention,
+    /// Incoherent memory: the last operation is over, and that may not have been written back.
+    pub(super) is_end_in_flight: Cell<bool>,
     /// Incoherent memory: what was allocated for the present operation and is in its reserve still.
     pub(super) takes: Cell<super::heap::Takes>,
     /// Incoherent memory: size classes of blocks, as they were when they were looked up.
@@ -157,6 +159,7 @@ impl<M: Memory> Worker<M> {
             hint_cursor: Cell::new(0),
             last_taken: Cell::new(super::heap::Taken::default()),
             contention: Contention::new(u64::from(index) + 1),
+            is_end_in_flight: Cell::new(false),
             takes: Cell::default(),
             classes: super::slab::Classes::new::<M>(),
         };
@@ -365,8 +368,10 @@ impl<M: Memory> Drop for Worker<M> {
             return;
         }
         // What cannot be given back now is found by recovery or by the next to take the place.
-        let _ = super::recovery::settle(self, self.actor);
         let record = self.actor.record;
+        if super::recovery::settle(self, self.actor).is_err() {
+            record.write_back(self.mem());
+        }
         record.announced().store(self.mem(), IDLE);
         let mine = self.pod.claim(Phase::Alive, self.generation);
         let free = State {
