@@ -80,17 +80,20 @@ fn one_bucket_on_coherent_memory() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn one_bucket_on_incoherent_memory() {
     explore(Subject::Hash, false, bounds(1, 0));
     explore(Subject::Hash, false, bounds(0, 1));
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn allocation_and_free_on_coherent_memory() {
     explore(Subject::Allocator, true, bounds(1, 0));
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn allocation_and_free_on_incoherent_memory() {
     explore(Subject::Allocator, false, bounds(1, 0));
     explore(Subject::Allocator, false, bounds(0, 1));
@@ -110,11 +113,13 @@ fn growth_on_incoherent_memory() {
 
 /// The one leaf becomes full: the root rises, and the leaf below it is split.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn one_leaf_on_coherent_memory() {
     explore(Subject::Ordered, true, bounds(PREEMPTIONS, 0));
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn one_leaf_on_incoherent_memory() {
     explore(Subject::Ordered, false, bounds(1, 0));
     explore(Subject::Ordered, false, bounds(0, 1));
@@ -122,11 +127,13 @@ fn one_leaf_on_incoherent_memory() {
 
 /// Both put keys into a full leaf, and one of them posts the new one.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn a_split_on_coherent_memory() {
     explore(Subject::Split, true, bounds(PREEMPTIONS, 0));
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn a_split_on_incoherent_memory() {
     explore(Subject::Split, false, bounds(1, 0));
     explore(Subject::Split, false, bounds(0, 1));
@@ -134,11 +141,13 @@ fn a_split_on_incoherent_memory() {
 
 /// Both remove keys of a leaf that is merged.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn a_merge_on_coherent_memory() {
     explore(Subject::Merge, true, bounds(PREEMPTIONS, 0));
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn a_merge_on_incoherent_memory() {
     explore(Subject::Merge, false, bounds(1, 0));
     explore(Subject::Merge, false, bounds(0, 1));
