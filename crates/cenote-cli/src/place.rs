@@ -1,4 +1,5 @@
-//! A pool to measure on: one that is named, or a temporary one that is removed at the end, however the command ends.
+//! A pool to measure on: one that is named, or a temporary one that is removed at the end, also when the command is
+//! interrupted. Who needs its name no longer may have it removed at once; then not even a kill leaves it behind.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use crate::pool::resolve;
 /// The pool to measure on; a temporary one goes when this is dropped.
 pub struct Place {
     path: PathBuf,
-    _folder: Option<tempfile::TempDir>,
+    folder: Option<tempfile::TempDir>,
 }
 
 impl Place {
@@ -19,7 +20,7 @@ impl Place {
     pub fn named(name: &str) -> Self {
         Self {
             path: resolve(name),
-            _folder: None,
+            folder: None,
         }
     }
 
@@ -46,8 +47,13 @@ impl Place {
         }
         Ok(Self {
             path,
-            _folder: Some(folder),
+            folder: Some(folder),
         })
+    }
+
+    /// Removes the name of a temporary pool that is open: it lasts as long as somebody has it open, and cannot be opened again.
+    pub fn unlink(&mut self) {
+        self.folder = None;
     }
 
     /// Its path.

@@ -1,5 +1,7 @@
 //! The indexes made for comparison, on both backends: against a model, by threads, from other handles, after deaths.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,6 +15,8 @@ use cenote::memory::{Mapped, SyncWord};
 use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool, Put};
 use rand::prelude::*;
 
+use common::seed;
+
 fn options() -> Options {
     Options {
         size: 1 << 20,
@@ -21,15 +25,6 @@ fn options() -> Options {
         workers: 16,
         ..Options::default()
     }
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("CENOTE_TEST_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(0x5eed);
-    println!("seed: CENOTE_TEST_SEED={seed}");
-    seed
 }
 
 /// An index under test.

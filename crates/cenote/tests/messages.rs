@@ -1,5 +1,7 @@
 //! Maps by messages: the conformance of clients, several of them with several servers, processes that are killed.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 
@@ -11,6 +13,8 @@ use cenote::memory::{Mapped, Memory};
 use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Pool, Put};
 use rand::prelude::*;
 
+use common::seed;
+
 const NAME: &str = "by messages";
 
 fn options() -> Options {
@@ -19,15 +23,6 @@ fn options() -> Options {
         max: 1 << 30,
         ..Options::default()
     }
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("CENOTE_TEST_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(0x5eed);
-    println!("seed: CENOTE_TEST_SEED={seed}");
-    seed
 }
 
 /// Runs a test on both kinds of memory, with servers on both kinds of maps.

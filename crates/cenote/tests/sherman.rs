@@ -1,5 +1,7 @@
 //! The tree in the manner of Sherman: conformance, threads that split the same nodes, processes that are killed.
 
+mod common;
+
 use std::collections::BTreeMap;
 
 use cenote::index::baseline::WordMap;
@@ -7,6 +9,8 @@ use cenote::index::baseline::sherman::Sherman;
 use cenote::memory::Mapped;
 use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Pool, Put};
 use rand::prelude::*;
+
+use common::seed;
 
 const NAME: &str = "tree";
 
@@ -16,15 +20,6 @@ fn options() -> Options {
         max: 1 << 30,
         ..Options::default()
     }
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("CENOTE_TEST_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(0x5eed);
-    println!("seed: CENOTE_TEST_SEED={seed}");
-    seed
 }
 
 /// Runs a test on both kinds of memory.

@@ -86,7 +86,7 @@ fn value_max(text: &str) -> Result<u32, String> {
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     // What is wrong with the trace's name or format should not make a pool.
     let mut trace = args.trace.open()?;
-    let place = match &args.pool {
+    let mut place = match &args.pool {
         Some(name) => Place::named(name),
         None => {
             let defaults = Options::default();
@@ -101,11 +101,13 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             Place::temporary("cenote-replay-", noncoherent, &options)?
         }
     };
-    let memory = kind_of(place.path())?.name();
+    let path = place.path().to_owned();
+    let memory = kind_of(&path)?.name();
     trace.watch(out);
-    let report = on_pool!(place.path(), &Options::default(), |pool| replay(
-        &pool, &args, memory, trace, out
-    )?);
+    let report = on_pool!(&path, &Options::default(), |pool| {
+        place.unlink();
+        replay(&pool, &args, memory, trace, out)?
+    });
     out.result(&report, Report::text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,14 @@
 //! What cases share: pools, seeds, guidelines by name, and the check that every byte is accounted for.
 
+#[path = "../common/mod.rs"]
+mod shared;
+
 use std::collections::BTreeMap;
 
 use cenote::memory::Mapped;
 use cenote::{Guidelines, Options, Pool};
+
+pub use shared::seed;
 
 /// What a map ought to hold.
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -39,16 +44,6 @@ pub fn options(guidelines: Guidelines) -> Options {
         guidelines,
         ..Options::default()
     }
-}
-
-/// What random cases draw from; printed, and taken from `CENOTE_TEST_SEED` if that is set.
-pub fn seed() -> u64 {
-    let seed = std::env::var("CENOTE_TEST_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(0x5eed);
-    println!("seed: CENOTE_TEST_SEED={seed}");
-    seed
 }
 
 /// A new pool, in a folder that goes when it is dropped.
