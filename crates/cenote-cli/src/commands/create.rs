@@ -33,6 +33,9 @@ pub struct Args {
     /// Names that it may have
     #[arg(long, value_name = "N", default_value_t = Options::default().names)]
     names: u32,
+    /// Hosts that may share it, with ids from 0 on
+    #[arg(long, value_name = "N", default_value_t = Options::default().hosts)]
+    hosts: u32,
     /// Permissions of the file, in octal digits
     #[arg(long, default_value = "600", value_parser = octal)]
     mode: u32,
@@ -73,6 +76,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         processes: args.processes,
         workers: args.workers,
         names: args.names,
+        hosts: args.hosts,
         mode: args.mode,
         ..Options::default()
     };

@@ -29,6 +29,7 @@ pub fn parameters(coherent: bool, units_max: u64) -> Parameters {
         processes: 16,
         workers: 24,
         entries: 4,
+        hosts: 16,
     }
 }
 

@@ -74,6 +74,7 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
         processes: hosts + 8,
         workers: threads + 2 * hosts + 8,
         entries: 4 + plan.servers(),
+        hosts,
     };
     let settings = Settings {
         shape: Shape {

@@ -4,6 +4,9 @@
 //! 0        superblock            one page
 //!          process table         processes × 256 bytes
 //!          worker table          workers × 4 KiB
+//!          annex table           workers × 1 KiB
+//!          host table            hosts × 256 bytes
+//!          event log             8 KiB
 //!          directory             entries × 256 bytes
 //!          block table           one sync word a unit
 //!          hints                 one bit a unit
@@ -24,6 +27,12 @@ pub const UNIT_SHIFT: u32 = 16;
 pub const PROCESS_BYTES: u64 = 256;
 /// Bytes of a worker record.
 pub const WORKER_BYTES: u64 = 4096;
+/// Bytes of a worker's annex: what it shares with those who wait for it.
+pub const ANNEX_BYTES: u64 = 1024;
+/// Bytes of a host's entry.
+pub const HOST_BYTES: u64 = 256;
+/// Bytes of the log of what was recovered.
+pub const EVENT_LOG_BYTES: u64 = 8192;
 /// Bytes of a directory entry.
 pub const ENTRY_BYTES: u64 = 256;
 /// Most units a pool may have: 48-bit offsets.
@@ -45,6 +54,8 @@ pub struct Parameters {
     pub workers: u32,
     /// Places in the directory.
     pub entries: u32,
+    /// Hosts that may share it: ids from 0 to one less.
+    pub hosts: u32,
 }
 
 /// Offsets of all parts.
@@ -56,6 +67,12 @@ pub struct Geometry {
     pub process_table: u64,
     /// The worker table.
     pub worker_table: u64,
+    /// The annexes of workers.
+    pub annex_table: u64,
+    /// The host table.
+    pub host_table: u64,
+    /// The log of what was recovered.
+    pub event_log: u64,
     /// The directory.
     pub directory: u64,
     /// The block table.
@@ -87,6 +104,9 @@ impl Parameters {
         if self.entries == 0 || self.entries > 65536 {
             return Err("the number of directory entries is out of range (1 to 65536)");
         }
+        if self.hosts == 0 || self.hosts > 4096 {
+            return Err("the number of hosts is out of range (1 to 4096)");
+        }
         Ok(())
     }
 }
@@ -98,7 +118,10 @@ impl Geometry {
         let depth = parameters.max_units.next_power_of_two().trailing_zeros();
         let process_table = PAGE;
         let worker_table = process_table + page(u64::from(parameters.processes) * PROCESS_BYTES);
-        let directory = worker_table + u64::from(parameters.workers) * WORKER_BYTES;
+        let annex_table = worker_table + u64::from(parameters.workers) * WORKER_BYTES;
+        let host_table = annex_table + page(u64::from(parameters.workers) * ANNEX_BYTES);
+        let event_log = host_table + page(u64::from(parameters.hosts) * HOST_BYTES);
+        let directory = event_log + EVENT_LOG_BYTES;
         let block_table = directory + page(u64::from(parameters.entries) * ENTRY_BYTES);
         let hints = block_table + page(parameters.max_units * 8);
         let tree = hints + page(parameters.max_units.div_ceil(8));
@@ -108,6 +131,9 @@ impl Geometry {
             parameters,
             process_table,
             worker_table,
+            annex_table,
+            host_table,
+            event_log,
             directory,
             block_table,
             hints,
@@ -157,6 +183,18 @@ impl Geometry {
         self.process_table + u64::from(index) * PROCESS_BYTES
     }
 
+    /// A worker's annex.
+    #[inline]
+    pub fn annex(&self, index: u32) -> u64 {
+        self.annex_table + u64::from(index) * ANNEX_BYTES
+    }
+
+    /// A host's entry.
+    #[inline]
+    pub fn host(&self, id: u32) -> u64 {
+        self.host_table + u64::from(id) * HOST_BYTES
+    }
+
     /// A directory entry.
     #[inline]
     pub fn entry(&self, index: u32) -> u64 {
@@ -177,11 +215,15 @@ mod tests {
                 processes: 7,
                 workers: 9,
                 entries: 5,
+                hosts: 3,
             });
             let order = [
                 0,
                 g.process_table,
                 g.worker_table,
+                g.annex_table,
+                g.host_table,
+                g.event_log,
                 g.directory,
                 g.block_table,
                 g.hints,

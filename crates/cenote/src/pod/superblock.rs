@@ -12,7 +12,7 @@ use crate::memory::{Memory, SyncWord};
 /// "CENOTE" and two bytes that no text file begins with.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CENOTE\x1a\xc3");
 /// The version of the pool format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the immutable part, checksum included.
 pub const HEADER_BYTES: usize = 128;
 
@@ -87,6 +87,7 @@ impl Superblock {
         bytes[32..36].copy_from_slice(&p.processes.to_le_bytes());
         bytes[36..40].copy_from_slice(&p.workers.to_le_bytes());
         bytes[40..44].copy_from_slice(&p.entries.to_le_bytes());
+        bytes[44..48].copy_from_slice(&p.hosts.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.id.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.created.to_le_bytes());
         let sum = crc32c::crc32c(&bytes[..HEADER_BYTES - 4]);
@@ -146,6 +147,7 @@ impl Superblock {
             processes: u32_at(32),
             workers: u32_at(36),
             entries: u32_at(40),
+            hosts: u32_at(44),
         };
         if parameters.check().is_err() {
             return Err(Error::corrupt("the pool's parameters", 24));

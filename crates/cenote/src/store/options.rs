@@ -18,6 +18,8 @@ pub struct Options {
     pub workers: u32,
     /// Names that it may have. Default 256.
     pub names: u32,
+    /// Hosts that may share it, with ids from 0 on. Default 64.
+    pub hosts: u32,
     /// Permission bits of the file. Default 0o600.
     pub mode: u32,
     /// The host's id, given by the administrator; 0 on a single machine.
@@ -39,6 +41,7 @@ impl Default for Options {
             processes: 128,
             workers: 256,
             names: 256,
+            hosts: 64,
             mode: 0o600,
             host: 0,
             lock_file: None,

@@ -105,6 +105,7 @@ impl<M: Mapped> Pool<M> {
             processes: options.processes,
             workers: options.workers,
             entries: options.names,
+            hosts: options.hosts,
         };
         parameters.check().map_err(|why| Error::Option {
             option: "the size of a table or of the pool",
