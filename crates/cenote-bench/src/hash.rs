@@ -31,8 +31,8 @@ use std::time::Instant;
 /// The options of `hash`.
 #[derive(Args)]
 pub struct Options {
-    /// Records in each store.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Records in each store, such as 1000000 or 10M.
+    #[arg(long, default_value = "1M", value_parser = crate::table::count)]
     records: u64,
     /// Rounds; the medians over them are reported.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -101,12 +101,14 @@ impl Entry {
         if options.only.is_empty() {
             return self.shown || options.all;
         }
-        let name = format!("{} {}", self.name, self.form).to_lowercase();
-        options
-            .only
-            .iter()
-            .any(|word| name.contains(&word.to_lowercase()))
+        is_chosen(&options.only, self.name, self.form)
     }
+}
+
+/// Whether a name or a form contains one of some words, or there are none.
+pub(crate) fn is_chosen(only: &[String], name: &str, form: &str) -> bool {
+    let name = format!("{name} {form}").to_lowercase();
+    only.is_empty() || only.iter().any(|word| name.contains(&word.to_lowercase()))
 }
 
 /// Everything that can be measured. Ratios are taken of the subject named [`crate::report::OURS`].
@@ -253,6 +255,8 @@ pub(crate) fn report_of(
     Ok(Report {
         command,
         choice,
+        setting: "one thread".to_owned(),
+        loading: "into an empty map",
         records: options.records,
         rounds: options.rounds,
         operations: options.ops,
