@@ -4,13 +4,13 @@
 //! others use as well is not for an exit code to say.
 
 use crate::judged::{self, Measured};
+use crate::progress::tell;
 use crate::subjects::Failure;
 use crate::table::Output;
 use crate::{alloc, hash, noncoherent, processes, together};
 use clap::Args;
 use serde_json::json;
 use std::fmt::Write;
-use std::io::IsTerminal;
 
 /// The options of `all`.
 #[derive(Args)]
@@ -83,11 +83,4 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         },
     );
     Ok(())
-}
-
-/// Shows on a terminal what is being measured.
-fn tell(what: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{what}");
-    }
 }

@@ -24,6 +24,7 @@ mod noncoherent;
 mod ordered;
 mod parts;
 mod processes;
+mod progress;
 mod report;
 mod subjects;
 mod table;

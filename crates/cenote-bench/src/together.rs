@@ -14,6 +14,7 @@
 
 use crate::hash::value_of;
 use crate::parts::{Part, Work, answer, repeat, serve, together, unknown};
+use crate::progress::tell;
 use crate::report::{Report, Round, Row};
 use crate::subjects::lmdb::Lmdb;
 use crate::subjects::ordered::Tree;
@@ -23,7 +24,6 @@ use crate::table::{Output, Style};
 use cenote_ycsb::{Chooser, Spec, Workload, key_of_record};
 use clap::Args;
 use serde_json::{Value, json};
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -425,11 +425,4 @@ fn get_all<S: Session>(session: &mut S, keys: &[u64]) -> Result<u64, Failure> {
         wrong |= value.wrapping_sub(value_of(key, 0)) >> 32;
     }
     Ok(wrong)
-}
-
-/// Shows on a terminal what is being done.
-fn tell(what: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{what}");
-    }
 }
