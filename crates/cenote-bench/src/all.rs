@@ -4,19 +4,19 @@
 //! others use as well is not for an exit code to say.
 
 use crate::judged::{self, Measured};
+use crate::progress::tell;
 use crate::subjects::Failure;
 use crate::table::Output;
-use crate::{alloc, hash, noncoherent, processes};
+use crate::{alloc, hash, noncoherent, processes, together};
 use clap::Args;
 use serde_json::json;
 use std::fmt::Write;
-use std::io::IsTerminal;
 
 /// The options of `all`.
 #[derive(Args)]
 pub struct Options {
-    /// Records in each store.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Records in each store, such as 1000000 or 10M.
+    #[arg(long, default_value = "1M", value_parser = crate::table::count)]
     records: u64,
     /// Rounds of everything; the medians over them are reported.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -37,6 +37,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             tell("one process and two");
             processes::measure(&processes::Options::judged(records, rounds, seed))?
         },
+        together: together::measure(&together::Options::judged(records, rounds, seed))?,
         noncoherent: {
             tell("memory without coherence");
             match noncoherent::measure(&noncoherent::Options::judged(records, rounds, seed)) {
@@ -59,6 +60,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
                 "judged": judged::json(&verdicts),
                 "hash": measured.hash.json(),
                 "processes": measured.processes.json(),
+                "together": measured.together.json(),
                 "noncoherent": measured.noncoherent.as_ref().map(|figures| figures.json()).ok(),
                 "alloc": measured.alloc.json(),
             })
@@ -70,6 +72,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
                 "\nOne process and two\n\n{}",
                 measured.processes.text(style)
             );
+            let _ = writeln!(text, "Ordered\n\n{}", measured.together.text(style));
             let _ = match &measured.noncoherent {
                 Ok(figures) => writeln!(text, "Memory without coherence, ns\n\n{}", figures.text(style)),
                 Err(reason) => writeln!(text, "Memory without coherence: {reason}\n"),
@@ -80,11 +83,4 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         },
     );
     Ok(())
-}
-
-/// Shows on a terminal what is being measured.
-fn tell(what: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{what}");
-    }
 }

@@ -13,6 +13,7 @@
 //! short untimed run of the same kind. What is reported are medians over the rounds; a ratio is taken in each round,
 //! between figures measured seconds apart, before its median is.
 
+use crate::progress::{Progress, tell};
 use crate::report::{Report, Round, Row};
 use crate::subjects::cenote::Cenote;
 use crate::subjects::dashmap::Dash;
@@ -25,14 +26,13 @@ use cenote_ycsb::{Chooser, Spec, Workload, key_of_record};
 use clap::Args;
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::io::IsTerminal;
 use std::time::Instant;
 
 /// The options of `hash`.
 #[derive(Args)]
 pub struct Options {
-    /// Records in each store.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Records in each store, such as 1000000 or 10M.
+    #[arg(long, default_value = "1M", value_parser = crate::table::count)]
     records: u64,
     /// Rounds; the medians over them are reported.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -83,7 +83,7 @@ pub(crate) struct Entry {
     form: &'static str,
     /// Measured without `--all`.
     shown: bool,
-    measure: fn(&Plan) -> Result<Round, Failure>,
+    measure: fn(&Plan, &Progress) -> Result<Round, Failure>,
 }
 
 impl Entry {
@@ -101,12 +101,14 @@ impl Entry {
         if options.only.is_empty() {
             return self.shown || options.all;
         }
-        let name = format!("{} {}", self.name, self.form).to_lowercase();
-        options
-            .only
-            .iter()
-            .any(|word| name.contains(&word.to_lowercase()))
+        is_chosen(&options.only, self.name, self.form)
     }
+}
+
+/// Whether a name or a form contains one of some words, or there are none.
+pub(crate) fn is_chosen(only: &[String], name: &str, form: &str) -> bool {
+    let name = format!("{name} {form}").to_lowercase();
+    only.is_empty() || only.iter().any(|word| name.contains(&word.to_lowercase()))
 }
 
 /// Everything that can be measured. Ratios are taken of the subject named [`crate::report::OURS`].
@@ -142,6 +144,8 @@ pub(crate) struct Plan {
     scans: usize,
 }
 
+/// Stretches of a load, each with its timed part.
+const STEPS: usize = 20;
 /// Keys that a scan reads.
 const SCANNED: usize = 50;
 
@@ -217,7 +221,6 @@ pub(crate) fn report_of(
         let text = format!("nothing to measure is named {}\n", options.only.join(" or "));
         clap::Error::raw(clap::error::ErrorKind::InvalidValue, text).exit();
     }
-    let shows_progress = std::io::stderr().is_terminal();
     let started = Instant::now();
     for round in 0..options.rounds as usize {
         for step in 0..chosen.len() {
@@ -226,16 +229,14 @@ pub(crate) fn report_of(
                 continue;
             }
             let entry = &chosen[turn];
-            if shows_progress {
-                eprint!(
-                    "\r\x1b[Kround {} of {}: {}, {}",
-                    round + 1,
-                    options.rounds,
-                    entry.name,
-                    entry.form
-                );
-            }
-            match (entry.measure)(plan) {
+            let progress = Progress::new(format!(
+                "round {} of {}: {}, {}: ",
+                round + 1,
+                options.rounds,
+                entry.name,
+                entry.form
+            ));
+            match (entry.measure)(plan, &progress) {
                 Ok(figures) => rows[turn].rounds.push(figures),
                 Err(Failure::Missing(text)) => rows[turn].missing = Some(text),
                 Err(Failure::Broken(text)) => {
@@ -247,12 +248,12 @@ pub(crate) fn report_of(
             }
         }
     }
-    if shows_progress {
-        eprint!("\r\x1b[K");
-    }
+    tell("");
     Ok(Report {
         command,
         choice,
+        setting: "one thread".to_owned(),
+        loading: "into an empty map",
         records: options.records,
         rounds: options.rounds,
         operations: options.ops,
@@ -264,7 +265,7 @@ pub(crate) fn report_of(
 }
 
 /// One round of one subject.
-fn measure<S: Subject>(plan: &Plan) -> Result<Round, Failure> {
+fn measure<S: Subject>(plan: &Plan, progress: &Progress) -> Result<Round, Failure> {
     let limits = S::LIMITS;
     let gets = &plan.gets[..plan.gets.len().min(limits.gets)];
     let updates = &plan.updates[..plan.updates.len().min(limits.updates)];
@@ -273,10 +274,12 @@ fn measure<S: Subject>(plan: &Plan) -> Result<Round, Failure> {
 
     let mut subject = S::create()?;
     let mut session = subject.session()?;
-    let load = load_all(&mut session, &plan.records, limits.inserts)?;
+    let load = load_all(&mut session, &plan.records, limits.inserts, progress)?;
     drop(session);
+    progress.tell("accounting");
     let bytes = subject.bytes()?;
 
+    progress.tell("get");
     let mut session = subject.session()?;
     let expected = gets
         .iter()
@@ -302,11 +305,13 @@ fn measure<S: Subject>(plan: &Plan) -> Result<Round, Failure> {
 
     let mut scan = None;
     if S::SCANS {
+        progress.tell("scan");
         let from = &gets[..gets.len().min(plan.scans)];
         scan_all(&mut session, &from[..from.len() / 10])?;
         scan = Some(per_second(from.len(), || scan_all(&mut session, from))?);
     }
 
+    progress.tell("update");
     put_all(&mut session, warm_updates)?;
     let update = per_second(updates.len(), || put_all(&mut session, updates))?;
     let last: HashMap<u64, u64> = updates.iter().copied().collect();
@@ -336,20 +341,26 @@ fn per_second(operations: usize, work: impl FnOnce() -> Result<(), Failure>) -> 
 }
 
 /// Inserts a second over the whole load, of which at most `timed_max` are timed: some at each of several sizes.
-fn load_all<S: Session>(session: &mut S, records: &[(u64, u64)], timed_max: usize) -> Result<f64, Failure> {
-    if records.len() <= timed_max {
-        return per_second(records.len(), || insert_all(session, records));
-    }
-    let steps = 20.min(timed_max);
+fn load_all<S: Session>(
+    session: &mut S,
+    records: &[(u64, u64)],
+    timed_max: usize,
+    progress: &Progress,
+) -> Result<f64, Failure> {
+    let timed_max = timed_max.min(records.len());
+    let steps = STEPS.min(timed_max);
     let mut timed_count = 0;
     let mut seconds = 0.0;
-    for stretch in records.chunks(records.len().div_ceil(steps)) {
-        let (timed, rest) = stretch.split_at(stretch.len().min(timed_max / steps));
+    for (step, stretch) in records.chunks(records.len().div_ceil(steps)).enumerate() {
+        progress.tell(&format!("load, {} %", 100 * step / steps));
+        let (timed, rest) = stretch.split_at(stretch.len().min(timed_max.div_ceil(steps)));
         let start = Instant::now();
         insert_all(session, timed)?;
         seconds += start.elapsed().as_secs_f64();
         timed_count += timed.len();
-        session.fill(rest)?;
+        if !rest.is_empty() {
+            session.fill(rest)?;
+        }
     }
     Ok(timed_count as f64 / seconds)
 }

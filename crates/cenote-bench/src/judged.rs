@@ -4,7 +4,7 @@
 
 use crate::report::{Report, Round};
 use crate::table::{Style, median, nanoseconds, rate, ratio, table};
-use crate::{alloc, noncoherent, processes};
+use crate::{alloc, noncoherent, processes, together};
 use serde_json::{Value, json};
 
 /// Everything that was measured.
@@ -13,6 +13,8 @@ pub struct Measured {
     pub hash: Report,
     /// One process and two.
     pub processes: processes::Figures,
+    /// Ordered maps and stores by several processes.
+    pub together: together::Figures,
     /// Memory without coherence; why not, if it cannot be measured here.
     pub noncoherent: Result<noncoherent::Figures, String>,
     /// Allocation.
@@ -190,6 +192,7 @@ pub fn verdicts(measured: &Measured) -> Vec<Verdict> {
         row("inserts / s, to Redis", load, &["Redis"], load, 30.0),
         row("updates / s, to Redis", update, &["Redis"], update, 30.0),
     ]);
+    rows.extend(shared(&measured.together));
     rows.extend(alloc::SIZES.iter().enumerate().map(|(index, size)| {
         let (ours, theirs) = measured.alloc.medians(index);
         Verdict {
@@ -243,6 +246,75 @@ pub fn verdicts(measured: &Measured) -> Vec<Verdict> {
         target: Target::AtMost(3.0, " lines"),
     });
     rows
+}
+
+/// The ordered map beside stores that processes share: LMDB by several of them, redb by one, as it allows no more.
+fn shared(figures: &together::Figures) -> Vec<Verdict> {
+    let (get, load, update): (Figure, Figure, Figure) = (|r| r.get, |r| r.load, |r| r.update);
+    let rows: [(&Report, &str, Figure, &str, f64); 8] = [
+        (
+            &figures.all,
+            "inserts / s by processes, to LMDB",
+            load,
+            "LMDB",
+            10.0,
+        ),
+        (
+            &figures.all,
+            "updates / s by processes, to LMDB",
+            update,
+            "LMDB",
+            10.0,
+        ),
+        (
+            &figures.all,
+            "gets / s by processes, to LMDB with a get a transaction",
+            get,
+            "LMDB, a txn an operation",
+            3.0,
+        ),
+        (
+            &figures.all,
+            "gets / s by processes, to LMDB in one transaction",
+            get,
+            "LMDB, one txn",
+            3.0,
+        ),
+        (
+            &figures.one,
+            "inserts / s by one process, to redb",
+            load,
+            "redb",
+            10.0,
+        ),
+        (
+            &figures.one,
+            "updates / s by one process, to redb",
+            update,
+            "redb",
+            10.0,
+        ),
+        (
+            &figures.one,
+            "gets / s by one process, to redb with a get a transaction",
+            get,
+            "redb, a txn an operation",
+            3.0,
+        ),
+        (
+            &figures.one,
+            "gets / s by one process, to redb in one transaction",
+            get,
+            "redb, one txn",
+            3.0,
+        ),
+    ];
+    rows.into_iter()
+        .map(|(report, what, figure, peer, bound)| {
+            let what = format!("ordered: {what}");
+            Verdict::to_best(report, &what, figure, &[peer], figure, bound)
+        })
+        .collect()
 }
 
 /// The table.
@@ -305,6 +377,8 @@ mod tests {
         Report {
             command: "hash",
             choice: "zipfian 0.99",
+            setting: "one thread".to_owned(),
+            loading: "into an empty map",
             records: 1,
             rounds: 3,
             operations: 1,

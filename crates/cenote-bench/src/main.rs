@@ -2,10 +2,11 @@
 //!
 //! - `hash` measures the hash map beside concurrent maps of one process (dashmap, scc), an embedded store (LMDB)
 //!   and a server (Redis). See [`mod@hash`].
-//! - `ordered` measures the ordered map beside those of one process and LMDB. See [`mod@ordered`].
+//! - `ordered` measures the ordered map beside those of one process, LMDB and redb. See [`mod@ordered`].
 //! - `line` measures what it costs this machine to fetch a line from memory past its caches, the unit for
 //!   everything on memory without coherence. See [`mod@line`].
 //!
+//! - `together` measures the ordered map beside LMDB and redb by several processes at once. See [`mod@together`].
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
 //! - `all` measures everything and prints [`mod@judged`], the table of targets.
@@ -21,10 +22,13 @@ mod judged;
 mod line;
 mod noncoherent;
 mod ordered;
+mod parts;
 mod processes;
+mod progress;
 mod report;
 mod subjects;
 mod table;
+mod together;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -44,12 +48,14 @@ struct Arguments {
 enum Command {
     /// The hash map beside dashmap, scc, LMDB and Redis: 8-byte keys and values, one thread.
     Hash(hash::Options),
-    /// The ordered map beside scc, crossbeam, concurrent-map and LMDB: 8-byte keys and values, one thread.
+    /// The ordered map beside scc, crossbeam, concurrent-map, LMDB, redb and BTreeOLC: 8-byte keys and values, one thread.
     Ordered(hash::Options),
     /// Flush, fence and load of random lines: what this machine takes to fetch a line past its caches.
     Line(line::Options),
     /// One process beside two that read one pool.
     Processes(processes::Options),
+    /// The ordered map beside LMDB and redb, each used by several processes at once.
+    Together(together::Options),
     /// Lookups on memory without coherence, in units of one line fetched past the caches.
     Noncoherent(noncoherent::Options),
     /// Allocation and free beside malloc and free.
@@ -59,6 +65,9 @@ enum Command {
     /// One of the processes of `processes`.
     #[command(hide = true)]
     Part(processes::PartOptions),
+    /// One of the processes of `together`.
+    #[command(hide = true)]
+    PartTogether(together::PartOptions),
 }
 
 fn main() -> ExitCode {
@@ -67,10 +76,12 @@ fn main() -> ExitCode {
         Command::Ordered(options) => ordered::run(&options),
         Command::Line(options) => line::run(&options),
         Command::Processes(options) => processes::run(&options),
+        Command::Together(options) => together::run(&options),
         Command::Noncoherent(options) => noncoherent::run(&options),
         Command::Alloc(options) => alloc::run(&options),
         Command::All(options) => all::run(&options),
         Command::Part(options) => processes::run_part(&options),
+        Command::PartTogether(options) => together::run_part(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,7 +22,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         Entry::of::<Baseline<BTree<cenote::Coherent>>>(true),
         Entry::of::<Lmdb<false>>(true),
         Entry::of::<Lmdb<true>>(true),
-        Entry::of::<Redb>(true),
+        Entry::of::<Redb<false>>(true),
+        Entry::of::<Redb<true>>(true),
     ];
     let plan = Plan::chosen_by(options, Chooser::Uniform);
     let report = report_of("ordered", "uniform", entries, options, &plan)?;

@@ -5,24 +5,19 @@
 //! updates), and, as a yardstick of the machine, gets in a private map that each process has for itself. A ratio is
 //! taken within a round, between figures measured a moment apart, before its median is.
 //!
-//! The parts are this program once more with a hidden subcommand. They are told what to do a line at a time: `get`
-//! makes a part warm up and answer `ready`; `go` starts its clock; it answers with the operations it has done and
-//! the nanoseconds it took. Whoever is not asked waits for its standard input and takes no time. A part ends when
-//! its standard input does, and so with its parent however that ends.
+//! The processes are [parts](crate::parts).
 
 use crate::hash::value_of;
-use crate::subjects::{Failure, absent, check, temporary};
+use crate::parts::{Part, Work, repeat, serve, together, unknown};
+use crate::subjects::{Failure, absent, temporary};
 use crate::table::{Output, Style, median, rate, ratio, table};
 use cenote::{Map, Pool};
 use cenote_ycsb::{Action, Spec, Workload, key_of_record};
 use clap::Args;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
-use std::hint::black_box;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What is measured: what the parts are told, and the name in the table.
 pub const KINDS: [(&str, &str); 4] = [
@@ -32,16 +27,14 @@ pub const KINDS: [(&str, &str); 4] = [
     ("private", "gets, a private map each"),
 ];
 
-/// Operations between two readings of the clock.
-const STRETCH: usize = 2_048;
 /// Keys in a batched get.
 const BATCH: usize = 32;
 
 /// The options of `processes`.
 #[derive(Args)]
 pub struct Options {
-    /// Records in the pool.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Records in the pool, such as 1000000 or 10M.
+    #[arg(long, default_value = "1M", value_parser = crate::table::count)]
     records: u64,
     /// Rounds; the medians over them are reported.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
@@ -125,7 +118,14 @@ fn measure_with(program: &Path, options: &Options) -> Result<Figures, Failure> {
     }
     let mut parts = [0, 1]
         .into_iter()
-        .map(|part| Part::start(program, &path, options, part))
+        .map(|part| {
+            let numbers = [options.records, options.ms, options.seed, part].map(|number| number.to_string());
+            let words = ["part".as_ref(), path.as_os_str()];
+            Part::start(
+                program,
+                words.into_iter().chain(numbers.iter().map(AsRef::as_ref)),
+            )
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let mut figures = Figures::default();
     for round in 0..options.rounds as usize {
@@ -133,9 +133,9 @@ fn measure_with(program: &Path, options: &Options) -> Result<Figures, Failure> {
             let alone = round / 2 % 2;
             for step in [round, round + 1] {
                 if step % 2 == 0 {
-                    one.push(together(&mut parts[alone..=alone], kind)?);
+                    one.push(together(&mut parts[alone..=alone], |_| kind.to_owned())?);
                 } else {
-                    two.push(together(&mut parts, kind)?);
+                    two.push(together(&mut parts, |_| kind.to_owned())?);
                 }
             }
         }
@@ -144,84 +144,8 @@ fn measure_with(program: &Path, options: &Options) -> Result<Figures, Failure> {
     Ok(figures)
 }
 
-/// Operations a second of some parts that start at the same time.
-fn together(parts: &mut [Part], kind: &str) -> Result<f64, Failure> {
-    for part in &mut *parts {
-        part.say(kind)?;
-    }
-    for part in &mut *parts {
-        let answer = part.hear()?;
-        check(answer == "ready", "a part is not ready")?;
-    }
-    for part in &mut *parts {
-        part.say("go")?;
-    }
-    parts.iter_mut().try_fold(0.0, |sum, part| {
-        let answer = part.hear()?;
-        let mut numbers = answer.split(' ').map(str::parse::<f64>);
-        match (numbers.next(), numbers.next()) {
-            (Some(Ok(operations)), Some(Ok(ns))) => Ok(sum + operations / ns * 1e9),
-            _ => Err(Failure::Broken(format!("a part answered \"{answer}\""))),
-        }
-    })
-}
-
-/// A process that does operations when it is told to.
-struct Part {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Part {
-    fn start(program: &Path, pool: &Path, options: &Options, part: u64) -> Result<Self, Failure> {
-        let mut child = Command::new(program)
-            .arg("part")
-            .arg(pool)
-            .args([options.records, options.ms, options.seed, part].map(|number| number.to_string()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Failure::Broken("a part has no pipes".to_owned()));
-        };
-        Ok(Self {
-            child,
-            input: Some(input),
-            output: BufReader::new(output),
-        })
-    }
-
-    fn say(&mut self, word: &str) -> Result<(), Failure> {
-        match &mut self.input {
-            Some(input) => Ok(writeln!(input, "{word}")?),
-            None => Ok(()),
-        }
-    }
-
-    fn hear(&mut self) -> Result<String, Failure> {
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        check(line.ends_with('\n'), "a part has ended too early")?;
-        Ok(line.trim_end().to_owned())
-    }
-
-    fn end(mut self) -> Result<(), Failure> {
-        drop(self.input.take());
-        let status = self.child.wait()?;
-        check(status.success(), "a part has failed")
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        let _ = self.child.wait();
-    }
-}
-
 /// What a part works with.
-struct Work {
+struct Hash {
     map: Map,
     private: FxHashMap<u64, u64>,
     keys: Vec<u64>,
@@ -237,7 +161,7 @@ pub fn run_part(options: &PartOptions) -> Result<(), Failure> {
         ..Spec::new(workload, options.records)
     };
     let pool: Pool = Pool::open(&options.pool, &cenote::Options::default())?;
-    let work = Work {
+    let mut work = Hash {
         map: pool.existing_map("bench")?,
         private: (0..options.records)
             .map(key_of_record)
@@ -258,32 +182,28 @@ pub fn run_part(options: &PartOptions) -> Result<(), Failure> {
             .collect(),
         time: Duration::from_millis(options.ms),
     };
-    let mut output = std::io::stdout();
-    let mut lines = std::io::stdin().lines();
-    let mut next = || lines.next().transpose();
-    while let Some(kind) = next()? {
-        work.run(&kind, work.time / 10)?;
-        writeln!(output, "ready")?;
-        output.flush()?;
-        if next()?.is_none() {
-            break;
-        }
-        let (operations, ns) = work.run(&kind, work.time)?;
-        writeln!(output, "{operations} {ns}")?;
-        output.flush()?;
-    }
-    Ok(())
+    serve(&mut work)
 }
 
-impl Work {
+impl Work for Hash {
+    fn prepare(&mut self, kind: &str) -> Result<(), Failure> {
+        self.work(kind, self.time / 10).map(drop)
+    }
+
+    fn run(&mut self, kind: &str) -> Result<(u64, u128), Failure> {
+        self.work(kind, self.time)
+    }
+}
+
+impl Hash {
     /// Does operations for some time; returns how many, and the nanoseconds.
-    fn run(&self, kind: &str, time: Duration) -> Result<(u64, u128), Failure> {
+    fn work(&self, kind: &str, time: Duration) -> Result<(u64, u128), Failure> {
         match kind {
             "get" => repeat(time, &self.keys, |keys| self.get(keys)),
             "get_many" => repeat(time, &self.keys, |keys| self.get_many(keys)),
             "update" => repeat(time, &self.mixed, |operations| self.update(operations)),
             "private" => repeat(time, &self.keys, |keys| self.get_private(keys)),
-            _ => Err(Failure::Broken(format!("a part was told \"{kind}\""))),
+            _ => Err(unknown(kind)),
         }
     }
 
@@ -340,27 +260,6 @@ impl Work {
     }
 }
 
-/// Goes through the operations, over and over, until the time is over. `stretch` returns 0 if all it read was right.
-fn repeat<T>(
-    time: Duration,
-    operations: &[T],
-    mut stretch: impl FnMut(&[T]) -> Result<u64, Failure>,
-) -> Result<(u64, u128), Failure> {
-    let mut done = 0;
-    let mut wrong = 0;
-    let start = Instant::now();
-    for part in operations.chunks(STRETCH).cycle() {
-        wrong |= stretch(part)?;
-        done += part.len() as u64;
-        let elapsed = start.elapsed();
-        if elapsed >= time {
-            check(black_box(wrong) == 0, "a get returned a wrong value")?;
-            return Ok((done, elapsed.as_nanos()));
-        }
-    }
-    Err(Failure::Broken("there is nothing to do".to_owned()))
-}
-
 impl Figures {
     /// Medians of a kind: one process, two, and the ratio of two to one.
     pub fn medians(&self, kind: usize) -> [Option<f64>; 3] {
@@ -407,15 +306,6 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_stretch_is_repeated_until_the_time_is_over_and_faults_are_seen() {
-        let time = Duration::from_millis(2);
-        let (done, ns) = repeat(time, &[1, 2, 3], |part| Ok(part.len() as u64 - 3)).expect("all is right");
-        assert!(done >= 3 && done % 3 == 0 && ns >= time.as_nanos());
-        assert!(repeat(time, &[1], |_| Ok(1)).is_err());
-        assert!(repeat(time, &[0u64; 0], |_| Ok(0)).is_err());
-    }
 
     #[test]
     fn ratios_are_of_the_same_round() {

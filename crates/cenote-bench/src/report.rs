@@ -9,8 +9,12 @@ pub const OURS: &str = "cenote";
 
 /// A report's figures and how they came about.
 pub struct Report {
-    /// `hash` or `ordered`.
+    /// `hash`, `ordered` or `together`.
     pub command: &'static str,
+    /// Who did the operations.
+    pub setting: String,
+    /// What the column of loads holds.
+    pub loading: &'static str,
     /// How keys are chosen.
     pub choice: &'static str,
     pub records: u64,
@@ -108,6 +112,7 @@ impl Report {
     fn has(&self, column: &str) -> bool {
         match column {
             "scan_per_second" => self.command == "ordered",
+            "bytes_per_record" => self.command != "together",
             "get_many_per_second" => self.command == "hash",
             _ => true,
         }
@@ -116,12 +121,14 @@ impl Report {
     /// The tables, with a line that says what was measured.
     pub fn text(&self, style: Style) -> String {
         let mut text = format!(
-            "{} records of 8-byte keys and values, one thread; medians of {} round{}; {} s in all\n\
-             load: into an empty map; get, update: {}; seed {}; operations a second\n\n",
+            "{} records of 8-byte keys and values, {}; medians of {} round{}; {} s in all\n\
+             load: {}; get, update: {}; seed {}; operations a second\n\n",
             grouped(self.records),
+            self.setting,
             self.rounds,
             if self.rounds == 1 { "" } else { "s" },
             self.seconds.round(),
+            self.loading,
             self.choice,
             self.seed
         );
@@ -210,6 +217,7 @@ impl Report {
         };
         json!({
             "command": self.command,
+            "setting": self.setting,
             "records": self.records,
             "rounds": self.rounds,
             "operations": self.operations,
@@ -246,6 +254,8 @@ mod tests {
         Report {
             command: "hash",
             choice: "zipfian 0.99",
+            setting: "one thread".to_owned(),
+            loading: "into an empty map",
             records: 1_000_000,
             rounds: 3,
             operations: 5,

@@ -128,6 +128,23 @@ pub fn table(text: &mut String, style: Style, words: usize, head: &[&str], rows:
     rows.iter().for_each(|row| line(row));
 }
 
+/// Parses a number such as `1000000`, `50k` or `10M`; at least 1.
+pub fn count(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix('k') {
+        Some(digits) => (digits, 1_000),
+        None => text
+            .strip_suffix('M')
+            .map_or((text, 1), |digits| (digits, 1_000_000)),
+    };
+    let number = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit));
+    number
+        .filter(|number| *number > 0)
+        .ok_or_else(|| format!("\"{text}\" is not a number such as 1000000, 50k or 10M"))
+}
+
 /// Nanoseconds with a digit behind the point where it matters.
 pub fn nanoseconds(figure: Option<f64>) -> String {
     match figure {
@@ -146,6 +163,23 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn numbers_have_units() {
+        let read = ["7", "50k", "10M"].map(|text| count(text).ok());
+        assert_eq!(read, [Some(7), Some(50_000), Some(10_000_000)]);
+        for wrong in [
+            "",
+            "0",
+            "k",
+            "1m",
+            "-1",
+            "99999999999999999999",
+            "99999999999999M",
+        ] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,18 +1,20 @@
 //! LMDB through heed: a B-tree in a memory-mapped file on tmpfs, one writer at a time, readers on a snapshot.
 //!
 //! Both forms use integer keys (LMDB's own comparison for them) and no syncing, since tmpfs has no disk to sync to.
-//! One put is one transaction, for it must be visible to other processes when it returns. They differ in
+//! One put is one transaction, for it must be visible to other processes when it returns. A thread keeps its place in the
+//! table of readers, which is LMDB's way unless it is asked for another: a read transaction then takes no lock. They differ in
 //!
 //! - `FAST = false`: pages are written with `write`, so that the mapping is read-only and no stray store of the
-//!   process can damage the file; each get has its own transaction and sees all that was written before it.
+//!   process can damage the file; each get and scan has its own transaction and sees all that was written before it.
 //! - `FAST = true`, LMDB at its fastest: pages are changed in the mapping (a write map, and memory is not cleared),
-//!   without that protection; all gets share one transaction, on a snapshot that does not move.
+//!   without that protection; all gets and scans share one transaction, on a snapshot that does not move. (To sync the
+//!   mapping asynchronously, `MAPASYNC`, is more work than not to sync it.)
 //!
 //! The directory is removed as soon as LMDB has it open, so that nothing is left behind however the run ends.
 
-use super::{Failure, Limits, Session, Subject, temporary};
+use super::{Failure, Limits, Session, Shared, Subject, temporary};
 use heed::types::U64;
-use heed::{Database, Env, EnvFlags, EnvOpenOptions, IntegerComparator, RoTxn, WithoutTls};
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, IntegerComparator, RoTxn, WithTls};
 use std::path::Path;
 
 type Native = U64<heed::byteorder::NativeEndian>;
@@ -23,22 +25,22 @@ const MAP_BYTES: usize = 16 << 30;
 
 /// LMDB in one of the two forms.
 pub struct Lmdb<const FAST: bool> {
-    env: Env<WithoutTls>,
+    env: Env,
     table: Table,
 }
 
 /// One thread's use of LMDB.
 pub struct Transactions<'s, const FAST: bool> {
-    env: &'s Env<WithoutTls>,
+    env: &'s Env,
     table: Table,
-    /// The transaction of all gets since the last put, if `FAST`.
-    snapshot: Option<RoTxn<'s, WithoutTls>>,
+    /// The transaction of all reads since the last put, if `FAST`.
+    snapshot: Option<RoTxn<'s, WithTls>>,
 }
 
 impl<const FAST: bool> Subject for Lmdb<FAST> {
     const NAME: &'static str = "LMDB";
     const FORM: &'static str = if FAST {
-        "heed, NOSYNC WRITEMAP, one txn for all gets"
+        "heed, NOSYNC WRITEMAP, one txn for all reads"
     } else {
         "heed, NOSYNC, a txn an operation"
     };
@@ -58,27 +60,9 @@ impl<const FAST: bool> Subject for Lmdb<FAST> {
             true => temporary("lmdb", shared)?,
             false => temporary("lmdb", &std::env::temp_dir())?,
         };
-        let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options.map_size(MAP_BYTES);
-        let flags = match FAST {
-            true => EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::NO_MEM_INIT,
-            false => EnvFlags::NO_SYNC,
-        };
-        // SAFETY: the flags give up what only a crash of the machine or a stray store would need; the environment is
-        // this run's own and nothing else opens or changes its files.
-        let env = unsafe {
-            options.flags(flags);
-            options.open(directory.path())?
-        };
+        let lmdb = Self::create_in(directory.path())?;
         directory.close()?;
-        let mut txn = env.write_txn()?;
-        let table = env
-            .database_options()
-            .types::<Native, Native>()
-            .key_comparator::<IntegerComparator>()
-            .create(&mut txn)?;
-        txn.commit()?;
-        Ok(Self { env, table })
+        Ok(lmdb)
     }
 
     fn session(&mut self) -> Result<Self::Session<'_>, Failure> {
@@ -98,6 +82,54 @@ impl<const FAST: bool> Subject for Lmdb<FAST> {
     }
 }
 
+impl<const FAST: bool> Shared for Lmdb<FAST> {
+    fn create_in(directory: &Path) -> Result<Self, Failure> {
+        let mut options = EnvOpenOptions::new();
+        options.map_size(MAP_BYTES);
+        let flags = match FAST {
+            true => EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::NO_MEM_INIT,
+            false => EnvFlags::NO_SYNC,
+        };
+        // SAFETY: the flags give up what only a crash of the machine or a stray store would need; the environment is
+        // this run's own and nothing but LMDB, by this call, opens or changes its files.
+        let env = unsafe {
+            options.flags(flags);
+            options.open(directory)?
+        };
+        let mut txn = env.write_txn()?;
+        let table = env
+            .database_options()
+            .types::<Native, Native>()
+            .key_comparator::<IntegerComparator>()
+            .create(&mut txn)?;
+        txn.commit()?;
+        Ok(Self { env, table })
+    }
+
+    fn open_in(directory: &Path) -> Result<Self, Failure> {
+        // Creates what is not there, and only that.
+        Self::create_in(directory)
+    }
+}
+
+impl<'s, const FAST: bool> Transactions<'s, FAST> {
+    /// The transaction of all reads.
+    fn snapshot(&mut self) -> Result<&RoTxn<'s, WithTls>, Failure> {
+        Ok(match &mut self.snapshot {
+            Some(txn) => txn,
+            none => none.insert(self.env.read_txn()?),
+        })
+    }
+}
+
+fn sum(table: Table, txn: &RoTxn<'_>, from: u64, count: usize) -> Result<u64, Failure> {
+    let mut sum = 0u64;
+    for pair in table.range(txn, &(from..))?.take(count) {
+        sum = sum.wrapping_add(pair?.1);
+    }
+    Ok(sum)
+}
+
 impl<const FAST: bool> Session for Transactions<'_, FAST> {
     #[inline]
     fn insert(&mut self, key: u64, value: u64) -> Result<(), Failure> {
@@ -115,25 +147,20 @@ impl<const FAST: bool> Session for Transactions<'_, FAST> {
 
     #[inline]
     fn get(&mut self, key: u64) -> Result<Option<u64>, Failure> {
-        if FAST {
-            let txn = match &mut self.snapshot {
-                Some(txn) => txn,
-                none => none.insert(self.env.read_txn()?),
-            };
-            return Ok(self.table.get(txn, &key)?);
+        let table = self.table;
+        match FAST {
+            true => Ok(table.get(self.snapshot()?, &key)?),
+            false => Ok(table.get(&*self.env.read_txn()?, &key)?),
         }
-        let txn = self.env.read_txn()?;
-        Ok(self.table.get(&txn, &key)?)
     }
 
     #[inline]
     fn scan(&mut self, from: u64, count: usize) -> Result<u64, Failure> {
-        let txn = self.env.read_txn()?;
-        let mut sum = 0u64;
-        for pair in self.table.range(&txn, &(from..))?.take(count) {
-            sum = sum.wrapping_add(pair?.1);
+        let table = self.table;
+        match FAST {
+            true => sum(table, self.snapshot()?, from, count),
+            false => sum(table, &*self.env.read_txn()?, from, count),
         }
-        Ok(sum)
     }
 
     fn fill(&mut self, records: &[(u64, u64)]) -> Result<(), Failure> {

@@ -51,6 +51,15 @@ pub trait Subject: Sized {
     fn bytes(&mut self) -> Result<Option<u64>, Failure>;
 }
 
+/// A store that a directory holds, for other processes to open.
+pub trait Shared: Subject {
+    /// An empty store in a directory.
+    fn create_in(directory: &Path) -> Result<Self, Failure>;
+
+    /// Opens the store of a directory. [`Failure::Missing`] if another process has it open and none else may.
+    fn open_in(directory: &Path) -> Result<Self, Failure>;
+}
+
 /// One thread's operations. Each is what an application would call that cares for speed.
 pub trait Session {
     /// Adds a key that is not there yet.

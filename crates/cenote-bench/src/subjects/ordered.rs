@@ -1,7 +1,7 @@
 //! Cenote's ordered map: keys in the order of their bytes, so numbers with the highest byte first.
 
 use super::cenote::Form;
-use super::{Failure, Session, Subject, temporary};
+use super::{Failure, Session, Shared, Subject, temporary};
 use cenote::{Options, Ordered, Pool, Range};
 use std::path::Path;
 use tempfile::TempDir;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 /// A pool with one ordered map.
 pub struct Tree<M: Form> {
     map: Ordered<M>,
-    _directory: TempDir,
+    _directory: Option<TempDir>,
 }
 
 impl<M: Form> Subject for Tree<M> {
@@ -24,15 +24,10 @@ impl<M: Form> Subject for Tree<M> {
 
     fn create() -> Result<Self, Failure> {
         let directory = temporary("ordered", Path::new("/dev/shm"))?;
-        let options = Options {
-            size: 1 << 20,
-            max: 64 << 30,
-            ..Options::default()
-        };
-        let pool: Pool<M> = Pool::create(directory.path().join("pool"), &options)?;
+        let tree = Self::create_in(directory.path())?;
         Ok(Self {
-            map: pool.ordered("bench")?,
-            _directory: directory,
+            _directory: Some(directory),
+            ..tree
         })
     }
 
@@ -43,6 +38,29 @@ impl<M: Form> Subject for Tree<M> {
     fn bytes(&mut self) -> Result<Option<u64>, Failure> {
         let report = self.map.pool().fsck(false)?;
         Ok(Some(report.committed_bytes - report.free_bytes))
+    }
+}
+
+impl<M: Form> Shared for Tree<M> {
+    fn create_in(directory: &Path) -> Result<Self, Failure> {
+        let options = Options {
+            size: 1 << 20,
+            max: 64 << 30,
+            ..Options::default()
+        };
+        let pool: Pool<M> = Pool::create(directory.join("pool"), &options)?;
+        Ok(Self {
+            map: pool.ordered("bench")?,
+            _directory: None,
+        })
+    }
+
+    fn open_in(directory: &Path) -> Result<Self, Failure> {
+        let pool: Pool<M> = Pool::open(directory.join("pool"), &Options::default())?;
+        Ok(Self {
+            map: pool.ordered("bench")?,
+            _directory: None,
+        })
     }
 }
 

@@ -49,12 +49,29 @@ impl Visit<'_> {
     }
 }
 
-/// Where a search for a level has come to: a node's word, and what it held.
+/// Where a search for a level has come to.
 #[derive(Clone, Copy, Debug)]
-struct Reached {
-    word: SyncWord,
-    at: u64,
-    anchor: Option<(SyncWord, u64)>,
+pub(super) struct Reached {
+    /// A node's word.
+    pub word: SyncWord,
+    /// What it held.
+    pub at: u64,
+    /// See [`Visit`].
+    pub anchor: Option<(SyncWord, u64)>,
+    /// The page that led here and which of its children this is, if it was the short way.
+    pub parent: Option<(u64, usize)>,
+}
+
+impl Reached {
+    /// A node that was not found through a page.
+    fn new(word: SyncWord, at: u64) -> Self {
+        Self {
+            word,
+            at,
+            anchor: None,
+            parent: None,
+        }
+    }
 }
 
 impl<M: Memory> OrderedMap<M> {
@@ -68,15 +85,13 @@ impl<M: Memory> OrderedMap<M> {
 
     /// The leaf that holds a place, unopened: perhaps the place is in one behind it.
     #[inline]
-    pub(super) fn reach_leaf(&self, target: Target<'_>) -> Result<Option<(SyncWord, u64)>> {
-        Ok(self.reach(target, 0)?.map(|reached| (reached.word, reached.at)))
+    pub(super) fn reach_leaf(&self, target: Target<'_>) -> Result<Option<Reached>> {
+        self.reach(target, 0)
     }
 
     /// The page of a leaf, or of the one behind it that holds a place.
-    pub(super) fn settle_leaf(&self, leaf: (SyncWord, u64), target: Target<'_>) -> Result<Visit<'_>> {
-        let (word, at) = leaf;
-        let anchor = None;
-        self.settle(Reached { word, at, anchor }, target, 0, true)
+    pub(super) fn settle_leaf(&self, leaf: Reached, target: Target<'_>) -> Result<Visit<'_>> {
+        self.settle(leaf, target, 0, true)
     }
 
     /// The node that holds a place, from a child of a page on; `None` if that child is being merged.
@@ -91,14 +106,25 @@ impl<M: Memory> OrderedMap<M> {
         if at & FROZEN != 0 {
             return Ok(None);
         }
-        let anchor = None;
-        self.settle(Reached { word, at, anchor }, target, page.level() - 1, false)
+        self.settle(Reached::new(word, at), target, page.level() - 1, false)
             .map(Some)
     }
 
     /// Goes down to a level, and right above it.
     #[inline]
     fn reach(&self, target: Target<'_>, level: u8) -> Result<Option<Reached>> {
+        if M::COHERENT
+            && level == 0
+            && let Target::At(key, head) = target
+            && let Some(reached) = self.reach_shortly(head, key.len() == 8)
+        {
+            self.expect_soon(reached.at);
+            return Ok(Some(reached));
+        }
+        self.reach_by_any_way(target, level)
+    }
+
+    fn reach_by_any_way(&self, target: Target<'_>, level: u8) -> Result<Option<Reached>> {
         let worker = &*self.worker;
         let mut word = self.root();
         let (mut expected, mut passed) = (None, None);
@@ -147,8 +173,7 @@ impl<M: Memory> OrderedMap<M> {
                     0 if !mutant::is(Mutant::LeafCached) => self.expect_soon(at),
                     _ => self.cache(word, at),
                 }
-                let anchor = None;
-                return Ok(Some(Reached { word, at, anchor }));
+                return Ok(Some(Reached::new(word, at)));
             }
             if at == 0 && expected.is_none() {
                 return Ok(None);
@@ -160,8 +185,7 @@ impl<M: Memory> OrderedMap<M> {
             if page.level() <= level {
                 // Only the root: it may have been replaced by a higher one since it was cached.
                 if cached == 0 {
-                    let anchor = None;
-                    return Ok((page.level() == level).then_some(Reached { word, at, anchor }));
+                    return Ok((page.level() == level).then_some(Reached::new(word, at)));
                 }
                 self.forget_cached();
                 continue;
@@ -214,15 +238,14 @@ impl<M: Memory> OrderedMap<M> {
     fn reach_from(&self, before: &Visit<'_>, word: SyncWord) -> Reached {
         let at = word.load(self.worker.mem());
         Reached {
-            word,
-            at: at & !FROZEN,
             anchor: (at & FROZEN != 0).then(|| before.anchor_of_next()),
+            ..Reached::new(word, at & !FROZEN)
         }
     }
 
     /// The node behind another, as it is now.
     pub(super) fn behind(&self, before: &Visit<'_>) -> Result<Visit<'_>> {
-        let Reached { word, at, anchor } = self.reach_from(before, self.node(before.page.next())?);
+        let Reached { word, at, anchor, .. } = self.reach_from(before, self.node(before.page.next())?);
         let page = Page::open(&self.worker, at)?;
         match page.level() == before.page.level() {
             true => Ok(Visit { word, page, anchor }),
@@ -267,30 +290,10 @@ impl<M: Memory> OrderedMap<M> {
 
     /// Brings all lines of a leaf near at once. On incoherent memory a hint would drop them. The offset is not validated yet.
     #[inline(always)]
-    fn expect_soon(&self, at: u64) {
+    pub(super) fn expect_soon(&self, at: u64) {
         if M::COHERENT {
             for line in 0..LEAF_LINES {
                 self.worker.mem().prefetch(at.wrapping_add(line * LINE));
-            }
-        }
-    }
-
-    /// Brings the word of the node behind a page near.
-    pub(super) fn expect_word_behind(&self, page: &Page<'_>) {
-        if M::COHERENT && self.worker.is_in_committed(page.next()) {
-            self.worker.mem().prefetch(page.next());
-        }
-    }
-
-    /// Brings the page of the leaf behind another near: as its word is now. When it is read, that is asked again.
-    pub(super) fn expect_behind(&self, page: &Page<'_>) {
-        if M::COHERENT
-            && self.worker.is_in_committed(page.next())
-            && let Ok(word) = self.node(page.next())
-        {
-            let at = word.load(self.worker.mem()) & !FROZEN;
-            if self.worker.is_committed(at, LINE * LEAF_LINES) {
-                self.expect_soon(at);
             }
         }
     }

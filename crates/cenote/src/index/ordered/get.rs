@@ -1,7 +1,10 @@
 //! Point lookups.
 
+use std::hint::select_unpredictable;
+
 use super::key::{Target, head_of};
-use super::page::{LINE_ENTRIES, Meta};
+use super::page::{LEAF_MAX, LINE_ENTRIES, Meta};
+use super::short::word;
 use super::{OrderedMap, Value};
 use crate::error::Result;
 use crate::index::hash::Bytes;
@@ -47,7 +50,7 @@ impl<M: Memory> OrderedMap<M> {
             return Ok(None);
         };
         if let Ok(key) = <[u8; 8]>::try_from(key) {
-            match self.look_shortly(leaf.1, u64::from_be_bytes(key)) {
+            match self.look_shortly(leaf.at, u64::from_be_bytes(key)) {
                 Short::Hit(value) => return Ok(Some(value)),
                 Short::Miss => return Ok(None),
                 Short::Unknown => {}
@@ -64,29 +67,27 @@ impl<M: Memory> OrderedMap<M> {
     /// whatever part of the order the leaf holds; a miss is one only between two keys.
     #[inline(always)]
     fn look_shortly(&self, at: u64, key: u64) -> Short<'_> {
-        let (worker, mem) = (&*self.worker, self.worker.mem());
-        if at & (LINE - 1) != 0 || !worker.is_committed(at, LINE) {
+        let Some(first) = self.lines_at::<{ LINE as usize }>(at) else {
             return Short::Unknown;
-        }
-        let first = mem.bytes(at, LINE);
-        let word = |line: &[u8], n: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&line[8 * n..8 * n + 8]);
-            u64::from_le_bytes(word)
         };
         let meta = Meta(word(first, 0));
         let lines = meta.count().div_ceil(LINE_ENTRIES);
-        if meta.level() != 0 || lines == 0 || lines > 7 || meta.records() != 0 {
+        if meta.level() != 0 || lines == 0 || lines > LEAF_MAX / LINE_ENTRIES || meta.records() != 0 {
             return Short::Unknown;
         }
-        let line = (1..lines).filter(|n| word(first, n + 1) <= key).count();
-        let at = at + LINE * (1 + line as u64);
-        if !worker.is_committed(at, LINE) {
-            return Short::Unknown;
+        // Fixed numbers of comparisons: no branch has to be guessed.
+        let mut line = 0;
+        for n in 1..LEAF_MAX / LINE_ENTRIES {
+            line = select_unpredictable(n < lines && word(first, n + 1) <= key, n, line);
         }
-        let entries = mem.bytes(at, LINE);
+        let Some(entries) = self.lines_at::<{ LINE as usize }>(at + LINE * (1 + line as u64)) else {
+            return Short::Unknown;
+        };
         let count = (meta.count() - line * LINE_ENTRIES).min(LINE_ENTRIES);
-        let smaller = (0..count).filter(|n| word(entries, 2 * n) < key).count();
+        let mut smaller = 0;
+        for n in 0..LINE_ENTRIES {
+            smaller = select_unpredictable(n < count && word(entries, 2 * n) < key, n + 1, smaller);
+        }
         if smaller < count && word(entries, 2 * smaller) == key {
             return Short::Hit(&entries[16 * smaller + 8..16 * smaller + 16]);
         }

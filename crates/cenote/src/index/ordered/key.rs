@@ -1,5 +1,7 @@
 //! Keys: byte strings in lexicographic order, compared by their first eight bytes before anything else.
 
+use std::cmp::Ordering;
+
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 1 << 16;
 
@@ -14,6 +16,16 @@ pub fn head_of(key: &[u8]) -> u64 {
             bytes[..key.len()].copy_from_slice(key);
             u64::from_be_bytes(bytes)
         }
+    }
+}
+
+/// How two keys compare: nearly always their heads tell.
+#[inline(always)]
+pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
+    let (left_head, right_head) = (head_of(left), head_of(right));
+    match left_head.cmp(&right_head) {
+        Ordering::Equal => left.cmp(right),
+        other => other,
     }
 }
 
@@ -73,6 +85,11 @@ mod tests {
                 pair[0] < pair[1] && head_of(pair[0]) <= head_of(pair[1]),
                 "{pair:?}"
             );
+        }
+        for left in keys {
+            for right in keys {
+                assert_eq!(compare(left, right), left.cmp(right), "{left:?} {right:?}");
+            }
         }
     }
 

@@ -15,6 +15,7 @@
 //!
 //! Protocol, proofs and crash analysis: `docs/protocols/ordered.md`.
 
+mod ahead;
 pub mod audit;
 mod build;
 mod find;
@@ -25,6 +26,7 @@ mod load;
 mod merge;
 mod page;
 pub mod range;
+mod short;
 mod write;
 
 use std::cell::{Cell, RefCell};

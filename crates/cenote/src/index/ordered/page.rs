@@ -18,8 +18,9 @@
 //! more than those, it is nowhere else.
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 
-use super::key::Target;
+use super::key::{Target, compare, head_of};
 use crate::error::{Error, Result};
 use crate::index::hash::object::{self, Pair};
 use crate::memory::{LINE, Memory};
@@ -38,9 +39,10 @@ const ENTRIES_AT: usize = 64;
 /// Words of a line.
 pub const LINE_WORDS: usize = LINE as usize / 8;
 /// Where the heads of any other node begin.
-const HEADS_AT: usize = 128;
+pub const HEADS_AT: usize = 128;
 
 /// Words of each array of a page that is no leaf's.
+#[inline(always)]
 pub fn stride(count: usize) -> usize {
     count.next_multiple_of(LINE_WORDS)
 }
@@ -210,8 +212,8 @@ impl<'m> Page<'m> {
             return Ok(false);
         };
         Ok(match target {
-            Target::At(key, _) => key >= high,
-            Target::Before(key, _) => key > high,
+            Target::At(key, _) => compare(key, high).is_ge(),
+            Target::Before(key, _) => compare(key, high).is_gt(),
             Target::Last => true,
         })
     }
@@ -243,6 +245,38 @@ impl<'m> Page<'m> {
             true => object::read_at(worker, self.entry(n).1).map(Some),
             false => Ok(None),
         }
+    }
+
+    /// Whether all entries of a leaf have their keys and values in the page.
+    #[inline(always)]
+    pub fn is_small(&self) -> bool {
+        self.meta.records() == 0
+    }
+
+    /// Calls `with` for the keys and values of some entries of a leaf, until it says no; whether it did not.
+    #[inline]
+    pub fn with_pairs<M: Memory>(
+        &self,
+        worker: &'m Worker<M>,
+        from: usize,
+        to: usize,
+        mut with: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<bool> {
+        if self.is_small() {
+            let (words, _) = self.entries().as_chunks::<8>();
+            let (pairs, _) = words.as_chunks::<2>();
+            let pairs = pairs.get(from..to).unwrap_or_default();
+            return Ok(pairs.iter().all(|[head, value]| {
+                let key = u64::from_le_bytes(*head).to_be_bytes();
+                with(&key, value)
+            }));
+        }
+        for n in from..to {
+            if !self.with_pair(worker, n, &mut with)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Calls `with` for the key and the value of an entry of a leaf.
@@ -284,6 +318,28 @@ impl<'m> Page<'m> {
             Some(pair) => pair.key.cmp(key),
             None => own.to_be_bytes()[..].cmp(key),
         })
+    }
+
+    /// Where a key belongs in a leaf: the number of smaller keys.
+    #[inline]
+    pub fn place_of<M: Memory>(&self, worker: &'m Worker<M>, key: &[u8]) -> Result<usize> {
+        let head = head_of(key);
+        if !self.is_small() || key.len() != 8 {
+            return self.search(worker, key, head).map(|(place, _)| place);
+        }
+        // The first line has the heads of every fourth entry.
+        let (words, _) = self.bytes.as_chunks::<8>();
+        let heads = words.get(2..8).unwrap_or_default();
+        let (entries, _) = self.entries().as_chunks::<16>();
+        let mut line = 0;
+        for (n, word) in heads.iter().enumerate() {
+            let is_from = (n + 1) * LINE_ENTRIES < self.count() && u64::from_le_bytes(*word) <= head;
+            line = select_unpredictable(is_from, n + 1, line);
+        }
+        let entries = entries.get(line * LINE_ENTRIES..).unwrap_or_default();
+        let is_smaller = |entry: &&[u8; 16]| word(*entry, 0) < head;
+        let smaller = entries.iter().take(LINE_ENTRIES).filter(is_smaller).count();
+        Ok(line * LINE_ENTRIES + smaller)
     }
 
     /// Where a key is in a leaf, or belongs: the number of smaller keys, and whether the key is there.

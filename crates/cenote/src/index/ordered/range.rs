@@ -9,8 +9,9 @@
 //! if one has changed, the search begins anew.
 
 use super::OrderedMap;
+use super::ahead::Ahead;
 use super::find::Visit;
-use super::key::{Target, head_of};
+use super::key::{Target, compare, head_of};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -49,7 +50,7 @@ impl<M: Memory> OrderedMap<M> {
     ///
     /// Cost on incoherent memory: a search, and for each leaf one sync load and its lines.
     pub fn scan(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        let mut position = Some(range.from.to_vec());
+        let mut position = self.scan_some(range, LEAVES_AT_ONCE, &mut each)?;
         while let Some(from) = position {
             let range = Range { from: &from, ..range };
             position = self.scan_some(range, LEAVES_AT_ONCE, &mut each)?;
@@ -69,32 +70,39 @@ impl<M: Memory> OrderedMap<M> {
     /// Scans at most so many leaves; where to go on.
     fn scan_some(
         &self,
-        range: Range<'_>,
+        mut range: Range<'_>,
         leaves: u32,
         each: &mut impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>> {
         let _pin = self.worker.pin()?;
-        let Some(mut visit) = self.descend(Target::at(range.from), 0)? else {
+        let target = Target::at(range.from);
+        let Some(reached) = self.reach_leaf(target)? else {
             return Ok(None);
         };
+        let mut ahead = Ahead::of(self, &reached, leaves);
+        let mut visit = self.settle_leaf(reached, target)?;
+        ahead.begin(self);
         for left in (0..leaves).rev() {
-            self.expect_word_behind(&visit.page);
+            ahead.advance(self);
             if let Leaf::Ended = self.scan_leaf(&visit, range, each)? {
                 return Ok(None);
             }
             let Some(high) = visit.page.high()? else {
                 return Ok(None);
             };
-            if range.to.is_some_and(|to| high >= to) {
+            if range.to.is_some_and(|to| compare(high, to).is_ge()) {
                 return Ok(None);
             }
-            if high <= range.from {
+            if compare(high, range.from).is_le() {
                 return Err(Error::corrupt("a leaf's high fence", visit.page.at));
             }
             if left == 0 {
                 return Ok(Some(high.to_vec()));
             }
             visit = self.leaf_behind(&visit, high)?;
+            ahead.move_to(self, visit.word);
+            // All of the next leaf is behind where the range begins: its low fence is this one's high fence.
+            range.from = &[];
         }
         Ok(None)
     }
@@ -104,7 +112,9 @@ impl<M: Memory> OrderedMap<M> {
         let next = self.behind(visit)?;
         // A damaged level may be a cycle.
         match next.page.high()? {
-            Some(next_high) if next_high <= high => Err(Error::corrupt("a leaf's high fence", next.page.at)),
+            Some(next_high) if compare(next_high, high).is_le() => {
+                Err(Error::corrupt("a leaf's high fence", next.page.at))
+            }
             _ => Ok(next),
         }
     }
@@ -116,27 +126,19 @@ impl<M: Memory> OrderedMap<M> {
         each: &mut impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<Leaf> {
         let (worker, page) = (&*self.worker, &visit.page);
-        let place_of = |key: &[u8]| page.search(worker, key, head_of(key)).map(|(place, _)| place);
         let first = match range.from {
             [] => 0,
-            from => place_of(from)?,
+            from => page.place_of(worker, from)?,
         };
         let (end, ending) = match (range.to, page.high()?) {
             (None, _) => (page.count(), Leaf::Through),
-            (Some(to), Some(high)) if high < to => (page.count(), Leaf::Through),
-            (Some(to), _) => (place_of(to)?, Leaf::Ended),
+            (Some(to), Some(high)) if compare(high, to).is_lt() => (page.count(), Leaf::Through),
+            (Some(to), _) => (page.place_of(worker, to)?, Leaf::Ended),
         };
-        let middle = first.midpoint(end);
-        for n in first..end {
-            if n == middle {
-                // By now its word is near; its page shall be when it is its turn.
-                self.expect_behind(page);
-            }
-            if !page.with_pair(worker, n, &mut *each)? {
-                return Ok(Leaf::Ended);
-            }
+        match page.with_pairs(worker, first, end, each)? {
+            true => Ok(ending),
+            false => Ok(Leaf::Ended),
         }
-        Ok(ending)
     }
 
     /// [`OrderedMap::scan`] in descending order. Costs a search for each leaf.

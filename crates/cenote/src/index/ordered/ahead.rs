@@ -1,0 +1,94 @@
+//! What a scan will read next, as far as the parent of its leaves says: hints, on coherent memory alone.
+//!
+//! From leaf to leaf it is two misses, one after the other: the word of the next node, and its page. The parent has the
+//! nodes of many leaves side by side. So their words are asked for some leaves ahead, and their pages when the words are
+//! there, while others are read. The parent's page may be out of date: then what is asked for is not what is read, and
+//! nothing else happens. It stays readable as long as the pin under which it was reached.
+
+use super::find::Reached;
+use super::page::Page;
+use super::{FROZEN, OrderedMap};
+use crate::memory::{Memory, SyncWord};
+
+/// Leaves ahead of the present one whose words are asked for, and whose pages are.
+const WORD_AHEAD: usize = 3;
+const PAGE_AHEAD: usize = 2;
+
+/// Where in its parent the leaf is that is read at present.
+pub(super) struct Ahead<'m> {
+    parent: Option<(Page<'m>, usize)>,
+}
+
+impl<'m> Ahead<'m> {
+    /// From the leaf that a search came to, for a scan of so many leaves: asks for the words of the next ones.
+    #[inline]
+    pub(super) fn of<M: Memory>(map: &'m OrderedMap<M>, reached: &Reached, leaves: u32) -> Self {
+        let parent = match reached.parent {
+            Some((at, child)) if M::COHERENT && leaves > 1 => {
+                Page::open(&map.worker, at).ok().map(|page| (page, child))
+            }
+            _ => None,
+        };
+        let ahead = Self { parent };
+        (1..WORD_AHEAD).for_each(|n| ahead.expect_word(map, n));
+        ahead
+    }
+
+    /// Asks for the pages of the next leaves but the one that [`Ahead::advance`] will ask for.
+    #[inline]
+    pub(super) fn begin<M: Memory>(&self, map: &OrderedMap<M>) {
+        (1..PAGE_AHEAD).for_each(|n| self.expect_page(map, n));
+    }
+
+    /// Asks for what is some leaves ahead.
+    #[inline]
+    pub(super) fn advance<M: Memory>(&self, map: &OrderedMap<M>) {
+        self.expect_word(map, WORD_AHEAD);
+        self.expect_page(map, PAGE_AHEAD);
+    }
+
+    /// The scan is at the leaf of this word now. A leaf that the parent does not know changes nothing.
+    #[inline]
+    pub(super) fn move_to<M: Memory>(&mut self, map: &'m OrderedMap<M>, word: SyncWord) {
+        let Some((page, child)) = &mut self.parent else {
+            return;
+        };
+        if *child + 1 == page.count() {
+            self.parent = next_parent(map, page).map(|page| (page, 0));
+        } else if page.child(*child + 1) == word.offset() {
+            *child += 1;
+        }
+    }
+
+    #[inline]
+    fn node(&self, n: usize) -> Option<u64> {
+        let (page, child) = self.parent.as_ref()?;
+        (child + n < page.count()).then(|| page.child(child + n))
+    }
+
+    #[inline]
+    fn expect_word<M: Memory>(&self, map: &OrderedMap<M>, n: usize) {
+        if let Some(node) = self.node(n)
+            && map.worker.is_in_committed(node)
+        {
+            map.worker.mem().prefetch(node);
+        }
+    }
+
+    #[inline]
+    fn expect_page<M: Memory>(&self, map: &OrderedMap<M>, n: usize) {
+        if let Some(node) = self.node(n)
+            && let Ok(word) = map.node(node)
+        {
+            map.expect_soon(word.load(map.worker.mem()) & !FROZEN);
+        }
+    }
+}
+
+/// The node behind a parent, if there is one on the same level.
+#[cold]
+fn next_parent<'m, M: Memory>(map: &'m OrderedMap<M>, page: &Page<'m>) -> Option<Page<'m>> {
+    let word = map.node(page.next()).ok()?;
+    let next = Page::open(&map.worker, word.load(map.worker.mem()) & !FROZEN).ok()?;
+    (next.level() == page.level()).then_some(next)
+}

@@ -1,0 +1,109 @@
+//! The short way down to a leaf, on coherent memory.
+//!
+//! The general search ([`find`](super::find)) is prepared for everything that may be on its way. This one goes where nearly
+//! all searches go: the heads of separators decide, no child that it comes to is being merged, and no node was split without
+//! its parent's knowledge. It looks at what it needs of each page and checks that alone: the first word, the heads of the
+//! lines of heads, one of those lines, one child. Whatever else it finds, damage too, it leaves to the general search, which
+//! begins anew and says what is wrong. It reads and relies on what that one does, and writes nothing.
+
+use std::hint::select_unpredictable;
+
+use super::find::Reached;
+use super::page::{HEADS_AT, INNER_MAX, LINE_WORDS, Meta, stride};
+use super::{FROZEN, OrderedMap};
+use crate::memory::{LINE, Memory, SyncWord};
+
+/// Bytes of the heads of the lines of heads, with the page's first words.
+const FIRST: usize = HEADS_AT;
+/// Bytes up to the end of the children in the fullest page.
+const UP_TO_CHILDREN: u64 = (HEADS_AT + 16 * INNER_MAX) as u64;
+/// The longest separator that is in its head as a whole.
+const HEAD_BYTES: u64 = 8;
+
+/// A word of a line or two.
+#[inline(always)]
+pub(super) fn word<const BYTES: usize>(bytes: &[u8; BYTES], n: usize) -> u64 {
+    let (words, _) = bytes.as_chunks::<8>();
+    u64::from_le_bytes(words[n])
+}
+
+/// How many of ascending words of a line or two, from one on, are not above a number. All are compared, so that no branch has to
+/// be guessed; a chain of selections, as compilers make something slow of a sum of comparisons.
+#[inline(always)]
+pub(super) fn up_to<const BYTES: usize>(bytes: &[u8; BYTES], from: usize, own: u64) -> usize {
+    let (words, _) = bytes.as_chunks::<8>();
+    let mut count = 0;
+    for (n, word) in words[from..].iter().enumerate() {
+        count = select_unpredictable(u64::from_le_bytes(*word) <= own, n + 1, count);
+    }
+    count
+}
+
+impl<M: Memory> OrderedMap<M> {
+    /// Bytes of a fixed number at the start of a line, if they are committed.
+    #[inline(always)]
+    pub(super) fn lines_at<const BYTES: usize>(&self, at: u64) -> Option<&[u8; BYTES]> {
+        let is_there = at & (LINE - 1) == 0 && self.worker.is_committed(at, BYTES as u64);
+        is_there.then(|| self.worker.mem().bytes(at, BYTES as u64).try_into().ok())?
+    }
+
+    /// The leaf below which the key of a head belongs, unopened, if the short way leads there. `is_head` says that the key
+    /// is its head.
+    #[inline(always)]
+    pub(super) fn reach_shortly(&self, head: u64, is_head: bool) -> Option<Reached> {
+        let (worker, mem) = (&*self.worker, self.worker.mem());
+        let mut at = self.root().load(mem);
+        let mut expected = None;
+        loop {
+            let first: &[u8; FIRST] = self.lines_at(at)?;
+            let meta = Meta(word(first, 0));
+            let (count, level) = (meta.count(), meta.level());
+            let is_as_expected = expected.is_none_or(|expected| expected == level);
+            if level == 0 || count > INNER_MAX || !is_as_expected || !worker.is_committed(at, UP_TO_CHILDREN)
+            {
+                return None;
+            }
+            let line = up_to(first, 2, head);
+            if LINE_WORDS * line >= count {
+                return None;
+            }
+            let heads_at = at + (FIRST + 64 * line) as u64;
+            let children_at = heads_at + 8 * stride(count) as u64;
+            mem.prefetch(children_at);
+            let heads: &[u8; LINE as usize] = self.lines_at(heads_at)?;
+            let in_line = up_to(heads, 0, head).checked_sub(1)?;
+            let child = LINE_WORDS * line + in_line;
+            // Only behind the last child there may be a node that the page does not know.
+            if child + 1 >= count && (child >= count || word(first, 1) != 0) {
+                return None;
+            }
+            if child > 0 && word(heads, in_line) == head {
+                let separator_at = children_at + 8 * (stride(count) + in_line) as u64;
+                let is_short = is_head
+                    && worker.is_committed(separator_at, 8)
+                    && mem.read_word(separator_at) >> 32 <= HEAD_BYTES;
+                if !is_short {
+                    return None;
+                }
+            }
+            let children: &[u8; LINE as usize] = self.lines_at(children_at)?;
+            let node = word(children, in_line);
+            if node & 15 != 0 || !worker.is_committed(node, 16) {
+                return None;
+            }
+            let node = SyncWord::at(node);
+            let parent = (at, child);
+            at = node.load(mem);
+            if level == 1 {
+                let is_frozen = at & FROZEN != 0;
+                return (!is_frozen).then_some(Reached {
+                    word: node,
+                    at,
+                    anchor: None,
+                    parent: Some(parent),
+                });
+            }
+            expected = Some(level - 1);
+        }
+    }
+}
