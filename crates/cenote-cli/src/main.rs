@@ -7,6 +7,7 @@ mod failure;
 mod input;
 mod interrupt;
 mod map;
+mod memory;
 mod output;
 mod place;
 mod pool;

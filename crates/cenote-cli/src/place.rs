@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cenote::{Coherent, Noncoherent, Options, Pool};
+use cenote::{Kind, Options};
 
 use crate::failure::Failure;
 use crate::interrupt::on_interrupt;
@@ -25,7 +25,7 @@ impl Place {
     }
 
     /// A new pool in `/dev/shm`. Call it before threads are started ([`on_interrupt`]).
-    pub fn temporary(prefix: &str, noncoherent: bool, options: &Options) -> Result<Self, Failure> {
+    pub fn temporary(prefix: &str, kind: Kind, options: &Options) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new()
             .prefix(prefix)
             .tempdir_in("/dev/shm")
@@ -40,11 +40,7 @@ impl Place {
             let _ = std::fs::remove_dir_all(doomed);
         });
         let path = folder.path().join("pool");
-        if noncoherent {
-            Pool::<Noncoherent>::create(&path, options)?;
-        } else {
-            Pool::<Coherent>::create(&path, options)?;
-        }
+        crate::memory::create(kind, &path, options)?;
         Ok(Self {
             path,
             folder: Some(folder),

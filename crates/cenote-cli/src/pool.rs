@@ -56,6 +56,10 @@ macro_rules! on_pool {
                 let $pool = cenote::Pool::<cenote::Noncoherent>::open(path, options)?;
                 $work
             }
+            cenote::Kind::Delegated => {
+                let $pool = cenote::Pool::<cenote::Delegated>::open(path, options)?;
+                $work
+            }
         }
     }};
 }

@@ -45,6 +45,7 @@ fn count(seed: u64, increment: fn(&SimMemory<false>)) -> u64 {
         capacity: u64::MAX,
         profile: None,
         traces: false,
+        delegated: None,
     };
     let seen = Rc::new(std::cell::Cell::new(0));
     let at_end = seen.clone();

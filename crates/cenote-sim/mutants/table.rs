@@ -122,6 +122,7 @@ fn coherent(
         threads,
         operations,
         crashes,
+        delegated: false,
         draws_guidelines: false,
         prefetches: false,
         blind_exchanges: false,

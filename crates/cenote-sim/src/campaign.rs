@@ -1,11 +1,12 @@
 //! Many runs of one subject, each from a seed; the first that fails is repeated, shrunk and told.
 
 use cenote::Guidelines;
+use cenote::pod::geometry::Geometry;
 
-use crate::check::linear;
+use crate::check::linear::{self, Durability};
 use crate::check::spec::ordered::{Op, OrderedMap, Ret};
 use crate::check::{Verdict, leak, progress};
-use crate::exec::{Crash, Ended, Event, Outcome, Settings, Stop, run};
+use crate::exec::{Crash, Delegation, Ended, Event, Outcome, Settings, Stop, run};
 use crate::history::History;
 use crate::machine::Shape;
 use crate::policy::{Bounds, Exhaustive, Pct, Policy, RandomWalk, Replay};
@@ -30,6 +31,8 @@ pub struct Plan {
     pub subject: Subject,
     /// Whether the machine is coherent.
     pub coherent: bool,
+    /// Whether a server executes read-modify-writes.
+    pub delegated: bool,
     /// Hosts, each with one process.
     pub hosts: u32,
     /// Threads of each process.
@@ -171,7 +174,8 @@ impl Plan {
         (0..self.crashes.min(self.hosts))
             .map(|_| {
                 let process = victims.swap_remove(below(&mut random, victims.len() as u64) as usize);
-                let magnitude = 4 + below(&mut random, 11);
+                // A server takes many steps.
+                let magnitude = 4 + below(&mut random, if self.delegated { 14 } else { 11 });
                 Crash {
                     process,
                     step: (1 << magnitude) + below(&mut random, 1 << magnitude),
@@ -262,6 +266,14 @@ impl Plan {
             capacity: u64::MAX,
             profile: self.profile.clone(),
             traces,
+            delegated: self.delegated.then(|| {
+                let geometry = Geometry::new(parameters);
+                Delegation {
+                    boxes: geometry.mailboxes(),
+                    lock: parameters.processes,
+                    limit: geometry.mapped,
+                }
+            }),
         };
         let scenario = self.subject.scenario::<C>(self.load(seed), parameters);
         let log = scenario.log.clone();
@@ -272,6 +284,14 @@ impl Plan {
             outcome,
             history,
             crashes,
+        }
+    }
+
+    /// Until when a call may take effect whose process died in it. The server carries out what a dead one has asked for.
+    fn durability(&self) -> Durability {
+        match self.delegated {
+            true => Durability::Durable,
+            false => self.subject.durability(),
         }
     }
 
@@ -327,7 +347,7 @@ impl Plan {
             return Result::Stuck(format!("{} steps, and not at an end", outcome.steps));
         }
         let options = linear::Options {
-            durability: self.subject.durability(),
+            durability: self.durability(),
             ..linear::Options::default()
         };
         match linear::check_parts(&OrderedMap, history, &options) {

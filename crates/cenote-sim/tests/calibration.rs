@@ -125,6 +125,7 @@ fn mixture(profile: &Profile, threads: u32, rounds: u64) -> cenote_sim::exec::Ou
         capacity: u64::MAX,
         profile: Some(profile.clone()),
         traces: false,
+        delegated: None,
     };
     let body = move |context: Context<false>| {
         let mem = context.memory();

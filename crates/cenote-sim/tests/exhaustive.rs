@@ -26,6 +26,7 @@ fn explored(subject: Subject, coherent: bool, bounds: Bounds, blind_exchanges: b
         threads: 1,
         operations: 2,
         crashes: 0,
+        delegated: false,
         draws_guidelines: false,
         prefetches: false,
         blind_exchanges,

@@ -16,6 +16,7 @@ fn plan(subject: Subject, coherent: bool, policy: PolicyKind) -> Plan {
         threads: 2,
         operations: 8,
         crashes: 0,
+        delegated: false,
         draws_guidelines: true,
         prefetches: false,
         blind_exchanges: false,
@@ -172,6 +173,7 @@ fn what_was_found_stays_mended() {
         (
             Plan {
                 operations: 20,
+                delegated: false,
                 draws_guidelines: false,
                 ..base(Subject::Places, true, PolicyKind::Random)
             },

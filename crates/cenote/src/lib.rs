@@ -47,6 +47,6 @@ pub mod store;
 pub use error::{Error, Result};
 pub use index::hash::{Guidelines, Put, Replace, Value};
 pub use index::ordered::range::Range;
-pub use memory::{Coherent, Noncoherent};
+pub use memory::{Coherent, Delegated, Noncoherent};
 pub use pod::superblock::Kind;
 pub use store::{FsckReport, Map, Options, Ordered, Pool, Stat, kind_of, parse_size};

@@ -31,6 +31,11 @@ macro_rules! mutants {
 }
 
 mutants! {
+    PlansForgotten = "plans-forgotten", "who takes the execution of exchanges over does not finish what was planned";
+    ExecutedUnplanned = "executed-unplanned", "an exchange is executed without having been written down first";
+    WordPlannedTwice = "word-planned-twice", "two changes of one word are planned in one pass";
+    SettledEarly = "settled-early", "who asks that all requests be done is answered before they are";
+    DeadNotSettled = "dead-not-settled", "who finds somebody dead does not wait until that one's requests are done";
     PersistWithoutFence = "persist-without-fence", "`persist` begins a write-back and does not wait for it";
     ObjectNotWrittenBack = "object-not-written-back", "a small object is published without having been written back";
     ObjectPartlyWrittenBack = "object-partly-written-back", "of an object of several lines only the first is written back";

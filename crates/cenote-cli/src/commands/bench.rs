@@ -7,7 +7,7 @@ mod share;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, ExitCode, Stdio};
 
-use cenote::{Options, kind_of};
+use cenote::{Kind, Options, kind_of};
 use cenote_ycsb::Workload;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ pub use self::share::{SAMPLE, histogram};
 use super::worker::Role;
 use crate::failure::Failure;
 use crate::map::MapKind;
+use crate::memory::MemoryArgs;
 use crate::output::Output;
 use crate::place::Place;
 
@@ -54,9 +55,8 @@ pub struct Args {
     /// Keys that are looked up in one call, so that their cache misses overlap
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65_536))]
     batch: u64,
-    /// Make the pool for memory whose sharers' caches are not kept coherent
-    #[arg(long, conflicts_with = "pool")]
-    noncoherent: bool,
+    #[command(flatten)]
+    memory: MemoryArgs,
     /// Which of the paper's guidelines to follow
     #[arg(long, value_enum, default_value_t = Form::P3)]
     guidelines: Form,
@@ -104,6 +104,11 @@ pub fn number(text: &str) -> Result<u64, String> {
 
 fn place(args: &Args) -> Result<Place, Failure> {
     if let Some(name) = &args.pool {
+        if args.memory.kind() != Kind::Coherent {
+            return Err(Failure::misuse(
+                "a pool has the kind of memory that it was created with; leave out --noncoherent and --delegated",
+            ));
+        }
         return Ok(Place::named(name));
     }
     let options = Options {
@@ -112,7 +117,7 @@ fn place(args: &Args) -> Result<Place, Failure> {
         workers: (args.processes * (args.threads + 2) + 8).max(256) as u32,
         ..Options::default()
     };
-    Place::temporary("cenote-bench-", args.noncoherent, &options)
+    Place::temporary("cenote-bench-", args.memory.kind(), &options)
 }
 
 /// Measures.

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cenote::{Kind, Noncoherent, Options, Pool, parse_size};
+use cenote::{Kind, Options, parse_size};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::{Output, bytes};
-use crate::pool::PoolArg;
+use crate::memory::{self, MemoryArgs};
+use crate::pool::{PoolArg, on_pool};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -21,9 +22,8 @@ pub struct Args {
     /// Room that it may grow to; only address space is reserved for it
     #[arg(long, default_value = "1TiB", value_parser = parse_size)]
     max: u64,
-    /// For memory whose sharers' caches are not kept coherent
-    #[arg(long)]
-    noncoherent: bool,
+    #[command(flatten)]
+    memory: MemoryArgs,
     /// Processes that may have it open at a time
     #[arg(long, value_name = "N", default_value_t = Options::default().processes)]
     processes: u32,
@@ -80,11 +80,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         mode: args.mode,
         ..Options::default()
     };
-    let stat = if args.noncoherent {
-        Pool::<Noncoherent>::create(&path, &options)?.stat()?
-    } else {
-        Pool::<cenote::Coherent>::create(&path, &options)?.stat()?
-    };
+    memory::create(args.memory.kind(), &path, &options)?;
+    let stat = on_pool!(&path, &options, |pool| pool.stat()?);
     let created = Created {
         path,
         kind: stat.kind,

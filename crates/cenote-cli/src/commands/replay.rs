@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use cenote::memory::Memory;
-use cenote::{Options, Pool, kind_of};
+use cenote::{Kind, Options, Pool, kind_of};
 use cenote_ycsb::trace::{Action, Record};
 
 use self::batch::{Batch, Deal};
@@ -34,6 +34,8 @@ enum MemoryArg {
     Coherent,
     /// Memory whose sharers' caches are not
     Noncoherent,
+    /// The same, and one process executes the atomic exchanges of all
+    Delegated,
 }
 
 /// Arguments.
@@ -97,8 +99,12 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
                 max,
                 ..defaults
             };
-            let noncoherent = args.memory == Some(MemoryArg::Noncoherent);
-            Place::temporary("cenote-replay-", noncoherent, &options)?
+            let kind = match args.memory {
+                None | Some(MemoryArg::Coherent) => Kind::Coherent,
+                Some(MemoryArg::Noncoherent) => Kind::Noncoherent,
+                Some(MemoryArg::Delegated) => Kind::Delegated,
+            };
+            Place::temporary("cenote-replay-", kind, &options)?
         }
     };
     let path = place.path().to_owned();

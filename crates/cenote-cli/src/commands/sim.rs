@@ -100,6 +100,9 @@ enum Command {
 enum MemoryArg {
     Coherent,
     Noncoherent,
+    /// Noncoherent, and one process executes the atomic exchanges of all; another takes over when it dies
+    Delegated,
+    /// Coherent, then noncoherent
     Both,
 }
 
@@ -173,16 +176,12 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     // A panic of the code under test is a result, told with the others.
     std::panic::set_hook(Box::new(|_| {}));
     for subject in subjects {
-        for coherent in [true, false] {
-            let other = if coherent {
-                MemoryArg::Noncoherent
-            } else {
-                MemoryArg::Coherent
-            };
-            if args.memory == other {
-                continue;
-            }
-            let plan = plan(&args, subject, coherent, profile.clone());
+        let memories = match args.memory {
+            MemoryArg::Both => &[MemoryArg::Coherent, MemoryArg::Noncoherent][..],
+            _ => &[args.memory],
+        };
+        for &memory in memories {
+            let plan = plan(&args, subject, memory, profile.clone());
             let (answer, last) = campaign(&args, &plan, replay.as_deref(), out)?;
             export(&args, last.as_ref())?;
             out.result(&answer, text)?;
@@ -194,14 +193,15 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan(args: &Args, subject: Subject, coherent: bool, profile: Option<Profile>) -> Plan {
+fn plan(args: &Args, subject: Subject, memory: MemoryArg, profile: Option<Profile>) -> Plan {
     Plan {
         subject,
-        coherent,
+        coherent: memory == MemoryArg::Coherent,
         hosts: args.hosts,
         threads: args.threads,
         operations: args.operations,
         crashes: args.crashes,
+        delegated: memory == MemoryArg::Delegated,
         draws_guidelines: true,
         prefetches: args.prefetch,
         blind_exchanges: false,
@@ -227,7 +227,11 @@ fn campaign(
 ) -> Result<(Answer, Option<Run>), Failure> {
     let mut answer = Answer {
         subject: plan.subject.name(),
-        memory: if plan.coherent { "coherent" } else { "noncoherent" },
+        memory: match (plan.coherent, plan.delegated) {
+            (true, _) => "coherent",
+            (false, false) => "noncoherent",
+            (false, true) => "delegated",
+        },
         result: "passed",
         runs: 0,
         steps: 0,

@@ -62,9 +62,8 @@ pub struct Args {
     /// The pool's size at first; it grows
     #[arg(long, default_value = "1MiB")]
     size: String,
-    /// Use the pool as memory without coherent caches (x86-64)
-    #[arg(long)]
-    noncoherent: bool,
+    #[command(flatten)]
+    memory: crate::memory::MemoryArgs,
     /// The kind of the maps
     #[arg(long, value_enum, default_value_t = MapKind::Hash)]
     map: MapKind,
@@ -147,16 +146,12 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         folder: folder.path().to_owned(),
         seed,
         workers: args.workers,
-        noncoherent: args.noncoherent,
+        memory: args.memory.kind(),
         map: args.map,
         plant: args.plant,
     };
     if !out.json {
-        let kind = if plan.noncoherent {
-            "noncoherent"
-        } else {
-            "coherent"
-        };
+        let kind = plan.memory.name();
         out.line(format!(
             "seed {seed}: {} workers with {} maps on {kind} memory, {} kills a second, {} seconds",
             plan.workers,
@@ -179,10 +174,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         max: 4 << 30,
         ..cenote::Options::default()
     };
-    match plan.noncoherent {
-        true => drop(cenote::Pool::<cenote::Noncoherent>::create(&plan.pool, &options)?),
-        false => drop(cenote::Pool::<cenote::Coherent>::create(&plan.pool, &options)?),
-    }
+    crate::memory::create(plan.memory, &plan.pool, &options)?;
     let mut report = torture(&args, &plan, out)?;
     if args.keep || !report.is_clean() {
         report.kept = Some(folder.keep());
@@ -233,9 +225,10 @@ fn torture(args: &Args, plan: &Plan, out: &Output) -> Result<Report, Failure> {
         fsck,
         recoveries,
         acknowledged,
-    } = match plan.noncoherent {
-        true => verdict::reach::<cenote::Noncoherent>(plan, measures.in_flight()),
-        false => verdict::reach::<cenote::Coherent>(plan, measures.in_flight()),
+    } = match plan.memory {
+        cenote::Kind::Coherent => verdict::reach::<cenote::Coherent>(plan, measures.in_flight()),
+        cenote::Kind::Noncoherent => verdict::reach::<cenote::Noncoherent>(plan, measures.in_flight()),
+        cenote::Kind::Delegated => verdict::reach::<cenote::Delegated>(plan, measures.in_flight()),
     };
     let mut all = std::mem::take(&mut supervisor.faults);
     all.extend(faults);
@@ -257,11 +250,7 @@ fn torture(args: &Args, plan: &Plan, out: &Output) -> Result<Report, Failure> {
     Ok(Report {
         seed: plan.seed,
         workers: plan.workers,
-        memory: if plan.noncoherent {
-            "noncoherent"
-        } else {
-            "coherent"
-        },
+        memory: plan.memory.name(),
         map: plan.map.name(),
         seconds,
         kills: supervisor.counts.kills,
@@ -351,10 +340,9 @@ fn text(report: &Report) -> String {
         lines.push(format!("pool and journals are kept in {}", kept.display()));
     }
     if !report.is_clean() {
-        let kind = if report.memory == "coherent" {
-            ""
-        } else {
-            " --noncoherent"
+        let kind = match report.memory {
+            "coherent" => String::new(),
+            other => format!(" --{other}"),
         };
         lines.push(format!(
             "FAILED; again: cenote torture --workers {} --seconds {:.0} --seed {} --map {}{kind}",

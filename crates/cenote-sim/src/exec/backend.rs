@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 
+use cenote::memory::delegated::Wish;
 use cenote::memory::{MapError, Memory};
 use corosensei::Yielder;
 
@@ -14,6 +15,8 @@ use crate::machine::{Found, LINE};
 pub struct SimMemory<const COHERENT: bool> {
     world: NonNull<World>,
     host: u32,
+    /// Whether read-modify-writes are the machine's, whatever the run says.
+    is_direct: bool,
 }
 
 // SAFETY: a world and all its coroutines live on one operating system thread: `run` makes it, runs it to its end and drops
@@ -24,7 +27,11 @@ unsafe impl<const COHERENT: bool> Sync for SimMemory<COHERENT> {}
 
 impl<const COHERENT: bool> SimMemory<COHERENT> {
     pub(super) fn new(world: NonNull<World>, host: u32) -> Self {
-        Self { world, host }
+        Self {
+            world,
+            host,
+            is_direct: false,
+        }
     }
 
     #[allow(clippy::mut_from_ref)]
@@ -32,6 +39,25 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         // SAFETY: the world outlives its coroutines, and they take turns: whoever runs is the only one who refers to it, for
         // the length of one statement.
         unsafe { &mut *self.world.as_ptr() }
+    }
+
+    /// The same memory without a server.
+    pub(super) fn direct(self) -> Self {
+        Self {
+            is_direct: true,
+            ..self
+        }
+    }
+
+    /// Has the server carry out a wish, where there is one and the process has a place; what the word held before.
+    fn delegate(&self, at: u64, wish: Wish) -> Option<u64> {
+        if self.is_direct {
+            return None;
+        }
+        let world = self.world();
+        let process = world.threads[world.current as usize].process;
+        let client = world.processes[process as usize].client.clone()?;
+        client.execute(&self.direct(), at, wish)
     }
 
     /// Waits for the running thread's turn to do `op`.
@@ -100,6 +126,17 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         true
     }
 
+    fn enter(&self, place: u32) -> bool {
+        let world = self.world();
+        let process = world.threads[world.current as usize].process;
+        let client = world.processes[process as usize].client.clone();
+        client.is_none_or(|client| client.enter(&self.direct(), place))
+    }
+
+    fn settle(&self) {
+        self.delegate(0, Wish::Settle);
+    }
+
     fn pause(&self) {
         self.relax();
     }
@@ -116,7 +153,22 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn store(&self, at: u64, value: u64) {
+        if self.delegate(at, Wish::Store(value)).is_some() {
+            return;
+        }
         self.sync(Op::word(Kind::Store, at, value), |_| Some(value));
+    }
+
+    fn store_line(&self, at: u64, line: [u64; 8]) {
+        let op = Op::range(Kind::Store, at, LINE);
+        self.arrive(op);
+        let world = self.world();
+        world.check_use(op);
+        for (n, word) in line.into_iter().enumerate() {
+            world.machine.store(at + 8 * n as u64, word);
+        }
+        world.done(op, line[0]);
+        self.spend(op, Found::Hit);
     }
 
     fn announce(&self, at: u64, value: u64) {
@@ -124,6 +176,11 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        match self.delegate(at, Wish::CompareExchange(current, new)) {
+            Some(before) if before == current => return Ok(before),
+            Some(before) => return Err(before),
+            None => {}
+        }
         let op = Op::word(Kind::CompareExchange, at, new);
         let is_blind = self.world().machine.shape().blind_exchanges;
         let before = self.sync(op, |before| (is_blind || before == current).then_some(new));
@@ -135,18 +192,27 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn fetch_add(&self, at: u64, value: u64) -> u64 {
+        if let Some(before) = self.delegate(at, Wish::Add(value)) {
+            return before;
+        }
         self.sync(Op::word(Kind::FetchModify, at, value), |before| {
             Some(before.wrapping_add(value))
         })
     }
 
     fn fetch_or(&self, at: u64, value: u64) -> u64 {
+        if let Some(before) = self.delegate(at, Wish::Or(value)) {
+            return before;
+        }
         self.sync(Op::word(Kind::FetchModify, at, value), |before| {
             Some(before | value)
         })
     }
 
     fn fetch_and(&self, at: u64, value: u64) -> u64 {
+        if let Some(before) = self.delegate(at, Wish::And(value)) {
+            return before;
+        }
         self.sync(Op::word(Kind::FetchModify, at, value), |before| {
             Some(before & value)
         })

@@ -4,11 +4,14 @@ use std::cell::Cell;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use cenote::memory::Liveness;
+use cenote::memory::delegated::Client;
 use cenote::pod::process::Identity;
 
 use super::backend::{SimMemory, arrive};
+use super::delegation::Delegation;
 use super::liveness::SimLiveness;
 use super::op::{Kind, Op};
 use super::run::{Body, Crash};
@@ -49,6 +52,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         host: u32,
         crash: Option<Crash>,
         body: Body<COHERENT>,
+        delegated: Option<Delegation>,
     ) -> u32 {
         // SAFETY: called between switches, or by the thread that runs.
         let state = unsafe { &mut *world.as_ptr() };
@@ -58,6 +62,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             life: Life::Alive,
             steps: 0,
             crash,
+            client: delegated.map(|delegated| Arc::new(Client::new(delegated.boxes))),
         });
         let context = Self {
             world,
@@ -67,7 +72,16 @@ impl<const COHERENT: bool> Context<COHERENT> {
             births: births.clone(),
         };
         context.spawn_boxed(body);
+        if let Some(delegated) = delegated {
+            context.spawn(move |context| delegated.serve(&context));
+        }
         process
+    }
+
+    /// Whether this is the last thread of its process.
+    pub(super) fn is_last(&self) -> bool {
+        let of_process = |thread: &&Thread| thread.process == self.process && thread.alive;
+        self.world().threads.iter().filter(of_process).count() == 1
     }
 
     /// The memory as this thread's host sees it.

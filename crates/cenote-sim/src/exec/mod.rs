@@ -5,6 +5,7 @@
 
 mod backend;
 mod context;
+mod delegation;
 mod liveness;
 mod op;
 mod run;
@@ -13,6 +14,7 @@ mod world;
 
 pub use backend::SimMemory;
 pub use context::Context;
+pub use delegation::Delegation;
 pub use op::{Kind, Op};
 pub use run::{Body, Crash, Ended, Outcome, Settings, run};
 pub use traffic::Traffic;

@@ -9,6 +9,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::context::{Births, Context};
+use super::delegation::Delegation;
 use super::world::{Event, Life, Stop, World};
 use crate::clock::Clock;
 use crate::machine::{Machine, Shape};
@@ -51,6 +52,8 @@ pub struct Settings {
     pub profile: Option<Profile>,
     /// Whether to keep a timeline.
     pub traces: bool,
+    /// Whether read-modify-writes are executed by a server, and how it is found.
+    pub delegated: Option<Delegation>,
 }
 
 /// How the code under test ended.
@@ -118,6 +121,7 @@ pub fn run<const COHERENT: bool>(
     let mut world = World::new(Machine::new(settings.shape), policy, clock, settings.steps_max);
     world.timeline = settings.traces.then(Vec::new);
     world.capacity = settings.capacity;
+    world.delegation = settings.delegated;
     let world = NonNull::from(Box::leak(Box::new(world)));
     let mut runner = Runner {
         world,
@@ -156,7 +160,8 @@ impl<const COHERENT: bool> Runner<COHERENT> {
         audit: Body<COHERENT>,
     ) -> Option<Ended> {
         self.world().policy.enter(Phase::Prepare);
-        self.start(0, None, prepare);
+        let delegated = settings.delegated;
+        self.start(0, None, prepare, delegated);
         if let Some(ended) = self.until_all_ended() {
             return Some(ended);
         }
@@ -168,7 +173,7 @@ impl<const COHERENT: bool> Runner<COHERENT> {
                 .iter()
                 .find(|crash| crash.process == number as u32);
             let of_body = body.clone();
-            let process = self.start(host, crash.copied(), Box::new(move |context| of_body(context)));
+            let process = self.start(host, crash.copied(), Box::new(move |context| of_body(context)), delegated);
             crashes.extend(crash.filter(|crash| crash.restarts).map(|_| (process, host)));
         }
         loop {
@@ -184,15 +189,21 @@ impl<const COHERENT: bool> Runner<COHERENT> {
             let Some(dead) = dead else { break };
             let (_, host) = crashes.swap_remove(dead);
             let of_body = body.clone();
-            self.start(host, None, Box::new(move |context| of_body(context)));
+            self.start(host, None, Box::new(move |context| of_body(context)), delegated);
         }
         self.world().policy.enter(Phase::Audit);
-        self.start(0, None, audit);
+        self.start(0, None, audit, delegated);
         self.until_all_ended()
     }
 
-    fn start(&mut self, host: u32, crash: Option<Crash>, body: Body<COHERENT>) -> u32 {
-        Context::of_new_process(self.world, &self.births, host, crash, body)
+    fn start(
+        &mut self,
+        host: u32,
+        crash: Option<Crash>,
+        body: Body<COHERENT>,
+        delegated: Option<Delegation>,
+    ) -> u32 {
+        Context::of_new_process(self.world, &self.births, host, crash, body, delegated)
     }
 
     fn until_all_ended(&mut self) -> Option<Ended> {

@@ -5,9 +5,12 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use cenote::memory::delegated::Client;
 use corosensei::Yielder;
 
+use super::delegation::Delegation;
 use super::op::{Kind, Op};
 use super::run::Crash;
 use super::traffic::Traffic;
@@ -83,6 +86,8 @@ pub(super) struct Process {
     pub steps: u64,
     /// When it is killed, if it is.
     pub crash: Option<Crash>,
+    /// Its mailboxes, where a server executes read-modify-writes.
+    pub client: Option<Arc<Client>>,
 }
 
 pub(super) struct World {
@@ -106,6 +111,8 @@ pub(super) struct World {
     pub timeline: Option<Vec<Event>>,
     /// Bytes that the file system has.
     pub capacity: u64,
+    /// How read-modify-writes are executed, if not by the machine.
+    pub delegation: Option<Delegation>,
     /// The threads that were killed, and when.
     pub deaths: Vec<(u32, u64)>,
     /// A checksum over all events, to compare runs by.
@@ -132,6 +139,7 @@ impl World {
             decisions: Vec::new(),
             timeline: None,
             capacity: u64::MAX,
+            delegation: None,
             deaths: Vec::new(),
             digest: 0,
             candidates: Vec::new(),

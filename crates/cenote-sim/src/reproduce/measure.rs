@@ -58,6 +58,7 @@ pub fn measure(
         capacity: u64::MAX,
         profile: Some(profile.clone()),
         traces: false,
+        delegated: None,
     };
     let measured = Rc::new(RefCell::new(Measured {
         times: Vec::new(),

@@ -93,6 +93,7 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
         capacity: u64::MAX,
         profile: Some(plan.profile.clone()),
         traces: false,
+        delegated: None,
     };
     let shared = Rc::new(Shared {
         measured: RefCell::new(plan.workloads.iter().map(|_| Measured::default()).collect()),

@@ -34,6 +34,7 @@ fn settings() -> Settings {
         capacity: u64::MAX,
         profile: None,
         traces: false,
+        delegated: None,
     }
 }
 

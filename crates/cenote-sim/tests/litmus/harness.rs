@@ -99,6 +99,7 @@ impl<const C: bool> Litmus<C> {
             capacity: u64::MAX,
             profile: None,
             traces: true,
+            delegated: None,
         };
         let found = Rc::new(RefCell::new(Registers::default()));
         let body = |threads: fn(&Thread<'_, C>)| {

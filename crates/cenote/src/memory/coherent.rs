@@ -40,6 +40,12 @@ impl Memory for Coherent {
         self.word(at).store(value, Ordering::Release)
     }
 
+    fn store_line(&self, at: u64, line: [u64; 8]) {
+        for (n, word) in line.into_iter().enumerate() {
+            self.store(at + 8 * n as u64, word);
+        }
+    }
+
     #[inline]
     fn announce(&self, at: u64, value: u64) {
         // A swap is a full barrier on every architecture that matters here and cheaper than store and fence.

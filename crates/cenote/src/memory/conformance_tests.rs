@@ -6,21 +6,52 @@
 use std::sync::Arc;
 use std::sync::Barrier;
 
+use super::delegated::{MAILBOX_BYTES, Mailboxes};
+use super::{Delegated, Liveness, MapError};
 use super::{Coherent, Counting, Counts, CpuExchange, LINE, Mapped, Mapping, Memory, Noncoherent};
 
 const LEN: u64 = 1 << 20;
 /// Rounds of a litmus test.
 const ROUNDS: u64 = 20_000;
 
+/// Where the mailboxes are, for a backend that has some.
+const BOXES: Mailboxes = Mailboxes {
+    first: LEN / 2,
+    stride: MAILBOX_BYTES,
+    count: 4,
+    per_process: 2,
+};
+
+/// A lock that one of the views holds from the beginning.
+struct Alone(bool);
+
+impl Liveness for Alone {
+    fn try_lock(&self, _number: u32) -> Result<bool, MapError> {
+        Ok(self.0)
+    }
+
+    fn unlock(&self, _number: u32) -> Result<(), MapError> {
+        Ok(())
+    }
+
+    fn is_locked(&self, _number: u32) -> Result<bool, MapError> {
+        Ok(!self.0)
+    }
+}
+
 /// Two views of the same memory.
 fn two<M: Mapped>() -> (M, M) {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
-    let view = || {
+    let view = |place| {
         let mapping = Mapping::of_file(file.try_clone().unwrap(), LEN).unwrap();
         mapping.reserve(0, LEN, true).unwrap();
-        M::over(Arc::new(mapping)).unwrap()
+        let mem = M::over(Arc::new(mapping)).unwrap();
+        let serves = Alone(place == 0);
+        mem.serve(BOXES, Box::new(serves), 0).unwrap();
+        assert!(mem.enter(place));
+        mem
     };
-    (view(), view())
+    (view(0), view(1))
 }
 
 macro_rules! on_every_backend {
@@ -33,6 +64,8 @@ macro_rules! on_every_backend {
             fn noncoherent() { super::$name::<Noncoherent<CpuExchange>>() }
             #[test]
             fn counting() { super::$name::<Counting<Noncoherent>>() }
+            #[test]
+            fn delegated() { super::$name::<Delegated>() }
         })*
     };
 }
@@ -108,6 +141,9 @@ fn lines<M: Mapped>() {
     assert_eq!(b.tagged(LINE, 0), 0b0111_1011);
     assert_eq!(b.tagged(LINE, 0xffff), 0);
     b.prefetch(LINE);
+    a.store_line(LINE, [8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(b.fetch_line(LINE), [8, 7, 6, 5, 4, 3, 2, 1]);
+    b.settle();
     assert_eq!(super::lines(60, 10).collect::<Vec<_>>(), [0, 64]);
     assert_eq!(super::lines(64, 64).collect::<Vec<_>>(), [64]);
     assert_eq!(super::lines(64, 0).count(), 0);

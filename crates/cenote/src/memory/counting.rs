@@ -4,7 +4,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::{MapError, Mapped, Mapping, Memory, lines};
+use super::delegated::Mailboxes;
+use super::{Liveness, MapError, Mapped, Mapping, Memory, lines};
 
 /// Operations of one thread since its last [`Counts::reset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -62,10 +63,24 @@ pub struct Counting<M: Memory>(M);
 
 impl<M: Memory> Memory for Counting<M> {
     const COHERENT: bool = M::COHERENT;
+    const DELEGATED: bool = M::DELEGATED;
     const NAME: &'static str = M::NAME;
 
     fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
         self.0.reserve(at, len, unshared)
+    }
+
+    fn enter(&self, place: u32) -> bool {
+        self.0.enter(place)
+    }
+
+    fn settle(&self) {
+        self.0.settle()
+    }
+
+    fn store_line(&self, at: u64, line: [u64; 8]) {
+        count(|c| c.sync_stores += 1);
+        self.0.store_line(at, line)
     }
 
     fn load(&self, at: u64) -> u64 {
@@ -173,5 +188,9 @@ impl<M: Mapped> Mapped for Counting<M> {
 
     fn mapping(&self) -> &Mapping {
         self.0.mapping()
+    }
+
+    fn serve(&self, boxes: Mailboxes, liveness: Box<dyn Liveness>, lock: u32) -> Result<(), MapError> {
+        self.0.serve(boxes, liveness, lock)
     }
 }

@@ -26,6 +26,7 @@ mod barrier;
 mod cells;
 mod coherent;
 mod counting;
+pub mod delegated;
 mod exchange;
 mod flush;
 mod fork;
@@ -41,6 +42,7 @@ pub use barrier::compiler_barrier;
 pub use cells::{OwnedWord, Published, SyncWord};
 pub use coherent::Coherent;
 pub use counting::{Counting, Counts};
+pub use delegated::Delegated;
 pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
 pub use fork::{ForkWatch, forked, watch_fork};
@@ -62,6 +64,9 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// (flush rounds, long-lived announcements) is compiled out where this is true.
     const COHERENT: bool;
 
+    /// Whether read-modify-writes are executed by a server, so that all who share a pool must ask it.
+    const DELEGATED: bool = false;
+
     /// The backend's name, as stored in pools and printed by tools.
     const NAME: &'static str;
 
@@ -79,6 +84,14 @@ pub trait Memory: Clone + Send + Sync + 'static {
         barrier::barrier_everywhere()
     }
 
+    /// This process has taken a place of the pool that no other living one has. Whether the memory has what it needs for that.
+    fn enter(&self, _place: u32) -> bool {
+        true
+    }
+
+    /// Returns when no read-modify-write of one who is dead now can take effect any more.
+    fn settle(&self) {}
+
     /// The caller waits for somebody else, who needs a moment.
     fn pause(&self) {
         std::hint::spin_loop()
@@ -94,6 +107,10 @@ pub trait Memory: Clone + Send + Sync + 'static {
 
     /// Sync word: release store.
     fn store(&self, at: u64, value: u64);
+
+    /// Stores the eight words of the line at `at` (a multiple of 64) past the cache, in ascending order. Whoever fetches the line
+    /// may find some of them stored and others not. Nothing of it stays in this host's cache. One round trip.
+    fn store_line(&self, at: u64, line: [u64; 8]);
 
     /// Sync word: a store that is ordered before every later load of this thread.
     fn announce(&self, at: u64, value: u64);
@@ -190,6 +207,17 @@ pub trait Mapped: Memory {
 
     /// The mapping below.
     fn mapping(&self) -> &Mapping;
+
+    /// Starts what must run in each process that has a pool open, before it takes a place: for memory whose
+    /// read-modify-writes are executed by a server, a thread that is it or stands by, until the last handle is dropped.
+    fn serve(
+        &self,
+        _boxes: delegated::Mailboxes,
+        _liveness: Box<dyn Liveness>,
+        _lock: u32,
+    ) -> Result<(), MapError> {
+        Ok(())
+    }
 }
 
 /// The lines that a byte range touches, as offsets; none if it is empty.

@@ -8,6 +8,7 @@
 //! | `load`, `owned_peek` | `clflushopt`, `mfence`, load, `clflushopt` | 1 |
 //! | `fetch_line` | `clflushopt`, `mfence`, loads | 1 |
 //! | `store`, `announce` | `clflushopt`, `mfence`, `movnti`, `mfence` | 1 |
+//! | `store_line` | `clflushopt`, `mfence`, eight `movnti`, `mfence` | 1 |
 //! | `compare_exchange` and kin | by the [`Exchange`] seam | 1, here 2 |
 //! | `write_back`, `invalidate` | `clwb` or `clflushopt` a line | 0 |
 //! | `fence` | `mfence` | waits for those begun |
@@ -75,6 +76,14 @@ impl<X: Exchange> Memory for Noncoherent<X> {
         // Only the word is written: its neighbours on the line belong to others.
         self.drop_line(at);
         self.flusher.store_past_cache(word, value);
+        self.flusher.fence();
+    }
+
+    fn store_line(&self, at: u64, line: [u64; 8]) {
+        self.drop_line(at);
+        for (n, word) in line.into_iter().enumerate() {
+            self.flusher.store_past_cache(self.word(at + 8 * n as u64), word);
+        }
         self.flusher.fence();
     }
 

@@ -18,6 +18,7 @@
 //! on the file system.
 
 use super::superblock::Kind;
+use crate::memory::delegated::{MAILBOX_BYTES, Mailboxes};
 
 /// Bytes of a unit, the smallest block.
 pub const UNIT: u64 = 1 << UNIT_SHIFT;
@@ -39,6 +40,8 @@ pub const ENTRY_BYTES: u64 = 256;
 pub const MAX_UNITS: u64 = 1 << 31;
 
 const PAGE: u64 = 4096;
+/// Where an annex has its mailbox.
+const MAILBOX_AT: u64 = 640;
 const DATA_ALIGN: u64 = 2 << 20;
 
 /// The parameters of a pool, as its superblock holds them.
@@ -189,6 +192,16 @@ impl Geometry {
         self.annex_table + u64::from(index) * ANNEX_BYTES
     }
 
+    /// The mailboxes: one in each worker's annex, dealt out to processes by their places.
+    pub fn mailboxes(&self) -> Mailboxes {
+        Mailboxes {
+            first: self.annex_table + MAILBOX_AT,
+            stride: ANNEX_BYTES,
+            count: self.parameters.workers,
+            per_process: (self.parameters.workers / self.parameters.processes).max(1),
+        }
+    }
+
     /// A host's entry.
     #[inline]
     pub fn host(&self, id: u32) -> u64 {
@@ -201,6 +214,8 @@ impl Geometry {
         self.directory + u64::from(index) * ENTRY_BYTES
     }
 }
+
+const _: () = assert!(MAILBOX_AT + MAILBOX_BYTES <= ANNEX_BYTES, "a mailbox must fit its annex");
 
 #[cfg(test)]
 mod tests {

@@ -147,6 +147,10 @@ impl<M: Memory> Pod<M> {
             return Ok(false);
         }
         crash_point(Point::OpenLocked);
+        if !self.mem.enter(index) {
+            lock.unlock(index)?;
+            return Ok(false);
+        }
         let generation = state.generation.wrapping_add(1);
         let alive = State {
             phase: Phase::Alive,
@@ -306,7 +310,8 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// Whether the process that a worker's state names lives: that very generation, not a later one in its place.
+    /// Whether the process that a worker's state names lives: that very generation, not a later one in its place. If it does
+    /// not, nothing that it has begun takes effect any more.
     pub fn instance_lives(&self, worker: State) -> Result<bool> {
         if worker.process >= self.geometry.parameters.processes {
             return Ok(false);
@@ -318,10 +323,14 @@ impl<M: Memory> Pod<M> {
         );
         let same = entry.phase == Phase::Alive
             && (entry.generation as u8 == worker.tag || mutant::is(Mutant::InstanceByPlace));
-        Ok(same && self.process_lives(worker.process)?)
+        let lives = same && self.process_lives(worker.process)?;
+        if !lives && !mutant::is(Mutant::DeadNotSettled) {
+            self.mem.settle();
+        }
+        Ok(lives)
     }
 
-    /// The places of processes that died.
+    /// The places of processes that died; nothing that they have begun takes effect any more.
     pub fn dead_processes(&self) -> Result<Vec<u32>> {
         let mut dead = Vec::new();
         for index in (0..self.geometry.parameters.processes).filter(|&index| index != self.index) {
@@ -329,6 +338,9 @@ impl<M: Memory> Pod<M> {
             if state.phase != Phase::Free && !self.process_lives(index)? {
                 dead.push(index);
             }
+        }
+        if !dead.is_empty() && !mutant::is(Mutant::DeadNotSettled) {
+            self.mem.settle();
         }
         Ok(dead)
     }

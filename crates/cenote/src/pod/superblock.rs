@@ -34,13 +34,15 @@ pub const FLUSH_ROUND: SyncWord = SyncWord::at(512);
 pub const RECOVERIES: SyncWord = SyncWord::at(576);
 
 /// The kind of memory that a pool lies in; fixed when it is created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Hardware keeps the caches of all sharers coherent.
     Coherent,
     /// It does not.
     Noncoherent,
+    /// It does not, and one process executes the exchanges of all.
+    Delegated,
 }
 
 impl Kind {
@@ -49,15 +51,16 @@ impl Kind {
         match self {
             Self::Coherent => "coherent",
             Self::Noncoherent => "noncoherent",
+            Self::Delegated => "delegated",
         }
     }
 
     /// The kind that a backend is for.
     pub fn of<M: crate::memory::Memory>() -> Self {
-        if M::COHERENT {
-            Self::Coherent
-        } else {
-            Self::Noncoherent
+        match (M::COHERENT, M::DELEGATED) {
+            (true, _) => Self::Coherent,
+            (false, false) => Self::Noncoherent,
+            (false, true) => Self::Delegated,
         }
     }
 }
@@ -136,6 +139,7 @@ impl Superblock {
         let kind = match u32_at(16) {
             0 => Kind::Coherent,
             1 => Kind::Noncoherent,
+            2 => Kind::Delegated,
             _ => return Err(Error::corrupt("the memory kind", 16)),
         };
         if u32_at(20) != UNIT_SHIFT {

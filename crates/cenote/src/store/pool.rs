@@ -147,7 +147,9 @@ impl<M: Mapped> Pool<M> {
         let committed = crate::pod::superblock::COMMITTED.load(&mem);
         // The length after that: the file grows before the pool does.
         Superblock::check_committed(&geometry, committed, mem.mapping().file_len()?)?;
-        let liveness = Box::new(FileLock::open(options.lock_file.as_deref().unwrap_or(path))?);
+        let lock_file = options.lock_file.as_deref().unwrap_or(path);
+        let liveness = Box::new(FileLock::open(lock_file)?);
+        serve(&mem, &geometry, lock_file)?;
         let identity = Identity::here(path, options.host);
         let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
         {
@@ -262,12 +264,19 @@ impl<M: Memory> Pool<M> {
     }
 }
 
+/// Starts what this memory needs in each process. The server of exchanges has the lock behind those of all places.
+fn serve<M: Mapped>(mem: &M, geometry: &Geometry, lock_file: &Path) -> Result<()> {
+    let liveness = Box::new(FileLock::open(lock_file)?);
+    Ok(mem.serve(geometry.mailboxes(), liveness, geometry.parameters.processes)?)
+}
+
 fn format<M: Mapped>(nameless: &NamelessFile, superblock: Superblock, options: &Options) -> Result<()> {
     let path = nameless.path();
     let mapped = Geometry::new(superblock.parameters).mapped;
     let mem = M::over(Arc::new(Mapping::of_file(nameless.file()?, mapped)?))?;
     superblock.format(&mem)?;
     let liveness = Box::new(FileLock::open(&path)?);
+    serve(&mem, &Geometry::new(superblock.parameters), &path)?;
     let identity = Identity::here(&path, options.host);
     let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;

@@ -10,7 +10,7 @@
 //!
 //! A case is a function, generic over the backend and the map. To add a map, implement [`subject::TestMap`] or
 //! `cenote::index::baseline::WordMap` for it and give it a line in the lists below. The lists say as well which sets of
-//! guidelines make a difference to it.
+//! guidelines make a difference to it. Exchanges by a server are slow, and the same to all: only the maps of a store run on them.
 
 mod bytes;
 mod common;
@@ -24,7 +24,7 @@ mod words;
 
 /// A test of each case, for each map of a list, each backend, and each set of guidelines that the list gives the map.
 macro_rules! everywhere {
-    ($cases:tt of $home:ident for $($name:ident: $($map:ident)::+ on coherent [$($coherent:ident),+], noncoherent [$($noncoherent:ident),+];)+) => {
+    ($cases:tt of $home:ident for $($name:ident: $($map:ident)::+ on coherent [$($coherent:ident),+], noncoherent [$($noncoherent:ident),+], delegated [$($delegated:ident),*];)+) => {
         $(mod $name {
             type Subject<M> = $($map)::+<M>;
             mod coherent {
@@ -34,6 +34,11 @@ macro_rules! everywhere {
             mod noncoherent {
                 use super::Subject;
                 $(mod $noncoherent { crate::tests!($cases of $home, cenote::Noncoherent, $noncoherent); })+
+            }
+            #[allow(unused_imports)] // Where the list is empty.
+            mod delegated {
+                use super::Subject;
+                $(mod $delegated { crate::tests!($cases of $home, cenote::Delegated, $delegated); })*
             }
         })+
     };
@@ -60,8 +65,8 @@ mod every_map_of_byte_strings {
             threads_agree,
             large_values_and_keys,
         ] of bytes for
-        hash: cenote::Map on coherent [p3, sp, cc], noncoherent [p3, replicated, sp, cc];
-        ordered: cenote::Ordered on coherent [p3, sp], noncoherent [p3, replicated, sp];
+        hash: cenote::Map on coherent [p3, sp, cc], noncoherent [p3, replicated, sp, cc], delegated [p3];
+        ordered: cenote::Ordered on coherent [p3, sp], noncoherent [p3, replicated, sp], delegated [p3];
     );
 }
 
@@ -74,22 +79,22 @@ mod every_ordered_map {
             ascending_keys_fill_leaves,
             scattered_keys_make_levels,
         ] of order for
-        ordered: cenote::Ordered on coherent [p3, sp], noncoherent [p3, replicated, sp];
+        ordered: cenote::Ordered on coherent [p3, sp], noncoherent [p3, replicated, sp], delegated [p3];
     );
 }
 
 mod every_map_that_shrinks {
     everywhere!(
         [shrinks_and_grows_again, threads_shrink] of shrinks for
-        ordered: cenote::Ordered on coherent [p3, sp], noncoherent [p3, replicated, sp];
+        ordered: cenote::Ordered on coherent [p3, sp], noncoherent [p3, replicated, sp], delegated [p3];
     );
 }
 
 mod every_map_against_a_model {
     everywhere!(
         [follows_the_model] of model for
-        hash: cenote::Map on coherent [p3, cc], noncoherent [p3, cc];
-        ordered: cenote::Ordered on coherent [p3], noncoherent [p3];
+        hash: cenote::Map on coherent [p3, cc], noncoherent [p3, cc], delegated [p3];
+        ordered: cenote::Ordered on coherent [p3], noncoherent [p3], delegated [p3];
     );
 }
 
@@ -105,11 +110,11 @@ mod every_map_of_words {
             threads_agree_on_words,
             one_thread_wins,
         ] of words for
-        hash: cenote::index::hash::HashMap on coherent [p3, sp, cc], noncoherent [p3, replicated, sp, cc];
-        ordered: cenote::index::ordered::OrderedMap on coherent [p3, sp], noncoherent [p3, replicated, sp];
-        btree: cenote::index::baseline::btree::BTree on coherent [sp], noncoherent [sp];
-        clht: cenote::index::baseline::clht::Clht on coherent [sp], noncoherent [sp];
-        art: cenote::index::baseline::art::Art on coherent [sp], noncoherent [sp];
-        sherman: cenote::index::baseline::sherman::Sherman on coherent [sp], noncoherent [sp];
+        hash: cenote::index::hash::HashMap on coherent [p3, sp, cc], noncoherent [p3, replicated, sp, cc], delegated [p3];
+        ordered: cenote::index::ordered::OrderedMap on coherent [p3, sp], noncoherent [p3, replicated, sp], delegated [p3];
+        btree: cenote::index::baseline::btree::BTree on coherent [sp], noncoherent [sp], delegated [];
+        clht: cenote::index::baseline::clht::Clht on coherent [sp], noncoherent [sp], delegated [];
+        art: cenote::index::baseline::art::Art on coherent [sp], noncoherent [sp], delegated [];
+        sherman: cenote::index::baseline::sherman::Sherman on coherent [sp], noncoherent [sp], delegated [];
     );
 }

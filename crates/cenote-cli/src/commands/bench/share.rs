@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cenote::index::hash::iter::Cursor;
 use cenote::memory::{Counting, Counts, Memory};
-use cenote::{Coherent, Kind, Map, Noncoherent, Options, Pool, Range, Replace, kind_of};
+use cenote::{Coherent, Delegated, Kind, Map, Noncoherent, Options, Pool, Range, Replace, kind_of};
 use cenote_ycsb::{Action, Operation, key_of_record};
 use hdrhistogram::Histogram;
 
@@ -37,6 +37,10 @@ pub fn run(plan: &Plan, ready: impl FnOnce()) -> Result<Measured, Failure> {
         (Kind::Noncoherent, false) => run_threads(&Pool::<Noncoherent>::open(path, &options)?, plan, ready),
         (Kind::Noncoherent, true) => {
             run_threads(&Pool::<Counting<Noncoherent>>::open(path, &options)?, plan, ready)
+        }
+        (Kind::Delegated, false) => run_threads(&Pool::<Delegated>::open(path, &options)?, plan, ready),
+        (Kind::Delegated, true) => {
+            run_threads(&Pool::<Counting<Delegated>>::open(path, &options)?, plan, ready)
         }
     }
 }

@@ -20,8 +20,8 @@ pub struct Plan {
     pub seed: u64,
     /// How many workers there are.
     pub workers: u32,
-    /// For incoherent memory.
-    pub noncoherent: bool,
+    /// What kind of memory it is for.
+    pub memory: cenote::Kind,
     /// What the maps are.
     pub map: MapKind,
     /// A fault to plant.

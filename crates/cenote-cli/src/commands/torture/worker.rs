@@ -65,9 +65,10 @@ impl Bench {
 /// Runs a worker; its fault is left in a file for the supervisor.
 pub fn run(orders: Orders) -> bool {
     die_with_parent();
-    let done = match orders.plan.noncoherent {
-        true => work::<cenote::Noncoherent>(&orders),
-        false => work::<cenote::Coherent>(&orders),
+    let done = match orders.plan.memory {
+        cenote::Kind::Coherent => work::<cenote::Coherent>(&orders),
+        cenote::Kind::Noncoherent => work::<cenote::Noncoherent>(&orders),
+        cenote::Kind::Delegated => work::<cenote::Delegated>(&orders),
     };
     let Err(mut fault) = done else { return true };
     fault.found_by = format!("worker {}, incarnation {}", orders.worker, orders.incarnation);

@@ -1,0 +1,38 @@
+//! Read-modify-writes that a server executes, as the library's `Delegated` backend has them: each process has a thread that is
+//! the server or stands by, and its other threads ask by mailboxes.
+
+use cenote::memory::delegated::{Mailboxes, Server};
+
+use super::context::Context;
+
+/// How the server is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delegation {
+    /// The mailboxes of the pool.
+    pub boxes: Mailboxes,
+    /// The lock that the server's process holds.
+    pub lock: u32,
+    /// Bytes of the pool.
+    pub limit: u64,
+}
+
+impl Delegation {
+    /// Serves, or stands by, until the process has no other thread.
+    pub(super) fn serve<const C: bool>(self, context: &Context<C>) {
+        let liveness = context.liveness();
+        while !context.is_last() {
+            if !liveness.try_lock(self.lock).unwrap_or(false) {
+                context.wait();
+                continue;
+            }
+            let memory = context.memory().direct();
+            let mut server = Server::take_over(memory, self.boxes, self.limit);
+            while !context.is_last() {
+                if server.pass() == 0 {
+                    context.wait();
+                }
+            }
+            let _ = liveness.unlock(self.lock);
+        }
+    }
+}

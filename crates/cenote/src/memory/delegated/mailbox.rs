@@ -1,0 +1,248 @@
+//! Mailboxes: three lines each, by which an exchange is asked for, executed and answered.
+//!
+//! | line | written by | words |
+//! |---|---|---|
+//! | request | the client that has the box | ticket, kind, offset, two operands, check |
+//! | journal | the server | ticket, offset, what it stores there, whether it stores, the answer, check |
+//! | answer | the server | ticket, answer, check |
+//!
+//! Each line is written whole and past the cache, so that nothing of it stays behind in the cache of one who dies. A line that
+//! has arrived in part, or is damaged, does not fit its check, and is as good as absent.
+//!
+//! A *ticket* is a number that grows with each request in its box, whoever asks.
+
+use crate::memory::{LINE, Memory};
+
+/// Bytes of a mailbox.
+pub const MAILBOX_BYTES: u64 = 3 * LINE;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Replace the first by the second.
+    CompareExchange(u64, u64),
+    /// Wrapping add.
+    Add(u64),
+    /// Bitwise or.
+    Or(u64),
+    /// Bitwise and.
+    And(u64),
+    /// Store.
+    Store(u64),
+    /// Nothing, but not before all that was asked for by anybody until now is done.
+    Settle,
+}
+
+impl Wish {
+    fn encode(self) -> (u64, u64, u64) {
+        match self {
+            Self::CompareExchange(current, new) => (1, current, new),
+            Self::Add(value) => (2, value, 0),
+            Self::Or(value) => (3, value, 0),
+            Self::And(value) => (4, value, 0),
+            Self::Store(value) => (5, value, 0),
+            Self::Settle => (6, 0, 0),
+        }
+    }
+
+    fn decode(kind: u64, a: u64, b: u64) -> Option<Self> {
+        Some(match kind {
+            1 => Self::CompareExchange(a, b),
+            2 => Self::Add(a),
+            3 => Self::Or(a),
+            4 => Self::And(a),
+            5 => Self::Store(a),
+            6 => Self::Settle,
+            _ => return None,
+        })
+    }
+
+    /// What a word holds afterwards that held `before`; `None` if it is left as it is.
+    pub fn of(self, before: u64) -> Option<u64> {
+        match self {
+            Self::CompareExchange(current, new) => (before == current).then_some(new),
+            Self::Add(value) => Some(before.wrapping_add(value)),
+            Self::Or(value) => Some(before | value),
+            Self::And(value) => Some(before & value),
+            Self::Store(value) => Some(value),
+            Self::Settle => None,
+        }
+    }
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Which: greater than any before in its box.
+    pub ticket: u64,
+    /// What is asked for.
+    pub wish: Wish,
+    /// Of which word.
+    pub at: u64,
+}
+
+/// What a server is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// For which request.
+    pub ticket: u64,
+    /// To which word.
+    pub at: u64,
+    /// What it stores there, if anything.
+    pub after: Option<u64>,
+    /// What it answers: what the word held before.
+    pub answer: u64,
+}
+
+/// Where the mailboxes of a pool are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mailboxes {
+    /// The first.
+    pub first: u64,
+    /// Bytes from one to the next.
+    pub stride: u64,
+    /// How many.
+    pub count: u32,
+    /// How many of them a process has.
+    pub per_process: u32,
+}
+
+/// One mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mailbox(u64);
+
+/// A word that depends on all others of a line, and is not 0.
+fn check(words: &[u64]) -> u64 {
+    words.iter().fold(0x9e37_79b9_7f4a_7c15, |sum: u64, word| {
+        (sum.rotate_left(23) ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd)
+    }) | 1
+}
+
+fn sealed<const N: usize>(words: [u64; N]) -> [u64; 8] {
+    let mut line = [0; 8];
+    line[..N].copy_from_slice(&words);
+    line[N] = check(&words);
+    line
+}
+
+fn opened<const N: usize>(line: &[u64; 8]) -> Option<[u64; N]> {
+    let mut words = [0; N];
+    words.copy_from_slice(&line[..N]);
+    (line[N] == check(&words)).then_some(words)
+}
+
+impl Mailboxes {
+    /// A mailbox by its number.
+    pub fn of(&self, number: u32) -> Mailbox {
+        Mailbox(self.first + u64::from(number) * self.stride)
+    }
+}
+
+impl Mailbox {
+    /// The greatest ticket that was used in it, whole lines or not. Three round trips.
+    pub fn newest<M: Memory>(self, mem: &M) -> u64 {
+        [self.request_line(), self.journal_line(), self.answer_line()]
+            .map(|line| mem.fetch_line(line)[0])
+            .into_iter()
+            .fold(0, u64::max)
+    }
+
+    /// The line of the request.
+    pub fn request_line(self) -> u64 {
+        self.0
+    }
+
+    fn journal_line(self) -> u64 {
+        self.0 + LINE
+    }
+
+    fn answer_line(self) -> u64 {
+        self.0 + 2 * LINE
+    }
+
+    /// Asks. One round trip.
+    pub fn ask<M: Memory>(self, mem: &M, request: Request) {
+        let (kind, a, b) = request.wish.encode();
+        mem.store_line(self.0, sealed([request.ticket, kind, request.at, a, b]));
+    }
+
+    /// The request in a line, if there is a whole one.
+    pub fn asked(line: &[u64; 8]) -> Option<Request> {
+        let [ticket, kind, at, a, b] = opened(line)?;
+        let wish = Wish::decode(kind, a, b)?;
+        Some(Request { ticket, wish, at })
+    }
+
+    /// Writes down what is about to be done. One round trip.
+    pub fn plan<M: Memory>(self, mem: &M, entry: Entry) {
+        let (stores, after) = entry.after.map_or((0, 0), |after| (1, after));
+        let words = [entry.ticket, entry.at, after, stores, entry.answer];
+        mem.store_line(self.journal_line(), sealed(words));
+    }
+
+    /// What was about to be done last. One round trip.
+    pub fn planned<M: Memory>(self, mem: &M) -> Option<Entry> {
+        let [ticket, at, after, stores, answer] = opened(&mem.fetch_line(self.journal_line()))?;
+        Some(Entry {
+            ticket,
+            at,
+            after: (stores == 1).then_some(after),
+            answer,
+        })
+    }
+
+    /// Answers. One round trip.
+    pub fn answer<M: Memory>(self, mem: &M, ticket: u64, answer: u64) {
+        mem.store_line(self.answer_line(), sealed([ticket, answer]));
+    }
+
+    /// The last answer, and to which ticket. One round trip.
+    pub fn answered<M: Memory>(self, mem: &M) -> Option<(u64, u64)> {
+        let [ticket, answer] = opened(&mem.fetch_line(self.answer_line()))?;
+        Some((ticket, answer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_not_whole_are_no_requests() {
+        let words = [7, 1, 64, 3, 4];
+        let line = sealed(words);
+        let whole = Mailbox::asked(&line).unwrap();
+        assert_eq!((whole.ticket, whole.at), (7, 64));
+        assert_eq!(whole.wish, Wish::CompareExchange(3, 4));
+        for word in 0..6 {
+            for bit in 0..64 {
+                let mut torn = line;
+                torn[word] ^= 1 << bit;
+                assert_eq!(Mailbox::asked(&torn), None, "word {word}, bit {bit}");
+            }
+            let mut torn = line;
+            torn[word] = 0;
+            assert_eq!(Mailbox::asked(&torn), None, "without word {word}");
+        }
+        assert_eq!(Mailbox::asked(&[0; 8]), None);
+    }
+
+    #[test]
+    fn wishes_are_read_as_they_were_written() {
+        for wish in [
+            Wish::CompareExchange(1, 2),
+            Wish::Add(3),
+            Wish::Or(4),
+            Wish::And(5),
+            Wish::Store(6),
+            Wish::Settle,
+        ] {
+            let (kind, a, b) = wish.encode();
+            assert_eq!(Wish::decode(kind, a, b), Some(wish));
+        }
+        assert_eq!(Wish::CompareExchange(1, 2).of(1), Some(2));
+        assert_eq!(Wish::CompareExchange(1, 2).of(3), None);
+        assert_eq!(Wish::Add(u64::MAX).of(3), Some(2));
+        assert_eq!(Wish::And(6).of(3), Some(2));
+    }
+}

@@ -1,0 +1,193 @@
+//! The server: it alone changes sync words, in the order in which it finds requests.
+//!
+//! A *pass* looks at mailboxes and carries out what is new in them, at most one change of a word a pass:
+//!
+//! | step | a crash after it leaves | the next server |
+//! |---|---|---|
+//! | 1. journals: what will be stored and answered | planned requests, not carried out, or not all | stores and answers what is planned and not answered |
+//! | 2. the words | words that are stored, requests that are not answered | stores the same again: nobody else changes the word |
+//! | 3. the answers | nothing | |
+//!
+//! So each request is carried out once, or not at all if it was never seen. What was planned stays true until it is carried out,
+//! as no word is in two plans of a pass and nobody else stores.
+//!
+//! There is one server at a time; who it is, is decided elsewhere (see [`super::serving`]). The one before must have made its
+//! last access.
+
+use super::mailbox::{Entry, Mailbox, Mailboxes, Request, Wish};
+use crate::memory::{LINE, Memory};
+use crate::mutant::{self, Mutant};
+
+/// Passes for which a box is looked at each time, after it was used.
+const WARM: u64 = 512;
+/// Passes from one look at all boxes to the next.
+const ALL_EVERY: u64 = 32;
+
+/// What a server knows of a box.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// The last ticket that was carried out.
+    served: u64,
+    /// The pass in which that was.
+    at_pass: u64,
+}
+
+/// Carries out what others ask for.
+pub struct Server<M: Memory> {
+    mem: M,
+    boxes: Mailboxes,
+    /// Bytes of the pool's addresses.
+    limit: u64,
+    seen: Vec<Seen>,
+    pass: u64,
+    /// What was found in this pass.
+    found: Vec<(u32, Request)>,
+    plans: Vec<(Mailbox, Entry)>,
+    /// Whether something found in this pass must wait for the next.
+    is_behind: bool,
+    /// Boxes that wait until all that was asked for before is done: which, the ticket, and since which pass.
+    settling: Vec<(u32, u64, u64)>,
+}
+
+impl<M: Memory> Server<M> {
+    /// Becomes the server, after the last one's last access: finishes what that had planned.
+    pub fn take_over(mem: M, boxes: Mailboxes, limit: u64) -> Self {
+        let mut server = Self {
+            mem,
+            boxes,
+            limit,
+            seen: vec![Seen::default(); boxes.count as usize],
+            pass: WARM,
+            found: Vec::new(),
+            plans: Vec::new(),
+            is_behind: false,
+            settling: Vec::new(),
+        };
+        for number in 0..boxes.count {
+            let mailbox = boxes.of(number);
+            let answered = mailbox.answered(&server.mem).map_or(0, |(ticket, _)| ticket);
+            let planned = mailbox.planned(&server.mem);
+            if let Some(entry) = planned
+                && entry.ticket > answered
+                && !mutant::is(Mutant::PlansForgotten)
+            {
+                server.carry_out(&entry);
+                mailbox.answer(&server.mem, entry.ticket, entry.answer);
+            }
+            server.seen[number as usize].served = answered.max(planned.map_or(0, |entry| entry.ticket));
+        }
+        server
+    }
+
+    fn carry_out(&self, entry: &Entry) {
+        if let Some(after) = entry.after
+            && self.is_word(entry.at)
+        {
+            self.mem.store(entry.at, after);
+        }
+    }
+
+    fn is_word(&self, at: u64) -> bool {
+        at.is_multiple_of(8) && at < self.limit
+    }
+
+    /// Carries out what is asked for now; how many requests that were.
+    ///
+    /// Cost: a line fetched for each box that was used lately, all at once; three round trips a request.
+    pub fn pass(&mut self) -> usize {
+        self.pass += 1;
+        self.look();
+        self.plan();
+        for (mailbox, entry) in &self.plans {
+            if !mutant::is(Mutant::ExecutedUnplanned) {
+                mailbox.plan(&self.mem, *entry);
+            }
+        }
+        for (_, entry) in &self.plans {
+            self.carry_out(entry);
+        }
+        for (mailbox, entry) in &self.plans {
+            mailbox.answer(&self.mem, entry.ticket, entry.answer);
+        }
+        self.settle();
+        self.plans.len()
+    }
+
+    /// Finds new requests.
+    fn look(&mut self) {
+        let all = self.pass.is_multiple_of(ALL_EVERY) || !self.settling.is_empty();
+        let (pass, seen) = (self.pass, &self.seen);
+        let due = |number: &u32| all || pass - seen[*number as usize].at_pass < WARM;
+        for number in (0..self.boxes.count).filter(due) {
+            self.mem
+                .invalidate(self.boxes.of(number).request_line(), LINE);
+        }
+        self.mem.fence();
+        self.found.clear();
+        for number in (0..self.boxes.count).filter(due) {
+            let at = self.boxes.of(number).request_line();
+            if self.mem.load_speculative(at) <= seen[number as usize].served {
+                continue;
+            }
+            let line = std::array::from_fn(|n| self.mem.load_speculative(at + 8 * n as u64));
+            if let Some(request) = Mailbox::asked(&line)
+                && request.ticket > seen[number as usize].served
+            {
+                self.found.push((number, request));
+            }
+        }
+    }
+
+    /// Decides what becomes of what was found. What wants a word that is to change in this pass already waits for the next.
+    fn plan(&mut self) {
+        self.plans.clear();
+        self.is_behind = false;
+        for &(number, request) in &self.found {
+            let Request { ticket, wish, at } = request;
+            let is_settling = |(of, seen, _): &(u32, u64, u64)| (*of, *seen) == (number, ticket);
+            if wish == Wish::Settle {
+                if !self.settling.iter().any(is_settling) {
+                    self.settling.push((number, ticket, self.pass));
+                }
+                continue;
+            }
+            let is_planned = self.plans.iter().any(|(_, entry)| entry.at == at);
+            if is_planned && !mutant::is(Mutant::WordPlannedTwice) {
+                self.is_behind = true;
+                continue;
+            }
+            let answer = match self.is_word(at) {
+                true => self.mem.load(at),
+                false => 0,
+            };
+            let entry = Entry {
+                ticket,
+                at,
+                after: wish.of(answer),
+                answer,
+            };
+            self.plans.push((self.boxes.of(number), entry));
+            let seen = &mut self.seen[number as usize];
+            (seen.served, seen.at_pass) = (ticket, self.pass);
+        }
+    }
+
+    /// Answers those who wait until all that was asked for before is done: if a whole pass has begun since, and left nothing.
+    fn settle(&mut self) {
+        let (mem, boxes, seen) = (&self.mem, self.boxes, &mut self.seen);
+        let (pass, is_behind) = (self.pass, self.is_behind);
+        self.settling.retain(|&(number, ticket, since)| {
+            let seen = &mut seen[number as usize];
+            // The one who asked may be gone, and another have the box.
+            if seen.served >= ticket {
+                return false;
+            }
+            if (pass == since || is_behind) && !mutant::is(Mutant::SettledEarly) {
+                return true;
+            }
+            boxes.of(number).answer(mem, ticket, 0);
+            seen.served = ticket;
+            false
+        });
+    }
+}
