@@ -43,10 +43,18 @@ pub struct Server<M: Memory> {
     /// What was found in this pass.
     found: Vec<(u32, Request)>,
     plans: Vec<(Mailbox, Entry)>,
-    /// Whether something found in this pass must wait for the next.
-    is_behind: bool,
-    /// Boxes that wait until all that was asked for before is done: which, the ticket, and since which pass.
-    settling: Vec<(u32, u64, u64)>,
+    /// Who waits until all that was asked for before is done.
+    settling: Vec<Settling>,
+}
+
+/// A request that all be done.
+struct Settling {
+    number: u32,
+    ticket: u64,
+    /// The pass in which it was found.
+    since: u64,
+    /// What was found in the next pass, and could not be carried out in that: boxes and tickets.
+    waits_for: Option<Vec<(u32, u64)>>,
 }
 
 impl<M: Memory> Server<M> {
@@ -60,7 +68,6 @@ impl<M: Memory> Server<M> {
             pass: WARM,
             found: Vec::new(),
             plans: Vec::new(),
-            is_behind: false,
             settling: Vec::new(),
         };
         for number in 0..boxes.count {
@@ -116,15 +123,18 @@ impl<M: Memory> Server<M> {
     /// Finds new requests.
     fn look(&mut self) {
         let all = self.pass.is_multiple_of(ALL_EVERY) || !self.settling.is_empty();
-        let (pass, seen) = (self.pass, &self.seen);
+        let (pass, seen, count) = (self.pass, &self.seen, self.boxes.count);
         let due = |number: &u32| all || pass - seen[*number as usize].at_pass < WARM;
-        for number in (0..self.boxes.count).filter(due) {
+        // Another box is the first each time: where many want one word, each has its turn.
+        let first = (pass % u64::from(count.max(1))) as u32;
+        let in_turn = || (first..count).chain(0..first);
+        for number in in_turn().filter(due) {
             self.mem
                 .invalidate(self.boxes.of(number).request_line(), LINE);
         }
         self.mem.fence();
         self.found.clear();
-        for number in (0..self.boxes.count).filter(due) {
+        for number in in_turn().filter(due) {
             let at = self.boxes.of(number).request_line();
             if self.mem.load_speculative(at) <= seen[number as usize].served {
                 continue;
@@ -141,19 +151,22 @@ impl<M: Memory> Server<M> {
     /// Decides what becomes of what was found. What wants a word that is to change in this pass already waits for the next.
     fn plan(&mut self) {
         self.plans.clear();
-        self.is_behind = false;
         for &(number, request) in &self.found {
             let Request { ticket, wish, at } = request;
-            let is_settling = |(of, seen, _): &(u32, u64, u64)| (*of, *seen) == (number, ticket);
             if wish == Wish::Settle {
-                if !self.settling.iter().any(is_settling) {
-                    self.settling.push((number, ticket, self.pass));
+                let is_known = |one: &Settling| (one.number, one.ticket) == (number, ticket);
+                if !self.settling.iter().any(is_known) {
+                    self.settling.push(Settling {
+                        number,
+                        ticket,
+                        since: self.pass,
+                        waits_for: None,
+                    });
                 }
                 continue;
             }
             let is_planned = self.plans.iter().any(|(_, entry)| entry.at == at);
             if is_planned && !mutant::is(Mutant::WordPlannedTwice) {
-                self.is_behind = true;
                 continue;
             }
             let answer = match self.is_word(at) {
@@ -172,21 +185,32 @@ impl<M: Memory> Server<M> {
         }
     }
 
-    /// Answers those who wait until all that was asked for before is done: if a whole pass has begun since, and left nothing.
+    /// Answers those who wait until all that was asked for before is done: what the first whole pass since then has found.
     fn settle(&mut self) {
-        let (mem, boxes, seen) = (&self.mem, self.boxes, &mut self.seen);
-        let (pass, is_behind) = (self.pass, self.is_behind);
-        self.settling.retain(|&(number, ticket, since)| {
-            let seen = &mut seen[number as usize];
+        let (mem, boxes, pass) = (&self.mem, self.boxes, self.pass);
+        let (found, seen) = (&self.found, &mut self.seen);
+        self.settling.retain_mut(|one| {
+            let served = seen[one.number as usize].served;
             // The one who asked may be gone, and another have the box.
-            if seen.served >= ticket {
+            if served >= one.ticket {
                 return false;
             }
-            if (pass == since || is_behind) && !mutant::is(Mutant::SettledEarly) {
+            let is_early = mutant::is(Mutant::SettledEarly);
+            if pass == one.since && !is_early {
                 return true;
             }
-            boxes.of(number).answer(mem, ticket, 0);
-            seen.served = ticket;
+            let waits_for = one.waits_for.get_or_insert_with(|| {
+                let others = found.iter().filter(|(_, request)| request.wish != Wish::Settle);
+                others
+                    .map(|&(number, request)| (number, request.ticket))
+                    .collect()
+            });
+            waits_for.retain(|&(number, ticket)| seen[number as usize].served < ticket);
+            if !waits_for.is_empty() && !is_early {
+                return true;
+            }
+            boxes.of(one.number).answer(mem, one.ticket, 0);
+            seen[one.number as usize].served = one.ticket;
             false
         });
     }
