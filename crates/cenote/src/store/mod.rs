@@ -5,6 +5,7 @@ mod audit;
 mod options;
 mod pool;
 mod stat;
+pub mod supervise;
 mod tasks;
 
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
