@@ -10,6 +10,8 @@ mod keys;
 mod pools;
 #[path = "cli/reproduce.rs"]
 mod reproduce;
+#[path = "cli/run.rs"]
+mod run;
 #[path = "cli/sim.rs"]
 mod sim;
 #[path = "cli/traces.rs"]

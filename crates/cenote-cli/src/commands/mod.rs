@@ -11,6 +11,7 @@ pub mod load;
 pub mod put;
 pub mod replay;
 pub mod reproduce;
+pub mod run;
 pub mod scan;
 pub mod sim;
 pub mod stat;
