@@ -59,6 +59,8 @@ enum Command {
     Torture(commands::torture::Args),
     /// Run a command in several processes, and start those again that fail
     Run(commands::run::Args),
+    /// Count, cluster, multiply, price or deduplicate with workers that may be killed
+    Mapreduce(commands::mapreduce::Args),
     /// Run the library on a simulated pod: stale caches, crashes at any step
     Sim(commands::sim::Args),
     /// Make figures of the papers again, the paper's numbers beside ours
@@ -91,6 +93,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => commands::replay::run(args, &out),
         Command::Torture(args) => commands::torture::run(args, &out),
         Command::Run(args) => commands::run::run(args, &out),
+        Command::Mapreduce(args) => commands::mapreduce::run(args, &out),
         Command::Sim(args) => commands::sim::run(args, &out),
         Command::Reproduce(args) => commands::reproduce::run(args, &out),
         Command::Demo(args) => commands::demo::run(args, &out),

@@ -6,6 +6,8 @@ mod bench;
 mod files;
 #[path = "cli/keys.rs"]
 mod keys;
+#[path = "cli/mapreduce.rs"]
+mod mapreduce;
 #[path = "cli/pools.rs"]
 mod pools;
 #[path = "cli/reproduce.rs"]
