@@ -77,6 +77,8 @@ fn a_job_in_a_named_pool_goes_on_and_leaves_a_clean_pool() {
     let stat = summary(&here, "--json stat ./pool");
     assert_eq!(stat["tasks"][0]["name"], "words");
     assert_eq!(stat["tasks"][0]["done"], first["tasks"]);
+    assert!(here.ok("stat ./pool").contains("\"words\": "));
+    assert!(here.ok("fsck ./pool").contains("tasks \"words\": "));
     let report = summary(&here, "--json fsck ./pool");
     assert_eq!(report["leaked_bytes"], 0, "{report}");
     assert_eq!(report["tasks"][0]["done"], first["tasks"]);

@@ -11,6 +11,7 @@ use cenote::memory::Memory;
 use cenote::pod::geometry::{Parameters, UNIT};
 use cenote::pod::tasks::{Committed, Next, Plan, TaskList};
 use cenote::pod::{Pod, Worker};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::assemble::{Parts, assemble};
 use super::hash::account;
@@ -73,8 +74,20 @@ fn work<const C: bool>(
     pod: &Arc<Pod<SimMemory<C>>>,
     shared: &Shared,
 ) -> cenote::Result<()> {
+    let mut random = random(shared.load.seed, context.thread());
+    // A worker leaves now and then, and comes again in whatever place is free.
+    while !visit(context, pod, shared, &mut random)? {}
+    Ok(())
+}
+
+/// A worker's visit; whether there is nothing left to do.
+fn visit<const C: bool>(
+    context: &Context<C>,
+    pod: &Arc<Pod<SimMemory<C>>>,
+    shared: &Shared,
+    random: &mut Xoshiro256PlusPlus,
+) -> cenote::Result<bool> {
     let load = shared.load;
-    let mut random = random(load.seed, context.thread());
     let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
     let list = TaskList::open_or_create(worker.clone(), NAME, &plan(load))?;
     let (mut waits, mut done) = (0, 0);
@@ -82,14 +95,11 @@ fn work<const C: bool>(
         match list.take(patience(load))? {
             Next::Task(task) => {
                 waits = 0;
-                if below(&mut random, 8) > 0 {
-                    do_task(
-                        context,
-                        &list,
-                        shared,
-                        task,
-                        below(&mut random, SIZES.len() as u64),
-                    )?;
+                if below(random, 8) > 0 {
+                    do_task(context, &list, shared, task, below(random, SIZES.len() as u64))?;
+                }
+                if below(random, 4) == 0 {
+                    return Ok(false);
                 }
             }
             Next::Wait => {
@@ -101,11 +111,11 @@ fn work<const C: bool>(
                         "{done} of {} tasks are done, and who is left waits",
                         list.len()
                     ));
-                    return Ok(());
+                    return Ok(true);
                 }
                 worker.mem().relax();
             }
-            Next::Done => return Ok(()),
+            Next::Done => return Ok(true),
         }
     }
 }
