@@ -66,6 +66,16 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<cenote_mapreduce::Error> for Failure {
+    fn from(error: cenote_mapreduce::Error) -> Self {
+        match error {
+            cenote_mapreduce::Error::Pool(error) => error.into(),
+            cenote_mapreduce::Error::Setting(_) => Self::Misuse(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
 impl From<cenote::Error> for Failure {
     fn from(error: cenote::Error) -> Self {
         match error {

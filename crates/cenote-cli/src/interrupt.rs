@@ -30,6 +30,18 @@ pub fn on_interrupt(cleanup: impl FnOnce() + Send + 'static) {
         });
 }
 
+/// From now on, SIGINT, SIGTERM and SIGHUP do not end this process; they are handed over here. Call it before other threads are
+/// started, and not together with [`on_interrupt`].
+pub fn signals() -> std::sync::mpsc::Receiver<i32> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let signals = block();
+    // Without the thread, the signals stay blocked, as above.
+    let _ = std::thread::Builder::new()
+        .name("interrupt".to_owned())
+        .spawn(move || while sender.send(wait(&signals)).is_ok() {});
+    receiver
+}
+
 fn block() -> libc::sigset_t {
     // SAFETY: an all-zero set is a valid place for sigemptyset to initialise; the calls only touch that set and
     // this thread's mask.

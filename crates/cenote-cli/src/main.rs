@@ -58,6 +58,10 @@ enum Command {
     Replay(commands::replay::Args),
     /// Kill workers again and again and check that nothing is lost
     Torture(commands::torture::Args),
+    /// Run a command in several processes, and start those again that fail
+    Run(commands::run::Args),
+    /// Count, cluster, multiply, price or deduplicate with workers that may be killed
+    Mapreduce(commands::mapreduce::Args),
     /// Run the library on a simulated pod: stale caches, crashes at any step
     Sim(commands::sim::Args),
     /// Make figures of the papers again, the paper's numbers beside ours
@@ -89,6 +93,8 @@ fn main() -> ExitCode {
         Command::Trace(args) => commands::trace::run(args, &out),
         Command::Replay(args) => commands::replay::run(args, &out),
         Command::Torture(args) => commands::torture::run(args, &out),
+        Command::Run(args) => commands::run::run(args, &out),
+        Command::Mapreduce(args) => commands::mapreduce::run(args, &out),
         Command::Sim(args) => commands::sim::run(args, &out),
         Command::Reproduce(args) => commands::reproduce::run(args, &out),
         Command::Demo(args) => commands::demo::run(args, &out),

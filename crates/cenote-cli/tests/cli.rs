@@ -6,10 +6,14 @@ mod bench;
 mod files;
 #[path = "cli/keys.rs"]
 mod keys;
+#[path = "cli/mapreduce.rs"]
+mod mapreduce;
 #[path = "cli/pools.rs"]
 mod pools;
 #[path = "cli/reproduce.rs"]
 mod reproduce;
+#[path = "cli/run.rs"]
+mod run;
 #[path = "cli/sim.rs"]
 mod sim;
 #[path = "cli/traces.rs"]

@@ -27,6 +27,13 @@ pub fn trial(mutant: Mutant) -> Trial {
         ReservedKept | TakenEarly => quick(noncoherent(Tree, 3, 2, 20, 2, Random)),
         EvidenceSlotAlone | EvidenceWithoutMarks => quick(noncoherent(Hash, 2, 2, 80, 1, Random)),
 
+        ClaimOfTheDead | PhaseNotAwaited | ResultReplaced | SecondResultKept => {
+            quick(coherent(Tasks, 3, 2, 8, 2, Random))
+        }
+        ResultNotWrittenBack | TasksCountNotDropped | TasksNotWrittenBack => {
+            quick(noncoherent(Tasks, 3, 2, 8, 2, Random))
+        }
+
         DrainForgotten | MovedBeforeCopied => quick(coherent(Growth, 2, 2, 40, 1, Random)),
         LineNotWrittenBack => quick(noncoherent(Growth, 2, 2, 10, 1, Random)),
         CopyUnchecked => quick(noncoherent(Growth, 2, 2, 40, 1, Random)),

@@ -121,6 +121,11 @@ fn places() {
 }
 
 #[test]
+fn tasks() {
+    all_cases(Subject::Tasks);
+}
+
+#[test]
 fn baselines() {
     for subject in Subject::BASELINES {
         all_cases(subject);

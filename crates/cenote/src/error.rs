@@ -111,8 +111,14 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// The name is that of another kind of map.
-    #[error("the map {name:?} is {kind}, and cannot be opened as the other kind")]
+    /// There is no task list of that name.
+    #[error("the pool has no task list named {name:?}")]
+    NoSuchTasks {
+        /// The name.
+        name: String,
+    },
+    /// The name is that of another kind of thing.
+    #[error("{name:?} is {kind}, and cannot be opened as another kind")]
     OtherKind {
         /// The name.
         name: String,

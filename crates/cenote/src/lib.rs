@@ -49,4 +49,5 @@ pub use index::hash::{Guidelines, Put, Replace, Value};
 pub use index::ordered::range::Range;
 pub use memory::{Coherent, Delegated, Noncoherent};
 pub use pod::superblock::Kind;
-pub use store::{FsckReport, Map, Options, Ordered, Pool, Stat, kind_of, parse_size};
+pub use pod::tasks::{Committed, Next, Plan};
+pub use store::{FsckReport, Map, Options, Ordered, Pool, Stat, Tasks, kind_of, parse_size};

@@ -119,6 +119,13 @@ mutants! {
     JoinWithoutNext = "join-without-next", "a joined page has the fence of the first of the two";
     JoinedPageKept = "joined-page-kept", "the page of a node that is joined to another is not retired";
     JoinedNodeKept = "joined-node-kept", "a node that was merged is not retired";
+    TasksNotWrittenBack = "tasks-not-written-back", "a task list is named before it is written back";
+    TasksCountNotDropped = "tasks-count-not-dropped", "a handle on a task list begins with a cached count";
+    ClaimOfTheDead = "claim-of-the-dead", "nobody takes over what a dead worker has claimed";
+    PhaseNotAwaited = "phase-not-awaited", "tasks of the next phase begin once those of the last are claimed";
+    ResultReplaced = "result-replaced", "who commits replaces a result that is there";
+    ResultNotWrittenBack = "result-not-written-back", "a result is published without having been written back";
+    SecondResultKept = "second-result-kept", "who is second does not give its result back";
     JoinedNodeEarly = "joined-node-early", "a node is retired when it is joined, before its parent forgets it";
 }
 

@@ -16,6 +16,9 @@ use cenote::memory::Mapped;
 use cenote::pod::crash::Point;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
+#[path = "crash/tasks.rs"]
+mod tasks;
+
 /// At which passing of a point the process is killed.
 const PASSINGS: [u64; 4] = [1, 2, 7, 61];
 /// The same for the victim that works on an ordered map.
@@ -67,6 +70,8 @@ fn play(role: &str, pool: &Path, journal: &Path) -> Outcome {
         "work noncoherent" => work::<Noncoherent>(pool, journal),
         "order coherent" => order::<Coherent>(pool, journal),
         "order noncoherent" => order::<Noncoherent>(pool, journal),
+        "tasks coherent" => tasks::work::<Coherent>(pool, journal),
+        "tasks noncoherent" => tasks::work::<Noncoherent>(pool, journal),
         "open coherent" => Pool::<Coherent>::open(pool, &options()).map(drop).map_err(text),
         "open noncoherent" => Pool::<Noncoherent>::open(pool, &options())
             .map(drop)
@@ -430,6 +435,29 @@ fn orchestrate() -> Outcome {
             "{point}: ok so far in the ordered map, {} failures",
             failures.len()
         );
+    }
+    // Every point that work on a task list passes.
+    for point in Point::ALL
+        .iter()
+        .map(|point| point.name())
+        .filter(|name| wanted(name))
+    {
+        for passing in tasks::PASSINGS {
+            for outcome in [
+                run_case::<Coherent>(folder.path(), |case| {
+                    kills += u64::from(tasks::kill_and_finish(case, point, passing, &log)?);
+                    Ok(())
+                }),
+                run_case::<Noncoherent>(folder.path(), |case| {
+                    kills += u64::from(tasks::kill_and_finish(case, point, passing, &log)?);
+                    Ok(())
+                }),
+            ] {
+                if let Err(what) = outcome {
+                    failures.push(format!("{point}:{passing}, tasks: {what}"));
+                }
+            }
+        }
     }
     // Every kind of unfinished work, and a second crash at every step of its recovery, and a third.
     let begun = Point::ALL

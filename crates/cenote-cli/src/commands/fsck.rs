@@ -80,6 +80,16 @@ fn text(report: &FsckReport) -> String {
             if map.levels == 1 { "" } else { "s" },
         );
     }
+    for list in &report.tasks {
+        let _ = writeln!(
+            text,
+            "tasks {:?}: {} of {} done, {} results",
+            list.name,
+            count(list.done),
+            count(list.tasks),
+            count(list.results),
+        );
+    }
     if report.repaired_bytes > 0 {
         let _ = writeln!(
             text,

@@ -1,11 +1,13 @@
 //! `cenote reproduce`: figures of the papers again, the paper's numbers beside ours.
 
+mod lupin;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use cenote_sim::reproduce::{Figure, Files, ReproduceError, make, names};
+use cenote_sim::reproduce::{self, Figure, Files, Progress, ReproduceError};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -45,11 +47,23 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             bar.set_position(done as u64);
         });
         bar.finish_and_clear();
-        let figure = figure.map_err(failed)?;
+        let figure = figure?;
         let files = figure.save(&args.out).map_err(failed)?;
         out.result(&Reproduced { figure, files }, text)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The names of all figures: those of the simulator's crate, and those whose workers are this very program.
+fn names() -> Vec<&'static str> {
+    reproduce::names().into_iter().chain(lupin::NAMES).collect()
+}
+
+fn make(name: &str, progress: Progress<'_>) -> Result<Figure, Failure> {
+    match lupin::make(name, progress) {
+        Some(figure) => figure,
+        None => reproduce::make(name, progress).map_err(failed),
+    }
 }
 
 /// A bar for a figure of many runs; hidden where nobody would see it.
@@ -68,8 +82,10 @@ fn bar(name: &'static str, out: &Output) -> ProgressBar {
 /// The figures that are asked for, each once.
 fn known(figures: &[String]) -> Result<Vec<&'static str>, Failure> {
     if let Some(name) = figures.iter().find(|name| !names().contains(&name.as_str())) {
-        let unknown = ReproduceError::Unknown { name: name.clone() };
-        return Err(Failure::misuse(unknown.to_string()));
+        let known = names().join(", ");
+        return Err(Failure::misuse(format!(
+            "there is no figure {name:?}; give all, or some of {known}"
+        )));
     }
     let mut wanted = names();
     wanted.retain(|name| figures.iter().any(|figure| figure == name));

@@ -93,6 +93,10 @@ fn text(stat: &Stat) -> String {
     for map in &stat.maps {
         line("map", format!("{:?}: {} keys", map.name, count(map.keys)));
     }
+    for list in &stat.tasks {
+        let (done, tasks) = (count(list.done), count(list.tasks));
+        line("tasks", format!("{:?}: {done} of {tasks} done", list.name));
+    }
     for process in &stat.processes {
         let state = if process.alive {
             ""

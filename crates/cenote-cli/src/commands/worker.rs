@@ -26,6 +26,8 @@ pub enum Role {
     Torture,
     /// Indexes its share of the demo's data.
     Demo,
+    /// Does tasks of a job until all are done.
+    Mapreduce,
 }
 
 impl Role {
@@ -35,6 +37,7 @@ impl Role {
             Self::Bench => "bench",
             Self::Torture => "torture",
             Self::Demo => "demo",
+            Self::Mapreduce => "mapreduce",
         }
     }
 
@@ -55,5 +58,6 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Role::Bench => super::bench::worker(args.args),
         Role::Torture => super::torture::worker(args.args),
         Role::Demo => super::demo::worker(args.args),
+        Role::Mapreduce => super::mapreduce::worker(args.args),
     }
 }

@@ -182,6 +182,18 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().policy.enter(Phase::Gathered);
     }
 
+    /// This process dies at its next step. Another begins in its place if the run's settings have a crash of it that restarts,
+    /// whenever that was to be.
+    pub fn die_next(&self) {
+        let process = self.process;
+        self.world().processes[process as usize].crash = Some(Crash {
+            process,
+            step: 0,
+            restarts: false,
+            alone: false,
+        });
+    }
+
     /// Starts another thread of this process.
     pub fn spawn(&self, body: impl FnOnce(Self) + 'static) {
         self.spawn_boxed(Box::new(body));

@@ -7,7 +7,7 @@ pub mod ordered;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::directory::{KIND_BASELINE, KIND_HASH, KIND_ORDERED, Named};
+use crate::pod::directory::{KIND_BASELINE, KIND_HASH, KIND_ORDERED, KIND_TASKS, Named};
 use crate::pod::process::Hooks;
 
 /// Where a named map is, if it is of this kind.
@@ -15,6 +15,7 @@ fn of_kind(named: Named, kind: u64) -> Result<u64> {
     let kind_of = |kind| match kind {
         KIND_HASH => "a hash map",
         KIND_ORDERED => "an ordered map",
+        KIND_TASKS => "a task list",
         KIND_BASELINE => "an index made for comparison",
         _ => "of a kind that this version does not know",
     };

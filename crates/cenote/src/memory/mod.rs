@@ -24,6 +24,7 @@
 
 mod barrier;
 mod cells;
+mod child;
 mod coherent;
 mod counting;
 pub mod delegated;
@@ -40,6 +41,7 @@ mod conformance_tests;
 
 pub use barrier::compiler_barrier;
 pub use cells::{OwnedWord, Published, SyncWord};
+pub use child::{Signal, WatchedChild, await_any, crash};
 pub use coherent::Coherent;
 pub use counting::{Counting, Counts};
 pub use delegated::Delegated;

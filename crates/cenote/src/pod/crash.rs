@@ -77,6 +77,11 @@ points! {
     RecoverReserve = "recover.reserve", "a dead worker's reserves are returned";
     RecoverWorker = "recover.worker", "a dead worker is recovered";
     RecoverProcess = "recover.process", "all workers are recovered, the process entry still claimed";
+    TasksClaimed = "tasks.claimed", "a chunk of tasks is claimed, nothing of it done";
+    TasksTakenOver = "tasks.taken-over", "a dead worker's chunk is taken over, nothing of it done since";
+    TasksHelped = "tasks.helped", "a chunk that another works on is claimed from its other end";
+    TasksWritten = "tasks.written", "a task's result is written, its slot unchanged";
+    TasksCommitted = "tasks.committed", "a task's result is published, its claim unchanged";
     BigFreed = "big.freed", "a retired range is freed, the list's head not moved";
     DetachDone = "detach.done", "a worker is detached, its process entry still alive";
 }

@@ -9,6 +9,7 @@
 //! | `epoch`, `retire` | reclamation | `docs/protocols/reclamation.md` |
 //! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
 //! | `directory` | names | `docs/protocols/recovery.md` |
+//! | `tasks` | work that outlives its workers | `docs/protocols/tasks.md` |
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
 pub mod abandoned;
@@ -32,6 +33,7 @@ pub mod redo;
 pub mod retire;
 pub mod slab;
 pub mod superblock;
+pub mod tasks;
 pub mod units;
 pub mod worker;
 

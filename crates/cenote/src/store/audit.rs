@@ -19,13 +19,14 @@ use crate::pod::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use crate::pod::buddy::Buddy;
 use crate::pod::class::{Class, TABLE};
 use crate::pod::collect;
-use crate::pod::directory::{self, KIND_BASELINE, KIND_HASH, KIND_ORDERED};
+use crate::pod::directory::{self, KIND_BASELINE, KIND_HASH, KIND_ORDERED, KIND_TASKS};
 use crate::pod::geometry::UNIT;
 use crate::pod::heap::{Reserve, repair_cell};
 use crate::pod::record::{Phase, WorkerRecord};
 use crate::pod::redo::Transaction;
 use crate::pod::retire;
 use crate::pod::slab::{Cell, table_word};
+use crate::pod::tasks::TaskList;
 use crate::pod::units::repair_range;
 
 /// Leaked objects that a report names.
@@ -54,6 +55,8 @@ pub struct FsckReport {
     pub committed_bytes: u64,
     /// Each map.
     pub maps: Vec<MapReport>,
+    /// Each task list.
+    pub tasks: Vec<TasksReport>,
     /// Processes other than this one that have the pool open.
     pub other_processes: u32,
     /// What is not as it should be.
@@ -86,6 +89,19 @@ pub struct MapReport {
     pub slots: u64,
     /// Nodes of an ordered map.
     pub nodes: u64,
+}
+
+/// What `fsck` found of a task list.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct TasksReport {
+    /// Its name.
+    pub name: String,
+    /// Its tasks.
+    pub tasks: u64,
+    /// Those that are done.
+    pub done: u64,
+    /// Results that are there; the others were forgotten.
+    pub results: u64,
 }
 
 /// What refers to an object.
@@ -144,6 +160,8 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
                 .and_then(|map| audit.walk_map(&map, named.name)),
             KIND_ORDERED => OrderedMap::at(worker.clone(), named.offset, Guidelines::SP)
                 .and_then(|map| audit.walk_ordered(&map, named.name)),
+            KIND_TASKS => TaskList::at(worker.clone(), named.offset)
+                .and_then(|list| audit.walk_tasks(&list, named.name)),
             KIND_BASELINE => {
                 audit.mark(named.offset, Mark::Reachable);
                 Ok(())
@@ -214,6 +232,28 @@ impl<M: Memory> Audit<'_, M> {
                 nodes: found.nodes,
             },
         );
+        Ok(())
+    }
+
+    fn walk_tasks(&mut self, list: &TaskList<M>, name: String) -> Result<()> {
+        let (mut reached, mut suspects) = (Vec::new(), Vec::new());
+        let found = list.audit(|offset| reached.push(offset), |error| suspects.push(error))?;
+        for offset in reached {
+            self.mark(offset, Mark::Reachable);
+        }
+        suspects.into_iter().for_each(|error| self.problem(error));
+        if found.done != list.committed() && self.report.other_processes == 0 {
+            self.problem(Error::corrupt(
+                "a task list's count that is not the number of its results, seen",
+                list.header(),
+            ));
+        }
+        self.report.tasks.push(TasksReport {
+            name,
+            tasks: list.len(),
+            done: found.done,
+            results: found.results,
+        });
         Ok(())
     }
 

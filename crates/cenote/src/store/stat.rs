@@ -5,12 +5,13 @@ use crate::error::Result;
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
-use crate::pod::directory::{self, KIND_HASH, KIND_ORDERED};
+use crate::pod::directory::{self, KIND_HASH, KIND_ORDERED, KIND_TASKS};
 use crate::pod::epoch;
 use crate::pod::geometry::UNIT;
 use crate::pod::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::retire;
 use crate::pod::superblock::{EPOCH, Kind, RECOVERIES};
+use crate::pod::tasks::TaskList;
 
 /// A pool's figures at one moment; those of a pool in use may not fit together.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -29,6 +30,8 @@ pub struct Stat {
     pub max_bytes: u64,
     /// Its maps.
     pub maps: Vec<MapStat>,
+    /// Its task lists.
+    pub tasks: Vec<TasksStat>,
     /// The processes that have it open.
     pub processes: Vec<InstanceStat>,
     /// Workers attached.
@@ -50,6 +53,17 @@ pub struct MapStat {
     pub name: String,
     /// Its keys.
     pub keys: u64,
+}
+
+/// A task list's figures.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct TasksStat {
+    /// Its name.
+    pub name: String,
+    /// Its tasks, of all phases.
+    pub tasks: u64,
+    /// Those that have a result.
+    pub done: u64,
 }
 
 /// A process that has the pool open.
@@ -122,11 +136,20 @@ impl<M: Memory> Pool<M> {
                 retired_objects += here;
             }
         }
-        let mut maps = Vec::new();
+        let (mut maps, mut tasks) = (Vec::new(), Vec::new());
         for named in directory::list(&*worker)? {
             let keys = match named.kind {
                 KIND_HASH => HashMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
                 KIND_ORDERED => OrderedMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
+                KIND_TASKS => {
+                    let list = TaskList::at(worker.clone(), named.offset)?;
+                    tasks.push(TasksStat {
+                        name: named.name,
+                        tasks: list.len(),
+                        done: list.committed(),
+                    });
+                    continue;
+                }
                 _ => continue,
             };
             maps.push(MapStat {
@@ -142,6 +165,7 @@ impl<M: Memory> Pool<M> {
             committed_bytes: worker.committed_units()? * UNIT,
             max_bytes: geometry.parameters.max_units * UNIT,
             maps,
+            tasks,
             processes,
             workers: attached.len() as u32,
             epoch: now.max(epoch::FIRST),

@@ -45,8 +45,15 @@ pub fn fill<M: cenote::memory::Mapped>(path: &Path) {
         ordered.put(key.as_bytes(), &vec![7; (i * i) as usize]).unwrap();
         ordered.remove(&(i * 3).to_be_bytes()).unwrap();
     }
+    let tasks = pool.tasks("tasks", &cenote::Plan::phases(vec![60, 9])).unwrap();
+    for task in 0..40u64 {
+        tasks.commit(task, &vec![7; (task * task) as usize]).unwrap();
+        if task % 4 == 0 {
+            tasks.forget(task).unwrap();
+        }
+    }
     // As a killed process leaves it: nothing is given back.
-    std::mem::forget((map, large, ordered, pool));
+    std::mem::forget((map, large, ordered, tasks, pool));
 }
 
 /// Uses all of a pool that may be damaged. Errors are fine.
@@ -71,6 +78,15 @@ pub fn use_all<M: cenote::memory::Mapped>(path: &Path) -> cenote::Result<()> {
         let _ = map.get_many_u64(&(0..100).collect::<Vec<_>>(), |_, _| {});
         let _ = map.for_each(|_, _| {});
         let _ = map.len();
+    }
+    if let Ok(tasks) = pool.existing_tasks("tasks") {
+        for task in 0..tasks.len().min(100) {
+            let _ = tasks.take(0);
+            let _ = tasks.result(task).map(|result| result.map(|bytes| bytes.len()));
+            let _ = tasks.commit(task, b"another");
+            let _ = tasks.forget(task / 2);
+        }
+        let _ = (tasks.is_done(), tasks.committed());
     }
     for name in ["ordered", "m", "new ordered"] {
         let Ok(map) = pool.ordered(name) else { continue };

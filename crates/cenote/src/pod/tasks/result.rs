@@ -1,0 +1,208 @@
+//! Results: committed exactly once, read where they lie, forgotten when they are not needed any more.
+//!
+//! A result is an object of the pool: its length (8 bytes), its bytes. A task's slot holds 0, then the result's offset, and
+//! after it was forgotten the mark of who did that; it never goes back. So of all who commit one, the first is the one
+//! whose compare-exchange finds 0.
+//!
+//! **Crash.** The operation record says what is published where (`publish`): recovery finishes it, or gives the object back.
+//! The slot alone decides whether a commit has happened, or, if the result was forgotten since, the marks that are left by
+//! whoever forgot it.
+
+use std::ops::Deref;
+
+use super::TaskList;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::collect;
+use crate::pod::crash::{Point, crash_point};
+use crate::pod::heap;
+use crate::pod::publish::{Change, publish};
+use crate::pod::record::operation;
+use crate::pod::retire;
+use crate::pod::slab::CellAt;
+use crate::pod::worker::Pin;
+
+/// Bytes before a result's own.
+pub(super) const HEADER: u64 = 8;
+/// Marks a slot whose result was forgotten; above it is who did that.
+const FORGOTTEN: u64 = 0b100;
+/// Results lie at multiples of this.
+const ALIGN: u64 = 16;
+
+/// What became of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// It is the task's result now.
+    First,
+    /// Another was there before, and stays.
+    Second,
+}
+
+/// What a task's slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    Open,
+    Result(u64),
+    Forgotten,
+    Damaged,
+}
+
+impl Slot {
+    pub(super) fn decode(word: u64) -> Self {
+        match word {
+            0 => Self::Open,
+            word if word.is_multiple_of(ALIGN) => Self::Result(word),
+            word if word & (ALIGN - 1) == FORGOTTEN => Self::Forgotten,
+            _ => Self::Damaged,
+        }
+    }
+}
+
+/// A task's result, where it lies. It pins, so keep it briefly.
+pub struct Outcome<'l, M: Memory> {
+    bytes: &'l [u8],
+    _pin: Pin<'l, M>,
+}
+
+impl<M: Memory> Deref for Outcome<'_, M> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes
+    }
+}
+
+impl<M: Memory> TaskList<M> {
+    /// Sets a task's result, if it has none.
+    ///
+    /// Cost: a load of the slot; if that is open, an object, and one compare-exchange as for a write to a map. A task that has
+    /// its result costs the load alone.
+    pub fn commit(&self, task: u64, result: &[u8]) -> Result<Committed> {
+        self.check_task(task)?;
+        let (worker, mem) = (&*self.worker, self.worker.mem());
+        let slot = self.layout.slot(task);
+        collect::collect_sometimes(worker)?;
+        retire::ensure_room(worker, worker.actor())?;
+        let _pin = worker.pin()?;
+        if slot.load(mem) != 0 && !mutant::is(Mutant::ResultReplaced) {
+            return Ok(Committed::Second);
+        }
+        let len = result.len() as u64;
+        let object = heap::allocate(worker, HEADER + len)?;
+        mem.write_word(object, len);
+        mem.write(object + HEADER, result);
+        if !M::COHERENT && !mutant::is(Mutant::ResultNotWrittenBack) {
+            // Complete before it is published: `publish` waits.
+            mem.write_back(object, HEADER + len);
+        }
+        crash_point(Point::TasksWritten);
+        let current = match mutant::is(Mutant::ResultReplaced) {
+            true => slot.load(mem),
+            false => 0,
+        };
+        let change = Change {
+            slot,
+            current,
+            next: object,
+            operation: operation::PUT,
+            old: current,
+            old_cell: CellAt::UNKNOWN,
+            count: Some((self.share, self.share.get(mem).wrapping_add(1))),
+        };
+        if publish(worker, &change)?.is_ok() {
+            crash_point(Point::TasksCommitted);
+            return Ok(Committed::First);
+        }
+        if !mutant::is(Mutant::SecondResultKept) {
+            heap::discard(worker)?;
+        }
+        Ok(Committed::Second)
+    }
+
+    /// A task's result; `None` if it has none, or if that was forgotten.
+    ///
+    /// Cost: a load of the slot, and the result's lines.
+    pub fn result(&self, task: u64) -> Result<Option<Outcome<'_, M>>> {
+        self.check_task(task)?;
+        let pin = self.worker.pin()?;
+        let slot = self.layout.slot(task);
+        match Slot::decode(slot.load(self.worker.mem())) {
+            Slot::Open | Slot::Forgotten => Ok(None),
+            Slot::Damaged => Err(Error::corrupt("a task's slot", slot.offset())),
+            Slot::Result(object) => Ok(Some(Outcome {
+                bytes: self.bytes_of(object)?,
+                _pin: pin,
+            })),
+        }
+    }
+
+    /// Whether a task has its result, forgotten or not. Cost: a load.
+    pub fn has_result(&self, task: u64) -> Result<bool> {
+        self.check_task(task)?;
+        Ok(self.layout.slot(task).load(self.worker.mem()) != 0)
+    }
+
+    /// Frees a task's result, which nobody will read any more. The task stays done. Whether there was one to free.
+    ///
+    /// Cost: a load, one compare-exchange, and those by which an object is retired and freed.
+    pub fn forget(&self, task: u64) -> Result<bool> {
+        self.check_task(task)?;
+        let worker = &*self.worker;
+        collect::collect_sometimes(worker)?;
+        retire::ensure_room(worker, worker.actor())?;
+        let _pin = worker.pin()?;
+        let slot = self.layout.slot(task);
+        let current = slot.load(worker.mem());
+        let object = match Slot::decode(current) {
+            Slot::Open | Slot::Forgotten => return Ok(false),
+            Slot::Damaged => return Err(Error::corrupt("a task's slot", slot.offset())),
+            Slot::Result(object) => object,
+        };
+        let change = Change {
+            slot,
+            current,
+            next: u64::from(worker.me()) << 16 | FORGOTTEN,
+            operation: operation::REMOVE,
+            old: object,
+            old_cell: CellAt::UNKNOWN,
+            count: None,
+        };
+        Ok(publish(worker, &change)?.is_ok())
+    }
+
+    pub(super) fn bytes_of(&self, object: u64) -> Result<&[u8]> {
+        let (worker, mem) = (&*self.worker, self.worker.mem());
+        worker.check("a task's result", object, HEADER)?;
+        let len = mem.read_word(object);
+        let all = len
+            .checked_add(HEADER)
+            .ok_or_else(|| Error::corrupt("the length of a task's result", object))?;
+        worker.check("the length of a task's result", object, all)?;
+        Ok(mem.bytes(object + HEADER, len))
+    }
+
+    fn check_task(&self, task: u64) -> Result<()> {
+        match task < self.len() {
+            true => Ok(()),
+            false => Err(Error::Option {
+                option: "a task's number",
+                value: task.to_string(),
+                why: "the list has fewer tasks",
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_one_of_four() {
+        assert_eq!(Slot::decode(0), Slot::Open);
+        assert_eq!(Slot::decode(0x20_0040), Slot::Result(0x20_0040));
+        assert_eq!(Slot::decode(7 << 16 | FORGOTTEN), Slot::Forgotten);
+        assert_eq!(Slot::decode(0x20_0041), Slot::Damaged);
+    }
+}

@@ -1,0 +1,138 @@
+//! Task lists of a pool: see [`TaskList`] for the protocol. Here is what waits, by the clock.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use super::pool::Pool;
+use crate::error::{Error, Result};
+use crate::memory::{Coherent, Memory};
+use crate::pod::tasks::{Next, Plan, TaskList};
+
+/// How long a worker sleeps that has found nothing to do.
+const LOOK: Duration = Duration::from_millis(1);
+/// Looks that change nothing before a living worker's chunk is taken over, unless something else is said: ten seconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A named task list, as one thread has it open. See [`TaskList`] for what it can do.
+///
+/// ```
+/// # fn main() -> cenote::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// use cenote::{Options, Plan, Pool};
+///
+/// let pool: Pool = Pool::create(&path, &Options::default())?;
+/// // Eight squares, and then their sum. Any number of threads and processes may do this at the same time.
+/// let tasks = pool.tasks("squares", &Plan::phases(vec![8, 1]))?;
+/// tasks.run(|task| {
+///     let sum = match task {
+///         0..8 => task * task,
+///         _ => {
+///             let mut sum = 0;
+///             for earlier in 0..8 {
+///                 let square = tasks.result(earlier)?.unwrap();
+///                 sum += u64::from_le_bytes(square[..].try_into().unwrap());
+///             }
+///             sum
+///         }
+///     };
+///     Ok::<_, cenote::Error>(sum.to_le_bytes().to_vec())
+/// })?;
+/// assert_eq!(tasks.result(8)?.as_deref(), Some(&140u64.to_le_bytes()[..]));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Tasks<M: Memory = Coherent> {
+    list: TaskList<M>,
+    pool: Pool<M>,
+    patience: u64,
+}
+
+impl<M: Memory> Pool<M> {
+    /// The task list of a name, created by this plan if there is none. The handle belongs to this thread; each thread opens
+    /// its own.
+    pub fn tasks(&self, name: &str, plan: &Plan) -> Result<Tasks<M>> {
+        self.with(TaskList::open_or_create(self.worker()?, name, plan)?)
+    }
+
+    /// The task list of a name, if there is one.
+    pub fn existing_tasks(&self, name: &str) -> Result<Tasks<M>> {
+        self.with(TaskList::open(self.worker()?, name)?)
+    }
+
+    fn with(&self, list: TaskList<M>) -> Result<Tasks<M>> {
+        Ok(Tasks {
+            list,
+            pool: self.clone(),
+            patience: looks(PATIENCE),
+        })
+    }
+}
+
+/// Looks in a time.
+fn looks(time: Duration) -> u64 {
+    let looks = time.as_millis() / LOOK.as_millis();
+    u64::try_from(looks).unwrap_or(u64::MAX)
+}
+
+impl<M: Memory> Tasks<M> {
+    /// The pool that it is in.
+    pub fn pool(&self) -> &Pool<M> {
+        &self.pool
+    }
+
+    /// Sets for how long nothing may change at a living worker's tasks before another does them too. Default ten seconds;
+    /// longer than any task takes.
+    pub fn set_patience(&mut self, time: Duration) {
+        self.patience = looks(time);
+    }
+
+    /// The next task, if there is one to do now; [`TaskList::take`] with the patience that was set. Who is told to wait
+    /// sleeps for a millisecond or so.
+    pub fn next(&self) -> Result<Next> {
+        self.list.take(self.patience)
+    }
+
+    /// Does tasks until all of all phases have their results, whoever commits them. Returns how many this call committed.
+    ///
+    /// What `work` returns is a task's result. Two workers may do one task, so `work` has no effect but its result, or
+    /// effects that may come twice. An error of `work` ends the call; the task is left to others, and to a later call.
+    pub fn run<E: From<Error>>(
+        &self,
+        mut work: impl FnMut(u64) -> std::result::Result<Vec<u8>, E>,
+    ) -> std::result::Result<u64, E> {
+        let mut first = 0;
+        loop {
+            match self.next()? {
+                Next::Task(task) => {
+                    let result = work(task)?;
+                    first += u64::from(self.list.commit(task, &result)? == crate::Committed::First);
+                }
+                Next::Wait => std::thread::sleep(LOOK),
+                Next::Done => return Ok(first),
+            }
+        }
+    }
+
+    /// Waits until all tasks have their results, or for so long; whether they have. Does no task itself.
+    pub fn wait_all(&self, at_most: Option<Duration>) -> bool {
+        let begun = std::time::Instant::now();
+        loop {
+            if self.list.is_done() {
+                return true;
+            }
+            if at_most.is_some_and(|most| begun.elapsed() >= most) {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl<M: Memory> Deref for Tasks<M> {
+    type Target = TaskList<M>;
+
+    fn deref(&self) -> &TaskList<M> {
+        &self.list
+    }
+}
