@@ -19,6 +19,8 @@ pub const NAME_MAX: usize = 180;
 pub const KIND_HASH: u64 = 1;
 /// The kind of an ordered map.
 pub const KIND_ORDERED: u64 = 2;
+/// The kind of a lock.
+pub const KIND_LOCK: u64 = 3;
 /// The kind of an index made for comparison: one range, with all that it has.
 pub const KIND_BASELINE: u64 = 15;
 

@@ -1,12 +1,14 @@
-//! The store: pools opened by address, named maps, figures and checks.
+//! The store: pools opened by address, named maps and locks, figures and checks.
 
 mod agent;
 mod audit;
+mod locks;
 mod options;
 mod pool;
 mod stat;
 
 pub use audit::{FsckReport, MapReport, audit};
+pub use locks::{Mutex, Named, QueueMutex, RwLock};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, kind_of};
-pub use stat::{InstanceStat, LaggardStat, MapStat, Stat};
+pub use stat::{InstanceStat, LaggardStat, LockStat, MapStat, Stat};

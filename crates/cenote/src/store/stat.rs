@@ -5,12 +5,14 @@ use crate::error::Result;
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
-use crate::pod::directory::{self, KIND_HASH, KIND_ORDERED};
+use crate::pod::directory::{self, KIND_HASH, KIND_LOCK, KIND_ORDERED};
 use crate::pod::epoch;
 use crate::pod::geometry::UNIT;
 use crate::pod::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::retire;
 use crate::pod::superblock::{EPOCH, Kind, RECOVERIES};
+use crate::sync::look::{Seen, look};
+use crate::sync::object::Object;
 
 /// A pool's figures at one moment; those of a pool in use may not fit together.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -29,6 +31,8 @@ pub struct Stat {
     pub max_bytes: u64,
     /// Its maps.
     pub maps: Vec<MapStat>,
+    /// Its locks.
+    pub locks: Vec<LockStat>,
     /// The processes that have it open.
     pub processes: Vec<InstanceStat>,
     /// Workers attached.
@@ -50,6 +54,16 @@ pub struct MapStat {
     pub name: String,
     /// Its keys.
     pub keys: u64,
+}
+
+/// A lock's figures.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct LockStat {
+    /// Its name.
+    pub name: String,
+    /// Who holds it, and who waits.
+    #[serde(flatten)]
+    pub seen: Seen,
 }
 
 /// A process that has the pool open.
@@ -123,7 +137,14 @@ impl<M: Memory> Pool<M> {
             }
         }
         let mut maps = Vec::new();
+        let mut locks = Vec::new();
         for named in directory::list(&*worker)? {
+            if named.kind == KIND_LOCK {
+                let seen = look(&worker, Object::at(&worker, named.offset)?)?;
+                let name = named.name;
+                locks.push(LockStat { name, seen });
+                continue;
+            }
             let keys = match named.kind {
                 KIND_HASH => HashMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
                 KIND_ORDERED => OrderedMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
@@ -142,6 +163,7 @@ impl<M: Memory> Pool<M> {
             committed_bytes: worker.committed_units()? * UNIT,
             max_bytes: geometry.parameters.max_units * UNIT,
             maps,
+            locks,
             processes,
             workers: attached.len() as u32,
             epoch: now.max(epoch::FIRST),
