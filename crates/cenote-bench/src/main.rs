@@ -8,6 +8,7 @@
 //!
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
+//! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
 //! - `all` measures everything and prints [`mod@judged`], the table of targets.
 //!
 //! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios.
@@ -19,9 +20,11 @@ mod alloc;
 mod hash;
 mod judged;
 mod line;
+mod locks;
 mod noncoherent;
 mod ordered;
 mod processes;
+mod pthread;
 mod report;
 mod subjects;
 mod table;
@@ -54,11 +57,16 @@ enum Command {
     Noncoherent(noncoherent::Options),
     /// Allocation and free beside malloc and free.
     Alloc(alloc::Options),
+    /// Locks that survive their owners beside plain ones, pthread and parking_lot.
+    Locks(locks::Options),
     /// Everything, and the table of targets.
     All(all::Options),
     /// One of the processes of `processes`.
     #[command(hide = true)]
     Part(processes::PartOptions),
+    /// One of the processes of `locks`.
+    #[command(hide = true)]
+    LockPart(locks::PartOptions),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +77,8 @@ fn main() -> ExitCode {
         Command::Processes(options) => processes::run(&options),
         Command::Noncoherent(options) => noncoherent::run(&options),
         Command::Alloc(options) => alloc::run(&options),
+        Command::Locks(options) => locks::run(&options),
+        Command::LockPart(options) => locks::run_part(&options),
         Command::All(options) => all::run(&options),
         Command::Part(options) => processes::run_part(&options),
     };

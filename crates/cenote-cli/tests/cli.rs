@@ -6,6 +6,8 @@ mod bench;
 mod files;
 #[path = "cli/keys.rs"]
 mod keys;
+#[path = "cli/locks.rs"]
+mod locks;
 #[path = "cli/pools.rs"]
 mod pools;
 #[path = "cli/reproduce.rs"]
@@ -144,6 +146,7 @@ fn every_command_explains_itself() {
         "scan",
         "load",
         "export",
+        "lock",
         "stat",
         "fsck",
         "bench",

@@ -120,6 +120,21 @@ fn places() {
 }
 
 #[test]
+fn spin() {
+    all_cases(Subject::Spin);
+}
+
+#[test]
+fn queue() {
+    all_cases(Subject::Queue);
+}
+
+#[test]
+fn rwlock() {
+    all_cases(Subject::Rwlock);
+}
+
+#[test]
 fn baselines() {
     for subject in Subject::BASELINES {
         all_cases(subject);

@@ -114,6 +114,7 @@ mutants! {
     JoinWithoutNext = "join-without-next", "a joined page has the fence of the first of the two";
     JoinedPageKept = "joined-page-kept", "the page of a node that is joined to another is not retired";
     JoinedNodeKept = "joined-node-kept", "a node that was merged is not retired";
+    JoinedNodeEarly = "joined-node-early", "a node is retired when it is joined, before its parent forgets it";
     SuccessorNotTold = "successor-not-told", "who takes a lock from the dead is not told";
     FreedTakenClean = "freed-taken-clean", "a lock that recovery has freed is taken as if it had been unlocked";
     SettledBlindly = "settled-blindly", "recovery frees a lock without looking who owns it";
@@ -130,7 +131,6 @@ mutants! {
     WriterLookedAtFirst = "writer-looked-at-first", "a reader looks for a writer before it is announced";
     ReaderNotMarked = "reader-not-marked", "a reader does not set its place's bit";
     DeadReaderAwaited = "dead-reader-awaited", "a writer waits for readers that have died";
-    JoinedNodeEarly = "joined-node-early", "a node is retired when it is joined, before its parent forgets it";
 }
 
 /// Plants a mutant in what this thread runs from now on, or none.

@@ -1,6 +1,8 @@
 //! Locks through the public interface: exclusion among threads, what successors are told, refusals, timeouts, forks. Deaths of
 //! processes at named points are in `crash_locks.rs`.
 
+#![allow(clippy::disallowed_types)] // counters of the test's own threads, no words of a pool
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -9,6 +9,7 @@
 
 mod bars;
 mod chart;
+mod lupin_table2;
 mod measure;
 mod panels;
 mod pcc_fig12;
@@ -211,7 +212,7 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 7] = [
+const FIGURES: [(&str, Make); 8] = [
     (pcc_table1::NAME, |_| pcc_table1::make()),
     (pcc_fig5::NAME, |_| pcc_fig5::make()),
     (pcc_fig12::NAME, |_| pcc_fig12::make()),
@@ -219,6 +220,7 @@ const FIGURES: [(&str, Make); 7] = [
     (pcc_fig15::NAME, pcc_fig15::make),
     (pcc_gc::NAME, pcc_gc::make),
     (pcc_table2::NAME, pcc_table2::make),
+    (lupin_table2::NAME, lupin_table2::make),
 ];
 
 /// The names of all figures.

@@ -90,6 +90,14 @@ impl Turn {
         Self(self.0 & !7 | stand.encode())
     }
 
+    /// Whether nobody who stood behind the slot in the turn of this number is behind anybody now. A slot that is used for another
+    /// lock was at rest before.
+    #[inline]
+    pub fn is_over(self, number: u64) -> bool {
+        let rests = matches!(self.stand(), Stand::Rest | Stand::Reading | Stand::Waiting);
+        rests || self.number() != number
+    }
+
     /// The next turn.
     #[inline]
     pub fn next(self, stand: Stand) -> Self {

@@ -94,7 +94,7 @@ fn owner_of_queue<M: Memory>(worker: &Worker<M>, object: Object, end: u64) -> Re
             break;
         };
         let turn = Turn(slot.turn().load(mem));
-        if turn.number() != Place(at).number() || turn.stand() == Stand::Rest {
+        if turn.is_over(Place(at).number()) {
             break;
         }
         if turn.stand() == Stand::Queued {

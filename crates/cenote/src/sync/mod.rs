@@ -11,6 +11,7 @@
 //! | `rw` | the reader-writer lock |
 //! | `guard` | what one has who holds a lock |
 //! | `settle` | what recovery does with the locks of the dead |
+//! | `plain` | the same locks without owners, to compare with; with the feature `baselines` |
 //! | `look` | who holds a lock and who waits, for people |
 //!
 //! **Contract of all forms.** At most one living worker owns a lock exclusively. An owner that dies is succeeded by the
@@ -35,6 +36,8 @@ pub mod held;
 pub mod look;
 pub mod object;
 pub mod owner;
+#[cfg(feature = "baselines")]
+pub mod plain;
 pub mod queue;
 pub mod rw;
 pub mod settle;

@@ -83,11 +83,10 @@ pub(super) fn look_along<M: Memory>(worker: &Worker<M>, object: Object, from: u6
             break;
         };
         let turn = Turn(slot.turn().load(mem));
-        if turn.number() != place.number() {
+        if turn.is_over(place.number()) {
             return Ok(front);
         }
         match turn.stand() {
-            Stand::Rest => return Ok(front),
             Stand::Left | Stand::Passed => front.past.push((slot, turn)),
             Stand::Abandoned => {
                 front.from = front.from.or(Some(slot.owner().load(mem)));
@@ -110,11 +109,23 @@ pub(super) fn look_along<M: Memory>(worker: &Worker<M>, object: Object, from: u6
                     return Ok(front);
                 }
             }
-            Stand::Reading | Stand::Waiting | Stand::Damaged => break,
+            // The first three are over.
+            Stand::Rest | Stand::Reading | Stand::Waiting | Stand::Damaged => break,
         }
         at = slot.before().load(mem);
     }
     Err(Error::corrupt("the queue of a lock", object.offset()))
+}
+
+/// Somebody alive is in front of the dead, so they died waiting: nobody needs to be told of them.
+pub(super) fn pass_the_dead<M: Memory>(worker: &Worker<M>, front: &Front) {
+    for (slot, turn) in &front.past {
+        if turn.stand() == Stand::Queued {
+            let _ = slot
+                .turn()
+                .compare_exchange(worker.mem(), turn.0, turn.to(Stand::Passed).0);
+        }
+    }
 }
 
 /// Has nobody come back who has left; whether that could be done.
@@ -251,8 +262,7 @@ impl<M: Memory> QueueLock<M> {
         let Some(slot) = Place(before).slot(self.0.worker.geometry()) else {
             return false;
         };
-        let turn = Turn(slot.turn().load(self.0.mem()));
-        turn.number() != Place(before).number() || turn.stand() == Stand::Rest
+        Turn(slot.turn().load(self.0.mem())).is_over(Place(before).number())
     }
 
     /// Waits until nobody alive is in front: whether the last owner is to be told of; `None` if patience ended before.
@@ -264,7 +274,9 @@ impl<M: Memory> QueueLock<M> {
         loop {
             if asks {
                 let mut front = look_along(&handle.worker, handle.object, before)?;
-                if !front.is_held && pass(&handle.worker, &mut front) {
+                if front.is_held {
+                    pass_the_dead(&handle.worker, &front);
+                } else if pass(&handle.worker, &mut front) {
                     crash_point(Point::QueuePassed);
                     put_at_rest(&handle.worker, &front);
                     return Ok(Some(front.from));

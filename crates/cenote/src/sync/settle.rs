@@ -15,7 +15,7 @@
 
 use super::object::{Form, Object};
 use super::owner::free_of;
-use super::queue::{dirty, look_along, pass, put_at_rest};
+use super::queue::{DIRTY, dirty, look_along, pass, pass_the_dead, put_at_rest};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -70,7 +70,11 @@ fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let mem = worker.mem();
     let end = object.word().load(mem);
     let mut front = look_along(worker, object, end)?;
-    if front.is_held || front.past.is_empty() || !pass(worker, &mut front) {
+    if front.is_held {
+        pass_the_dead(worker, &front);
+        return Ok(());
+    }
+    if front.past.is_empty() || !pass(worker, &mut front) {
         return Ok(());
     }
     let word = front.from.map_or(0, dirty);
@@ -81,25 +85,63 @@ fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     Ok(())
 }
 
-/// Puts a slot at rest that nothing refers to.
+/// Puts a slot at rest that nothing refers to, and those in front of it to which then nothing does. The foremost first: else a
+/// crash would leave one whose worker has been recovered before.
 fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Result<()> {
     let mem = worker.mem();
-    let turn = Turn(slot.turn().load(mem));
-    let is_ended = turn.stand() == Stand::Rest;
-    let is_last =
-        |place: Place| place.slot(worker.geometry()) == Some(slot) && place.number() == turn.number();
-    if is_ended || is_last(Place(object.word().load(mem))) {
-        return Ok(());
-    }
-    let slots = (0..worker.pod().workers_high())
-        .flat_map(|place| (0..SLOTS).map(move |n| (place, n)))
-        .map(|(place, n)| Slot::new(worker.geometry(), place, n));
-    for other in slots.filter(|other| *other != slot) {
-        let is_standing = Turn(other.turn().load(mem)).stand() != Stand::Rest;
-        if is_standing && is_last(Place(other.before().load(mem))) && !mutant::is(Mutant::SeenPutAtRest) {
-            return Ok(());
+    let mut unseen: Vec<(Slot, Turn)> = Vec::new();
+    let mut next = Some((slot, Turn(slot.turn().load(mem))));
+    while let Some((slot, turn)) = next.take() {
+        let is_standing = !turn.is_over(turn.number());
+        if !is_standing || is_seen(worker, object, slot, turn, &unseen) {
+            break;
+        }
+        unseen.push((slot, turn));
+        let before = slot.before().load(mem);
+        let Some(front) = place_of(before).and_then(|place| place.slot(worker.geometry())) else {
+            break;
+        };
+        let turn = Turn(front.turn().load(mem));
+        if !turn.is_over(Place(before).number()) && is_gone(worker, front.owner().load(mem))? {
+            next = Some((front, turn));
         }
     }
-    let _ = slot.turn().compare_exchange(mem, turn.0, turn.to(Stand::Rest).0);
+    for (slot, turn) in unseen.iter().rev() {
+        let _ = slot.turn().compare_exchange(mem, turn.0, turn.to(Stand::Rest).0);
+    }
     Ok(())
+}
+
+/// The place that a word of a queue is, if it is one.
+fn place_of(word: u64) -> Option<Place> {
+    (word != 0 && word & DIRTY == 0).then_some(Place(word))
+}
+
+/// Whether the lock's word or a slot, other than those that are known to be in no queue, refers to a slot in a turn.
+fn is_seen<M: Memory>(
+    worker: &Worker<M>,
+    object: Object,
+    slot: Slot,
+    turn: Turn,
+    unseen: &[(Slot, Turn)],
+) -> bool {
+    let mem = worker.mem();
+    let is_it = |word: u64| {
+        place_of(word).is_some_and(|place| {
+            place.slot(worker.geometry()) == Some(slot) && place.number() == turn.number()
+        })
+    };
+    if is_it(object.word().load(mem)) {
+        return true;
+    }
+    (0..worker.pod().workers_high())
+        .flat_map(|place| (0..SLOTS).map(move |n| (place, n)))
+        .map(|(place, n)| Slot::new(worker.geometry(), place, n))
+        .filter(|other| *other != slot && !unseen.iter().any(|(known, _)| known == other))
+        .any(|other| {
+            let turn = Turn(other.turn().load(mem));
+            !turn.is_over(turn.number())
+                && is_it(other.before().load(mem))
+                && !mutant::is(Mutant::SeenPutAtRest)
+        })
 }

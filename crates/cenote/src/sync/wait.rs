@@ -97,7 +97,8 @@ impl Waiting {
             };
         }
         mem.rest(self.sleep);
-        self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
+        // An eighth longer each time: whoever slept past its turn has lost an eighth of its wait, at most.
+        self.sleep = (self.sleep + self.sleep / 8).min(LONGEST_SLEEP);
         Next::Question
     }
 }
