@@ -56,7 +56,7 @@ pub struct Options {
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Pairs of each kind and thread a round.
-    #[arg(long, default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
     #[command(flatten)]
     output: Output,
@@ -253,9 +253,9 @@ fn measure(program: &Path, options: &Options) -> Result<Figures, Failure> {
     Ok(figures)
 }
 
-/// The longer of the times of two threads that begin together.
+/// From when two threads are told to begin until both have done.
 fn threads(pool: &Pool, folder: &Path, kind: usize, ops: u64) -> Result<f64, Failure> {
-    let start = Barrier::new(2);
+    let start = Barrier::new(3);
     let one = || -> Result<f64, Failure> {
         let lock = Lock::open(pool, folder, kind);
         start.wait();
@@ -263,12 +263,15 @@ fn threads(pool: &Pool, folder: &Path, kind: usize, ops: u64) -> Result<f64, Fai
     };
     std::thread::scope(|scope| {
         let threads = [scope.spawn(one), scope.spawn(one)];
-        threads
-            .into_iter()
-            .try_fold(0.0, |longest: f64, thread| match thread.join() {
-                Ok(ns) => Ok(longest.max(ns?)),
-                Err(_) => Err(Failure::Broken("a thread panicked".to_owned())),
-            })
+        start.wait();
+        let begun = Instant::now();
+        for thread in threads {
+            match thread.join() {
+                Ok(done) => drop(done?),
+                Err(_) => return Err(Failure::Broken("a thread panicked".to_owned())),
+            }
+        }
+        Ok(begun.elapsed().as_nanos() as f64)
     })
 }
 
@@ -291,16 +294,18 @@ fn processes(program: &Path, folder: &Path, kind: usize, ops: u64) -> Result<f64
     for (_, _, lines) in &mut parts {
         check(lines.next().is_some(), "a part is not ready")?;
     }
+    let begun = Instant::now();
     for (_, input, _) in &mut parts {
         writeln!(input, "go")?;
     }
-    let mut longest: f64 = 0.0;
-    for (mut child, _, mut lines) in parts {
-        let answer = lines.next().transpose()?.unwrap_or_default();
-        longest = longest.max(answer.parse()?);
+    for (_, _, lines) in &mut parts {
+        check(lines.next().is_some(), "a part has failed")?;
+    }
+    let ns = begun.elapsed().as_nanos() as f64;
+    for (mut child, ..) in parts {
         child.wait()?;
     }
-    Ok(longest)
+    Ok(ns)
 }
 
 impl Figures {

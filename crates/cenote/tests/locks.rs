@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cenote::memory::Mapped;
+use cenote::memory::{Counting, Counts, Mapped};
 use cenote::sync::Patience;
 use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
 
@@ -364,4 +364,29 @@ fn a_forked_child_is_refused_and_unlocks_nothing() {
             .all(|owner| owner.is_some_and(|owner| owner.alive))
     );
     drop((a, b));
+}
+
+/// The second use of a lock by a handle costs what the documentation says: loads, stores and compare-exchanges of sync words.
+#[test]
+fn a_lock_that_nobody_has_costs_one_exchange() {
+    let folder = folder();
+    let pool = pool::<Counting<Noncoherent>>(&folder);
+    let (spin, queue, rw) = (
+        pool.mutex("spin").unwrap(),
+        pool.queue_mutex("queue").unwrap(),
+        pool.rwlock("rw").unwrap(),
+    );
+    let counted = |run: &dyn Fn()| {
+        run();
+        Counts::reset();
+        run();
+        let counts = Counts::current();
+        (counts.sync_loads, counts.sync_stores, counts.exchanges)
+    };
+    assert_eq!(counted(&|| drop(spin.lock().unwrap())), (0, 1, 1));
+    assert_eq!(counted(&|| drop(queue.lock().unwrap())), (2, 3, 1));
+    assert_eq!(counted(&|| drop(rw.read().unwrap())), (1, 2, 0));
+    // One place has read, and none of its eight slots reads now; the bits of all places are in four words.
+    let (loads, stores, exchanges) = counted(&|| drop(rw.write().unwrap()));
+    assert_eq!((loads, stores, exchanges), (12, 1, 1));
 }

@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::num::NonZeroU64;
 
 use super::Acquired;
 use super::held::Handle;
@@ -26,7 +27,10 @@ pub trait Release<M: Memory> {
 pub struct Guard<'l, M: Memory, L: Release<M>> {
     lock: &'l L,
     slot: usize,
-    acquired: Acquired,
+    /// The last owner's identity, if it died.
+    from: Option<NonZeroU64>,
+    /// The note that it left.
+    note: u64,
     /// Whether the note may not be 0.
     noted: Cell<bool>,
     /// Whether a panic was under way when the lock was taken.
@@ -35,26 +39,41 @@ pub struct Guard<'l, M: Memory, L: Release<M>> {
 }
 
 impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
+    /// A hold of a lock whose last owner has unlocked.
     #[inline]
-    pub(super) fn new(lock: &'l L, slot: usize, from: Option<u64>) -> Self {
+    pub(super) fn clean(lock: &'l L, slot: usize) -> Self {
         crash_point(Point::HeldTaken);
-        let acquired = match from {
-            None => Acquired::Clean,
-            Some(from) => told(lock.handle(), from),
-        };
         Self {
             lock,
             slot,
-            acquired,
-            noted: Cell::new(acquired != Acquired::Clean),
+            from: None,
+            note: 0,
+            noted: Cell::new(false),
             panicking: std::thread::panicking(),
             of: PhantomData,
         }
     }
 
+    /// A hold of a lock whose last owner has died, if there is one.
+    pub(super) fn new(lock: &'l L, slot: usize, from: Option<u64>) -> Self {
+        let mut guard = Self::clean(lock, slot);
+        if let Some(Acquired::Recovered { note, .. }) = from.map(|from| told(lock.handle(), from)) {
+            guard.from = from.and_then(NonZeroU64::new);
+            guard.note = note;
+            guard.noted.set(true);
+        }
+        guard
+    }
+
     /// How the lock came to this owner.
     pub fn acquired(&self) -> Acquired {
-        self.acquired
+        match self.from {
+            None => Acquired::Clean,
+            Some(from) => Acquired::Recovered {
+                from: super::Owner::of(from.get()),
+                note: self.note,
+            },
+        }
     }
 
     /// Says what this owner is doing, in one word of its own making; the next owner is told if this one dies.

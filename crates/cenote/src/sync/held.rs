@@ -27,6 +27,8 @@ use crate::pod::slots::{SLOTS, Slot, Stand, Turn};
 pub struct Handle<M: Memory> {
     pub(super) worker: Rc<Worker<M>>,
     pub(super) object: Object,
+    /// The worker's identity.
+    mine: u64,
     /// The slot used last.
     slot: Cell<usize>,
 }
@@ -51,6 +53,7 @@ impl<M: Memory> Handle<M> {
 
     fn new(worker: Rc<Worker<M>>, object: Object) -> Self {
         Self {
+            mine: identity(&worker),
             worker,
             object,
             slot: Cell::new(0),
@@ -64,7 +67,7 @@ impl<M: Memory> Handle<M> {
     /// What the words of locks and slots are while this worker has them.
     #[inline]
     pub(super) fn mine(&self) -> u64 {
-        identity(&self.worker)
+        self.mine
     }
 
     /// One of this worker's slots.
@@ -86,10 +89,25 @@ impl<M: Memory> Handle<M> {
         self.own(slot).turn().store(self.mem(), turn.0);
     }
 
+    /// The slot used last, if it is free and names this lock, and this worker uses no other: then [`Handle::claim`] would return
+    /// it. It is not used yet.
+    #[inline]
+    pub(super) fn ready(&self) -> Option<usize> {
+        let own = self.worker.slots();
+        let slot = self.slot.get() % SLOTS;
+        let is_ready = own.used.get() == 0 && own.locks[slot].get() == self.object.offset();
+        (is_ready && !self.worker.is_forked()).then_some(slot)
+    }
+
+    /// Uses a slot that is [ready](Handle::ready).
+    #[inline]
+    pub(super) fn enter(&self, slot: usize) {
+        self.worker.slots().used.set(1 << (slot % SLOTS));
+    }
+
     /// Finds a slot that names this lock, and uses it.
     ///
     /// Cost: nothing if the last use of the slot was for this lock, else two stores and a load for each slot looked at.
-    #[inline]
     pub(super) fn claim(&self) -> Result<Ready> {
         if self.worker.is_forked() {
             return Err(Error::Forked);

@@ -39,7 +39,6 @@ pub(super) fn former(word: u64) -> Option<u64> {
 /// Waits until the word is free or its owner dead, and makes it `mine`: the word as it was, or `None` if patience ended before.
 ///
 /// Cost of the first attempt: a compare-exchange.
-#[inline]
 pub(super) fn take<M: Memory>(
     worker: &Worker<M>,
     word: SyncWord,
@@ -56,7 +55,6 @@ pub(super) fn take<M: Memory>(
     }
 }
 
-#[cold]
 fn take_slowly<M: Memory>(
     worker: &Worker<M>,
     word: SyncWord,

@@ -179,6 +179,25 @@ impl<M: Memory> QueueLock<M> {
     /// lock already, holds too many, or is in a forked child.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
+        if let Some(slot) = self.0.ready() {
+            self.0.enter(slot);
+            let before = self.join(slot);
+            crash_point(Point::QueueJoined);
+            if self.is_first(before) {
+                return Ok(Guard::clean(self, slot));
+            }
+            return self.lock_slowly(Some((slot, before)));
+        }
+        self.lock_slowly(None)
+    }
+
+    #[cold]
+    fn lock_slowly(&self, joined: Option<(usize, u64)>) -> Result<Guard<'_, M, Self>> {
+        if let Some((slot, before)) = joined
+            && let Some(guard) = self.wait_behind(slot, before, Patience::Forever)?
+        {
+            return Ok(guard);
+        }
         loop {
             if let Some(guard) = self.lock_with(Patience::Forever)? {
                 return Ok(guard);
@@ -207,7 +226,6 @@ impl<M: Memory> QueueLock<M> {
     }
 
     /// Waits for the lock as patiently as told.
-    #[inline]
     pub fn lock_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
         let Ready { slot, stands } = self.0.claim()?;
         let before = match stands {
@@ -215,10 +233,19 @@ impl<M: Memory> QueueLock<M> {
             false => self.join(slot),
         };
         crash_point(Point::QueueJoined);
-        if before == 0 || self.is_over(before) {
-            return Ok(Some(Guard::new(self, slot, None)));
+        if self.is_first(before) {
+            return Ok(Some(Guard::clean(self, slot)));
         }
-        match self.wait(slot, before, patience) {
+        self.wait_behind(slot, before, patience)
+    }
+
+    fn wait_behind(
+        &self,
+        slot: usize,
+        before: u64,
+        patience: Patience,
+    ) -> Result<Option<Guard<'_, M, Self>>> {
+        match self.wait(before, patience) {
             Ok(Some(from)) => Ok(Some(Guard::new(self, slot, from))),
             other => {
                 self.give_up(slot);
@@ -253,11 +280,11 @@ impl<M: Memory> QueueLock<M> {
         end
     }
 
-    /// Whether a slot's turn is over, or it is at rest: nobody is in front of whoever stands behind it.
+    /// Whether nobody is in front of whoever stands behind this, and there is nobody to be told of.
     #[inline]
-    fn is_over(&self, before: u64) -> bool {
-        if before & DIRTY != 0 {
-            return false;
+    fn is_first(&self, before: u64) -> bool {
+        if before == 0 || before & DIRTY != 0 {
+            return before == 0;
         }
         let Some(slot) = Place(before).slot(self.0.worker.geometry()) else {
             return false;
@@ -267,7 +294,7 @@ impl<M: Memory> QueueLock<M> {
 
     /// Waits until nobody alive is in front: whether the last owner is to be told of; `None` if patience ended before.
     #[cold]
-    fn wait(&self, slot: usize, before: u64, patience: Patience) -> Result<Option<Option<u64>>> {
+    fn wait(&self, before: u64, patience: Patience) -> Result<Option<Option<u64>>> {
         let handle = &self.0;
         let mut waiting = Waiting::new(patience);
         let mut asks = before & DIRTY != 0 || patience == Patience::None;
@@ -287,10 +314,9 @@ impl<M: Memory> QueueLock<M> {
                 Next::Question => true,
                 Next::GiveUp => return Ok(None),
             };
-            if self.is_over(before) {
+            if self.is_first(before) {
                 return Ok(Some(None));
             }
-            debug_assert!(handle.turn(slot).stand() == Stand::Queued);
         }
     }
 

@@ -82,9 +82,14 @@ impl<M: Memory> ReadWriteLock<M> {
     pub fn write_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.handle;
         let slot = handle.claim()?.slot;
-        handle.set_turn(slot, handle.turn(slot).to(Stand::Waiting));
-        let taken = self.exclude(&mut Waiting::new(patience));
-        handle.set_turn(slot, handle.turn(slot).to(Stand::Rest));
+        let mut waits = false;
+        let taken = self.exclude(&mut Waiting::new(patience), || {
+            waits = true;
+            handle.set_turn(slot, handle.turn(slot).to(Stand::Waiting));
+        });
+        if waits {
+            handle.set_turn(slot, handle.turn(slot).to(Stand::Rest));
+        }
         match taken {
             Ok(Some(before)) => Ok(Some(Guard::new(self, slot, former(before)))),
             other => {
@@ -95,10 +100,10 @@ impl<M: Memory> ReadWriteLock<M> {
     }
 
     /// Takes the word, then waits for the readers; what the word was.
-    fn exclude(&self, waiting: &mut Waiting) -> Result<Option<u64>> {
+    fn exclude(&self, waiting: &mut Waiting, on_wait: impl FnOnce()) -> Result<Option<u64>> {
         let handle = &self.handle;
         let (word, mine) = (handle.object.word(), handle.mine());
-        let Some(before) = take(&handle.worker, word, mine, waiting, || {})? else {
+        let Some(before) = take(&handle.worker, word, mine, waiting, on_wait)? else {
             return Ok(None);
         };
         crash_point(Point::WriterWaits);
@@ -117,16 +122,31 @@ impl<M: Memory> ReadWriteLock<M> {
             return Ok(true);
         }
         let handle = &self.handle;
-        for place in readers(handle.mem(), handle.object) {
-            if place >= handle.worker.geometry().parameters.workers {
+        let places = handle.worker.geometry().parameters.workers;
+        for n in 0..places.div_ceil(64) {
+            let Some(word) = handle.object.readers(n) else {
                 break;
+            };
+            let mut bits = word.load(handle.mem());
+            while bits != 0 {
+                let place = 64 * n + bits.trailing_zeros();
+                bits &= bits - 1;
+                if place < places && !self.outlast_place(place, waiting)? {
+                    return Ok(false);
+                }
             }
-            for n in 0..SLOTS {
-                let slot = Slot::new(handle.worker.geometry(), place, n);
-                while is_reading(&handle.worker, slot, handle.object)? {
-                    if waiting.lose(handle.mem()) == Next::GiveUp {
-                        return Ok(false);
-                    }
+        }
+        Ok(true)
+    }
+
+    /// The same of the worker at one place.
+    fn outlast_place(&self, place: u32, waiting: &mut Waiting) -> Result<bool> {
+        let handle = &self.handle;
+        for n in 0..SLOTS {
+            let slot = Slot::new(handle.worker.geometry(), place, n);
+            while is_reading(&handle.worker, slot, handle.object)? {
+                if waiting.lose(handle.mem()) == Next::GiveUp {
+                    return Ok(false);
                 }
             }
         }
@@ -216,17 +236,6 @@ impl<M: Memory> ReadWriteLock<M> {
             self.handle.release(slot);
         }
     }
-}
-
-/// The places whose workers have ever read under a lock.
-pub(super) fn readers<M: Memory>(mem: &M, object: Object) -> impl Iterator<Item = u32> + use<'_, M> {
-    (0..)
-        .map_while(move |n| object.readers(n).map(|bits| (n, bits.load(mem))))
-        .flat_map(|(n, bits)| {
-            (0..64)
-                .filter(move |bit| bits >> bit & 1 != 0)
-                .map(move |bit| 64 * n + bit)
-        })
 }
 
 /// Whether somebody alive reads under a lock in a slot. What the dead have left there is put at rest.

@@ -40,6 +40,25 @@ impl<M: Memory> SpinLock<M> {
     /// many, or is in a forked child.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
+        match self.take_at_once() {
+            Some(guard) => Ok(guard),
+            None => self.lock_slowly(),
+        }
+    }
+
+    /// Takes the lock if everything is as it is most often: it is free, and this thread used it last.
+    #[inline]
+    fn take_at_once(&self) -> Option<Guard<'_, M, Self>> {
+        let handle = &self.0;
+        let slot = handle.ready()?;
+        let word = handle.object.word();
+        word.compare_exchange(handle.mem(), 0, handle.mine()).ok()?;
+        handle.enter(slot);
+        Some(Guard::clean(self, slot))
+    }
+
+    #[cold]
+    fn lock_slowly(&self) -> Result<Guard<'_, M, Self>> {
         loop {
             if let Some(guard) = self.lock_with(Patience::Forever)? {
                 return Ok(guard);
@@ -59,7 +78,6 @@ impl<M: Memory> SpinLock<M> {
     }
 
     /// Waits for the lock as patiently as told.
-    #[inline]
     pub fn lock_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
         let slot = handle.claim()?.slot;
