@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::Barrier;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What is measured, and the kind that it is compared with.
 const KINDS: [(&str, Option<usize>); 9] = [
@@ -44,6 +44,8 @@ const SHARED: [usize; 1] = [8];
 const ROBUST: usize = 4;
 /// Pairs between two readings of the clock.
 const GROUP: u64 = 10_000;
+/// The same where two do it at once.
+const STRETCH: u64 = 200;
 const MAGIC: u64 = 0x6c6f_636b_7331;
 
 /// By whom: one thread, two threads, two processes.
@@ -55,9 +57,12 @@ pub struct Options {
     /// Rounds; the medians over them are reported.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Pairs of each kind and thread a round.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Pairs of each kind a round, of one thread alone.
+    #[arg(long, default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
+    /// Milliseconds of each measurement with two threads or processes.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    ms: u64,
     #[command(flatten)]
     output: Output,
 }
@@ -67,7 +72,7 @@ pub struct Options {
 pub struct PartOptions {
     folder: PathBuf,
     kind: usize,
-    ops: u64,
+    ms: u64,
 }
 
 /// Nanoseconds a pair in each round, of each of [`KINDS`], by each of [`BY`].
@@ -97,7 +102,7 @@ pub fn run_part(options: &PartOptions) -> Result<(), Failure> {
     let lock = Lock::open(&pool, &options.folder, options.kind)?;
     println!("ready");
     std::io::stdin().lock().read_line(&mut String::new())?;
-    println!("{}", lock.pairs(options.ops)?);
+    println!("{}", lock.pairs_during(Duration::from_millis(options.ms))?);
     Ok(())
 }
 
@@ -148,6 +153,17 @@ impl Lock {
             worker,
             of,
         })
+    }
+
+    /// How many pairs there are in a time.
+    fn pairs_during(&self, time: Duration) -> Result<u64, Failure> {
+        let begun = Instant::now();
+        let mut pairs = 0;
+        while begun.elapsed() < time {
+            self.pairs(STRETCH)?;
+            pairs += STRETCH;
+        }
+        Ok(pairs)
     }
 
     /// Nanoseconds for so many pairs.
@@ -237,52 +253,54 @@ fn measure(program: &Path, options: &Options) -> Result<Figures, Failure> {
                     continue;
                 }
                 let before = counter.load(worker.mem());
-                let ns = match by {
-                    1 => threads(&pool, folder, kind, options.ops)?,
-                    _ => processes(program, folder, kind, options.ops)?,
+                let time = Duration::from_millis(options.ms);
+                let (pairs, ns) = match by {
+                    1 => threads(&pool, folder, kind, time)?,
+                    _ => processes(program, folder, kind, time)?,
                 };
                 let counted = counter.load(worker.mem()) - before;
                 check(
-                    SHARED.contains(&kind) || counted == 2 * options.ops,
+                    SHARED.contains(&kind) || counted == pairs,
                     "increments were lost under a lock",
                 )?;
-                both(by, ns / options.ops as f64 / 2.0);
+                both(by, ns / pairs as f64);
             }
         }
     }
     Ok(figures)
 }
 
-/// From when two threads are told to begin until both have done.
-fn threads(pool: &Pool, folder: &Path, kind: usize, ops: u64) -> Result<f64, Failure> {
+/// The pairs of two threads, and the time from when they are told to begin until both have done.
+fn threads(pool: &Pool, folder: &Path, kind: usize, time: Duration) -> Result<(u64, f64), Failure> {
     let start = Barrier::new(3);
-    let one = || -> Result<f64, Failure> {
+    let one = || -> Result<u64, Failure> {
         let lock = Lock::open(pool, folder, kind);
         start.wait();
-        lock?.pairs(ops)
+        lock?.pairs_during(time)
     };
     std::thread::scope(|scope| {
         let threads = [scope.spawn(one), scope.spawn(one)];
         start.wait();
         let begun = Instant::now();
+        let mut pairs = 0;
         for thread in threads {
             match thread.join() {
-                Ok(done) => drop(done?),
+                Ok(done) => pairs += done?,
                 Err(_) => return Err(Failure::Broken("a thread panicked".to_owned())),
             }
         }
-        Ok(begun.elapsed().as_nanos() as f64)
+        Ok((pairs, begun.elapsed().as_nanos() as f64))
     })
 }
 
 /// The same of two processes.
-fn processes(program: &Path, folder: &Path, kind: usize, ops: u64) -> Result<f64, Failure> {
+fn processes(program: &Path, folder: &Path, kind: usize, time: Duration) -> Result<(u64, f64), Failure> {
     let mut parts = Vec::new();
     for _ in 0..2 {
         let mut child = Command::new(program)
             .arg("lock-part")
             .arg(folder)
-            .args([kind.to_string(), ops.to_string()])
+            .args([kind.to_string(), time.as_millis().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -298,14 +316,15 @@ fn processes(program: &Path, folder: &Path, kind: usize, ops: u64) -> Result<f64
     for (_, input, _) in &mut parts {
         writeln!(input, "go")?;
     }
+    let mut pairs = 0;
     for (_, _, lines) in &mut parts {
-        check(lines.next().is_some(), "a part has failed")?;
+        pairs += lines.next().transpose()?.unwrap_or_default().parse::<u64>()?;
     }
     let ns = begun.elapsed().as_nanos() as f64;
     for (mut child, ..) in parts {
         child.wait()?;
     }
-    Ok(ns)
+    Ok((pairs, ns))
 }
 
 impl Figures {
