@@ -122,7 +122,7 @@ fn steps(options: &Options) -> Vec<Step> {
         Step::cargo("tests", "test --workspace"),
         Step::cargo(
             "crash points",
-            "test -p cenote --release --features crash-points --test crash",
+            "test -p cenote --release --features crash-points --test crash --test crash_locks",
         ),
         Step::cargo(
             "clippy with mutants",

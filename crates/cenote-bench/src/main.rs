@@ -9,6 +9,7 @@
 //! - `together` measures the ordered map beside LMDB and redb by several processes at once. See [`mod@together`].
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
+//! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
 //! - `all` measures everything and prints [`mod@judged`], the table of targets.
 //!
 //! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios.
@@ -20,11 +21,13 @@ mod alloc;
 mod hash;
 mod judged;
 mod line;
+mod locks;
 mod noncoherent;
 mod ordered;
 mod parts;
 mod processes;
 mod progress;
+mod pthread;
 mod report;
 mod subjects;
 mod table;
@@ -60,6 +63,8 @@ enum Command {
     Noncoherent(noncoherent::Options),
     /// Allocation and free beside malloc and free.
     Alloc(alloc::Options),
+    /// Locks that survive their owners beside plain ones, pthread and parking_lot.
+    Locks(locks::Options),
     /// Everything, and the table of targets.
     All(all::Options),
     /// One of the processes of `processes`.
@@ -68,6 +73,9 @@ enum Command {
     /// One of the processes of `together`.
     #[command(hide = true)]
     PartTogether(together::PartOptions),
+    /// One of the processes of `locks`.
+    #[command(hide = true)]
+    LockPart(locks::PartOptions),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +87,8 @@ fn main() -> ExitCode {
         Command::Together(options) => together::run(&options),
         Command::Noncoherent(options) => noncoherent::run(&options),
         Command::Alloc(options) => alloc::run(&options),
+        Command::Locks(options) => locks::run(&options),
+        Command::LockPart(options) => locks::run_part(&options),
         Command::All(options) => all::run(&options),
         Command::Part(options) => processes::run_part(&options),
         Command::PartTogether(options) => together::run_part(&options),

@@ -46,6 +46,8 @@ enum Command {
     Load(commands::load::Args),
     /// Write all pairs to a file or standard output
     Export(commands::export::Args),
+    /// Run a command under a lock that survives its owners
+    Lock(commands::lock::Args),
     /// Show a pool's figures
     Stat(commands::stat::Args),
     /// Check a pool and account for every byte of it
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::Scan(args) => commands::scan::run(args, &out),
         Command::Load(args) => commands::load::run(args, &out),
         Command::Export(args) => commands::export::run(args, &out),
+        Command::Lock(args) => commands::lock::run(args, &out),
         Command::Stat(args) => commands::stat::run(args, &out),
         Command::Fsck(args) => commands::fsck::run(args, &out),
         Command::Bench(args) => commands::bench::run(args, &out),

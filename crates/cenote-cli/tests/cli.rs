@@ -6,6 +6,8 @@ mod bench;
 mod files;
 #[path = "cli/keys.rs"]
 mod keys;
+#[path = "cli/locks.rs"]
+mod locks;
 #[path = "cli/mapreduce.rs"]
 mod mapreduce;
 #[path = "cli/pools.rs"]
@@ -148,6 +150,7 @@ fn every_command_explains_itself() {
         "scan",
         "load",
         "export",
+        "lock",
         "stat",
         "fsck",
         "bench",

@@ -102,6 +102,15 @@ pub fn trial(mutant: Mutant) -> Trial {
         }
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 2, Pct(3))),
 
+        FreedTakenClean | NoteKept | SettledBlindly | SuccessorNotTold => {
+            quick(coherent(Spin, 3, 2, 12, 2, Random))
+        }
+        BeforeKept | DeadTakenForOwner | HeldNotSettled | LeftNotPassed | QueuedLate | SeenPutAtRest
+        | SlotTakenStanding | TurnNotReread => quick(coherent(Queue, 3, 2, 12, 2, Random)),
+        DeadReaderAwaited | ReaderNotMarked | ReadersNotAwaited | WriterLookedAtFirst => {
+            quick(coherent(Rwlock, 3, 2, 12, 2, Random))
+        }
+
         InstanceByPlace => quick(coherent(Places, 3, 2, 10, 2, Random)),
     }
 }

@@ -5,7 +5,7 @@ use cenote::pod::geometry::Geometry;
 
 use crate::check::linear::{self, Durability};
 use crate::check::spec::ordered::{Op, OrderedMap, Ret};
-use crate::check::{Verdict, leak, progress};
+use crate::check::{Verdict, leak, progress, told};
 use crate::exec::{Crash, Delegation, Ended, Event, Outcome, Settings, Stop, run};
 use crate::history::History;
 use crate::machine::Shape;
@@ -199,6 +199,16 @@ impl Plan {
         self.run_with(seed, self.policy(seed), false)
     }
 
+    /// Runs a seed with other deaths than its own.
+    pub fn run_dying(&self, seed: u64, crashes: Vec<Crash>) -> Run {
+        let policy = self.policy(seed);
+        if self.coherent {
+            self.run_on::<true>(seed, policy, false, crashes)
+        } else {
+            self.run_on::<false>(seed, policy, false, crashes)
+        }
+    }
+
     /// Runs a seed's processes and crashes by other decisions than its own, and keeps a timeline.
     pub fn replay(&self, seed: u64, decisions: Vec<u32>) -> Run {
         self.run_with(seed, Box::new(Replay::new(decisions)), true)
@@ -239,16 +249,22 @@ impl Plan {
     }
 
     fn run_with(&self, seed: u64, policy: Box<dyn Policy>, traces: bool) -> Run {
+        let crashes = self.crashes(seed);
         if self.coherent {
-            self.run_on::<true>(seed, policy, traces)
+            self.run_on::<true>(seed, policy, traces, crashes)
         } else {
-            self.run_on::<false>(seed, policy, traces)
+            self.run_on::<false>(seed, policy, traces, crashes)
         }
     }
 
-    fn run_on<const C: bool>(&self, seed: u64, policy: Box<dyn Policy>, traces: bool) -> Run {
+    fn run_on<const C: bool>(
+        &self,
+        seed: u64,
+        policy: Box<dyn Policy>,
+        traces: bool,
+        crashes: Vec<Crash>,
+    ) -> Run {
         let parameters = self.subject.parameters(C, self.hosts);
-        let crashes = self.crashes(seed);
         let settings = Settings {
             shape: Shape {
                 coherent: C,
@@ -306,15 +322,23 @@ impl Plan {
                 spent.live = false;
             }
         }
+        let mut locks = std::mem::take(&mut log.locks);
+        if !locks.is_empty() {
+            let died = |&(process, step): &(u32, u64)| (step, told::Event::Died { process });
+            locks.extend(outcome.deaths.iter().map(died));
+            locks.sort_by_key(|&(step, _)| step);
+        }
+        let told = told::check(&locks).map_err(|fault| fault.to_string());
         let faults = std::mem::take(&mut log.faults);
         let history = match log.calls.finish() {
             Ok(history) => history,
             Err(malformed) => return (Result::Wrong("history", malformed.to_string()), None),
         };
-        (
-            self.verdict(outcome, &faults, &history, log.account, &log.spent),
-            Some(history),
-        )
+        let verdict = match told {
+            Err(fault) if !matches!(outcome.ended, Ended::Panicked(_)) => Result::Wrong("exclusion", fault),
+            _ => self.verdict(outcome, &faults, &history, log.account, &log.spent),
+        };
+        (verdict, Some(history))
     }
 
     fn verdict(

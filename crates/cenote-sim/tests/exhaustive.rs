@@ -49,6 +49,8 @@ fn seed(subject: Subject, coherent: bool) -> u64 {
         (Subject::Split, false) => 17,
         (Subject::Merge, true) => 8,
         (Subject::Merge, false) => 5,
+        // Both ask for the same lock and leave notes.
+        (Subject::Queue, _) => 3,
         _ => 1,
     }
 }
@@ -152,6 +154,23 @@ fn a_merge_on_coherent_memory() {
 fn a_merge_on_incoherent_memory() {
     explore(Subject::Merge, false, bounds(1, 0));
     explore(Subject::Merge, false, bounds(0, 1));
+}
+
+/// Two ask for the same locks, twice each.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
+fn locks_on_coherent_memory() {
+    for subject in [Subject::Spin, Subject::Queue, Subject::Rwlock] {
+        explore(subject, true, bounds(PREEMPTIONS, 0));
+    }
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
+fn locks_on_incoherent_memory() {
+    for subject in [Subject::Spin, Subject::Queue, Subject::Rwlock] {
+        explore(subject, false, bounds(1, 0));
+    }
 }
 
 #[test]

@@ -124,6 +124,19 @@ fn places() {
 fn tasks() {
     all_cases(Subject::Tasks);
 }
+fn spin() {
+    all_cases(Subject::Spin);
+}
+
+#[test]
+fn queue() {
+    all_cases(Subject::Queue);
+}
+
+#[test]
+fn rwlock() {
+    all_cases(Subject::Rwlock);
+}
 
 #[test]
 fn baselines() {

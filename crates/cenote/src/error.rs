@@ -117,8 +117,23 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// The name is that of another kind of thing.
-    #[error("{name:?} is {kind}, and cannot be opened as another kind")]
+    /// There is no lock of that name.
+    #[error("the pool has no lock named {name:?}")]
+    NoSuchLock {
+        /// The name.
+        name: String,
+    },
+    /// A thread asked for a lock that it holds.
+    #[error("this thread holds the lock already and would wait for itself; unlock it first")]
+    Deadlock,
+    /// A thread holds or waits for as many locks as it can.
+    #[error("this thread holds or waits for {limit} locks already; unlock one first")]
+    TooManyLocks {
+        /// How many it can.
+        limit: usize,
+    },
+    /// The name is that of something else.
+    #[error("{name:?} is {kind}, and cannot be opened as anything else")]
     OtherKind {
         /// The name.
         name: String,

@@ -31,7 +31,7 @@
 //! # }
 //! ```
 //!
-//! Layers, from the bottom: [`memory`], [`pod`], [`index`], [`store`]. Start reading at `ARCHITECTURE.md`.
+//! Layers, from the bottom: [`memory`], [`pod`], [`sync`], [`index`], [`store`]. Start reading at `ARCHITECTURE.md`.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
 mod error;
@@ -43,6 +43,7 @@ pub mod mutant;
 mod mutant;
 pub mod pod;
 pub mod store;
+pub mod sync;
 
 pub use error::{Error, Result};
 pub use index::hash::{Guidelines, Put, Replace, Value};
@@ -50,4 +51,7 @@ pub use index::ordered::range::Range;
 pub use memory::{Coherent, Delegated, Noncoherent};
 pub use pod::superblock::Kind;
 pub use pod::tasks::{Committed, Next, Plan};
-pub use store::{FsckReport, Map, Options, Ordered, Pool, Stat, Tasks, kind_of, parse_size};
+pub use store::{
+    FsckReport, Map, Mutex, Options, Ordered, Pool, QueueMutex, RwLock, Stat, Tasks, kind_of, parse_size,
+};
+pub use sync::{Acquired, Owner};

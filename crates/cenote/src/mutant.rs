@@ -127,6 +127,22 @@ mutants! {
     ResultNotWrittenBack = "result-not-written-back", "a result is published without having been written back";
     SecondResultKept = "second-result-kept", "who is second does not give its result back";
     JoinedNodeEarly = "joined-node-early", "a node is retired when it is joined, before its parent forgets it";
+    SuccessorNotTold = "successor-not-told", "who takes a lock from the dead is not told";
+    FreedTakenClean = "freed-taken-clean", "a lock that recovery has freed is taken as if it had been unlocked";
+    SettledBlindly = "settled-blindly", "recovery frees a lock without looking who owns it";
+    HeldNotSettled = "held-not-settled", "recovery leaves the slots of the dead as they are";
+    NoteKept = "note-kept", "an unlock leaves the note";
+    SlotTakenStanding = "slot-taken-standing", "a slot that stands in a queue is used for another lock";
+    QueuedLate = "queued-late", "a slot says that it is queued after it has joined";
+    BeforeKept = "before-kept", "a slot that joins at the second attempt says whom the first one was behind";
+    TurnNotReread = "turn-not-reread", "who finds an owner dead does not look whether it had unlocked";
+    DeadTakenForOwner = "dead-taken-for-owner", "who finds the one in front dead does not look who is in front of that";
+    LeftNotPassed = "left-not-passed", "who goes past slots that have left does not keep them from coming back";
+    SeenPutAtRest = "seen-put-at-rest", "recovery puts slots at rest that others stand behind";
+    ReadersNotAwaited = "readers-not-awaited", "a writer does not wait for readers";
+    WriterLookedAtFirst = "writer-looked-at-first", "a reader looks for a writer before it is announced";
+    ReaderNotMarked = "reader-not-marked", "a reader does not set its place's bit";
+    DeadReaderAwaited = "dead-reader-awaited", "a writer waits for readers that have died";
 }
 
 /// Plants a mutant in what this thread runs from now on, or none.

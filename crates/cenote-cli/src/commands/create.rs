@@ -7,8 +7,8 @@ use cenote::{Kind, Options, parse_size};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output::{Output, bytes};
 use crate::memory::{self, MemoryArgs};
+use crate::output::{Output, bytes};
 use crate::pool::{PoolArg, on_pool};
 
 /// Arguments.

@@ -20,6 +20,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::memory::MemoryArgs;
 use crate::output::{Output, bytes, count};
 use crate::place::Place;
 use crate::whole_file;
@@ -82,9 +83,8 @@ struct Run {
     /// The job's name in the pool: who gives that of a job that was not finished goes on with it
     #[arg(long, value_name = "NAME", default_value = "mapreduce", requires = "pool")]
     name: String,
-    /// Use the temporary pool as memory without coherent caches (x86-64)
-    #[arg(long, conflicts_with = "pool")]
-    noncoherent: bool,
+    #[command(flatten)]
+    memory: MemoryArgs,
     /// Kill so many workers, evenly spaced, each right before it commits a result
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1000))]
     crashes: u64,
@@ -197,7 +197,11 @@ fn do_job(workload: Workload, run: Run, out: &Output) -> Result<ExitCode, Failur
     let place = match (&run.pool, run.alone) {
         (_, true) => None,
         (Some(name), _) => Some(Place::named(name)),
-        (None, _) => Some(Place::temporary("cenote-mapreduce-", run.noncoherent, &options)?),
+        (None, _) => Some(Place::temporary(
+            "cenote-mapreduce-",
+            run.memory.kind(),
+            &options,
+        )?),
     };
     spec.grain = match run.grain {
         Some(grain) => grain,

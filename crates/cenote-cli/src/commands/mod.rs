@@ -8,6 +8,7 @@ pub mod export;
 pub mod fsck;
 pub mod get;
 pub mod load;
+pub mod lock;
 pub mod mapreduce;
 pub mod put;
 pub mod replay;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cenote::memory::Memory;
+use cenote::sync::look::{Holder, Seen};
 use cenote::{Options, Pool, Stat};
 
 use crate::failure::Failure;
@@ -66,6 +67,34 @@ fn ago(seconds_since_1970: u64) -> String {
     }
 }
 
+/// Who holds a lock, and who waits for it.
+fn held(seen: &Seen) -> String {
+    let names = |holders: &[Holder]| {
+        let names: Vec<String> = holders
+            .iter()
+            .map(|holder| holder.who.worker.to_string())
+            .collect();
+        names.join(", ")
+    };
+    let mut text = match seen.owner {
+        Some(owner) if owner.alive => format!("worker {} has it", owner.who.worker),
+        Some(owner) => format!(
+            "worker {} died with it; the next owner will be told",
+            owner.who.worker
+        ),
+        None if seen.readers.is_empty() => "free".to_owned(),
+        None => format!("workers {} read under it", names(&seen.readers)),
+    };
+    if seen.note != 0 {
+        // Writing to a string does not fail.
+        let _ = write!(text, ", note {}", seen.note);
+    }
+    if !seen.waiting.is_empty() {
+        let _ = write!(text, "; workers {} wait", names(&seen.waiting));
+    }
+    format!("{} lock, {text}", seen.form.name())
+}
+
 fn text(stat: &Stat) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -96,6 +125,9 @@ fn text(stat: &Stat) -> String {
     for list in &stat.tasks {
         let (done, tasks) = (count(list.done), count(list.tasks));
         line("tasks", format!("{:?}: {done} of {tasks} done", list.name));
+    }
+    for lock in &stat.locks {
+        line("lock", format!("{:?}: {}", lock.name, held(&lock.seen)));
     }
     for process in &stat.processes {
         let state = if process.alive {

@@ -148,6 +148,15 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.spend(op, Found::Hit);
     }
 
+    fn rest(&self, time: std::time::Duration) {
+        self.relax();
+        let world = self.world();
+        let thread = world.current;
+        if let Some(clock) = &mut world.clock {
+            clock.spend_ps(thread, time.as_nanos() as u64 * 1_000);
+        }
+    }
+
     fn load(&self, at: u64) -> u64 {
         self.sync(Op::word(Kind::Load, at, 0), |_| None)
     }

@@ -173,7 +173,12 @@ impl<const COHERENT: bool> Runner<COHERENT> {
                 .iter()
                 .find(|crash| crash.process == number as u32);
             let of_body = body.clone();
-            let process = self.start(host, crash.copied(), Box::new(move |context| of_body(context)), delegated);
+            let process = self.start(
+                host,
+                crash.copied(),
+                Box::new(move |context| of_body(context)),
+                delegated,
+            );
             crashes.extend(crash.filter(|crash| crash.restarts).map(|_| (process, host)));
         }
         loop {

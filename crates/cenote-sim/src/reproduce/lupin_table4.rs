@@ -153,6 +153,7 @@ fn time_of<const C: bool>(profile: &Profile, deaths: u64) -> Result<f64, Reprodu
         capacity: u64::MAX,
         profile: Some(profile.clone()),
         traces: false,
+        delegated: None,
     };
     let shared = Rc::new(Shared {
         deaths,

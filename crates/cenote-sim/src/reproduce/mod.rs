@@ -9,6 +9,7 @@
 
 mod bars;
 mod chart;
+mod lupin_table2;
 mod lupin_table4;
 mod measure;
 mod panels;
@@ -212,7 +213,7 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 8] = [
+const FIGURES: [(&str, Make); 9] = [
     (pcc_table1::NAME, |_| pcc_table1::make()),
     (pcc_fig5::NAME, |_| pcc_fig5::make()),
     (pcc_fig12::NAME, |_| pcc_fig12::make()),
@@ -221,6 +222,7 @@ const FIGURES: [(&str, Make); 8] = [
     (pcc_gc::NAME, pcc_gc::make),
     (pcc_table2::NAME, pcc_table2::make),
     (lupin_table4::NAME, lupin_table4::make),
+    (lupin_table2::NAME, lupin_table2::make),
 ];
 
 /// The names of all figures.

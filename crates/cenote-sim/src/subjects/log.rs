@@ -7,6 +7,7 @@ use crate::check::leak::Account;
 use crate::check::progress::Spent;
 use crate::check::spec::map;
 use crate::check::spec::ordered::{Op, Ret};
+use crate::check::told;
 use crate::exec::Context;
 use crate::history::Recorder;
 
@@ -25,6 +26,8 @@ pub struct Inner {
     pub faults: Vec<String>,
     /// Where all bytes were at the end.
     pub account: Option<Account>,
+    /// What happened to locks.
+    pub locks: Vec<(u64, told::Event)>,
     /// What each call took of its thread's own steps.
     pub spent: Vec<Spent>,
 }
@@ -94,6 +97,11 @@ impl Log {
         inner.spent[spent].operation = spent;
         inner.spent[spent].own_steps = context.own_steps() - before;
         inner.spent[spent].finished = true;
+    }
+
+    /// Writes down what happens to a lock.
+    pub fn lock<const C: bool>(&self, context: &Context<C>, event: told::Event) {
+        self.inner.borrow_mut().locks.push((context.step(), event));
     }
 
     /// Sets the account.

@@ -7,6 +7,7 @@ mod baseline;
 mod epochs;
 pub(crate) mod gathering;
 mod hash;
+mod locks;
 mod log;
 mod messages;
 mod ordered;
@@ -24,6 +25,7 @@ use cenote::index::baseline::art::Art;
 use cenote::index::baseline::btree::BTree;
 use cenote::index::baseline::clht::Clht;
 use cenote::pod::geometry::Parameters;
+use cenote::sync::object::Form;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -98,6 +100,12 @@ pub enum Subject {
     Places,
     /// A task list, in three phases.
     Tasks,
+    /// Spin locks.
+    Spin,
+    /// Queue locks.
+    Queue,
+    /// Reader-writer locks.
+    Rwlock,
     /// BTreeOLC with nodes of six pairs.
     BTree,
     /// CLHT.
@@ -112,7 +120,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -126,6 +134,9 @@ impl Subject {
         Self::Instances,
         Self::Places,
         Self::Tasks,
+        Self::Spin,
+        Self::Queue,
+        Self::Rwlock,
     ];
 
     /// Indexes made for comparison.
@@ -147,6 +158,9 @@ impl Subject {
             Self::Instances => "instances",
             Self::Places => "places",
             Self::Tasks => "tasks",
+            Self::Spin => "spin",
+            Self::Queue => "queue",
+            Self::Rwlock => "rwlock",
             Self::BTree => "btree",
             Self::Clht => "clht",
             Self::Art => "art",
@@ -190,7 +204,7 @@ impl Subject {
     /// About how many steps its processes take together.
     pub fn steps(self) -> u64 {
         match self {
-            Self::Epochs => 1 << 11,
+            Self::Epochs | Self::Spin | Self::Queue | Self::Rwlock => 1 << 11,
             Self::Moving => 1 << 13,
             _ => 1 << 14,
         }
@@ -217,6 +231,9 @@ impl Subject {
             Self::Allocator => allocator::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
             Self::Tasks => tasks::scenario(load, parameters),
+            Self::Spin => locks::scenario(load, Form::Spin, parameters),
+            Self::Queue => locks::scenario(load, Form::Queue, parameters),
+            Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),

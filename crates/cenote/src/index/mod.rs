@@ -7,8 +7,9 @@ pub mod ordered;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::directory::{KIND_BASELINE, KIND_HASH, KIND_ORDERED, KIND_TASKS, Named};
+use crate::pod::directory::{KIND_BASELINE, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS, Named};
 use crate::pod::process::Hooks;
+use crate::sync::settle::settle_held;
 
 /// Where a named map is, if it is of this kind.
 fn of_kind(named: Named, kind: u64) -> Result<u64> {
@@ -16,6 +17,7 @@ fn of_kind(named: Named, kind: u64) -> Result<u64> {
         KIND_HASH => "a hash map",
         KIND_ORDERED => "an ordered map",
         KIND_TASKS => "a task list",
+        KIND_LOCK => "a lock",
         KIND_BASELINE => "an index made for comparison",
         _ => "of a kind that this version does not know",
     };
@@ -28,11 +30,12 @@ fn of_kind(named: Named, kind: u64) -> Result<u64> {
     }
 }
 
-/// What the indexes hand in to the pod layer.
+/// What the indexes and locks hand in to the pod layer.
 pub fn hooks<M: Memory>() -> Hooks<M> {
     Hooks {
         finish_root: hash::resize::finish_root,
         drain_range: hash::resize::drain_range,
         range_lines: hash::resize::range_lines,
+        settle_held: settle_held::<M>,
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::Barrier;
 
 use super::delegated::{MAILBOX_BYTES, Mailboxes};
-use super::{Delegated, Liveness, MapError};
 use super::{Coherent, Counting, Counts, CpuExchange, LINE, Mapped, Mapping, Memory, Noncoherent};
+use super::{Delegated, Liveness, MapError};
 
 const LEN: u64 = 1 << 20;
 /// Rounds of a litmus test.

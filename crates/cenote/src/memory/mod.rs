@@ -104,6 +104,11 @@ pub trait Memory: Clone + Send + Sync + 'static {
         std::thread::yield_now()
     }
 
+    /// The caller has waited for very long: does nothing for so long, or less.
+    fn rest(&self, time: std::time::Duration) {
+        std::thread::sleep(time)
+    }
+
     /// Sync word: acquire load. One memory round trip where caches are incoherent.
     fn load(&self, at: u64) -> u64;
 

@@ -21,6 +21,8 @@ pub const KIND_HASH: u64 = 1;
 pub const KIND_ORDERED: u64 = 2;
 /// The kind of a task list.
 pub const KIND_TASKS: u64 = 5;
+/// The kind of a lock.
+pub const KIND_LOCK: u64 = 3;
 /// The kind of an index made for comparison: one range, with all that it has.
 pub const KIND_BASELINE: u64 = 15;
 

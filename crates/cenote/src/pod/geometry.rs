@@ -215,7 +215,10 @@ impl Geometry {
     }
 }
 
-const _: () = assert!(MAILBOX_AT + MAILBOX_BYTES <= ANNEX_BYTES, "a mailbox must fit its annex");
+const _: () = assert!(
+    MAILBOX_AT + MAILBOX_BYTES <= ANNEX_BYTES,
+    "a mailbox must fit its annex"
+);
 
 #[cfg(test)]
 mod tests {

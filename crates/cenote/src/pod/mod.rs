@@ -8,6 +8,7 @@
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
 //! | `epoch`, `retire` | reclamation | `docs/protocols/reclamation.md` |
 //! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
+//! | `slots` | which locks of users a worker holds or waits for | `docs/protocols/locks.md` |
 //! | `directory` | names | `docs/protocols/recovery.md` |
 //! | `tasks` | work that outlives its workers | `docs/protocols/tasks.md` |
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
@@ -32,6 +33,7 @@ pub mod recovery;
 pub mod redo;
 pub mod retire;
 pub mod slab;
+pub mod slots;
 pub mod superblock;
 pub mod tasks;
 pub mod units;

@@ -31,6 +31,9 @@ pub type DrainRange<M> = fn(&Worker<M>, super::retire::Actor, u64) -> Result<()>
 /// have none.
 pub type RangeLines<M> = fn(&Worker<M>, u64, &mut dyn FnMut(u64)) -> Result<()>;
 
+/// Ends what the dead worker at a place of the worker table holds of locks; registered by the layer of locks.
+pub type SettleHeld<M> = fn(&Worker<M>, u32) -> Result<()>;
+
 /// What the layers above register, so that recovery can finish what it does not understand.
 #[derive(Clone, Copy)]
 pub struct Hooks<M: Memory> {
@@ -40,6 +43,8 @@ pub struct Hooks<M: Memory> {
     pub drain_range: DrainRange<M>,
     /// See [`RangeLines`].
     pub range_lines: RangeLines<M>,
+    /// See [`SettleHeld`].
+    pub settle_held: SettleHeld<M>,
 }
 
 /// What a process says of itself.

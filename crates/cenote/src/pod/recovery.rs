@@ -160,7 +160,7 @@ fn recover_worker<M: Memory>(
     outcome
 }
 
-/// Step 1: the dead worker's holds end. Once the allocator's lock was ours, whatever its dead holders had committed is
+/// Step 1: the dead worker's holds end, those of users' locks too. Once the allocator's lock was ours, whatever its dead holders had committed is
 /// done: also what an earlier recoverer of this very record had, before it died. Read sooner, the record and the block table
 /// would say what is no longer so.
 fn settle_locks<M: Memory>(worker: &Worker<M>, index: u32, generation: u32) -> Result<()> {
@@ -168,7 +168,7 @@ fn settle_locks<M: Memory>(worker: &Worker<M>, index: u32, generation: u32) -> R
     if !mutant::is(Mutant::LogsNotSettled) {
         drop(lock::acquire(worker, HEAP_LOCK)?);
     }
-    Ok(())
+    (worker.pod().hooks().settle_held)(worker, index)
 }
 
 /// Steps 2 to 7: whatever a record says was begun is finished or undone.

@@ -14,6 +14,7 @@ use super::geometry::{Geometry, UNIT};
 use super::process::Pod;
 use super::record::{IDLE, Phase, State, WorkerRecord};
 use super::retire::Actor;
+use super::slots::OwnSlots;
 use super::superblock::{COMMITTED, WORKERS_HIGH};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, LocalWord, Memory, compiler_barrier, forked};
@@ -65,6 +66,7 @@ pub struct Worker<M: Memory> {
     pub(super) takes: Cell<super::heap::Takes>,
     /// Incoherent memory: size classes of blocks, as they were when they were looked up.
     pub(super) classes: super::slab::Classes,
+    slots: OwnSlots,
 }
 
 impl<M: Memory> Worker<M> {
@@ -162,6 +164,7 @@ impl<M: Memory> Worker<M> {
             is_end_in_flight: Cell::new(false),
             takes: Cell::default(),
             classes: super::slab::Classes::new::<M>(),
+            slots: OwnSlots::default(),
         };
         super::recovery::tidy(&worker);
         Ok(Some(worker))
@@ -212,6 +215,12 @@ impl<M: Memory> Worker<M> {
     /// Its generation.
     pub fn generation(&self) -> u32 {
         self.generation
+    }
+
+    /// What it knows of its slots for locks.
+    #[inline]
+    pub fn slots(&self) -> &OwnSlots {
+        &self.slots
     }
 
     /// Whether it reads its replica of the epoch rather than the epoch itself.

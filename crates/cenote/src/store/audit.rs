@@ -19,7 +19,7 @@ use crate::pod::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use crate::pod::buddy::Buddy;
 use crate::pod::class::{Class, TABLE};
 use crate::pod::collect;
-use crate::pod::directory::{self, KIND_BASELINE, KIND_HASH, KIND_ORDERED, KIND_TASKS};
+use crate::pod::directory::{self, KIND_BASELINE, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS};
 use crate::pod::geometry::UNIT;
 use crate::pod::heap::{Reserve, repair_cell};
 use crate::pod::record::{Phase, WorkerRecord};
@@ -28,6 +28,8 @@ use crate::pod::retire;
 use crate::pod::slab::{Cell, table_word};
 use crate::pod::tasks::TaskList;
 use crate::pod::units::repair_range;
+use crate::sync::look::look;
+use crate::sync::object::Object;
 
 /// Leaked objects that a report names.
 const LEAKED_SHOWN: usize = 16;
@@ -165,6 +167,10 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
             KIND_BASELINE => {
                 audit.mark(named.offset, Mark::Reachable);
                 Ok(())
+            }
+            KIND_LOCK => {
+                audit.mark(named.offset, Mark::Reachable);
+                Object::at(worker, named.offset).and_then(|object| look(worker, object).map(drop))
             }
             _ => Err(Error::corrupt("the kind of a name", named.offset)),
         };

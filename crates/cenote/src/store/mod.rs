@@ -1,7 +1,8 @@
-//! The store: pools opened by address, named maps, figures and checks.
+//! The store: pools opened by address, named maps and locks, figures and checks.
 
 mod agent;
 mod audit;
+mod locks;
 mod options;
 mod pool;
 mod stat;
@@ -9,7 +10,8 @@ pub mod supervise;
 mod tasks;
 
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
+pub use locks::{Mutex, Named, QueueMutex, RwLock};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, kind_of};
-pub use stat::{InstanceStat, LaggardStat, MapStat, Stat, TasksStat};
+pub use stat::{InstanceStat, LaggardStat, LockStat, MapStat, Stat, TasksStat};
 pub use tasks::Tasks;

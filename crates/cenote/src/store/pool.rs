@@ -216,7 +216,7 @@ impl<M: Memory> Pool<M> {
         })
     }
 
-    /// The names of all maps.
+    /// The names of all maps and locks.
     pub fn names(&self) -> Result<Vec<String>> {
         Ok(directory::list(&*self.worker()?)?
             .into_iter()

@@ -5,13 +5,15 @@ use crate::error::Result;
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
-use crate::pod::directory::{self, KIND_HASH, KIND_ORDERED, KIND_TASKS};
+use crate::pod::directory::{self, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS};
 use crate::pod::epoch;
 use crate::pod::geometry::UNIT;
 use crate::pod::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::retire;
 use crate::pod::superblock::{EPOCH, Kind, RECOVERIES};
 use crate::pod::tasks::TaskList;
+use crate::sync::look::{Seen, look};
+use crate::sync::object::Object;
 
 /// A pool's figures at one moment; those of a pool in use may not fit together.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -32,6 +34,8 @@ pub struct Stat {
     pub maps: Vec<MapStat>,
     /// Its task lists.
     pub tasks: Vec<TasksStat>,
+    /// Its locks.
+    pub locks: Vec<LockStat>,
     /// The processes that have it open.
     pub processes: Vec<InstanceStat>,
     /// Workers attached.
@@ -64,6 +68,15 @@ pub struct TasksStat {
     pub tasks: u64,
     /// Those that have a result.
     pub done: u64,
+}
+/// A lock's figures.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct LockStat {
+    /// Its name.
+    pub name: String,
+    /// Who holds it, and who waits.
+    #[serde(flatten)]
+    pub seen: Seen,
 }
 
 /// A process that has the pool open.
@@ -137,7 +150,14 @@ impl<M: Memory> Pool<M> {
             }
         }
         let (mut maps, mut tasks) = (Vec::new(), Vec::new());
+        let mut locks = Vec::new();
         for named in directory::list(&*worker)? {
+            if named.kind == KIND_LOCK {
+                let seen = look(&worker, Object::at(&worker, named.offset)?)?;
+                let name = named.name;
+                locks.push(LockStat { name, seen });
+                continue;
+            }
             let keys = match named.kind {
                 KIND_HASH => HashMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
                 KIND_ORDERED => OrderedMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
@@ -166,6 +186,7 @@ impl<M: Memory> Pool<M> {
             max_bytes: geometry.parameters.max_units * UNIT,
             maps,
             tasks,
+            locks,
             processes,
             workers: attached.len() as u32,
             epoch: now.max(epoch::FIRST),

@@ -62,7 +62,11 @@ impl Client {
     ///
     /// Cost: one line stored and, at best, one fetched; what the server does meanwhile.
     pub fn execute<M: Memory>(&self, mem: &M, at: u64, wish: Wish) -> Option<u64> {
-        let place = self.place.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let place = self
+            .place
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()?;
         let n = place.take(mem);
         let (taken, last) = &place.states[n];
         // Only the thread that has the box counts.

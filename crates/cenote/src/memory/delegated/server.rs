@@ -129,8 +129,7 @@ impl<M: Memory> Server<M> {
         let first = (pass % u64::from(count.max(1))) as u32;
         let in_turn = || (first..count).chain(0..first);
         for number in in_turn().filter(due) {
-            self.mem
-                .invalidate(self.boxes.of(number).request_line(), LINE);
+            self.mem.invalidate(self.boxes.of(number).request_line(), LINE);
         }
         self.mem.fence();
         self.found.clear();

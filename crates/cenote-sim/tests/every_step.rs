@@ -1,0 +1,85 @@
+//! Locks, with a death at every step: of an owner, of one who waits, of one who takes a lock over, of one who recovers.
+//!
+//! `CENOTE_SIM_SEEDS` sets how many schedules there are (default 2).
+
+use cenote_sim::campaign::{Plan, PolicyKind, Result as Ended};
+use cenote_sim::exec::Crash;
+use cenote_sim::subjects::Subject;
+
+fn seeds() -> u64 {
+    std::env::var("CENOTE_SIM_SEEDS").map_or(2, |text| text.parse().expect("CENOTE_SIM_SEEDS is a number"))
+}
+
+fn plan(subject: Subject, coherent: bool) -> Plan {
+    Plan {
+        subject,
+        coherent,
+        hosts: 3,
+        threads: 1,
+        operations: 3,
+        crashes: 0,
+        draws_guidelines: false,
+        prefetches: false,
+        blind_exchanges: false,
+        policy: PolicyKind::Random,
+        profile: None,
+        steps_max: 400_000,
+    }
+}
+
+fn dies(process: u32, step: u64, restarts: bool) -> Crash {
+    Crash {
+        process,
+        step,
+        restarts,
+        alone: false,
+    }
+}
+
+/// Kills one process at each of its steps in turn, and then another one too, at steps near those at which it meets what the
+/// first one has left.
+fn every_step(subject: Subject) {
+    for coherent in [true, false] {
+        let plan = plan(subject, coherent);
+        for seed in 1..=seeds() {
+            for step in 1.. {
+                let first = dies(0, step, false);
+                let run = plan.run_dying(seed, vec![first]);
+                assert_eq!(
+                    run.result,
+                    Ended::Passed,
+                    "{}, coherent: {coherent}, seed {seed}, step {step}",
+                    subject.name()
+                );
+                if run.outcome.deaths.is_empty() {
+                    break;
+                }
+                // The next one dies at about the same place, where it meets what the first one has left.
+                for later in [step + step % 7, step * 3 / 2 + 3] {
+                    let run = plan.run_dying(seed, vec![first, dies(1, later, true)]);
+                    assert_eq!(
+                        run.result,
+                        Ended::Passed,
+                        "{}, coherent: {coherent}, seed {seed}, steps {step} and {later}",
+                        subject.name()
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn spin() {
+    every_step(Subject::Spin);
+}
+
+#[test]
+fn queue() {
+    every_step(Subject::Queue);
+}
+
+#[test]
+fn rwlock() {
+    every_step(Subject::Rwlock);
+}

@@ -1,0 +1,187 @@
+//! A worker's slots: the part of its annex that says which locks it holds or waits for.
+//!
+//! A slot is a line of sync words. Its worker writes them while the slot is at rest or in use by it; a slot that its
+//! worker left behind, because it died or gave up waiting, is put at rest by others with a compare-exchange of the turn.
+//!
+//! | word | |
+//! |---|---|
+//! | 0 `turn` | a number that grows each time the slot stands in a queue, and in the low 3 bits a [`Stand`] |
+//! | 8 `before` | in a queue: whom the slot stands behind; else what it was last |
+//! | 16 `lock` | the lock's offset, or 0; stays when the slot is at rest |
+//! | 24 `owner` | the identity of the worker that used it last |
+//!
+//! `docs/protocols/locks.md` says who relies on what.
+
+use std::cell::Cell;
+
+use super::geometry::Geometry;
+use crate::memory::{LINE, SyncWord};
+
+/// Slots of a worker: so many locks can it hold or wait for at the same time.
+pub const SLOTS: usize = 8;
+/// Where they begin in the annex.
+const SLOTS_AT: u64 = 128;
+
+/// What a slot is used for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stand {
+    /// For nothing, or to name the lock that its worker holds.
+    Rest,
+    /// It stands in a queue; its worker waits, or owns the lock.
+    Queued,
+    /// It stands in a queue, and its worker has given up.
+    Left,
+    /// The same, and whoever stands behind it goes past it; its worker cannot come back to it.
+    Passed,
+    /// It stands in a queue; its worker owned the lock, and a panic ended that.
+    Abandoned,
+    /// Its worker reads under a shared lock.
+    Reading,
+    /// Its worker waits for a lock that has no queue.
+    Waiting,
+    /// Not a value that this library writes.
+    Damaged,
+}
+
+impl Stand {
+    const fn encode(self) -> u64 {
+        match self {
+            Self::Rest => 0,
+            Self::Queued => 1,
+            Self::Left => 2,
+            Self::Passed => 3,
+            Self::Abandoned => 4,
+            Self::Reading => 5,
+            Self::Waiting => 6,
+            Self::Damaged => 7,
+        }
+    }
+}
+
+/// The word `turn` of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn(pub u64);
+
+impl Turn {
+    /// What the slot is used for.
+    #[inline]
+    pub fn stand(self) -> Stand {
+        match self.0 & 7 {
+            0 => Stand::Rest,
+            1 => Stand::Queued,
+            2 => Stand::Left,
+            3 => Stand::Passed,
+            4 => Stand::Abandoned,
+            5 => Stand::Reading,
+            6 => Stand::Waiting,
+            _ => Stand::Damaged,
+        }
+    }
+
+    /// The number of the turn.
+    #[inline]
+    pub fn number(self) -> u64 {
+        self.0 >> 3 & ((1 << NUMBER_BITS) - 1)
+    }
+
+    /// The same turn, used for something else.
+    #[inline]
+    pub fn to(self, stand: Stand) -> Self {
+        Self(self.0 & !7 | stand.encode())
+    }
+
+    /// Whether nobody who stood behind the slot in the turn of this number is behind anybody now. A slot that is used for another
+    /// lock was at rest before.
+    #[inline]
+    pub fn is_over(self, number: u64) -> bool {
+        let rests = matches!(self.stand(), Stand::Rest | Stand::Reading | Stand::Waiting);
+        rests || self.number() != number
+    }
+
+    /// The next turn.
+    #[inline]
+    pub fn next(self, stand: Stand) -> Self {
+        Self((self.number() + 1 & ((1 << NUMBER_BITS) - 1)) << 3 | stand.encode())
+    }
+}
+
+/// Bits of a turn's number.
+const NUMBER_BITS: u32 = 44;
+
+/// A slot in a turn, as others refer to it: worker index plus one in bits 0 to 15, slot in bits 16 to 18, number above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(pub u64);
+
+impl Place {
+    /// A slot in a turn.
+    #[inline]
+    pub fn new(me: u16, slot: usize, turn: Turn) -> Self {
+        Self(u64::from(me) | (slot as u64 & 7) << 16 | turn.number() << 19)
+    }
+
+    /// The slot, if there is such a worker.
+    #[inline]
+    pub fn slot(self, geometry: &Geometry) -> Option<Slot> {
+        let index = (self.0 as u16).checked_sub(1)?;
+        (u32::from(index) < geometry.parameters.workers)
+            .then(|| Slot::new(geometry, u32::from(index), (self.0 >> 16 & 7) as usize))
+    }
+
+    /// The number of the turn.
+    #[inline]
+    pub fn number(self) -> u64 {
+        self.0 >> 19 & ((1 << NUMBER_BITS) - 1)
+    }
+}
+
+/// Where a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u64);
+
+impl Slot {
+    /// A slot of a worker.
+    #[inline]
+    pub fn new(geometry: &Geometry, worker: u32, slot: usize) -> Self {
+        Self(geometry.annex(worker) + SLOTS_AT + (slot as u64 & 7) * LINE)
+    }
+
+    /// The line.
+    pub fn offset(self) -> u64 {
+        self.0
+    }
+
+    /// Turn and stand.
+    #[inline]
+    pub fn turn(self) -> SyncWord {
+        SyncWord::at(self.0)
+    }
+
+    /// Whom it stands behind.
+    #[inline]
+    pub fn before(self) -> SyncWord {
+        SyncWord::at(self.0 + 8)
+    }
+
+    /// The lock.
+    #[inline]
+    pub fn lock(self) -> SyncWord {
+        SyncWord::at(self.0 + 16)
+    }
+
+    /// Whose it is.
+    #[inline]
+    pub fn owner(self) -> SyncWord {
+        SyncWord::at(self.0 + 24)
+    }
+}
+
+/// What a worker knows of its own slots without looking.
+#[derive(Debug, Default)]
+pub struct OwnSlots {
+    /// One bit for each slot that a guard or somebody who waits uses.
+    pub used: Cell<u8>,
+    /// The lock that a slot names, 0 if that is not known.
+    pub locks: [Cell<u64>; SLOTS],
+    /// Its turn, where the lock is known.
+    pub turns: [Cell<u64>; SLOTS],
+}

@@ -1,0 +1,146 @@
+//! What one has who holds a lock. Dropped, it unlocks.
+//!
+//! The guard writes the note; the lock's own form writes the rest. **A crash** while the lock is held leaves the note as it was
+//! set last. A clean unlock sets it to 0 before it gives the lock up; a crash between the two leaves a dead owner without a note.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::num::NonZeroU64;
+
+use super::Acquired;
+use super::held::Handle;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::crash::{Point, crash_point};
+
+/// How a form of lock is given up. Implemented by the forms of this module alone.
+pub trait Release<M: Memory> {
+    /// What all forms have.
+    fn handle(&self) -> &Handle<M>;
+
+    /// Gives an exclusive hold up; `abandoned` if the next owner is to be told of us.
+    fn unlock(&self, slot: usize, abandoned: bool);
+}
+
+/// An exclusive hold of a lock of the form `L`.
+#[must_use = "a lock is unlocked when its guard is dropped"]
+pub struct Guard<'l, M: Memory, L: Release<M>> {
+    lock: &'l L,
+    slot: usize,
+    /// The last owner's identity, if it died.
+    from: Option<NonZeroU64>,
+    /// The note that it left.
+    note: u64,
+    /// Whether the note may not be 0.
+    noted: Cell<bool>,
+    /// Whether a panic was under way when the lock was taken.
+    panicking: bool,
+    of: PhantomData<M>,
+}
+
+impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
+    /// A hold of a lock whose last owner has unlocked.
+    #[inline]
+    pub(super) fn clean(lock: &'l L, slot: usize) -> Self {
+        crash_point(Point::HeldTaken);
+        Self {
+            lock,
+            slot,
+            from: None,
+            note: 0,
+            noted: Cell::new(false),
+            panicking: std::thread::panicking(),
+            of: PhantomData,
+        }
+    }
+
+    /// A hold of a lock whose last owner has died, if there is one.
+    pub(super) fn new(lock: &'l L, slot: usize, from: Option<u64>) -> Self {
+        let mut guard = Self::clean(lock, slot);
+        if let Some(Acquired::Recovered { note, .. }) = from.map(|from| told(lock.handle(), from)) {
+            guard.from = from.and_then(NonZeroU64::new);
+            guard.note = note;
+            guard.noted.set(true);
+        }
+        guard
+    }
+
+    /// How the lock came to this owner.
+    pub fn acquired(&self) -> Acquired {
+        match self.from {
+            None => Acquired::Clean,
+            Some(from) => Acquired::Recovered {
+                from: super::Owner::of(from.get()),
+                note: self.note,
+            },
+        }
+    }
+
+    /// Says what this owner is doing, in one word of its own making; the next owner is told if this one dies.
+    ///
+    /// Cost: a store; a second one in the unlock.
+    pub fn set_note(&self, note: u64) {
+        let handle = self.lock.handle();
+        if !handle.worker.is_forked() {
+            self.noted.set(true);
+            handle.object.note().store(handle.mem(), note);
+            crash_point(Point::HeldNoted);
+        }
+    }
+}
+
+/// What the successor of a dead owner is told. It has the lock, so the note stands still.
+#[cold]
+pub(super) fn told<M: Memory>(handle: &Handle<M>, from: u64) -> Acquired {
+    crash_point(Point::HeldSeized);
+    if mutant::is(Mutant::SuccessorNotTold) {
+        return Acquired::Clean;
+    }
+    Acquired::Recovered {
+        from: super::Owner::of(from),
+        note: handle.object.note().load(handle.mem()),
+    }
+}
+
+impl<M: Memory, L: Release<M>> Drop for Guard<'_, M, L> {
+    #[inline]
+    fn drop(&mut self) {
+        let handle = self.lock.handle();
+        if handle.worker.is_forked() {
+            return;
+        }
+        let abandoned = std::thread::panicking() && !self.panicking;
+        if self.noted.get() && !abandoned && !mutant::is(Mutant::NoteKept) {
+            handle.object.note().store(handle.mem(), 0);
+            crash_point(Point::HeldForgotten);
+        }
+        self.lock.unlock(self.slot, abandoned);
+    }
+}
+
+/// A shared hold of a lock.
+#[must_use = "a lock is unlocked when its guard is dropped"]
+pub struct ReadGuard<'l, M: Memory> {
+    lock: &'l super::ReadWriteLock<M>,
+    slot: usize,
+    acquired: Acquired,
+}
+
+impl<'l, M: Memory> ReadGuard<'l, M> {
+    pub(super) fn new(lock: &'l super::ReadWriteLock<M>, slot: usize, from: Option<u64>) -> Self {
+        let acquired = from.map_or(Acquired::Clean, |from| told(lock.handle(), from));
+        Self { lock, slot, acquired }
+    }
+
+    /// Whether the last exclusive owner has unlocked. If it died, all readers are told until an exclusive owner has put right
+    /// what the lock protects, and unlocked.
+    pub fn acquired(&self) -> Acquired {
+        self.acquired
+    }
+}
+
+impl<M: Memory> Drop for ReadGuard<'_, M> {
+    fn drop(&mut self) {
+        self.lock.unlock_shared(self.slot);
+    }
+}

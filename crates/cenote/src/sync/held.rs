@@ -1,0 +1,205 @@
+//! The held-locks log: which slot of its annex a worker uses for which lock, and the handles' common part.
+//!
+//! Before a worker touches a lock's word, a slot of its names the lock. So whoever recovers the worker finds every lock that it
+//! may hold. The name stays when the lock is unlocked; the next use of the same lock then writes nothing, and whether the worker
+//! holds the lock is asked of the lock.
+//!
+//! **Who writes.** The worker, its own slots, while they are at rest or it uses them. What it knows of them it keeps in
+//! [`OwnSlots`](crate::pod::slots::OwnSlots), so that a slot in use is found without a look at the pool.
+//!
+//! **A crash** leaves a slot that names a lock, and perhaps stands in its queue. [`settle`](super::settle) ends that. What cannot
+//! be ended yet, because somebody alive stands in front, the slot keeps until whoever comes next goes past it; until then nobody
+//! uses the slot, also not the place's next worker.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::object::{Form, Object};
+use super::settle;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::Worker;
+use crate::pod::lock::identity;
+use crate::pod::slots::{SLOTS, Slot, Stand, Turn};
+
+/// A thread's handle on a lock of any form.
+pub struct Handle<M: Memory> {
+    pub(super) worker: Rc<Worker<M>>,
+    pub(super) object: Object,
+    /// The worker's identity.
+    mine: u64,
+    /// The slot used last.
+    slot: Cell<usize>,
+}
+
+/// A slot that is ready to be used for a lock.
+pub(super) struct Ready {
+    pub(super) slot: usize,
+    /// Whether it stands in the lock's queue still, since its worker gave up last time.
+    pub(super) stands: bool,
+}
+
+impl<M: Memory> Handle<M> {
+    pub(super) fn open_or_create(worker: Rc<Worker<M>>, name: &str, form: Form) -> Result<Self> {
+        let object = Object::open_or_create(&worker, name, form)?;
+        Ok(Self::new(worker, object))
+    }
+
+    pub(super) fn open(worker: Rc<Worker<M>>, name: &str, form: Form) -> Result<Self> {
+        let object = Object::open(&worker, name, form)?;
+        Ok(Self::new(worker, object))
+    }
+
+    fn new(worker: Rc<Worker<M>>, object: Object) -> Self {
+        Self {
+            mine: identity(&worker),
+            worker,
+            object,
+            slot: Cell::new(0),
+        }
+    }
+
+    pub(super) fn mem(&self) -> &M {
+        self.worker.mem()
+    }
+
+    /// What the words of locks and slots are while this worker has them.
+    #[inline]
+    pub(super) fn mine(&self) -> u64 {
+        self.mine
+    }
+
+    /// One of this worker's slots.
+    #[inline]
+    pub(super) fn own(&self, slot: usize) -> Slot {
+        Slot::new(self.worker.geometry(), u32::from(self.worker.me() - 1), slot)
+    }
+
+    /// The turn that one of this worker's slots is in, as it wrote it last.
+    #[inline]
+    pub(super) fn turn(&self, slot: usize) -> Turn {
+        Turn(self.worker.slots().turns[slot % SLOTS].get())
+    }
+
+    /// Writes the turn of one of this worker's slots.
+    #[inline]
+    pub(super) fn set_turn(&self, slot: usize, turn: Turn) {
+        self.worker.slots().turns[slot % SLOTS].set(turn.0);
+        self.own(slot).turn().store(self.mem(), turn.0);
+    }
+
+    /// The slot used last, if it is free and names this lock, and this worker uses no other: then [`Handle::claim`] would return
+    /// it. It is not used yet.
+    #[inline]
+    pub(super) fn ready(&self) -> Option<usize> {
+        let own = self.worker.slots();
+        let slot = self.slot.get() % SLOTS;
+        let is_ready = own.used.get() == 0 && own.locks[slot].get() == self.object.offset();
+        (is_ready && !self.worker.is_forked()).then_some(slot)
+    }
+
+    /// Uses a slot that is [ready](Handle::ready).
+    #[inline]
+    pub(super) fn enter(&self, slot: usize) {
+        self.worker.slots().used.set(1 << (slot % SLOTS));
+    }
+
+    /// Finds a slot that names this lock, and uses it.
+    ///
+    /// Cost: nothing if the last use of the slot was for this lock, else two stores and a load for each slot looked at.
+    pub(super) fn claim(&self) -> Result<Ready> {
+        if self.worker.is_forked() {
+            return Err(Error::Forked);
+        }
+        let own = self.worker.slots();
+        let (used, slot) = (own.used.get(), self.slot.get() % SLOTS);
+        if used != 0 {
+            self.refuse_twice(used)?;
+        }
+        if used >> slot & 1 == 0 && own.locks[slot].get() == self.object.offset() {
+            own.used.set(used | 1 << slot);
+            return Ok(Ready { slot, stands: false });
+        }
+        self.claim_slowly(used)
+    }
+
+    /// Whoever waits for what it has waits for ever.
+    fn refuse_twice(&self, used: u8) -> Result<()> {
+        let locks = &self.worker.slots().locks;
+        let is_held =
+            |(slot, lock): (usize, &Cell<u64>)| used >> slot & 1 != 0 && lock.get() == self.object.offset();
+        match locks.iter().enumerate().any(is_held) {
+            true => Err(Error::Deadlock),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn claim_slowly(&self, used: u8) -> Result<Ready> {
+        let free = || (0..SLOTS).filter(move |slot| used >> slot & 1 == 0);
+        if let Some(slot) = free().find(|&slot| self.come_back(slot)) {
+            return Ok(self.take(slot, true));
+        }
+        let names = |slot: &usize| self.worker.slots().locks[*slot].get() == self.object.offset();
+        let other = |slot: &usize| !names(slot);
+        let mut order = free().filter(names).chain(free().filter(other));
+        if let Some(slot) = order.find(|&slot| self.is_at_rest(slot)) {
+            return Ok(self.take(slot, false));
+        }
+        // All stand in queues of locks. Where nobody alive is in front, they need not.
+        for slot in free() {
+            settle::settle_slot(&self.worker, self.own(slot))?;
+            if self.is_at_rest(slot) {
+                return Ok(self.take(slot, false));
+            }
+        }
+        Err(Error::TooManyLocks { limit: SLOTS })
+    }
+
+    /// Has a slot that has left this lock's queue stand in it again, where it stood; whether it does.
+    fn come_back(&self, slot: usize) -> bool {
+        let (mem, own) = (self.mem(), self.own(slot));
+        let turn = Turn(own.turn().load(mem));
+        let is_ours = || own.lock().load(mem) == self.object.offset() && own.owner().load(mem) == self.mine();
+        turn.stand() == Stand::Left
+            && self.object.form() == Form::Queue
+            && is_ours()
+            && own
+                .turn()
+                .compare_exchange(mem, turn.0, turn.to(Stand::Queued).0)
+                .is_ok()
+    }
+
+    fn is_at_rest(&self, slot: usize) -> bool {
+        let stand = Turn(self.own(slot).turn().load(self.mem())).stand();
+        stand == Stand::Rest || mutant::is(Mutant::SlotTakenStanding)
+    }
+
+    /// Names the lock in a slot that is nobody's.
+    fn take(&self, slot: usize, stands: bool) -> Ready {
+        let (mem, slots, own) = (self.mem(), self.worker.slots(), self.own(slot));
+        slots.used.set(slots.used.get() | 1 << slot);
+        slots.locks[slot].set(self.object.offset());
+        slots.turns[slot].set(own.turn().load(mem));
+        if !stands {
+            own.owner().store(mem, self.mine());
+            own.lock().store(mem, self.object.offset());
+        }
+        self.slot.set(slot);
+        Ready { slot, stands }
+    }
+
+    /// Ends the use of a slot that is at rest.
+    #[inline]
+    pub(super) fn release(&self, slot: usize) {
+        let slots = self.worker.slots();
+        slots.used.set(slots.used.get() & !(1 << slot));
+    }
+
+    /// Ends the use of a slot that still stands in a queue: it must be looked at before it is used again.
+    pub(super) fn leave(&self, slot: usize) {
+        self.worker.slots().locks[slot % SLOTS].set(0);
+        self.release(slot);
+    }
+}

@@ -1,0 +1,106 @@
+//! Who holds a lock and who waits for it, for people: a look at a moment, which decides nothing. What others change meanwhile may
+//! not fit together.
+
+use super::Owner;
+use super::object::{Form, Object};
+use super::owner::FREED;
+use super::queue::{DIRTY, former, look_along};
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::pod::Worker;
+use crate::pod::lock::is_gone;
+use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
+
+/// A worker that has to do with a lock.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Holder {
+    /// Who it is.
+    #[serde(flatten)]
+    pub who: Owner,
+    /// Whether it lives.
+    pub alive: bool,
+}
+
+/// A lock at a moment.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Seen {
+    /// Its form.
+    pub form: Form,
+    /// Who owns it exclusively. If that one does not live, the next owner will be told.
+    pub owner: Option<Holder>,
+    /// Who holds it shared.
+    pub readers: Vec<Holder>,
+    /// Who waits for it, in no order.
+    pub waiting: Vec<Holder>,
+    /// What the owner says it is doing.
+    pub note: u64,
+}
+
+/// Looks at a lock.
+///
+/// Cost: up to three loads for each slot of the pool's workers.
+pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
+    let mem = worker.mem();
+    let holder = |identity: u64| -> Result<Holder> {
+        Ok(Holder {
+            who: Owner::of(identity),
+            alive: identity & FREED == 0 && !is_gone(worker, identity)?,
+        })
+    };
+    let word = object.word().load(mem);
+    let owner = match object.form() {
+        Form::Queue => owner_of_queue(worker, object, word)?,
+        _ if word == 0 => None,
+        _ => Some(word),
+    };
+    let mut seen = Seen {
+        form: object.form(),
+        owner: owner.map(holder).transpose()?,
+        readers: Vec::new(),
+        waiting: Vec::new(),
+        note: object.note().load(mem),
+    };
+    for (place, n) in (0..worker.pod().workers_high()).flat_map(|place| (0..SLOTS).map(move |n| (place, n))) {
+        let slot = Slot::new(worker.geometry(), place, n);
+        let stand = Turn(slot.turn().load(mem)).stand();
+        if stand == Stand::Rest || slot.lock().load(mem) != object.offset() {
+            continue;
+        }
+        let who = slot.owner().load(mem);
+        match stand {
+            Stand::Reading => seen.readers.push(holder(who)?),
+            Stand::Waiting => seen.waiting.push(holder(who)?),
+            Stand::Queued if Some(who) != owner => seen.waiting.push(holder(who)?),
+            _ => {}
+        }
+    }
+    Ok(seen)
+}
+
+/// The identity of whoever stands foremost in a queue.
+fn owner_of_queue<M: Memory>(worker: &Worker<M>, object: Object, end: u64) -> Result<Option<u64>> {
+    let mem = worker.mem();
+    let front = look_along(worker, object, end)?;
+    if !front.is_held {
+        return Ok(front.from.map(|from| from | FREED));
+    }
+    let (mut at, mut owner) = (end, None);
+    let most = u64::from(worker.geometry().parameters.workers) * SLOTS as u64;
+    for _ in 0..most {
+        if at & DIRTY != 0 {
+            return Ok(owner.or(Some(former(at) | FREED)));
+        }
+        let Some(slot) = Place(at).slot(worker.geometry()) else {
+            break;
+        };
+        let turn = Turn(slot.turn().load(mem));
+        if turn.is_over(Place(at).number()) {
+            break;
+        }
+        if turn.stand() == Stand::Queued {
+            owner = Some(slot.owner().load(mem));
+        }
+        at = slot.before().load(mem);
+    }
+    Ok(owner)
+}

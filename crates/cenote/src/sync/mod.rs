@@ -1,0 +1,85 @@
+//! Locks for users of a pool, which survive their owners.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `object` | a lock's bytes in the pool |
+//! | `held` | which slot of its annex a worker uses for which lock |
+//! | `wait` | how one waits, and for how long |
+//! | `owner` | a word that names its owner: taking it, also from the dead |
+//! | `spin` | the test-and-test-and-set lock |
+//! | `queue` | the queue lock, first come first served |
+//! | `rw` | the reader-writer lock |
+//! | `guard` | what one has who holds a lock |
+//! | `settle` | what recovery does with the locks of the dead |
+//! | `plain` | the same locks without owners, to compare with; with the feature `baselines` |
+//! | `look` | who holds a lock and who waits, for people |
+//!
+//! **Contract of all forms.** At most one living worker owns a lock exclusively. An owner that dies is succeeded by the
+//! next who asks, at once and without a timeout, as soon as [`is_gone`](crate::pod::lock::is_gone) knows of the death. The
+//! successor is told: [`Acquired::Recovered`] says who died, and the *note*, one word, that the dead one had left
+//! ([`Guard::set_note`]). If the successor dies before it has unlocked, the next one is told of the successor, with
+//! the note as it then is: a new one, or still the first one. An unlock ends that.
+//!
+//! **A panic** that drops a guard is no unlock: what the lock protects is as a death would have left it. So the next owner is
+//! told as if the thread had died, with its note.
+//!
+//! **Oneself.** A thread that asks for a lock which it holds gets [`Error::Deadlock`](crate::Error::Deadlock), not a hang. A
+//! forked child gets [`Error::Forked`](crate::Error::Forked), and the guards that it inherits do nothing.
+//!
+//! **Handles** belong to a thread. A thread can hold or wait for [`SLOTS`](crate::pod::slots::SLOTS) locks at a time; one
+//! more is [`Error::TooManyLocks`](crate::Error::TooManyLocks).
+//!
+//! The protocol page is `docs/protocols/locks.md`.
+
+pub mod guard;
+pub mod held;
+pub mod look;
+pub mod object;
+pub mod owner;
+#[cfg(feature = "baselines")]
+pub mod plain;
+pub mod queue;
+pub mod rw;
+pub mod settle;
+pub mod spin;
+pub mod wait;
+
+pub use guard::{Guard, ReadGuard};
+pub use queue::QueueLock;
+pub use rw::ReadWriteLock;
+pub use spin::SpinLock;
+pub use wait::Patience;
+
+/// A worker that owned a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Owner {
+    /// Its place in the worker table.
+    pub worker: u32,
+    /// The generation of the place.
+    pub generation: u32,
+}
+
+impl Owner {
+    /// Reads the identity in a lock's word.
+    pub fn of(identity: u64) -> Self {
+        Self {
+            worker: u32::from(identity as u16).wrapping_sub(1),
+            generation: (identity >> 32) as u32,
+        }
+    }
+}
+
+/// How a lock came to its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Acquired {
+    /// The last owner has unlocked it, or there was none.
+    Clean,
+    /// The last owner died, or a panic ended its hold. What the lock protects may be half changed.
+    Recovered {
+        /// Who it was.
+        from: Owner,
+        /// What it had said it was doing; 0 if nothing.
+        note: u64,
+    },
+}

@@ -1,0 +1,96 @@
+//! Locks that know nothing of their owners, to compare with (Lupin, table 2): test-and-test-and-set, and MCS (Mellor-Crummey and
+//! Scott, 1991). They wait as the others do. A death of their owner stops everybody for ever.
+//!
+//! The caller says where their words are; each needs a line of its own. The memory contract has no swap, so that of MCS is a loop of
+//! compare-exchanges.
+
+use super::wait::{Patience, Waiting};
+use crate::memory::{Memory, SyncWord};
+
+/// The test-and-test-and-set lock: a word that is 0 or 1.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainSpin(pub SyncWord);
+
+impl PlainSpin {
+    /// Waits for the lock.
+    #[inline]
+    pub fn lock<M: Memory>(self, mem: &M) {
+        if self.0.compare_exchange(mem, 0, 1).is_err() {
+            self.lock_slowly(mem);
+        }
+    }
+
+    #[cold]
+    fn lock_slowly<M: Memory>(self, mem: &M) {
+        let mut waiting = Waiting::new(Patience::Forever);
+        while self.0.load(mem) != 0 || self.0.compare_exchange(mem, 0, 1).is_err() {
+            waiting.lose(mem);
+        }
+    }
+
+    /// Gives the lock up.
+    #[inline]
+    pub fn unlock<M: Memory>(self, mem: &M) {
+        self.0.store(mem, 0);
+    }
+}
+
+/// The MCS lock: a word that is 0 or the offset of the last thread's node.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainQueue(pub SyncWord);
+
+/// A thread's node: the next one, and whether it must wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Node(pub u64);
+
+impl Node {
+    fn next(self) -> SyncWord {
+        SyncWord::at(self.0)
+    }
+
+    fn waits(self) -> SyncWord {
+        SyncWord::at(self.0 + 8)
+    }
+}
+
+impl PlainQueue {
+    /// Waits for the lock with a node of the caller's own.
+    #[inline]
+    pub fn lock<M: Memory>(self, mem: &M, node: Node) {
+        node.next().store(mem, 0);
+        node.waits().store(mem, 1);
+        let mut end = 0;
+        while let Err(found) = self.0.compare_exchange(mem, end, node.0) {
+            end = found;
+        }
+        if end != 0 {
+            self.wait(mem, node, Node(end));
+        }
+    }
+
+    #[cold]
+    fn wait<M: Memory>(self, mem: &M, node: Node, before: Node) {
+        before.next().store(mem, node.0);
+        let mut waiting = Waiting::new(Patience::Forever);
+        while node.waits().load(mem) != 0 {
+            waiting.lose(mem);
+        }
+    }
+
+    /// Gives the lock up.
+    #[inline]
+    pub fn unlock<M: Memory>(self, mem: &M, node: Node) {
+        let mut next = node.next().load(mem);
+        if next == 0 {
+            if self.0.compare_exchange(mem, node.0, 0).is_ok() {
+                return;
+            }
+            let mut waiting = Waiting::new(Patience::Forever);
+            while next == 0 {
+                waiting.lose(mem);
+                next = node.next().load(mem);
+            }
+        }
+        Node(next).waits().store(mem, 0);
+    }
+}

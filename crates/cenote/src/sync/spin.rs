@@ -1,0 +1,121 @@
+//! The test-and-test-and-set lock that names its owner (Lupin, section 3.5): one compare-exchange to lock, one store to unlock.
+//! Not fair: whoever sees it free first has it.
+//!
+//! Its word is described in [`owner`](super::owner), the slots in [`held`](super::held).
+//!
+//! **A crash** of the owner leaves its identity in the word. Whoever waits sees that it is gone and exchanges it; recovery
+//! marks it free meanwhile. A crash of somebody who waits leaves nothing but its slot.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::Guard;
+use super::guard::Release;
+use super::held::Handle;
+use super::object::Form;
+use super::owner::{FREED, former, take};
+use super::wait::{Patience, Waiting};
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::pod::Worker;
+use crate::pod::slots::Stand;
+
+/// A spin lock, as one thread has it open.
+pub struct SpinLock<M: Memory>(Handle<M>);
+
+impl<M: Memory> SpinLock<M> {
+    /// Opens the lock of a name, or creates it.
+    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+        Handle::open_or_create(worker, name, Form::Spin).map(Self)
+    }
+
+    /// Opens the lock of a name, if there is one.
+    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+        Handle::open(worker, name, Form::Spin).map(Self)
+    }
+
+    /// Waits for the lock.
+    ///
+    /// Cost if nobody has it: a compare-exchange; a store for the unlock. It fails if this thread has the lock already, holds too
+    /// many, or is in a forked child.
+    #[inline]
+    pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
+        match self.take_at_once() {
+            Some(guard) => Ok(guard),
+            None => self.lock_slowly(),
+        }
+    }
+
+    /// Takes the lock if everything is as it is most often: it is free, and this thread used it last.
+    #[inline]
+    fn take_at_once(&self) -> Option<Guard<'_, M, Self>> {
+        let handle = &self.0;
+        let slot = handle.ready()?;
+        let word = handle.object.word();
+        word.compare_exchange(handle.mem(), 0, handle.mine()).ok()?;
+        handle.enter(slot);
+        Some(Guard::clean(self, slot))
+    }
+
+    #[cold]
+    fn lock_slowly(&self) -> Result<Guard<'_, M, Self>> {
+        loop {
+            if let Some(guard) = self.lock_with(Patience::Forever)? {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Takes the lock if nobody alive has it.
+    #[inline]
+    pub fn try_lock(&self) -> Result<Option<Guard<'_, M, Self>>> {
+        self.lock_with(Patience::None)
+    }
+
+    /// Waits for the lock, but not longer than this.
+    pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
+        self.lock_with(Patience::during(time))
+    }
+
+    /// Waits for the lock as patiently as told.
+    pub fn lock_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
+        let handle = &self.0;
+        let slot = handle.claim()?.slot;
+        let mut waits = false;
+        let taken = take(
+            &handle.worker,
+            handle.object.word(),
+            handle.mine(),
+            &mut Waiting::new(patience),
+            || {
+                waits = true;
+                handle.set_turn(slot, handle.turn(slot).to(Stand::Waiting));
+            },
+        );
+        if waits {
+            handle.set_turn(slot, handle.turn(slot).to(Stand::Rest));
+        }
+        match taken {
+            Ok(Some(before)) => Ok(Some(Guard::new(self, slot, former(before)))),
+            other => {
+                handle.release(slot);
+                other.map(|_| None)
+            }
+        }
+    }
+}
+
+impl<M: Memory> Release<M> for SpinLock<M> {
+    #[inline]
+    fn handle(&self) -> &Handle<M> {
+        &self.0
+    }
+
+    #[inline]
+    fn unlock(&self, slot: usize, abandoned: bool) {
+        let handle = &self.0;
+        let word = if abandoned { handle.mine() | FREED } else { 0 };
+        handle.object.word().store(handle.mem(), word);
+        handle.release(slot);
+    }
+}
