@@ -18,6 +18,7 @@ fn plan(subject: Subject, coherent: bool) -> Plan {
         threads: 1,
         operations: 3,
         crashes: 0,
+        delegated: false,
         draws_guidelines: false,
         prefetches: false,
         blind_exchanges: false,

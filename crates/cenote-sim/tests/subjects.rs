@@ -124,6 +124,8 @@ fn places() {
 fn tasks() {
     all_cases(Subject::Tasks);
 }
+
+#[test]
 fn spin() {
     all_cases(Subject::Spin);
 }

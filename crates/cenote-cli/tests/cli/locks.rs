@@ -5,6 +5,19 @@ use std::time::Duration;
 
 use super::{Here, kill};
 
+/// Runs `cenote lock` with JSON; what stands behind `--` is the command's.
+fn locked(here: &Here, line: &str) -> serde_json::Value {
+    serde_json::from_str(&here.ok(&format!("lock --json {line}"))).unwrap()
+}
+
+/// Runs `cenote lock`, which must end with an exit code and say why.
+fn refused(here: &Here, code: i32, line: &str) {
+    let ran = here.run(&format!("lock --json {line}"));
+    assert_eq!((ran.code, ran.stdout.len()), (Some(code), 0), "{line}: {ran:?}");
+    let error: serde_json::Value = serde_json::from_str(&ran.stderr).expect(&ran.stderr);
+    assert!(error["error"].is_string(), "{line}: {error}");
+}
+
 #[test]
 fn commands_run_under_locks() {
     let here = Here::new();
@@ -18,18 +31,18 @@ fn commands_run_under_locks() {
             here.run(&format!("lock ./p {form} --form {form} -- false")).code,
             Some(1)
         );
-        let ran = here.json(&format!("lock ./p {form} --form {form} --timeout 5s -- true"));
+        let ran = locked(&here, &format!("./p {form} --form {form} --timeout 5s -- true"));
         assert_eq!((&ran["acquired"], &ran["code"]), (&"clean".into(), &0.into()));
     }
     assert_eq!(here.ok("lock ./p rw --form rw --shared -- echo read"), "read\n");
     let stat = here.json("stat ./p");
     assert_eq!(stat["locks"].as_array().unwrap().len(), 3);
     assert!(stat["locks"][0]["owner"].is_null());
-    here.fails(2, "lock ./p spin --shared -- true");
-    here.fails(2, "lock ./p spin --timeout soon -- true");
-    here.fails(2, "lock ./p spin");
-    here.fails(1, "lock ./p spin --form queue -- true");
-    here.fails(1, "lock ./p spin -- no-such-command-anywhere");
+    refused(&here, 2, "./p spin --shared -- true");
+    refused(&here, 2, "./p spin --timeout soon -- true");
+    refused(&here, 2, "./p spin");
+    refused(&here, 1, "./p spin --form queue -- true");
+    refused(&here, 1, "./p spin -- no-such-command-anywhere");
     here.ok("fsck ./p");
 }
 
@@ -38,7 +51,7 @@ fn a_killed_holder_is_told_of() {
     for form in ["spin", "queue", "rw"] {
         let here = Here::new();
         here.ok("create ./p");
-        let line = format!("lock ./p stock --form {form} -- sleep 1000");
+        let line = format!("lock ./p stock --form {form} -- sleep 100");
         let mut holder = here
             .command(line.split_whitespace())
             .stdout(Stdio::null())
@@ -55,18 +68,22 @@ fn a_killed_holder_is_told_of() {
             }
         };
         assert!(here.ok("stat ./p").contains("lock"));
-        here.fails(1, &format!("lock ./p stock --form {form} --timeout 50ms -- true"));
-        here.fails(1, &format!("lock ./p stock --form {form} --timeout 0 -- true"));
+        refused(
+            &here,
+            1,
+            &format!("./p stock --form {form} --timeout 50ms -- true"),
+        );
+        refused(&here, 1, &format!("./p stock --form {form} --timeout 0 -- true"));
         holder.kill().unwrap();
         holder.wait().unwrap();
         kill(note, libc::SIGKILL);
         // stat opens the pool, and so recovers it; the next owner is told all the same.
         let locks = &here.json("stat ./p")["locks"];
         assert_eq!(locks[0]["owner"]["alive"], false);
-        let ran = here.json(&format!("lock ./p stock --form {form} -- true"));
+        let ran = locked(&here, &format!("./p stock --form {form} -- true"));
         assert_eq!(ran["acquired"]["recovered"]["note"], note);
         assert_eq!(
-            here.json(&format!("lock ./p stock --form {form} -- true"))["acquired"],
+            locked(&here, &format!("./p stock --form {form} -- true"))["acquired"],
             "clean"
         );
         here.ok("fsck ./p");

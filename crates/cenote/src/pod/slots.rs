@@ -101,7 +101,7 @@ impl Turn {
     /// The next turn.
     #[inline]
     pub fn next(self, stand: Stand) -> Self {
-        Self((self.number() + 1 & ((1 << NUMBER_BITS) - 1)) << 3 | stand.encode())
+        Self(((self.number() + 1) & ((1 << NUMBER_BITS) - 1)) << 3 | stand.encode())
     }
 }
 

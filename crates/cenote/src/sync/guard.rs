@@ -5,7 +5,6 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::num::NonZeroU64;
 
 use super::Acquired;
 use super::held::Handle;
@@ -27,14 +26,10 @@ pub trait Release<M: Memory> {
 pub struct Guard<'l, M: Memory, L: Release<M>> {
     lock: &'l L,
     slot: usize,
-    /// The last owner's identity, if it died.
-    from: Option<NonZeroU64>,
-    /// The note that it left.
-    note: u64,
+    /// Whether the handle knows of a last owner that died.
+    recovered: bool,
     /// Whether the note may not be 0.
     noted: Cell<bool>,
-    /// Whether a panic was under way when the lock was taken.
-    panicking: bool,
     of: PhantomData<M>,
 }
 
@@ -46,10 +41,8 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
         Self {
             lock,
             slot,
-            from: None,
-            note: 0,
+            recovered: false,
             noted: Cell::new(false),
-            panicking: std::thread::panicking(),
             of: PhantomData,
         }
     }
@@ -57,22 +50,21 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
     /// A hold of a lock whose last owner has died, if there is one.
     pub(super) fn new(lock: &'l L, slot: usize, from: Option<u64>) -> Self {
         let mut guard = Self::clean(lock, slot);
-        if let Some(Acquired::Recovered { note, .. }) = from.map(|from| told(lock.handle(), from)) {
-            guard.from = from.and_then(NonZeroU64::new);
-            guard.note = note;
-            guard.noted.set(true);
+        if let Some(from) = from {
+            let handle = lock.handle();
+            let acquired = told(handle, from);
+            handle.told.set(acquired);
+            guard.recovered = acquired != Acquired::Clean;
+            guard.noted.set(guard.recovered);
         }
         guard
     }
 
     /// How the lock came to this owner.
     pub fn acquired(&self) -> Acquired {
-        match self.from {
-            None => Acquired::Clean,
-            Some(from) => Acquired::Recovered {
-                from: super::Owner::of(from.get()),
-                note: self.note,
-            },
+        match self.recovered {
+            true => self.lock.handle().told.get(),
+            false => Acquired::Clean,
         }
     }
 
@@ -109,7 +101,7 @@ impl<M: Memory, L: Release<M>> Drop for Guard<'_, M, L> {
         if handle.worker.is_forked() {
             return;
         }
-        let abandoned = std::thread::panicking() && !self.panicking;
+        let abandoned = std::thread::panicking();
         if self.noted.get() && !abandoned && !mutant::is(Mutant::NoteKept) {
             handle.object.note().store(handle.mem(), 0);
             crash_point(Point::HeldForgotten);

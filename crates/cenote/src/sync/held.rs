@@ -14,6 +14,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use super::Acquired;
 use super::object::{Form, Object};
 use super::settle;
 use crate::error::{Error, Result};
@@ -31,6 +32,8 @@ pub struct Handle<M: Memory> {
     mine: u64,
     /// The slot used last.
     slot: Cell<usize>,
+    /// What the last owner was told that took the lock from a dead one through this handle.
+    pub(super) told: Cell<Acquired>,
 }
 
 /// A slot that is ready to be used for a lock.
@@ -57,6 +60,7 @@ impl<M: Memory> Handle<M> {
             worker,
             object,
             slot: Cell::new(0),
+            told: Cell::new(Acquired::Clean),
         }
     }
 

@@ -21,7 +21,8 @@
 //! the note as it then is: a new one, or still the first one. An unlock ends that.
 //!
 //! **A panic** that drops a guard is no unlock: what the lock protects is as a death would have left it. So the next owner is
-//! told as if the thread had died, with its note.
+//! told as if the thread had died, with its note. So is the next one after a guard that a destructor takes and drops while its
+//! thread unwinds.
 //!
 //! **Oneself.** A thread that asks for a lock which it holds gets [`Error::Deadlock`](crate::Error::Deadlock), not a hang. A
 //! forked child gets [`Error::Forked`](crate::Error::Forked), and the guards that it inherits do nothing.

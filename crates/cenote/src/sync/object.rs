@@ -122,7 +122,7 @@ impl Object {
 
     /// The lock at an offset, which is checked.
     pub fn at<M: Memory>(worker: &Worker<M>, base: u64) -> Result<Self> {
-        if base % LINE != 0 {
+        if !base.is_multiple_of(LINE) {
             return Err(Error::corrupt("the offset of a lock", base));
         }
         worker.check("a lock", base, HEAD_BYTES)?;
