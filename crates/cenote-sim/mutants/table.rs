@@ -106,10 +106,16 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(coherent(Spin, 3, 2, 12, 2, Random))
         }
         BeforeKept | DeadTakenForOwner | HeldNotSettled | LeftNotPassed | QueuedLate | SeenPutAtRest
-        | SlotTakenStanding | TurnNotReread => quick(coherent(Queue, 3, 2, 12, 2, Random)),
+        | SlotTakenStanding => quick(coherent(Queue, 3, 2, 12, 2, Random)),
+        TurnNotReread => slow(coherent(Queue, 3, 1, 4, 0, Pct(3))),
         DeadReaderAwaited | ReaderNotMarked | ReadersNotAwaited | WriterLookedAtFirst => {
             quick(coherent(Rwlock, 3, 2, 12, 2, Random))
         }
+
+        WordPlannedTwice => quick(delegated(Hash, 3, 2, 10, 0)),
+        PlansForgotten => quick(delegated(Hash, 3, 2, 10, 2)),
+        ExecutedUnplanned => slow(delegated(Hash, 3, 1, 6, 3)),
+        DeadNotSettled | SettledEarly => slow(delegated(Allocator, 3, 1, 6, 3)),
 
         InstanceByPlace => quick(coherent(Places, 3, 2, 10, 2, Random)),
     }
@@ -162,12 +168,21 @@ fn noncoherent(
     }
 }
 
+/// With a server that executes exchanges, of which there are many more steps.
+fn delegated(subject: Subject, hosts: u32, threads: u32, operations: u32, crashes: u32) -> Plan {
+    Plan {
+        delegated: true,
+        steps_max: 4_000_000,
+        ..noncoherent(subject, hosts, threads, operations, crashes, PolicyKind::Random)
+    }
+}
+
 /// A plan in a few words.
 pub fn describe(plan: &Plan) -> String {
     format!(
         "{}, {}, {} × {}, {}, {}, {}",
         plan.subject.name(),
-        if plan.coherent { "coherent" } else { "noncoherent" },
+        plan.memory(),
         plan.hosts,
         plan.threads,
         plan.operations,

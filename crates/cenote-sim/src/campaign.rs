@@ -13,6 +13,9 @@ use crate::policy::{Bounds, Exhaustive, Pct, Policy, RandomWalk, Replay};
 use crate::profile::Profile;
 use crate::subjects::{Inner, Load, Subject, below, pool, random};
 
+/// After so many steps a run counts as stuck, unless it is told otherwise.
+pub const STEPS_MAX: u64 = 4_000_000;
+
 /// Which policy decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyKind {
@@ -116,6 +119,15 @@ impl std::fmt::Display for Explored {
 }
 
 impl Plan {
+    /// The machine's name on the command line.
+    pub fn memory(&self) -> &'static str {
+        match (self.coherent, self.delegated) {
+            (true, _) => "coherent",
+            (false, false) => "noncoherent",
+            (false, true) => "delegated",
+        }
+    }
+
     /// What is drawn from a seed, for people.
     pub fn drawn(&self, seed: u64) -> String {
         let (load, crashes) = (self.load(seed), self.crashes(seed));
@@ -427,7 +439,7 @@ impl Plan {
         let mut text = format!(
             "{} --memory {} --hosts {} --threads {} --operations {} --crashes {} --seed {seed}",
             self.subject.name(),
-            if self.coherent { "coherent" } else { "noncoherent" },
+            self.memory(),
             self.hosts,
             self.threads,
             self.operations,
@@ -445,6 +457,9 @@ impl Plan {
         }
         if self.prefetches {
             text += " --prefetch";
+        }
+        if self.steps_max != STEPS_MAX {
+            text += &format!(" --steps-max {}", self.steps_max);
         }
         text
     }

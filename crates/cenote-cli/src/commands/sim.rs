@@ -7,7 +7,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cenote_sim::campaign::{Plan, PolicyKind, Result as Ended, Run, timeline};
+use cenote_sim::campaign::{Plan, PolicyKind, Result as Ended, Run, STEPS_MAX, timeline};
 use cenote_sim::policy::Bounds;
 use cenote_sim::profile::Profile;
 use cenote_sim::schedule;
@@ -77,7 +77,7 @@ pub struct Args {
     #[arg(long)]
     twice: bool,
     /// Steps after which a run is stuck
-    #[arg(long, default_value_t = 4_000_000)]
+    #[arg(long, default_value_t = STEPS_MAX)]
     steps_max: u64,
     /// Repeat a schedule, as a failure prints it, with the seed's data and crashes
     #[arg(long, value_name = "SCHEDULE")]
@@ -227,11 +227,7 @@ fn campaign(
 ) -> Result<(Answer, Option<Run>), Failure> {
     let mut answer = Answer {
         subject: plan.subject.name(),
-        memory: match (plan.coherent, plan.delegated) {
-            (true, _) => "coherent",
-            (false, false) => "noncoherent",
-            (false, true) => "delegated",
-        },
+        memory: plan.memory(),
         result: "passed",
         runs: 0,
         steps: 0,
