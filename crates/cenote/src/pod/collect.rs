@@ -13,6 +13,7 @@ use super::block::{CELL_FREE, CELL_LIVE, RangeState};
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::flush;
+use super::publish::forget_lines;
 use super::record::{Phase, State, WorkerRecord};
 use super::retire::{
     Actor, INDEX_MASK, Position, count_in, entry, next_of, next_position, refresh, set, set_position, span,
@@ -22,7 +23,7 @@ use super::superblock::ORPHANS;
 use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 
 /// Retired objects after which a worker tries to free some.
@@ -208,7 +209,10 @@ fn free_object<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, next: P
         }) if owner == actor.me => {
             let tag = (table_word(worker, unit).load(mem) >> 8) as u8;
             if tag != 0 && !mutant::is(Mutant::DrainForgotten) {
-                (worker.pod().hooks().drain_range)(worker, actor, worker.geometry().unit_offset(unit))?;
+                let range = worker.geometry().unit_offset(unit);
+                (worker.pod().hooks().drain_range)(worker, actor, range)?;
+                // Its head has been read through the cache.
+                forget_lines(mem, range, LINE);
             }
             free_range(worker, unit, units, &[(head, next.encode())])?;
             crash_point(Point::BigFreed);

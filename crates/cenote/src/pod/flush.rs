@@ -99,8 +99,9 @@ fn flush_between<M: Memory>(
                 Some(cell) => Place::Slab(cell),
                 None => locate(worker, object)?,
             };
-            mem.invalidate(object, place.capacity());
+            // First what is read of it through the cache.
             (worker.pod().hooks().range_lines)(worker, object, &mut |line| mem.invalidate(line, LINE))?;
+            mem.invalidate(object, place.capacity());
         }
         mem.invalidate(from.chunk, CHUNK_BYTES);
         if is_last {
