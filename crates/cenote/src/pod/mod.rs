@@ -6,7 +6,7 @@
 //! | `process` | joining, leaving, who lives | `docs/protocols/instances.md` |
 //! | `lock`, `redo`, `buddy`, `block`, `units` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
-//! | `epoch`, `retire` | reclamation | `docs/protocols/reclamation.md` |
+//! | `epoch`, `retire`, `collect`, `flush`, `recycle` | reclamation | `docs/protocols/reclamation.md` |
 //! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
 //! | `directory` | names | `docs/protocols/recovery.md` |
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
@@ -28,6 +28,7 @@ pub mod process;
 pub mod publish;
 pub mod record;
 pub mod recovery;
+pub mod recycle;
 pub mod redo;
 pub mod retire;
 pub mod slab;

@@ -61,10 +61,12 @@ pub struct Worker<M: Memory> {
     pub(super) contention: Contention,
     /// Incoherent memory: the last operation is over, and that may not have been written back.
     pub(super) is_end_in_flight: Cell<bool>,
-    /// Incoherent memory: what was allocated for the present operation and is in its reserve still.
+    /// Incoherent memory: what was allocated for the present operation.
     pub(super) takes: Cell<super::heap::Takes>,
     /// Incoherent memory: size classes of blocks, as they were when they were looked up.
     pub(super) classes: super::slab::Classes,
+    /// What of its retired list may be allocated again.
+    pub(super) recycler: super::recycle::Recycler,
 }
 
 impl<M: Memory> Worker<M> {
@@ -162,6 +164,7 @@ impl<M: Memory> Worker<M> {
             is_end_in_flight: Cell::new(false),
             takes: Cell::default(),
             classes: super::slab::Classes::new::<M>(),
+            recycler: super::recycle::Recycler::new(),
         };
         super::recovery::tidy(&worker);
         Ok(Some(worker))
