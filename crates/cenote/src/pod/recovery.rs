@@ -10,10 +10,10 @@
 //!
 //! **For each worker**, in this order, in the dead worker's name (its mark, its list, its reserves):
 //! 1. the allocator's lock: taken once, so that what the dead have committed is done;
-//! 2. its list: the tail, the batch that was being freed, the chunk that was being retired;
+//! 2. its list: the tail, the chunk that was being retired;
 //! 3. the object that it was retiring;
 //! 4. its operation: the outcome is decided from what others can see (see `publish`), *recorded*, then acted on;
-//! 5. its auxiliary allocation;
+//! 5. its auxiliary allocation, which may be a line of a level that is being freed; then the batch that was being freed;
 //! 6. the old level that it had claimed to retire;
 //! 7. its reserves: cells returned, blocks abandoned;
 //! 8. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
@@ -187,6 +187,7 @@ fn finish_record<M: Memory>(worker: &Worker<M>, actor: Actor, recovered: &mut Re
     }
     crash_point(Point::RecoverOperation);
     recover_auxiliary(worker, actor)?;
+    collect::finish_freeing(worker, actor)?;
     if record.root().get(mem) != 0 {
         (worker.pod().hooks().finish_root)(worker, actor)?;
     }
@@ -240,7 +241,6 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         record.head().set(mem, record.tail().get(mem));
         mem.persist(record.head().offset(), 8);
     }
-    collect::finish_freeing(worker, actor)?;
     let retiring = record.retiring().get(mem);
     if retiring & 1 != 0 {
         collect::finish_chunk(worker, actor, retiring & !1, true)?;

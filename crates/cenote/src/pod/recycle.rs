@@ -60,16 +60,18 @@ impl Shelf {
     }
 }
 
-impl Recycler {
+impl Default for Recycler {
     /// Empty shelves.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             shelves: (0..CLASSES).map(|_| Shelf::default()).collect(),
             frontier: Cell::new(0),
             round: Cell::new(0),
         }
     }
+}
 
+impl Recycler {
     /// Takes the entry that was put on a shelf last.
     #[inline]
     pub(super) fn take(&self, class: usize) -> Option<Kept> {

@@ -164,7 +164,7 @@ impl<M: Memory> Worker<M> {
             is_end_in_flight: Cell::new(false),
             takes: Cell::default(),
             classes: super::slab::Classes::new::<M>(),
-            recycler: super::recycle::Recycler::new(),
+            recycler: super::recycle::Recycler::default(),
         };
         super::recovery::tidy(&worker);
         Ok(Some(worker))
