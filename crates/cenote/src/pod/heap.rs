@@ -7,14 +7,17 @@
 //! cell left is abandoned; freeing an object in an abandoned block sets a *hint* bit, by which anybody finds it
 //! and adopts it. Hints may be lost or wrong; when the pool seems full, every block is looked at.
 //!
+//! Before that, an allocation for an operation takes what waits in the worker's own retired list and is ripe (see `recycle`): two
+//! stores to own lines too, and nothing to be freed.
+//!
 //! **Crash safety.** The object's offset is stored in an owned word (`destination`) *before* it leaves the
 //! reserve, the reserve is written *before* cells are taken, a new block's owner is in the table by the same
 //! transaction that allocates it. So whatever a worker dies with is named in its record: see `recovery`.
 //!
 //! **Takes.** On incoherent memory each *before* is a wait for a write-back. So what is allocated for an operation stays in
-//! the reserve, and the worker remembers that it is taken, until the operation's record has been written back with
-//! the names, which is waited for anyway; then it leaves ([`settle_takes`]). Whatever else changes a reserve settles
-//! first.
+//! the reserve or the list, and the worker remembers that it is taken, until the operation's record has been written back with
+//! the names, which is waited for anyway; then it leaves ([`settle_takes`]). Whatever else changes a reserve or frees entries
+//! settles first.
 
 use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole, reclaim_empty_blocks};
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
@@ -23,7 +26,8 @@ use super::collect;
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::publish::{await_end, forget_lines};
-use super::retire::{self, Actor};
+use super::recycle::Kept;
+use super::retire::{self, Actor, GONE};
 use super::slab::{
     Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
 };
@@ -79,7 +83,8 @@ impl Reserve {
 /// Allocates `len` bytes for the actor's current operation: the offset is in its `new_object` on return, and will
 /// be published, discarded or recovered from there.
 ///
-/// Cost: two stores on own lines; every fourth time one compare-exchange on the block; now and then a block.
+/// Cost: two stores on own lines. If nothing in the worker's retired list fits, every fourth time one compare-exchange on
+/// the block; now and then a block.
 #[inline]
 pub fn allocate<M: Memory>(worker: &Worker<M>, len: u64) -> Result<u64> {
     let actor = worker.actor();
@@ -110,10 +115,16 @@ pub fn allocate_for<M: Memory>(
             return allocate_range(worker, actor, len, destination, tag);
         }
     };
-    if waits(worker, actor, destination) {
-        let reserve = untaken(worker, class);
-        if reserve.mask() != 0 {
-            return Ok(take_later(worker, class, reserve, destination));
+    if is_of_operation(worker, actor, destination) {
+        if let Some(kept) = worker.recycler.take(class) {
+            return Ok(take_kept(worker, class, kept, destination));
+        }
+        if !M::COHERENT && !mutant::is(Mutant::NamedLate) {
+            make_room_for_take(worker);
+            let reserve = untaken(worker, class);
+            if reserve.mask() != 0 {
+                return Ok(take_later(worker, lowest(worker, class, reserve), destination));
+            }
         }
     }
     settle_takes(worker);
@@ -123,8 +134,9 @@ pub fn allocate_for<M: Memory>(
     }
     refill(worker, actor, class)?;
     let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
-    if waits(worker, actor, destination) {
-        return Ok(take_later(worker, class, reserve, destination));
+    if !M::COHERENT && is_of_operation(worker, actor, destination) && !mutant::is(Mutant::NamedLate) {
+        make_room_for_take(worker);
+        return Ok(take_later(worker, lowest(worker, class, reserve), destination));
     }
     Ok(take_reserved(worker, actor, class, reserve, destination))
 }
@@ -132,37 +144,100 @@ pub fn allocate_for<M: Memory>(
 /// Objects that one operation may allocate.
 const TAKES: usize = 3;
 
-/// What a worker has taken for its present operation and its reserves have still.
+/// What was taken for an object, and from where: enough to put it back without looking for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Taken {
+    object: u64,
+    class: u32,
+    source: Source,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// A reserve: its block's first unit, and the object's number in the block.
+    Reserve { unit: u64, index: u32 },
+    /// The worker's retired list: the entry, and the recycler's round.
+    List { chunk: u64, index: u64, round: u32 },
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::Reserve { unit: 0, index: 0 }
+    }
+}
+
+/// What a worker has taken for its present operation and is where it was still, or was when the operation was decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Takes {
     taken: [Taken; TAKES],
     count: usize,
+    /// Whether it has left.
+    has_left: bool,
 }
 
-/// Whether an allocation may leave the reserve later: if it is named in the record of the worker's own operation.
+/// Whether what is allocated for a destination is named by the record of the worker's own operation.
 #[inline(always)]
-fn waits<M: Memory>(worker: &Worker<M>, actor: Actor, destination: OwnedWord) -> bool {
+fn is_of_operation<M: Memory>(worker: &Worker<M>, actor: Actor, destination: OwnedWord) -> bool {
     let [first, second] = actor.record.companions();
-    !M::COHERENT
-        && actor == worker.actor()
-        && worker.takes.get().count < TAKES
+    actor == worker.actor()
         && (destination == actor.record.new_object() || destination == first || destination == second)
-        && !mutant::is(Mutant::NamedLate)
+}
+
+/// Has room for one take more.
+fn make_room_for_take<M: Memory>(worker: &Worker<M>) {
+    let takes = worker.takes.get();
+    if takes.has_left {
+        worker.takes.set(Takes::default());
+    } else if takes.count == TAKES {
+        settle_takes(worker);
+        worker.takes.set(Takes::default());
+    }
 }
 
 /// A reserve of the worker's without what it has taken.
 fn untaken<M: Memory>(worker: &Worker<M>, class: usize) -> Reserve {
     let reserve = Reserve(worker.record().reserve(class).get(worker.mem()));
-    let Takes { taken, count } = worker.takes.get();
+    let Takes {
+        taken,
+        count,
+        has_left,
+    } = worker.takes.get();
     taken[..count]
         .iter()
-        .filter(|taken| taken.class as usize == class)
-        .fold(reserve, |reserve, taken| reserve.without(taken.index))
+        .filter(|taken| taken.class as usize == class && !has_left)
+        .fold(reserve, |reserve, taken| match taken.source {
+            Source::Reserve { index, .. } => reserve.without(index),
+            Source::List { .. } => reserve,
+        })
 }
 
-/// Names the lowest cell of a reserve, which it leaves when the takes are settled.
-fn take_later<M: Memory>(worker: &Worker<M>, class: usize, reserve: Reserve, destination: OwnedWord) -> u64 {
-    let taken = lowest(worker, class, reserve);
+/// Takes an entry of the retired list for a new object.
+#[inline]
+fn take_kept<M: Memory>(worker: &Worker<M>, class: usize, kept: Kept, destination: OwnedWord) -> u64 {
+    let Kept { object, chunk, index } = kept;
+    let round = worker.recycler.round();
+    let taken = Taken {
+        object,
+        class: class as u32,
+        source: Source::List { chunk, index, round },
+    };
+    if !M::COHERENT && !mutant::is(Mutant::NamedLate) {
+        make_room_for_take(worker);
+        return take_later(worker, taken, destination);
+    }
+    if mutant::is(Mutant::NamedLate) {
+        leave_source(worker, &taken);
+    }
+    destination.set(worker.mem(), object);
+    crash_point(Point::AllocNew);
+    leave_source(worker, &taken);
+    crash_point(Point::AllocTaken);
+    worker.last_taken.set(taken);
+    object
+}
+
+/// Names what leaves its source when the takes are settled.
+fn take_later<M: Memory>(worker: &Worker<M>, taken: Taken, destination: OwnedWord) -> u64 {
     destination.set(worker.mem(), taken.object);
     let mut takes = worker.takes.get();
     takes.taken[takes.count] = taken;
@@ -172,43 +247,67 @@ fn take_later<M: Memory>(worker: &Worker<M>, class: usize, reserve: Reserve, des
     taken.object
 }
 
-/// Has what was taken leave the reserves; its names are written back first.
-fn settle_takes<M: Memory>(worker: &Worker<M>) {
-    if !M::COHERENT && worker.takes.get().count > 0 {
+/// Has what was taken leave its source; its names are written back first.
+pub(super) fn settle_takes<M: Memory>(worker: &Worker<M>) {
+    let takes = worker.takes.get();
+    if !M::COHERENT && takes.count > 0 && !takes.has_left {
         worker.record().write_back_operation(worker.mem());
         worker.mem().fence();
-        leave_reserves(worker);
+        leave_sources(worker);
         worker.mem().fence();
     }
 }
 
 /// The same once the names have been written back. Complete with the next fence.
 #[inline]
-pub(super) fn leave_reserves<M: Memory>(worker: &Worker<M>) {
-    let Takes { taken, count } = worker.takes.get();
-    for taken in &taken[..count] {
-        let word = worker.record().reserve(taken.class as usize);
-        let reserve = Reserve(word.get(worker.mem()));
-        word.set(worker.mem(), reserve.without(taken.index).0);
-        worker.mem().write_back(word.offset(), 8);
+pub(super) fn leave_sources<M: Memory>(worker: &Worker<M>) {
+    let takes = worker.takes.get();
+    if takes.has_left {
+        return;
+    }
+    for taken in &takes.taken[..takes.count] {
+        leave_source(worker, taken);
         crash_point(Point::AllocTaken);
     }
-    worker.takes.set(Takes::default());
+    let has_left = true;
+    worker.takes.set(Takes { has_left, ..takes });
 }
 
-/// Forgets that an object was taken, if it has not left its reserve; whether that was so.
-fn forget_take<M: Memory>(worker: &Worker<M>, object: u64) -> bool {
-    let mut takes = worker.takes.get();
-    let Some(n) = takes.taken[..takes.count]
-        .iter()
-        .position(|taken| taken.object == object)
-    else {
-        return false;
+/// Has an object leave the reserve or the list that it was taken from. Complete with the next fence.
+#[inline]
+fn leave_source<M: Memory>(worker: &Worker<M>, taken: &Taken) {
+    let mem = worker.mem();
+    let word = match taken.source {
+        Source::Reserve { index, .. } => {
+            let word = worker.record().reserve(taken.class as usize);
+            let reserve = Reserve(word.get(mem));
+            word.set(mem, reserve.without(index).0);
+            word
+        }
+        Source::List { chunk, index, .. } => {
+            let (word, _) = retire::entry(chunk, index);
+            if !mutant::is(Mutant::RecycledEntryKept) {
+                word.set(mem, taken.object | GONE);
+            }
+            word
+        }
     };
+    if !M::COHERENT {
+        mem.write_back(word.offset(), 8);
+    }
+}
+
+/// What was taken for an object of the present operation, and whether it has left its source; forgets that.
+fn forget_take<M: Memory>(worker: &Worker<M>, object: u64) -> Option<(Taken, bool)> {
+    let mut takes = worker.takes.get();
+    let n = takes.taken[..takes.count]
+        .iter()
+        .position(|taken| taken.object == object)?;
+    let taken = takes.taken[n];
     takes.taken.copy_within(n + 1..takes.count, n);
     takes.count -= 1;
     worker.takes.set(takes);
-    true
+    Some((taken, takes.has_left))
 }
 
 /// The cell of a reserve that is taken next.
@@ -218,9 +317,8 @@ fn lowest<M: Memory>(worker: &Worker<M>, class: usize, reserve: Reserve) -> Take
     let unit = (reserve.0 & !Reserve::VALID) >> 20;
     Taken {
         object: worker.geometry().unit_offset(unit) + TABLE[class].offset_of(index),
-        unit,
         class: class as u32,
-        index,
+        source: Source::Reserve { unit, index },
     }
 }
 
@@ -253,15 +351,6 @@ fn take_reserved<M: Memory>(
     taken.object
 }
 
-/// What was last taken out of a reserve: enough to put it back without looking for it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
-    object: u64,
-    unit: u64,
-    class: u32,
-    index: u32,
-}
-
 /// Gives back what `allocate` gave and nobody else has seen.
 pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
     discard_at(worker, worker.record().new_object())
@@ -286,23 +375,35 @@ fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
         return Ok(());
     }
     let taken = worker.last_taken.get();
-    if M::COHERENT
-        && taken.object == object
-        && put_back(worker, taken.class as usize, taken.unit, taken.index, named)
-    {
+    if M::COHERENT && taken.object == object && put_back(worker, &taken, named) {
         return Ok(());
     }
     let place = locate(worker, object)?;
     if !mutant::is(Mutant::DiscardedLinesKept) {
         forget_lines(mem, object, place.capacity());
     }
-    if !M::COHERENT && forget_take(worker, object) {
-        clear(worker, named);
-        return Ok(());
+    if !M::COHERENT
+        && let Some((taken, has_left)) = forget_take(worker, object)
+    {
+        if has_left {
+            if put_back(worker, &taken, named) {
+                return Ok(());
+            }
+        } else {
+            shelve_again(worker, &taken);
+            clear(worker, named);
+            return Ok(());
+        }
     }
     match place {
         Place::Slab(cell) => {
-            if put_back(worker, cell.class, cell.unit, cell.index, named) {
+            let (unit, index) = (cell.unit, cell.index);
+            let from_reserve = Taken {
+                object,
+                class: cell.class as u32,
+                source: Source::Reserve { unit, index },
+            };
+            if put_back(worker, &from_reserve, named) {
                 return Ok(());
             }
             retire::ensure_room(worker, actor)?;
@@ -314,20 +415,46 @@ fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
     }
 }
 
-/// Puts the object that a word of the worker's record names back into the reserve that it came from, if that is still of
-/// its cells.
+/// Puts the object that a word of the worker's record names back where it came from: into the reserve, if that is of
+/// its cells now; into the list, if that has not moved on.
 #[inline]
-fn put_back<M: Memory>(worker: &Worker<M>, class: usize, unit: u64, index: u32, named: OwnedWord) -> bool {
+fn put_back<M: Memory>(worker: &Worker<M>, taken: &Taken, named: OwnedWord) -> bool {
     let (mem, record) = (worker.mem(), worker.record());
-    let word = record.reserve(class);
-    let reserve = Reserve(word.get(mem));
-    if reserve.unit() != Some(unit) || reserve.word() != index / 4 {
-        return false;
+    match taken.source {
+        Source::Reserve { unit, index } => {
+            let word = record.reserve(taken.class as usize);
+            let reserve = Reserve(word.get(mem));
+            if reserve.unit() != Some(unit) || reserve.word() != index / 4 {
+                return false;
+            }
+            word.set(mem, reserve.0 | 1 << (index % 4));
+            mem.persist(word.offset(), 8);
+        }
+        Source::List { chunk, index, round } => {
+            if worker.recycler.round() != round {
+                return false;
+            }
+            let (word, _) = retire::entry(chunk, index);
+            word.set(mem, taken.object);
+            mem.persist(word.offset(), 8);
+            shelve_again(worker, taken);
+        }
     }
-    word.set(mem, reserve.0 | 1 << (index % 4));
-    mem.persist(word.offset(), 8);
     clear(worker, named);
     true
+}
+
+/// Puts an entry that was taken back on its shelf.
+fn shelve_again<M: Memory>(worker: &Worker<M>, taken: &Taken) {
+    if let Source::List { chunk, index, round } = taken.source
+        && worker.recycler.round() == round
+    {
+        let object = taken.object;
+        // Behind the others if the shelf is full meanwhile, which it cannot be: then it waits in the list.
+        worker
+            .recycler
+            .put(taken.class as usize, Kept { object, chunk, index });
+    }
 }
 
 #[inline]

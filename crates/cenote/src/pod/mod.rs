@@ -6,7 +6,7 @@
 //! | `process` | joining, leaving, who lives | `docs/protocols/instances.md` |
 //! | `lock`, `redo`, `buddy`, `block`, `units` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
-//! | `epoch`, `retire` | reclamation | `docs/protocols/reclamation.md` |
+//! | `epoch`, `retire`, `collect`, `flush`, `recycle` | reclamation | `docs/protocols/reclamation.md` |
 //! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
 //! | `slots` | which locks of users a worker holds or waits for | `docs/protocols/locks.md` |
 //! | `directory` | names | `docs/protocols/recovery.md` |
@@ -30,6 +30,7 @@ pub mod process;
 pub mod publish;
 pub mod record;
 pub mod recovery;
+pub mod recycle;
 pub mod redo;
 pub mod retire;
 pub mod slab;

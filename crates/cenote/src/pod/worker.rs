@@ -62,11 +62,13 @@ pub struct Worker<M: Memory> {
     pub(super) contention: Contention,
     /// Incoherent memory: the last operation is over, and that may not have been written back.
     pub(super) is_end_in_flight: Cell<bool>,
-    /// Incoherent memory: what was allocated for the present operation and is in its reserve still.
+    /// Incoherent memory: what was allocated for the present operation.
     pub(super) takes: Cell<super::heap::Takes>,
     /// Incoherent memory: size classes of blocks, as they were when they were looked up.
     pub(super) classes: super::slab::Classes,
     slots: OwnSlots,
+    /// What of its retired list may be allocated again.
+    pub(super) recycler: super::recycle::Recycler,
 }
 
 impl<M: Memory> Worker<M> {
@@ -165,6 +167,7 @@ impl<M: Memory> Worker<M> {
             takes: Cell::default(),
             classes: super::slab::Classes::new::<M>(),
             slots: OwnSlots::default(),
+            recycler: super::recycle::Recycler::default(),
         };
         super::recovery::tidy(&worker);
         Ok(Some(worker))

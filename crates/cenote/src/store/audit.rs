@@ -286,7 +286,7 @@ impl<M: Memory> Audit<'_, M> {
             let record = WorkerRecord::new(worker.geometry(), index);
             let walked = (|| {
                 let mut waiting = Vec::new();
-                retire::pending(worker, record, |object, _| waiting.push(object))?;
+                retire::pending(worker, record, |object| waiting.push(object))?;
                 for object in waiting {
                     self.mark(object, Mark::Retired);
                     self.mark_lines_of_retired_level(object)?;
