@@ -25,7 +25,6 @@ use super::block::{CELL_FREE, CELL_LIVE, RangeState};
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::flush;
-use super::heap::settle_takes;
 use super::publish::forget_lines;
 use super::record::{Phase, State, WorkerRecord};
 use super::recycle::Kept;
@@ -36,6 +35,7 @@ use super::retire::{
 };
 use super::slab::{CellAt, Place, locate, remembered_cell, table_word};
 use super::superblock::ORPHANS;
+use super::takes::settle_takes;
 use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};

@@ -14,10 +14,7 @@
 //! reserve, the reserve is written *before* cells are taken, a new block's owner is in the table by the same
 //! transaction that allocates it. So whatever a worker dies with is named in its record: see `recovery`.
 //!
-//! **Takes.** On incoherent memory each *before* is a wait for a write-back. So what is allocated for an operation stays in
-//! the reserve or the list, and the worker remembers that it is taken, until the operation's record has been written back with
-//! the names, which is waited for anyway; then it leaves ([`settle_takes`]). Whatever else changes a reserve or frees entries
-//! settles first.
+//! On incoherent memory each *before* is a wait for a write-back: see `takes` for what becomes of it.
 
 use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole, reclaim_empty_blocks};
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
@@ -27,9 +24,14 @@ use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::publish::{await_end, forget_lines};
 use super::recycle::Kept;
-use super::retire::{self, Actor, GONE};
+use super::reserve::Reserve;
+use super::retire::{self, Actor};
 use super::slab::{
     Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
+};
+use super::takes::{
+    Source, Taken, clear, forget_take, leave_source, make_room_for_take, put_back, settle_takes,
+    shelve_again, take_later, untaken,
 };
 use super::units::{allocate_units, free_range, free_slab};
 use super::worker::Worker;
@@ -40,45 +42,6 @@ use crate::mutant::{self, Mutant};
 /// Bytes of a block whose allocation is not far when a cell is: brought near, as what is written to a fresh object must be
 /// in the cache before the exchange that publishes it can happen.
 const AHEAD: u64 = 256;
-
-/// A reserve word: block, cell word, mask of taken cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reserve(pub u64);
-
-impl Reserve {
-    const VALID: u64 = 1 << 63;
-
-    /// No block.
-    pub const NONE: Self = Self(0);
-
-    /// A reserve of the block at `unit`: cell word `word`, cells `mask`.
-    pub fn new(unit: u64, word: u32, mask: u64) -> Self {
-        Self(Self::VALID | unit << 20 | u64::from(word) << 4 | mask)
-    }
-
-    /// The block's first unit, if there is a block.
-    pub fn unit(self) -> Option<u64> {
-        (self.0 & Self::VALID != 0).then_some((self.0 & !Self::VALID) >> 20)
-    }
-
-    /// The cell word.
-    pub fn word(self) -> u32 {
-        (self.0 >> 4) as u32 & 0xffff
-    }
-
-    /// The cells taken and not used.
-    pub fn mask(self) -> u64 {
-        self.0 & 0xf
-    }
-
-    /// The same without the cell of an object, if it is one of the word's.
-    pub fn without(self, index: u32) -> Self {
-        match self.word() == index / 4 {
-            true => Self(self.0 & !(1 << (index % 4))),
-            false => self,
-        }
-    }
-}
 
 /// Allocates `len` bytes for the actor's current operation: the offset is in its `new_object` on return, and will
 /// be published, discarded or recovered from there.
@@ -141,74 +104,12 @@ pub fn allocate_for<M: Memory>(
     Ok(take_reserved(worker, actor, class, reserve, destination))
 }
 
-/// Objects that one operation may allocate.
-const TAKES: usize = 3;
-
-/// What was taken for an object, and from where: enough to put it back without looking for it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
-    object: u64,
-    class: u32,
-    source: Source,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Source {
-    /// A reserve: its block's first unit, and the object's number in the block.
-    Reserve { unit: u64, index: u32 },
-    /// The worker's retired list: the entry, and the recycler's round.
-    List { chunk: u64, index: u64, round: u32 },
-}
-
-impl Default for Source {
-    fn default() -> Self {
-        Self::Reserve { unit: 0, index: 0 }
-    }
-}
-
-/// What a worker has taken for its present operation and is where it was still, or was when the operation was decided.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Takes {
-    taken: [Taken; TAKES],
-    count: usize,
-    /// Whether it has left.
-    has_left: bool,
-}
-
 /// Whether what is allocated for a destination is named by the record of the worker's own operation.
 #[inline(always)]
 fn is_of_operation<M: Memory>(worker: &Worker<M>, actor: Actor, destination: OwnedWord) -> bool {
     let [first, second] = actor.record.companions();
     actor == worker.actor()
         && (destination == actor.record.new_object() || destination == first || destination == second)
-}
-
-/// Has room for one take more.
-fn make_room_for_take<M: Memory>(worker: &Worker<M>) {
-    let takes = worker.takes.get();
-    if takes.has_left {
-        worker.takes.set(Takes::default());
-    } else if takes.count == TAKES {
-        settle_takes(worker);
-        worker.takes.set(Takes::default());
-    }
-}
-
-/// A reserve of the worker's without what it has taken.
-fn untaken<M: Memory>(worker: &Worker<M>, class: usize) -> Reserve {
-    let reserve = Reserve(worker.record().reserve(class).get(worker.mem()));
-    let Takes {
-        taken,
-        count,
-        has_left,
-    } = worker.takes.get();
-    taken[..count]
-        .iter()
-        .filter(|taken| taken.class as usize == class && !has_left)
-        .fold(reserve, |reserve, taken| match taken.source {
-            Source::Reserve { index, .. } => reserve.without(index),
-            Source::List { .. } => reserve,
-        })
 }
 
 /// Takes an entry of the retired list for a new object.
@@ -236,85 +137,11 @@ fn take_kept<M: Memory>(worker: &Worker<M>, class: usize, kept: Kept, destinatio
     object
 }
 
-/// Names what leaves its source when the takes are settled.
-fn take_later<M: Memory>(worker: &Worker<M>, taken: Taken, destination: OwnedWord) -> u64 {
-    destination.set(worker.mem(), taken.object);
-    let mut takes = worker.takes.get();
-    takes.taken[takes.count] = taken;
-    takes.count += 1;
-    worker.takes.set(takes);
-    crash_point(Point::AllocNew);
-    taken.object
-}
-
-/// Has what was taken leave its source; its names are written back first.
-pub(super) fn settle_takes<M: Memory>(worker: &Worker<M>) {
-    let takes = worker.takes.get();
-    if !M::COHERENT && takes.count > 0 && !takes.has_left {
-        worker.record().write_back_operation(worker.mem());
-        worker.mem().fence();
-        leave_sources(worker);
-        worker.mem().fence();
-    }
-}
-
-/// The same once the names have been written back. Complete with the next fence.
-#[inline]
-pub(super) fn leave_sources<M: Memory>(worker: &Worker<M>) {
-    let takes = worker.takes.get();
-    if takes.has_left {
-        return;
-    }
-    for taken in &takes.taken[..takes.count] {
-        leave_source(worker, taken);
-        crash_point(Point::AllocTaken);
-    }
-    let has_left = true;
-    worker.takes.set(Takes { has_left, ..takes });
-}
-
-/// Has an object leave the reserve or the list that it was taken from. Complete with the next fence.
-#[inline]
-fn leave_source<M: Memory>(worker: &Worker<M>, taken: &Taken) {
-    let mem = worker.mem();
-    let word = match taken.source {
-        Source::Reserve { index, .. } => {
-            let word = worker.record().reserve(taken.class as usize);
-            let reserve = Reserve(word.get(mem));
-            word.set(mem, reserve.without(index).0);
-            word
-        }
-        Source::List { chunk, index, .. } => {
-            let (word, _) = retire::entry(chunk, index);
-            if !mutant::is(Mutant::RecycledEntryKept) {
-                word.set(mem, taken.object | GONE);
-            }
-            word
-        }
-    };
-    if !M::COHERENT {
-        mem.write_back(word.offset(), 8);
-    }
-}
-
-/// What was taken for an object of the present operation, and whether it has left its source; forgets that.
-fn forget_take<M: Memory>(worker: &Worker<M>, object: u64) -> Option<(Taken, bool)> {
-    let mut takes = worker.takes.get();
-    let n = takes.taken[..takes.count]
-        .iter()
-        .position(|taken| taken.object == object)?;
-    let taken = takes.taken[n];
-    takes.taken.copy_within(n + 1..takes.count, n);
-    takes.count -= 1;
-    worker.takes.set(takes);
-    Some((taken, takes.has_left))
-}
-
 /// The cell of a reserve that is taken next.
 #[inline]
 fn lowest<M: Memory>(worker: &Worker<M>, class: usize, reserve: Reserve) -> Taken {
     let index = reserve.word() * 4 + reserve.mask().trailing_zeros();
-    let unit = (reserve.0 & !Reserve::VALID) >> 20;
+    let unit = reserve.unit().unwrap_or_default();
     Taken {
         object: worker.geometry().unit_offset(unit) + TABLE[class].offset_of(index),
         class: class as u32,
@@ -413,54 +240,6 @@ fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
         }
         Place::Range { unit, units, .. } => free_range(worker, unit, units, &[(named, 0)]),
     }
-}
-
-/// Puts the object that a word of the worker's record names back where it came from: into the reserve, if that is of
-/// its cells now; into the list, if that has not moved on.
-#[inline]
-fn put_back<M: Memory>(worker: &Worker<M>, taken: &Taken, named: OwnedWord) -> bool {
-    let (mem, record) = (worker.mem(), worker.record());
-    match taken.source {
-        Source::Reserve { unit, index } => {
-            let word = record.reserve(taken.class as usize);
-            let reserve = Reserve(word.get(mem));
-            if reserve.unit() != Some(unit) || reserve.word() != index / 4 {
-                return false;
-            }
-            word.set(mem, reserve.0 | 1 << (index % 4));
-            mem.persist(word.offset(), 8);
-        }
-        Source::List { chunk, index, round } => {
-            if worker.recycler.round() != round {
-                return false;
-            }
-            let (word, _) = retire::entry(chunk, index);
-            word.set(mem, taken.object);
-            mem.persist(word.offset(), 8);
-            shelve_again(worker, taken);
-        }
-    }
-    clear(worker, named);
-    true
-}
-
-/// Puts an entry that was taken back on its shelf.
-fn shelve_again<M: Memory>(worker: &Worker<M>, taken: &Taken) {
-    if let Source::List { chunk, index, round } = taken.source
-        && worker.recycler.round() == round
-    {
-        let object = taken.object;
-        // Behind the others if the shelf is full meanwhile, which it cannot be: then it waits in the list.
-        worker
-            .recycler
-            .put(taken.class as usize, Kept { object, chunk, index });
-    }
-}
-
-#[inline]
-fn clear<M: Memory>(worker: &Worker<M>, word: OwnedWord) {
-    word.set(worker.mem(), 0);
-    worker.mem().persist(word.offset(), 8);
 }
 
 /// Fills the reserve of a class.

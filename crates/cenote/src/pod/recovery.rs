@@ -22,13 +22,14 @@ use super::block::RangeState;
 use super::class::CLASSES;
 use super::collect;
 use super::crash::{Point, crash_point};
-use super::heap::{self, Reserve};
+use super::heap;
 use super::lock;
 use super::publish::{
     DRAINING, OWNED_LINK, SLOT_MOVE_BITS, clear_auxiliary, discard_auxiliary, drain_auxiliary,
     finish_with_companions,
 };
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
+use super::reserve::Reserve;
 use super::retire::{self, Actor};
 use super::slab::{Place, locate};
 use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES};
