@@ -33,7 +33,7 @@ impl Buddy {
         }
     }
 
-    fn value<M: Memory>(&self, txn: &Transaction<'_, M>, node: u64, order: u32) -> Result<u32> {
+    fn value<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, order: u32) -> Result<u32> {
         let at = self.base + node;
         let value = (txn.read(at & !7) >> ((at & 7) * 8)) as u32 & 0xff;
         if value > order + 1 {
@@ -51,7 +51,7 @@ impl Buddy {
     }
 
     /// Whether `units` adjacent units could be allocated.
-    pub fn has<M: Memory>(&self, txn: &Transaction<'_, M>, units: u64) -> Result<bool> {
+    pub fn has<M: Memory>(&self, txn: &mut Transaction<'_, M>, units: u64) -> Result<bool> {
         let want = units.next_power_of_two().trailing_zeros();
         Ok(want <= self.depth && self.value(txn, 1, self.depth)? > want)
     }
@@ -95,7 +95,7 @@ impl Buddy {
     }
 
     /// Whether a unit is free.
-    pub fn is_free<M: Memory>(&self, txn: &Transaction<'_, M>, unit: u64) -> Result<bool> {
+    pub fn is_free<M: Memory>(&self, txn: &mut Transaction<'_, M>, unit: u64) -> Result<bool> {
         let (mut node, mut order) = (1, self.depth);
         loop {
             let value = self.value(txn, node, order)?;
@@ -143,23 +143,29 @@ impl Buddy {
             self.mark(txn, 2 * node, order - 1, half, free)?;
             self.mark(txn, 2 * node + 1, order - 1, units - half, free)?;
         }
-        self.combine(txn, node, order)
-    }
-
-    fn combine<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, order: u32) -> Result<()> {
-        let left = self.value(txn, 2 * node, order - 1)?;
-        let right = self.value(txn, 2 * node + 1, order - 1)?;
-        let whole = left == order && right == order;
-        self.set(txn, node, if whole { order + 1 } else { left.max(right) });
+        self.combine(txn, node, order)?;
         Ok(())
     }
 
-    /// Carries a change up to the root.
+    /// Gives a node the value that follows from its children's; whether it had another.
+    fn combine<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, order: u32) -> Result<bool> {
+        let before = self.value(txn, node, order)?;
+        let left = self.value(txn, 2 * node, order - 1)?;
+        let right = self.value(txn, 2 * node + 1, order - 1)?;
+        let whole = left == order && right == order;
+        let value = if whole { order + 1 } else { left.max(right) };
+        self.set(txn, node, value);
+        Ok(value != before)
+    }
+
+    /// Carries a change up, to the root or to a node whose value stays as it is: nothing changes above that.
     fn lift<M: Memory>(&self, txn: &mut Transaction<'_, M>, mut node: u64, mut order: u32) -> Result<()> {
         while node > 1 {
             node /= 2;
             order += 1;
-            self.combine(txn, node, order)?;
+            if !self.combine(txn, node, order)? {
+                break;
+            }
         }
         Ok(())
     }

@@ -4,6 +4,9 @@
 //! record, then a commit word that carries their number and checksum, then applies them, clears the commit word
 //! and leaves the lock to its holder. A crash before the commit word leaves nothing to do; after it, whoever takes
 //! the lock over applies the log again. Entries are absolute values, so that applying twice is applying once.
+//!
+//! Under the lock nobody else changes a word that is read here, so each is read from memory once; and a word that is written
+//! with what it was needs no entry.
 
 use super::crash::{Point, crash_point};
 use super::record::{REDO_ENTRIES, WorkerRecord};
@@ -18,7 +21,15 @@ const OWNED: u64 = 1;
 pub struct Transaction<'m, M: Memory> {
     mem: &'m M,
     log: WorkerRecord,
-    writes: Vec<(u64, u64)>,
+    words: Vec<Word>,
+}
+
+/// A word that was read or written.
+#[derive(Clone, Copy)]
+struct Word {
+    at: u64,
+    value: u64,
+    is_changed: bool,
 }
 
 impl<'m, M: Memory> Transaction<'m, M> {
@@ -27,41 +38,59 @@ impl<'m, M: Memory> Transaction<'m, M> {
         Self {
             mem,
             log,
-            writes: Vec::with_capacity(64),
+            words: Vec::with_capacity(64),
         }
     }
 
     /// A word as this transaction leaves it.
-    pub fn read(&self, at: u64) -> u64 {
-        match self.writes.iter().find(|(offset, _)| *offset == at) {
-            Some((_, value)) => *value,
-            None => self.mem.load(at),
+    ///
+    /// Cost: a sync load, the first time.
+    pub fn read(&mut self, at: u64) -> u64 {
+        // What was read last is read again first, as trees are walked down and up.
+        if let Some(word) = self.words.iter().rev().find(|word| word.at == at) {
+            return word.value;
         }
+        let value = self.mem.load(at);
+        self.words.push(Word {
+            at,
+            value,
+            is_changed: false,
+        });
+        value
     }
 
     /// Adds a write.
     pub fn write(&mut self, at: u64, value: u64) {
-        match self.writes.iter_mut().find(|(offset, _)| *offset == at) {
-            Some((_, old)) => *old = value,
-            None => self.writes.push((at, value)),
+        match self.words.iter_mut().rev().find(|word| word.at == at) {
+            Some(word) => {
+                word.is_changed |= word.value != value;
+                word.value = value;
+            }
+            None => self.words.push(Word {
+                at,
+                value,
+                is_changed: true,
+            }),
         }
     }
 
     /// Adds a write of a single-writer word, whose owner the caller acts for.
     pub fn write_owned(&mut self, word: OwnedWord, value: u64) {
-        self.writes.push((word.offset() | OWNED, value));
+        self.write(word.offset() | OWNED, value);
     }
 
     /// Makes all writes happen.
     pub fn commit(self) -> Result<()> {
-        let count = self.writes.len() as u64;
+        let changed = self.words.iter().filter(|word| word.is_changed);
+        let writes: Vec<(u64, u64)> = changed.map(|word| (word.at, word.value)).collect();
+        let count = writes.len() as u64;
         if count > REDO_ENTRIES {
             return Err(Error::corrupt(
                 "a buddy tree that needs more writes than any can, seen",
                 self.log.state().offset(),
             ));
         }
-        for (index, (at, value)) in self.writes.iter().enumerate() {
+        for (index, (at, value)) in writes.iter().enumerate() {
             let (offset_word, value_word) = self.log.redo_entry(index as u64);
             offset_word.set(self.mem, *at);
             value_word.set(self.mem, *value);
@@ -73,17 +102,17 @@ impl<'m, M: Memory> Transaction<'m, M> {
         }
         crash_point(Point::RedoWritten);
         let is_without = mutant::is(Mutant::CommitWithoutChecksum);
-        let skipped = if is_without { self.writes.len() } else { 0 };
+        let skipped = if is_without { writes.len() } else { 0 };
         set_commit(
             self.mem,
             self.log,
-            count | u64::from(checksum(&self.writes[skipped..])) << 32,
+            count | u64::from(checksum(&writes[skipped..])) << 32,
         );
         crash_point(Point::RedoCommitted);
         if mutant::is(Mutant::ClearedEarly) {
             set_commit(self.mem, self.log, 0);
         }
-        apply(self.mem, &self.writes);
+        apply(self.mem, &writes);
         crash_point(Point::RedoApplied);
         set_commit(self.mem, self.log, 0);
         crash_point(Point::RedoCleared);

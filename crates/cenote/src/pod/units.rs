@@ -98,8 +98,8 @@ pub fn approach<M: Memory>(worker: &Worker<M>, units: u64) -> Result<bool> {
     }
     {
         let _held = lock::acquire(worker, HEAP_LOCK)?;
-        let txn = Transaction::new(worker.mem(), worker.record());
-        if Buddy::new(worker.geometry()).has(&txn, units)? {
+        let mut txn = Transaction::new(worker.mem(), worker.record());
+        if Buddy::new(worker.geometry()).has(&mut txn, units)? {
             return Ok(true);
         }
     }

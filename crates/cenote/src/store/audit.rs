@@ -346,7 +346,7 @@ impl<M: Memory> Audit<'_, M> {
         while unit < units {
             let at = table_word(worker, unit);
             let block = Block::decode(at.load(worker.mem()));
-            let is_free = buddy.is_free(&Transaction::new(worker.mem(), worker.record()), unit)?;
+            let is_free = buddy.is_free(&mut Transaction::new(worker.mem(), worker.record()), unit)?;
             if is_free != (block == Block::Free) {
                 self.problem(Error::corrupt(
                     "a unit that is free in one table and not in the other, seen",
