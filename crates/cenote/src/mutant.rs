@@ -81,6 +81,7 @@ mutants! {
     EvidenceSlotAlone = "evidence-slot-alone", "recovery decides an operation by its slot alone";
     EvidenceWithoutMarks = "evidence-without-marks", "recovery does not look whether the new object is retired";
     NeverWithdrawn = "never-withdrawn", "the dead one's announcement is not withdrawn";
+    LoneDeathIgnored = "lone-death-ignored", "a thread that dies alone counts as alive until its process dies";
     InstanceByPlace = "instance-by-place", "a worker counts as alive if anybody lives in its process's place";
     MovedForgotten = "moved-forgotten", "a lookup does not mind that a slot has moved after its line was read";
     AnyEmpty = "any-empty", "every other worker inserts into the last empty slot of a line, not the first";

@@ -4,6 +4,7 @@
 //! the length of one method; no reference into it is held while another coroutine runs.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use corosensei::Yielder;
@@ -101,6 +102,8 @@ pub(super) struct World {
     pub stop: Option<Stop>,
     /// Locks that say who lives: the process that holds each.
     pub locks: Vec<Option<u32>>,
+    /// Beds: the generation and the thread that lies there.
+    pub beds: BTreeMap<u64, (u32, u32)>,
     pub recording: bool,
     pub decisions: Vec<u32>,
     pub timeline: Option<Vec<Event>>,
@@ -129,6 +132,7 @@ impl World {
             steps_max,
             stop: None,
             locks: Vec::new(),
+            beds: BTreeMap::new(),
             decisions: Vec::new(),
             timeline: None,
             capacity: u64::MAX,

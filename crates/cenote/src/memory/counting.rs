@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::{MapError, Mapped, Mapping, Memory, lines};
+use super::{Kernel, MapError, Mapped, Mapping, Memory, lines};
 
 /// Operations of one thread since its last [`Counts::reset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -66,6 +66,10 @@ impl<M: Memory> Memory for Counting<M> {
 
     fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
         self.0.reserve(at, len, unshared)
+    }
+
+    fn kernel(&self) -> &dyn Kernel {
+        self.0.kernel()
     }
 
     fn load(&self, at: u64) -> u64 {

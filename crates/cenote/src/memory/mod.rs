@@ -26,9 +26,11 @@ mod barrier;
 mod cells;
 mod coherent;
 mod counting;
+mod deathbed;
 mod exchange;
 mod flush;
 mod fork;
+mod kernel;
 mod liveness;
 mod local;
 mod mapping;
@@ -44,6 +46,7 @@ pub use counting::{Counting, Counts};
 pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
 pub use fork::{ForkWatch, forked, watch_fork};
+pub use kernel::{Kernel, SLEEPS_BY_MAX};
 pub(crate) use liveness::FileLock;
 pub use liveness::Liveness;
 pub use local::LocalWord;
@@ -78,6 +81,9 @@ pub trait Memory: Clone + Send + Sync + 'static {
     fn barrier_everywhere(&self) -> bool {
         barrier::barrier_everywhere()
     }
+
+    /// What the operating system says of threads and does for those who wait.
+    fn kernel(&self) -> &dyn Kernel;
 
     /// The caller waits for somebody else, who needs a moment.
     fn pause(&self) {

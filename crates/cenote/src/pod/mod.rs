@@ -3,7 +3,9 @@
 //! | file | concept | protocol page |
 //! |---|---|---|
 //! | `geometry`, `superblock`, `record` | where everything is and what it means | `docs/pool-format.md` |
-//! | `process` | joining, leaving, who lives | `docs/protocols/instances.md` |
+//! | `process`, `worker` | joining, leaving, who lives | `docs/protocols/instances.md` |
+//! | `bell`, `watch`, `log` | noticing deaths, waking those who wait, what was recovered | `docs/protocols/detection.md` |
+//! | `group` | groups: who is there, who died, in order | `docs/protocols/groups.md` |
 //! | `lock`, `redo`, `buddy`, `block`, `units` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
 //! | `epoch`, `retire` | reclamation | `docs/protocols/reclamation.md` |
@@ -12,6 +14,7 @@
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
 pub mod abandoned;
+pub mod bell;
 pub mod block;
 pub mod buddy;
 pub mod class;

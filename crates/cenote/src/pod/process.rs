@@ -321,6 +321,56 @@ impl<M: Memory> Pod<M> {
         Ok(same && self.process_lives(worker.process)?)
     }
 
+    /// Whether the worker in a place lives, whose state was just read: its process does, and its thread was not seen to die.
+    /// A record that is being recovered lives as long as its recoverer.
+    ///
+    /// What a dead thread of a living process has stored lies in that process's cache. Where caches are incoherent, only
+    /// that process acts on such a death; to others the worker lives.
+    pub fn worker_lives(&self, index: u32, state: State) -> Result<bool> {
+        let (index, state) = match state.phase {
+            Phase::Recovering => {
+                let recoverer = self.state_of(state.process);
+                match recoverer {
+                    Some(by) if by.phase == Phase::Alive && by.generation as u8 == state.tag => {
+                        (state.process, by)
+                    }
+                    _ => return Ok(false),
+                }
+            }
+            _ => (index, state),
+        };
+        Ok(self.instance_lives(state)? && !self.thread_has_died(index, state))
+    }
+
+    /// Whether a worker's thread is known to have died, whatever its process does.
+    fn thread_has_died(&self, index: u32, state: State) -> bool {
+        (M::COHERENT || state.process == self.index)
+            && !mutant::is(Mutant::LoneDeathIgnored)
+            && self
+                .mem
+                .kernel()
+                .has_died(self.geometry.annex(index), state.generation)
+    }
+
+    /// The state of a worker's place; `None` if there is no such place.
+    fn state_of(&self, index: u32) -> Option<State> {
+        let is_place = index < self.geometry.parameters.workers;
+        is_place.then(|| State::decode(WorkerRecord::new(&self.geometry, index).state().load(&self.mem)))
+    }
+
+    /// Has the background thread of this process leave a dead worker's announcement alone from now on: the record will be
+    /// another's. `false` if it is at it just now, for long.
+    pub(super) fn disown(&self, index: u32, generation: u32) -> bool {
+        let record = WorkerRecord::new(&self.geometry, index);
+        let pins: Vec<_> = match self.local.lock() {
+            Ok(all) => all.iter().filter_map(std::sync::Weak::upgrade).collect(),
+            Err(_) => return false,
+        };
+        pins.iter()
+            .filter(|pin| pin.record == record && pin.generation == generation)
+            .all(|pin| pin.disown(&self.mem))
+    }
+
     /// The places of processes that died.
     pub fn dead_processes(&self) -> Result<Vec<u32>> {
         let mut dead = Vec::new();

@@ -32,7 +32,7 @@ use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
 use super::retire::{self, Actor, Position};
 use super::slab::{CellAt, Place, locate};
 use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES};
-use super::worker::Worker;
+use super::worker::{Worker, leave_bed};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -55,7 +55,7 @@ pub fn recover_dead<M: Memory>(worker: &Worker<M>) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     let dead = worker.pod().dead_processes()?;
     for (index, state) in worker.pod().attached_workers() {
-        if index + 1 != u32::from(worker.me()) && !worker.pod().instance_lives(state)? {
+        if index + 1 != u32::from(worker.me()) && !worker.pod().worker_lives(index, state)? {
             recover_worker(worker, index, state, &mut recovered)?;
             crash_point(Point::RecoverWorker);
         }
@@ -98,7 +98,7 @@ pub(super) fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> 
     let least = super::epoch::least(worker);
     for (index, state) in worker.pod().attached_workers() {
         let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
-        if announced == least && !worker.pod().instance_lives(state)? {
+        if announced == least && !worker.pod().worker_lives(index, state)? {
             recover_dead(worker)?;
             return Ok(());
         }
@@ -115,7 +115,10 @@ fn recover_worker<M: Memory>(
 ) -> Result<()> {
     let mem = worker.mem();
     let record = WorkerRecord::new(worker.geometry(), index);
-    let claim = worker.pod().claim(Phase::Recovering, state.generation);
+    if !M::COHERENT && !worker.pod().disown(index, state.generation) {
+        return Ok(());
+    }
+    let claim = worker.claim(state.generation);
     if record
         .state()
         .compare_exchange(mem, state.encode(), claim.encode())
@@ -140,6 +143,7 @@ fn recover_worker<M: Memory>(
     let next = match outcome {
         Ok(()) => {
             leave(worker, actor);
+            leave_bed(mem, worker.geometry().annex(index));
             recovered.workers += 1;
             State {
                 phase: Phase::Free,

@@ -30,14 +30,24 @@ impl Agent {
         if M::COHERENT && !wanted {
             return Ok(None);
         }
-        let worker = Worker::attach(pod, true)?;
+        let (begun, begins) = std::sync::mpsc::sync_channel(1);
+        let its_pod = pod.clone();
         let thread = std::thread::Builder::new()
             .name("cenote-agent".to_owned())
-            .spawn(move || run(&worker, wanted))
+            .spawn(move || match Worker::attach(&its_pod, true) {
+                Ok(worker) => {
+                    drop(its_pod);
+                    let _ = begun.send(Ok(()));
+                    run(&worker, wanted)
+                }
+                Err(error) => drop(begun.send(Err(error))),
+            })
             .map_err(|source| Error::Io {
                 path: pod.path().to_owned(),
                 source,
             })?;
+        // A thread that ends without a word has panicked.
+        begins.recv().unwrap_or(Err(Error::Forked))?;
         let ours = pod.clone();
         let stop = Arc::new(move || {
             ours.close();
