@@ -48,5 +48,9 @@ pub use error::{Error, Result};
 pub use index::hash::{Guidelines, Put, Replace, Value};
 pub use index::ordered::range::Range;
 pub use memory::{Coherent, Noncoherent};
+pub use pod::group;
 pub use pod::superblock::Kind;
-pub use store::{FsckReport, Map, Options, Ordered, Pool, Stat, kind_of, parse_size};
+pub use store::{
+    Events, FsckReport, Group, GroupSize, Listener, Map, Membership, NextEvent, Options, Ordered, Pool, Stat,
+    kind_of, parse_size,
+};

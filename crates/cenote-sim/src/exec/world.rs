@@ -345,6 +345,7 @@ impl World {
             .all(|other| other.process != process || !other.alive)
         {
             self.processes[process as usize].life = Life::Left;
+            self.drop_locks(process);
         }
         if let Some(clock) = &mut self.clock {
             clock.end(thread);
@@ -360,6 +361,15 @@ impl World {
         let is_last = |other: &Thread| other.process != process || !other.alive;
         if self.threads.iter().all(is_last) {
             self.kill(process);
+        }
+    }
+
+    /// The kernel drops what locks an ended process has held.
+    fn drop_locks(&mut self, process: u32) {
+        for lock in &mut self.locks {
+            if *lock == Some(process) {
+                *lock = None;
+            }
         }
     }
 
@@ -380,11 +390,7 @@ impl World {
         }
         self.processes[process as usize].life = Life::Killed;
         let host = self.processes[process as usize].host;
-        for lock in &mut self.locks {
-            if *lock == Some(process) {
-                *lock = None;
-            }
-        }
+        self.drop_locks(process);
         for thread in 0..self.threads.len() as u32 {
             if self.threads[thread as usize].process == process {
                 self.end_thread(thread);

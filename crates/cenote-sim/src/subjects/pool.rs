@@ -84,8 +84,14 @@ impl<const C: bool> Member<C> {
         )?);
         recovery::recover_dead(&Worker::attach(&pod, false)?)?;
         if attended {
-            let worker = Worker::attach(&pod, true)?;
+            let pod = pod.clone();
             context.spawn(move |agent| {
+                // A worker's thread is the one that attaches it.
+                let worker = match Worker::attach(&pod, true) {
+                    Ok(worker) => worker,
+                    Err(error) => panic!("the background thread: {error}"),
+                };
+                drop(pod);
                 let mut attendant = Attendant::default();
                 while !worker.pod().is_closing() {
                     attendant.tick(&worker);

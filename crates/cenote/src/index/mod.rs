@@ -7,8 +7,9 @@ pub mod ordered;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::directory::{KIND_BASELINE, KIND_HASH, KIND_ORDERED, Named};
-use crate::pod::process::Hooks;
+use crate::pod::directory::{KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_ORDERED, Named};
+use crate::pod::group;
+use crate::pod::process::{Hooks, Step};
 
 /// Where a named map is, if it is of this kind.
 fn of_kind(named: Named, kind: u64) -> Result<u64> {
@@ -16,6 +17,7 @@ fn of_kind(named: Named, kind: u64) -> Result<u64> {
         KIND_HASH => "a hash map",
         KIND_ORDERED => "an ordered map",
         KIND_BASELINE => "an index made for comparison",
+        KIND_GROUP => "a group",
         _ => "of a kind that this version does not know",
     };
     match named.kind == kind {
@@ -33,5 +35,9 @@ pub fn hooks<M: Memory>() -> Hooks<M> {
         finish_root: hash::resize::finish_root,
         drain_range: hash::resize::drain_range,
         range_lines: hash::resize::range_lines,
+        steps: &[Step {
+            name: "groups",
+            run: group::died,
+        }],
     }
 }

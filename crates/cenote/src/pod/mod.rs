@@ -25,8 +25,10 @@ pub mod directory;
 pub mod epoch;
 pub mod flush;
 pub mod geometry;
+pub mod group;
 pub mod heap;
 pub mod lock;
+pub mod log;
 pub mod process;
 pub mod publish;
 pub mod record;
@@ -36,6 +38,7 @@ pub mod retire;
 pub mod slab;
 pub mod superblock;
 pub mod units;
+pub mod watch;
 pub mod worker;
 
 pub use process::Pod;

@@ -31,6 +31,32 @@ pub type DrainRange<M> = fn(&Worker<M>, super::retire::Actor, u64) -> Result<()>
 /// have none.
 pub type RangeLines<M> = fn(&Worker<M>, u64, &mut dyn FnMut(u64)) -> Result<()>;
 
+/// A worker that died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dead {
+    /// Its place.
+    pub index: u32,
+    /// Its generation.
+    pub generation: u32,
+}
+
+impl Dead {
+    /// What locks, claims and members that it has hold.
+    pub fn identity(self) -> u64 {
+        u64::from(self.index + 1) | u64::from(self.generation) << 32
+    }
+}
+
+/// How a structure recovers from the death of a worker. Steps are run by who has claimed the dead worker's record, in
+/// the order in which they are registered, before what the record itself says was begun. If that recoverer dies, the next
+/// one runs all of them again. Several may run at a time for different dead.
+pub struct Step<M: Memory> {
+    /// Its name in figures.
+    pub name: &'static str,
+    /// Does it; whether there was something to do.
+    pub run: fn(&Worker<M>, Dead) -> Result<bool>,
+}
+
 /// What the layers above register, so that recovery can finish what it does not understand.
 #[derive(Clone, Copy)]
 pub struct Hooks<M: Memory> {
@@ -40,6 +66,8 @@ pub struct Hooks<M: Memory> {
     pub drain_range: DrainRange<M>,
     /// See [`RangeLines`].
     pub range_lines: RangeLines<M>,
+    /// How structures recover that have no part in a worker's record. Groups come first, so that nobody waits for the rest.
+    pub steps: &'static [Step<M>],
 }
 
 /// What a process says of itself.
@@ -209,6 +237,11 @@ impl<M: Memory> Pod<M> {
     /// The superblock's immutable part.
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
+    }
+
+    /// The host's id, given by the administrator.
+    pub fn host(&self) -> u32 {
+        self.identity.host
     }
 
     /// The pool's file.
