@@ -95,6 +95,11 @@ pub fn trial(mutant: Mutant) -> Trial {
         }
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 2, Pct(3))),
 
+        GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotReplayed | GroupNotTold
+        | LoneDeathIgnored => quick(coherent(Group, 3, 2, 20, 2, Random)),
+        GroupCommitEarly => quick(noncoherent(Group, 3, 2, 20, 2, Random)),
+        GroupRoomForgotten => quick(coherent(Group, 3, 2, 40, 0, Random)),
+
         InstanceByPlace => quick(coherent(Places, 3, 2, 10, 2, Random)),
     }
 }

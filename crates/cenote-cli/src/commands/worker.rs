@@ -26,6 +26,8 @@ pub enum Role {
     Torture,
     /// Indexes its share of the demo's data.
     Demo,
+    /// Plays a part where deaths are measured.
+    Detection,
 }
 
 impl Role {
@@ -35,6 +37,7 @@ impl Role {
             Self::Bench => "bench",
             Self::Torture => "torture",
             Self::Demo => "demo",
+            Self::Detection => "detection",
         }
     }
 
@@ -55,5 +58,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Role::Bench => super::bench::worker(args.args),
         Role::Torture => super::torture::worker(args.args),
         Role::Demo => super::demo::worker(args.args),
+        Role::Detection => cenote_sim::detection::part(&args.args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| Failure::failed(error.to_string())),
     }
 }

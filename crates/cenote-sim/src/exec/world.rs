@@ -65,6 +65,8 @@ pub(super) struct Thread {
     pub steps: u64,
     /// What it waits for: that this is zero.
     pub until: Option<Rc<Cell<u32>>>,
+    /// Counts it among the threads that are waited for, until it ends or dies.
+    pub counted: Option<Rc<Cell<u32>>>,
     /// What reached memory, in runs that keep time.
     pub traffic: Traffic,
 }
@@ -335,6 +337,7 @@ impl World {
     /// The running thread has ended.
     pub fn retire_current(&mut self) {
         let thread = self.current;
+        self.discount(thread);
         self.threads[thread as usize].alive = false;
         self.runnable.retain(|&other| other != thread);
         self.ended = true;
@@ -364,6 +367,13 @@ impl World {
         }
     }
 
+    /// Nobody has to wait for a thread any more.
+    fn discount(&mut self, thread: u32) {
+        if let Some(counted) = self.threads[thread as usize].counted.take() {
+            counted.set(counted.get() - 1);
+        }
+    }
+
     /// The kernel drops what locks an ended process has held.
     fn drop_locks(&mut self, process: u32) {
         for lock in &mut self.locks {
@@ -375,6 +385,7 @@ impl World {
 
     fn end_thread(&mut self, thread: u32) {
         if std::mem::take(&mut self.threads[thread as usize].alive) {
+            self.discount(thread);
             self.deaths.push((thread, self.steps));
             self.runnable.retain(|&other| other != thread);
             if let Some(clock) = &mut self.clock {

@@ -9,6 +9,7 @@
 
 mod bars;
 mod chart;
+mod lupin_detection;
 mod measure;
 mod panels;
 mod pcc_fig12;
@@ -182,6 +183,14 @@ pub enum ReproduceError {
         /// Why.
         error: String,
     },
+    /// Deaths could not be measured.
+    #[error("{name}: {error}")]
+    Detection {
+        /// Which figure.
+        name: &'static str,
+        /// Why.
+        error: crate::detection::DetectionError,
+    },
     /// A simulated run went wrong.
     #[error(transparent)]
     Throughput(#[from] ThroughputError),
@@ -211,7 +220,7 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 7] = [
+const FIGURES: [(&str, Make); 8] = [
     (pcc_table1::NAME, |_| pcc_table1::make()),
     (pcc_fig5::NAME, |_| pcc_fig5::make()),
     (pcc_fig12::NAME, |_| pcc_fig12::make()),
@@ -219,6 +228,7 @@ const FIGURES: [(&str, Make); 7] = [
     (pcc_fig15::NAME, pcc_fig15::make),
     (pcc_gc::NAME, pcc_gc::make),
     (pcc_table2::NAME, pcc_table2::make),
+    (lupin_detection::NAME, lupin_detection::make),
 ];
 
 /// The names of all figures.

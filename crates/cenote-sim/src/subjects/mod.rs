@@ -6,6 +6,7 @@ mod assemble;
 mod baseline;
 mod epochs;
 pub(crate) mod gathering;
+mod group;
 mod hash;
 mod log;
 mod messages;
@@ -95,6 +96,8 @@ pub enum Subject {
     Instances,
     /// The same, with no more places than processes: who begins takes the place of a dead one.
     Places,
+    /// A group whose members join, leave, and die.
+    Group,
     /// BTreeOLC with nodes of six pairs.
     BTree,
     /// CLHT.
@@ -109,7 +112,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -122,6 +125,7 @@ impl Subject {
         Self::Epochs,
         Self::Instances,
         Self::Places,
+        Self::Group,
     ];
 
     /// Indexes made for comparison.
@@ -142,6 +146,7 @@ impl Subject {
             Self::Epochs => "epochs",
             Self::Instances => "instances",
             Self::Places => "places",
+            Self::Group => "group",
             Self::BTree => "btree",
             Self::Clht => "clht",
             Self::Art => "art",
@@ -211,6 +216,7 @@ impl Subject {
             }
             Self::Allocator => allocator::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
+            Self::Group => group::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),

@@ -113,12 +113,8 @@ impl<const C: bool> Member<C> {
         context: &Context<C>,
         work: impl FnOnce(Context<C>, Arc<Pod<SimMemory<C>>>) + 'static,
     ) {
-        let (pod, running) = (self.pod.clone(), self.running.clone());
-        running.set(running.get() + 1);
-        context.spawn(move |context| {
-            work(context, pod);
-            running.set(running.get() - 1);
-        });
+        let pod = self.pod.clone();
+        context.spawn_counted(&self.running, move |context| work(context, pod));
     }
 
     /// Waits until the threads have ended, and leaves the pool.

@@ -11,4 +11,4 @@ pub use audit::{FsckReport, MapReport, audit};
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, kind_of};
-pub use stat::{InstanceStat, LaggardStat, MapStat, Stat};
+pub use stat::{GroupStat, InstanceStat, LaggardStat, MapStat, RecoveryStat, Stat};

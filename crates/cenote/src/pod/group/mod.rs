@@ -204,6 +204,17 @@ impl Group {
         Ok(members.into_iter().map(|(_, member)| member).collect())
     }
 
+    /// How many living members there are.
+    ///
+    /// Cost: one load for each place.
+    pub fn joined<M: Memory>(&self, worker: &Worker<M>) -> Result<u64> {
+        let mut joined = 0;
+        for place in 0..self.high(worker)? {
+            joined += u64::from(self.status(worker, place)? == Status::Joined);
+        }
+        Ok(joined)
+    }
+
     /// How far the one is that has read least, and where it is: `counted` if nobody reads.
     fn least_cursor<M: Memory>(&self, worker: &Worker<M>, counted: u64) -> Result<(u64, Option<u64>)> {
         let mut least = (counted, None);
