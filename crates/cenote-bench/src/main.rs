@@ -8,6 +8,7 @@
 //!
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
+//! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
 //! - `all` measures everything and prints [`mod@judged`], the table of targets.
 //!
 //! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios.
@@ -16,6 +17,7 @@
 
 mod all;
 mod alloc;
+mod detection;
 mod hash;
 mod judged;
 mod line;
@@ -54,11 +56,16 @@ enum Command {
     Noncoherent(noncoherent::Options),
     /// Allocation and free beside malloc and free.
     Alloc(alloc::Options),
+    /// How long after a process's death others know of it.
+    Detection(detection::Options),
     /// Everything, and the table of targets.
     All(all::Options),
     /// One of the processes of `processes`.
     #[command(hide = true)]
     Part(processes::PartOptions),
+    /// One of the processes of `detection`.
+    #[command(hide = true)]
+    Worker(detection::PartOptions),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +78,8 @@ fn main() -> ExitCode {
         Command::Alloc(options) => alloc::run(&options),
         Command::All(options) => all::run(&options),
         Command::Part(options) => processes::run_part(&options),
+        Command::Detection(options) => detection::run(&options),
+        Command::Worker(options) => detection::run_part(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -97,6 +97,7 @@ pub fn trial(mutant: Mutant) -> Trial {
 
         GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotReplayed | GroupNotTold
         | LoneDeathIgnored => quick(coherent(Group, 3, 2, 20, 2, Random)),
+        GroupPendingIgnored => slow(coherent(Group, 3, 2, 20, 3, Random)),
         GroupCommitEarly => quick(noncoherent(Group, 3, 2, 20, 2, Random)),
         GroupRoomForgotten => quick(coherent(Group, 3, 2, 40, 0, Random)),
 

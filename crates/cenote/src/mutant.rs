@@ -88,6 +88,7 @@ mutants! {
     GroupMemberKept = "group-member-kept", "an event is appended without what it changes";
     GroupRoomForgotten = "group-room-forgotten", "a join makes no room for the ends of those who are there";
     GroupDeathTwice = "group-death-twice", "a death is told without a look whether it was told already";
+    GroupPendingIgnored = "group-pending-ignored", "recovery looks for the dead among a group's members alone, not in what is being appended";
     GroupNotTold = "group-not-told", "recovery does not tell groups";
     InstanceByPlace = "instance-by-place", "a worker counts as alive if anybody lives in its process's place";
     MovedForgotten = "moved-forgotten", "a lookup does not mind that a slot has moved after its line was read";

@@ -436,7 +436,7 @@ fn orchestrate() -> Outcome {
             failures.len()
         );
     }
-    groups(folder.path(), &log, &wanted, &mut kills, &mut failures);
+    group::all(folder.path(), &log, &wanted, &mut kills, &mut failures);
     // Every kind of unfinished work, and a second crash at every step of its recovery, and a third.
     let begun = Point::ALL
         .iter()
@@ -552,58 +552,4 @@ fn orchestrate() -> Outcome {
     } else {
         Err(failures.join("\n"))
     }
-}
-
-/// Every point of a group's protocol, on both kinds of memory, and each followed by a crash of who recovers it.
-fn groups(
-    folder: &Path,
-    log: &Path,
-    wanted: &dyn Fn(&str) -> bool,
-    kills: &mut u64,
-    failures: &mut Vec<String>,
-) {
-    let of_groups = || {
-        let names = Point::ALL.iter().map(|point| point.name());
-        names.filter(|name| name.starts_with("group.") && wanted(name))
-    };
-    for point in of_groups() {
-        for passing in group::PASSINGS {
-            let mut run = |then: Option<&str>| -> Outcome {
-                run_case::<Coherent>(folder, |case| {
-                    group_case(case, (point, passing), then, log, kills)
-                })?;
-                run_case::<Noncoherent>(folder, |case| {
-                    group_case(case, (point, passing), then, log, kills)
-                })
-            };
-            for then in [
-                None,
-                Some("group.event"),
-                Some("group.cleared"),
-                Some("recover.step"),
-            ] {
-                if let Err(what) = run(then) {
-                    failures.push(format!("{point}:{passing} then {then:?}, groups: {what}"));
-                }
-            }
-        }
-        println!("{point}: ok so far in groups, {} failures", failures.len());
-    }
-}
-
-/// A victim dies at a point, perhaps one who recovers it at another; then a survivor looks.
-fn group_case<M: Mapped>(
-    case: &Case<'_, M>,
-    (point, passing): (&str, u64),
-    then: Option<&str>,
-    log: &Path,
-    kills: &mut u64,
-) -> Outcome {
-    let survivor = group::begin(case.pool)?;
-    *kills += u64::from(case.victim("group", point, passing, log)?);
-    if let Some(then) = then {
-        *kills += u64::from(case.victim("open", then, 1, log)?);
-    }
-    group::check(case, survivor)?;
-    case.check_memory()
 }

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use cenote::group::{self, Event, Kind, Status};
 use cenote::memory::Mapped;
-use cenote::{Membership, Options, Pool};
+use cenote::pod::crash::Point;
+use cenote::{Coherent, Membership, Noncoherent, Options, Pool};
 
-use super::{Case, Outcome, options, text};
+use super::{Case, Outcome, options, run_case, text};
 
 /// At which passing of a point the victim is killed.
-pub const PASSINGS: [u64; 4] = [1, 2, 4, 7];
+const PASSINGS: [u64; 4] = [1, 2, 4, 7];
 const NAME: &str = "group";
 const TOKEN: &[u8] = b"token";
 /// The victim's host, which is told to be dead while it lives: so that it does that itself.
@@ -37,13 +38,13 @@ pub fn work<M: Mapped>(path: &Path) -> Outcome {
 }
 
 /// A case's group, and the survivor's place in it.
-pub fn begin<M: Mapped>(pool: &Pool<M>) -> Result<Membership<M>, String> {
+fn begin<M: Mapped>(pool: &Pool<M>) -> Result<Membership<M>, String> {
     let group = pool.group(NAME, TOKEN).map_err(text)?;
     group.join("survivor").map_err(text)
 }
 
 /// Reads everything that has happened, and looks whether it makes sense.
-pub fn check<M: Mapped>(case: &Case<'_, M>, mut survivor: Membership<M>) -> Outcome {
+fn check<M: Mapped>(case: &Case<'_, M>, mut survivor: Membership<M>) -> Outcome {
     case.pool.recover().map_err(text)?;
     let mut events: Vec<Event> = Vec::new();
     while let Some(event) = survivor.try_next().map_err(text)? {
@@ -79,4 +80,54 @@ pub fn check<M: Mapped>(case: &Case<'_, M>, mut survivor: Membership<M>) -> Outc
         group.join(name).and_then(Membership::leave).map_err(text)?;
     }
     Ok(())
+}
+
+/// Every point of a group's protocol, on both kinds of memory, and each followed by a crash of who recovers it.
+pub fn all(
+    folder: &Path,
+    log: &Path,
+    wanted: &dyn Fn(&str) -> bool,
+    kills: &mut u64,
+    failures: &mut Vec<String>,
+) {
+    let of_groups = || {
+        let names = Point::ALL.iter().map(|point| point.name());
+        names.filter(|name| name.starts_with("group.") && wanted(name))
+    };
+    for point in of_groups() {
+        for passing in PASSINGS {
+            let mut run = |then: Option<&str>| -> Outcome {
+                run_case::<Coherent>(folder, |case| play(case, (point, passing), then, log, kills))?;
+                run_case::<Noncoherent>(folder, |case| play(case, (point, passing), then, log, kills))
+            };
+            for then in [
+                None,
+                Some("group.event"),
+                Some("group.cleared"),
+                Some("recover.step"),
+            ] {
+                if let Err(what) = run(then) {
+                    failures.push(format!("{point}:{passing} then {then:?}, groups: {what}"));
+                }
+            }
+        }
+        println!("{point}: ok so far in groups, {} failures", failures.len());
+    }
+}
+
+/// A victim dies at a point, perhaps one who recovers it at another; then a survivor looks.
+fn play<M: Mapped>(
+    case: &Case<'_, M>,
+    (point, passing): (&str, u64),
+    then: Option<&str>,
+    log: &Path,
+    kills: &mut u64,
+) -> Outcome {
+    let survivor = begin(case.pool)?;
+    *kills += u64::from(case.victim("group", point, passing, log)?);
+    if let Some(then) = then {
+        *kills += u64::from(case.victim("open", then, 1, log)?);
+    }
+    check(case, survivor)?;
+    case.check_memory()
 }

@@ -453,8 +453,11 @@ impl Group {
     /// Tells of a worker's death, if it is here. Whether it is.
     fn bury<M: Memory>(&self, worker: &Worker<M>, identity: u64) -> Result<bool> {
         let mem = worker.mem();
-        // It may have died with the lock, and with an event half appended.
-        let is_here = self.has(worker, identity)? || self.layout.lock().load(mem) == identity;
+        // It may have died with the lock, or its joining may be what is being appended: by itself, or by one who took the lock over
+        // and died too. That is asked first: what is not being appended any more is in the table.
+        let is_pending = self.layout.lock().load(mem) == identity || self.layout.commit().load(mem) != 0;
+        let is_pending = is_pending && !mutant::is(Mutant::GroupPendingIgnored);
+        let is_here = is_pending | self.has(worker, identity)?;
         if is_here && !mutant::is(Mutant::GroupNotTold) {
             let held = self.enter(worker)?;
             for (place, member) in self.all(worker)? {
@@ -465,7 +468,7 @@ impl Group {
             drop(held);
         }
         // It may have died between an event and the bell, and that may be anybody's event.
-        self.ring(worker.mem());
+        self.ring(mem);
         Ok(is_here)
     }
 
