@@ -114,7 +114,7 @@ pub fn measure(plan: &Plan, mut progress: impl FnMut(u32)) -> Result<Measured> {
     let mut samples = Vec::new();
     for n in 0..plan.kills {
         let name = format!("victim-{n}");
-        let mut victim = Part::start("victim", &scene.pool, &[name.clone()])?;
+        let mut victim = Part::start("victim", &scene.pool, std::slice::from_ref(&name))?;
         victim.expect("ready")?;
         let killed = now();
         victim.child.kill()?;

@@ -150,7 +150,7 @@ fn read<const C: bool>(
                 .fault(format!("event {} was read in two ways", event.number));
         }
     }
-    Ok(is_new && !is_first || !is_new)
+    Ok(!is_first)
 }
 
 /// Looks whether what was read makes sense, as far as it is without gaps; and whether the group knows that all are gone.

@@ -129,7 +129,7 @@ impl Group {
         let mem = worker.mem();
         let (magic, members, events) = (mem.read_word(at), mem.read_word(at + 8), mem.read_word(at + 16));
         let is_sized = (1..=MEMBERS_MAX).contains(&members) && (EVENTS_A_JOIN..=EVENTS_MAX).contains(&events);
-        if at % 64 != 0 || magic != MAGIC || !is_sized {
+        if !at.is_multiple_of(64) || magic != MAGIC || !is_sized {
             return Err(Error::corrupt("a group's header", at));
         }
         Ok(Self {
