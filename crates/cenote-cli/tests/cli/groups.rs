@@ -27,23 +27,27 @@ fn the_others_are_told_who_dies() {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         (child, lines)
     };
-    let (mut watcher, mut events) = start("--json group watch ./p workers --token sesame --count 5");
+    let (mut zero, mut events) = start("--json group join ./p workers --id zero --token sesame");
     let mut next = || -> (String, String) {
         let event: Value = serde_json::from_str(&events.next().unwrap().unwrap()).unwrap();
         let word = |name: &str| event[name].as_str().unwrap().to_owned();
         (word("kind"), word("member"))
     };
-    // The watcher may begin after the first ones have joined; who joins later is told to it.
+    let mut expect = |kind: &str, member: &str| assert_eq!(next(), (kind.to_owned(), member.to_owned()));
+    expect("joined", "zero");
     let (mut one, mut lines) = start("group join ./p workers --id one --token sesame");
     lines.next().unwrap().unwrap();
     here.ok("group join ./p workers --id two --token sesame --count 1");
-    let told = std::iter::repeat_with(&mut next).find(|(kind, member)| kind == "left" && member == "two");
-    assert!(told.is_some());
+    expect("joined", "one");
+    expect("joined", "two");
+    expect("left", "two");
     one.kill().unwrap();
     one.wait().unwrap();
-    assert_eq!(next(), ("died".to_owned(), "one".to_owned()));
-    watcher.kill().unwrap();
-    watcher.wait().unwrap();
+    expect("died", "one");
+    zero.kill().unwrap();
+    zero.wait().unwrap();
+    // Who only watches is told nothing of the past, and nobody is told of it.
+    assert_eq!(here.ok("group watch ./p workers --token sesame --timeout 0"), "");
     let text = here.ok("group list ./p workers --token sesame");
     assert!(text.contains("died") && text.contains("left"), "{text}");
     let stat = here.json("stat ./p");
