@@ -10,6 +10,7 @@
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
 //! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
+//! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
 //! - `all` measures everything and prints [`mod@judged`], the table of targets.
 //!
 //! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios.
@@ -18,6 +19,7 @@
 
 mod all;
 mod alloc;
+mod detection;
 mod hash;
 mod judged;
 mod line;
@@ -65,6 +67,8 @@ enum Command {
     Alloc(alloc::Options),
     /// Locks that survive their owners beside plain ones, pthread and parking_lot.
     Locks(locks::Options),
+    /// How long after a process's death others know of it.
+    Detection(detection::Options),
     /// Everything, and the table of targets.
     All(all::Options),
     /// One of the processes of `processes`.
@@ -76,6 +80,9 @@ enum Command {
     /// One of the processes of `locks`.
     #[command(hide = true)]
     LockPart(locks::PartOptions),
+    /// One of the processes of `detection`.
+    #[command(hide = true)]
+    Worker(detection::PartOptions),
 }
 
 fn main() -> ExitCode {
@@ -92,6 +99,8 @@ fn main() -> ExitCode {
         Command::All(options) => all::run(&options),
         Command::Part(options) => processes::run_part(&options),
         Command::PartTogether(options) => together::run_part(&options),
+        Command::Detection(options) => detection::run(&options),
+        Command::Worker(options) => detection::run_part(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -52,6 +52,8 @@ enum Command {
     Stat(commands::stat::Args),
     /// Check a pool and account for every byte of it
     Fsck(commands::fsck::Args),
+    /// Groups: who is there, who left, who died
+    Group(commands::group::Args),
     /// Measure with the YCSB workloads
     Bench(commands::bench::Args),
     /// Make traces of caches, and say what one is like
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Command::Lock(args) => commands::lock::run(args, &out),
         Command::Stat(args) => commands::stat::run(args, &out),
         Command::Fsck(args) => commands::fsck::run(args, &out),
+        Command::Group(args) => commands::group::run(args, &out),
         Command::Bench(args) => commands::bench::run(args, &out),
         Command::Trace(args) => commands::trace::run(args, &out),
         Command::Replay(args) => commands::replay::run(args, &out),

@@ -4,6 +4,8 @@
 mod bench;
 #[path = "cli/files.rs"]
 mod files;
+#[path = "cli/groups.rs"]
+mod groups;
 #[path = "cli/keys.rs"]
 mod keys;
 #[path = "cli/locks.rs"]

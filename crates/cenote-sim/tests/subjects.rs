@@ -76,6 +76,11 @@ fn allocator() {
 }
 
 #[test]
+fn group() {
+    all_cases(Subject::Group);
+}
+
+#[test]
 fn instances() {
     all_cases(Subject::Instances);
 }

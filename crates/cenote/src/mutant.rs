@@ -86,6 +86,15 @@ mutants! {
     EvidenceSlotAlone = "evidence-slot-alone", "recovery decides an operation by its slot alone";
     EvidenceWithoutMarks = "evidence-without-marks", "recovery does not look whether the new object is retired";
     NeverWithdrawn = "never-withdrawn", "the dead one's announcement is not withdrawn";
+    LoneDeathIgnored = "lone-death-ignored", "a thread that dies alone counts as alive until its process dies";
+    GroupCommitEarly = "group-commit-early", "an event is committed before it is written down";
+    GroupNotReplayed = "group-not-replayed", "who takes a group's lock over forgets what was committed";
+    GroupCountedEarly = "group-counted-early", "an event is counted before it is in the log";
+    GroupMemberKept = "group-member-kept", "an event is appended without what it changes";
+    GroupRoomForgotten = "group-room-forgotten", "a join makes no room for the ends of those who are there";
+    GroupDeathTwice = "group-death-twice", "a death is told without a look whether it was told already";
+    GroupPendingIgnored = "group-pending-ignored", "recovery looks for the dead among a group's members alone, not in what is being appended";
+    GroupNotTold = "group-not-told", "recovery does not tell groups";
     InstanceByPlace = "instance-by-place", "a worker counts as alive if anybody lives in its process's place";
     MovedForgotten = "moved-forgotten", "a lookup does not mind that a slot has moved after its line was read";
     AnyEmpty = "any-empty", "every other worker inserts into the last empty slot of a line, not the first";

@@ -5,6 +5,9 @@
 //! killed. `CENOTE_CRASH_ONLY=name` limits it to one point. Everything is deterministic but the moment at which the
 //! kernel notices a death.
 
+#[path = "crash/group.rs"]
+mod group;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -82,6 +85,8 @@ fn play(role: &str, pool: &Path, journal: &Path) -> Outcome {
         "order noncoherent" => order::<Noncoherent>(pool, journal),
         "tasks coherent" => tasks::work::<Coherent>(pool, journal),
         "tasks noncoherent" => tasks::work::<Noncoherent>(pool, journal),
+        "group coherent" => group::work::<Coherent>(pool),
+        "group noncoherent" => group::work::<Noncoherent>(pool),
         "open coherent" => Pool::<Coherent>::open(pool, &options()).map(drop).map_err(text),
         "open noncoherent" => Pool::<Noncoherent>::open(pool, &options())
             .map(drop)
@@ -461,8 +466,9 @@ fn orchestrate() -> Outcome {
             }
         }
     }
+    group::all(folder.path(), &log, &wanted, &mut kills, &mut failures);
     // Every kind of unfinished work, and a second crash at every step of its recovery, and a third.
-    let begun = points().filter(|name| !name.starts_with("recover."));
+    let begun = points().filter(|name| !name.starts_with("recover.") && !name.starts_with("group."));
     let recovery: Vec<&str> = points().filter(|name| name.starts_with("recover.")).collect();
     for first in begun {
         for second in recovery.iter().filter(|name| wanted(name)) {

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod export;
 pub mod fsck;
 pub mod get;
+pub mod group;
 pub mod load;
 pub mod lock;
 pub mod mapreduce;

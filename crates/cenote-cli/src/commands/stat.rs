@@ -95,6 +95,9 @@ fn held(seen: &Seen) -> String {
     format!("{} lock, {text}", seen.form.name())
 }
 
+/// Recoveries that people are shown; scripts get all that the pool remembers.
+const RECENT_SHOWN: usize = 5;
+
 fn text(stat: &Stat) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -169,6 +172,34 @@ fn text(stat: &Stat) -> String {
             ),
         );
     }
+    for group in &stat.groups {
+        let members = count(group.members);
+        line(
+            "group",
+            format!(
+                "{:?}: {members} members, {} events",
+                group.name,
+                count(group.events)
+            ),
+        );
+    }
     line("recoveries", count(stat.recoveries));
+    for recovery in stat.recent.iter().take(RECENT_SHOWN) {
+        let done = match recovery.done.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", recovery.done.join(", ")),
+        };
+        line(
+            "recovered",
+            format!(
+                "worker {} of process {}, {}, in {:.3} ms by worker {}{done}",
+                recovery.worker,
+                recovery.pid,
+                ago(recovery.began_ns / 1_000_000_000),
+                recovery.took_ns as f64 / 1e6,
+                recovery.recoverer
+            ),
+        );
+    }
     text
 }

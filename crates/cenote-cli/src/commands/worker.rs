@@ -28,6 +28,8 @@ pub enum Role {
     Demo,
     /// Does tasks of a job until all are done.
     Mapreduce,
+    /// Plays a part where deaths are measured.
+    Detection,
 }
 
 impl Role {
@@ -38,6 +40,7 @@ impl Role {
             Self::Torture => "torture",
             Self::Demo => "demo",
             Self::Mapreduce => "mapreduce",
+            Self::Detection => "detection",
         }
     }
 
@@ -59,5 +62,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Role::Torture => super::torture::worker(args.args),
         Role::Demo => super::demo::worker(args.args),
         Role::Mapreduce => super::mapreduce::worker(args.args),
+        Role::Detection => cenote_sim::detection::part(&args.args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| Failure::failed(error.to_string())),
     }
 }

@@ -71,7 +71,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             host,
             births: births.clone(),
         };
-        context.spawn_boxed(body);
+        context.spawn_boxed(body, None);
         if let Some(delegated) = delegated {
             context.spawn(move |context| delegated.serve(&context));
         }
@@ -196,10 +196,16 @@ impl<const COHERENT: bool> Context<COHERENT> {
 
     /// Starts another thread of this process.
     pub fn spawn(&self, body: impl FnOnce(Self) + 'static) {
-        self.spawn_boxed(Box::new(body));
+        self.spawn_boxed(Box::new(body), None);
     }
 
-    fn spawn_boxed(&self, body: Body<COHERENT>) {
+    /// Starts another thread of this process, and counts it until it ends or dies.
+    pub fn spawn_counted(&self, counted: &Rc<Cell<u32>>, body: impl FnOnce(Self) + 'static) {
+        counted.set(counted.get() + 1);
+        self.spawn_boxed(Box::new(body), Some(counted.clone()));
+    }
+
+    fn spawn_boxed(&self, body: Body<COHERENT>, counted: Option<Rc<Cell<u32>>>) {
         let world = self.world();
         let thread = world.threads.len() as u32;
         world.threads.push(Thread {
@@ -210,6 +216,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             yielder: std::ptr::null(),
             steps: 0,
             until: None,
+            counted,
             traffic: Traffic::default(),
         });
         world.runnable.push(thread);

@@ -6,6 +6,7 @@ mod assemble;
 mod baseline;
 mod epochs;
 pub(crate) mod gathering;
+mod group;
 mod hash;
 mod locks;
 mod log;
@@ -106,6 +107,8 @@ pub enum Subject {
     Queue,
     /// Reader-writer locks.
     Rwlock,
+    /// A group whose members join, leave, and die.
+    Group,
     /// BTreeOLC with nodes of six pairs.
     BTree,
     /// CLHT.
@@ -120,7 +123,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -137,6 +140,7 @@ impl Subject {
         Self::Spin,
         Self::Queue,
         Self::Rwlock,
+        Self::Group,
     ];
 
     /// Indexes made for comparison.
@@ -161,6 +165,7 @@ impl Subject {
             Self::Spin => "spin",
             Self::Queue => "queue",
             Self::Rwlock => "rwlock",
+            Self::Group => "group",
             Self::BTree => "btree",
             Self::Clht => "clht",
             Self::Art => "art",
@@ -234,6 +239,7 @@ impl Subject {
             Self::Spin => locks::scenario(load, Form::Spin, parameters),
             Self::Queue => locks::scenario(load, Form::Queue, parameters),
             Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
+            Self::Group => group::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),

@@ -27,10 +27,12 @@ mod cells;
 mod child;
 mod coherent;
 mod counting;
+mod deathbed;
 pub mod delegated;
 mod exchange;
 mod flush;
 mod fork;
+mod kernel;
 mod liveness;
 mod local;
 mod mapping;
@@ -48,6 +50,7 @@ pub use delegated::Delegated;
 pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
 pub use fork::{ForkWatch, forked, watch_fork};
+pub use kernel::{Kernel, SLEEPS_BY_MAX};
 pub(crate) use liveness::FileLock;
 pub use liveness::Liveness;
 pub use local::LocalWord;
@@ -93,6 +96,9 @@ pub trait Memory: Clone + Send + Sync + 'static {
 
     /// Returns when no read-modify-write of one who is dead now can take effect any more.
     fn settle(&self) {}
+
+    /// What the operating system says of threads and does for those who wait.
+    fn kernel(&self) -> &dyn Kernel;
 
     /// The caller waits for somebody else, who needs a moment.
     fn pause(&self) {

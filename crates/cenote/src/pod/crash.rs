@@ -85,6 +85,15 @@ points! {
     WriterWaits = "shared.writer", "a writer is named, and has not looked for readers";
     RecoverHeld = "recover.held", "what a dead worker held of users' locks is settled";
     RecoverClaimed = "recover.claimed", "a dead process is claimed for recovery";
+    RecoverStep = "recover.step", "a registered step of a dead worker's recovery is done";
+    GroupLocked = "group.locked", "a group's lock is held, nothing begun";
+    GroupWritten = "group.written", "an event and what it changes are written down, not committed";
+    GroupCommitted = "group.committed", "an event is committed, nothing of it applied";
+    GroupEvent = "group.event", "an event is in the log, which does not count it yet";
+    GroupMember = "group.member", "an event's member is changed, the event not counted";
+    GroupCounted = "group.counted", "an event is counted, its commit not cleared";
+    GroupCleared = "group.cleared", "an event is complete, nobody has been woken";
+    GroupBurying = "group.burying", "a host's death is in the log, not yet those of its members";
     RecoverVerdict = "recover.verdict", "a dead operation's outcome is decided, not acted on";
     RecoverOperation = "recover.operation", "a dead operation is finished";
     RecoverReserve = "recover.reserve", "a dead worker's reserves are returned";

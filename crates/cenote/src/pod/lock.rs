@@ -91,7 +91,7 @@ pub fn is_owner_gone<M: Memory>(
     if !is_meant(state.generation) || state.phase != Phase::Alive {
         return Ok(true);
     }
-    Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().instance_lives(state)?)
+    Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().worker_lives(index - 1, state)?)
 }
 
 /// Ends the hold that the dead worker with this index and generation has on a lock that guards no log, if it has one. Waits

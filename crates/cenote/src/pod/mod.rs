@@ -3,7 +3,9 @@
 //! | file | concept | protocol page |
 //! |---|---|---|
 //! | `geometry`, `superblock`, `record` | where everything is and what it means | `docs/pool-format.md` |
-//! | `process` | joining, leaving, who lives | `docs/protocols/instances.md` |
+//! | `process`, `worker` | joining, leaving, who lives | `docs/protocols/instances.md` |
+//! | `bell`, `watch`, `log` | noticing deaths, waking those who wait, what was recovered | `docs/protocols/detection.md` |
+//! | `group` | groups: who is there, who died, in order | `docs/protocols/groups.md` |
 //! | `lock`, `redo`, `buddy`, `block`, `units` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
 //! | `epoch`, `retire` | reclamation | `docs/protocols/reclamation.md` |
@@ -14,6 +16,7 @@
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
 pub mod abandoned;
+pub mod bell;
 pub mod block;
 pub mod buddy;
 pub mod class;
@@ -24,8 +27,10 @@ pub mod directory;
 pub mod epoch;
 pub mod flush;
 pub mod geometry;
+pub mod group;
 pub mod heap;
 pub mod lock;
+pub mod log;
 pub mod process;
 pub mod publish;
 pub mod record;
@@ -37,6 +42,7 @@ pub mod slots;
 pub mod superblock;
 pub mod tasks;
 pub mod units;
+pub mod watch;
 pub mod worker;
 
 pub use process::Pod;

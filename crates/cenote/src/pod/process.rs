@@ -34,6 +34,32 @@ pub type RangeLines<M> = fn(&Worker<M>, u64, &mut dyn FnMut(u64)) -> Result<()>;
 /// Ends what the dead worker at a place of the worker table holds of locks; registered by the layer of locks.
 pub type SettleHeld<M> = fn(&Worker<M>, u32) -> Result<()>;
 
+/// A worker that died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dead {
+    /// Its place.
+    pub index: u32,
+    /// Its generation.
+    pub generation: u32,
+}
+
+impl Dead {
+    /// What locks, claims and members that it has hold.
+    pub fn identity(self) -> u64 {
+        u64::from(self.index + 1) | u64::from(self.generation) << 32
+    }
+}
+
+/// How a structure recovers from the death of a worker. Steps are run by who has claimed the dead worker's record, in
+/// the order in which they are registered, before what the record itself says was begun. If that recoverer dies, the next
+/// one runs all of them again. Several may run at a time for different dead.
+pub struct Step<M: Memory> {
+    /// Its name in figures.
+    pub name: &'static str,
+    /// Does it; whether there was something to do.
+    pub run: fn(&Worker<M>, Dead) -> Result<bool>,
+}
+
 /// What the layers above register, so that recovery can finish what it does not understand.
 #[derive(Clone, Copy)]
 pub struct Hooks<M: Memory> {
@@ -45,6 +71,8 @@ pub struct Hooks<M: Memory> {
     pub range_lines: RangeLines<M>,
     /// See [`SettleHeld`].
     pub settle_held: SettleHeld<M>,
+    /// How structures recover that have no part in a worker's record. Groups come first, so that nobody waits for the rest.
+    pub steps: &'static [Step<M>],
 }
 
 /// What a process says of itself.
@@ -220,6 +248,11 @@ impl<M: Memory> Pod<M> {
         &self.superblock
     }
 
+    /// The host's id, given by the administrator.
+    pub fn host(&self) -> u32 {
+        self.identity.host
+    }
+
     /// The pool's file.
     pub fn path(&self) -> &Path {
         &self.identity.path
@@ -333,6 +366,61 @@ impl<M: Memory> Pod<M> {
             self.mem.settle();
         }
         Ok(lives)
+    }
+
+    /// The places of processes that died; nothing that they have begun takes effect any more.
+    /// Whether the worker in a place lives, whose state was just read: its process does, and its thread was not seen to die.
+    /// A record that is being recovered lives as long as its recoverer.
+    ///
+    /// What a dead thread of a living process has stored lies in that process's cache. Where caches are incoherent, only
+    /// that process acts on such a death; to others the worker lives.
+    pub fn worker_lives(&self, index: u32, state: State) -> Result<bool> {
+        let (index, state) = match state.phase {
+            Phase::Recovering => {
+                let recoverer = self.state_of(state.process);
+                match recoverer {
+                    Some(by) if by.phase == Phase::Alive && by.generation as u8 == state.tag => {
+                        (state.process, by)
+                    }
+                    _ => return Ok(false),
+                }
+            }
+            _ => (index, state),
+        };
+        let has_died = self.thread_has_died(index, state);
+        if has_died && !mutant::is(Mutant::DeadNotSettled) {
+            self.mem.settle();
+        }
+        Ok(!has_died && self.instance_lives(state)?)
+    }
+
+    /// Whether a worker's thread is known to have died, whatever its process does.
+    fn thread_has_died(&self, index: u32, state: State) -> bool {
+        (M::COHERENT || state.process == self.index)
+            && !mutant::is(Mutant::LoneDeathIgnored)
+            && self
+                .mem
+                .kernel()
+                .has_died(self.geometry.annex(index), state.generation)
+    }
+
+    /// The state of a worker's place; `None` if there is no such place.
+    fn state_of(&self, index: u32) -> Option<State> {
+        let is_place = index < self.geometry.parameters.workers;
+        is_place.then(|| State::decode(WorkerRecord::new(&self.geometry, index).state().load(&self.mem)))
+    }
+
+    /// Has the background thread of this process leave a dead worker's announcement alone from now on: the record will be
+    /// another's. `false` if it is at it just now, for long.
+    pub(super) fn disown(&self, index: u32, generation: u32) -> bool {
+        let record = WorkerRecord::new(&self.geometry, index);
+        let pins: Vec<_> = match self.local.lock() {
+            Ok(all) => all.iter().filter_map(std::sync::Weak::upgrade).collect(),
+            Err(_) => return false,
+        };
+        pins.iter()
+            .filter(|pin| pin.record == record && pin.generation == generation)
+            .all(|pin| pin.disown(&self.mem))
     }
 
     /// The places of processes that died; nothing that they have begun takes effect any more.

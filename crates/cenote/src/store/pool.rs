@@ -7,9 +7,9 @@ use std::io::Read;
 use std::ops::Deref;
 use std::path::Path;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::agent::Agent;
+use super::agent::{Agent, Errands};
 use super::options::Options;
 use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, HashMap};
@@ -54,7 +54,8 @@ impl<M: Memory> Clone for Pool<M> {
 
 /// Dropped when the last handle is gone: first the agent, then the place in the pool.
 pub(super) struct Inner<M: Memory> {
-    _agent: Option<Agent>,
+    agent: Mutex<Option<Agent>>,
+    errands: Arc<Errands>,
     pod: Arc<Pod<M>>,
     guidelines: Guidelines,
 }
@@ -114,7 +115,7 @@ impl<M: Mapped> Pool<M> {
         })?;
         let superblock = Superblock {
             parameters,
-            id: random_id(),
+            id: random_number(),
             created: seconds_since_1970(),
         };
         let nameless = NamelessFile::create(path, options.mode)?;
@@ -156,14 +157,20 @@ impl<M: Mapped> Pool<M> {
             let worker = Worker::attach(&pod, false)?;
             recovery::recover_dead(&worker)?;
         }
-        let agent = Agent::start_if_needed(&pod, options.agent)?;
-        Ok(Self {
+        let errands = Arc::<Errands>::default();
+        let agent = Agent::start_if_needed(&pod, &errands)?;
+        let pool = Self {
             inner: Arc::new(Inner {
-                _agent: agent,
+                agent: Mutex::new(agent),
+                errands,
                 pod,
                 guidelines: options.guidelines,
             }),
-        })
+        };
+        if options.agent {
+            pool.watch()?;
+        }
+        Ok(pool)
     }
 
     /// Opens a pool, creating it first if there is none.
@@ -229,6 +236,16 @@ impl<M: Memory> Pool<M> {
         recovery::recover_dead(&*self.worker()?)
     }
 
+    /// Has a background thread of this process watch for deaths, as [`Options::agent`] does, from now until the pool is closed. It
+    /// sleeps until somebody dies; then it recovers the dead, and tells their groups.
+    pub fn watch(&self) -> Result<()> {
+        if self.inner.pod.is_forked() {
+            return Err(Error::Forked);
+        }
+        let mut agent = self.inner.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        Agent::watch(&mut agent, &self.inner.pod, &self.inner.errands)
+    }
+
     /// Frees all retired objects that nobody can be reading.
     pub fn collect(&self) -> Result<()> {
         collect::collect_all(&*self.worker()?)
@@ -262,6 +279,10 @@ impl<M: Memory> Pool<M> {
     pub(super) fn pod(&self) -> &Arc<Pod<M>> {
         &self.inner.pod
     }
+
+    pub(super) fn errands(&self) -> &Errands {
+        &self.inner.errands
+    }
 }
 
 /// Starts what this memory needs in each process. The server of exchanges has the lock behind those of all places.
@@ -284,7 +305,7 @@ fn format<M: Mapped>(nameless: &NamelessFile, superblock: Superblock, options: &
 }
 
 /// A number that no other pool has.
-fn random_id() -> u64 {
+pub(super) fn random_number() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());
