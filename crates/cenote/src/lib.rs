@@ -49,4 +49,6 @@ pub use index::hash::{Guidelines, Put, Replace, Value};
 pub use index::ordered::range::Range;
 pub use memory::{Coherent, Noncoherent};
 pub use pod::superblock::Kind;
-pub use store::{FsckReport, Map, Options, Ordered, Pool, Stat, kind_of, parse_size};
+pub use store::{
+    FsckReport, HostAgent, Map, Options, Ordered, Pool, Stat, Watch, host_id, kind_of, parse_size,
+};

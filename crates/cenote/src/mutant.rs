@@ -114,6 +114,14 @@ mutants! {
     JoinWithoutNext = "join-without-next", "a joined page has the fence of the first of the two";
     JoinedPageKept = "joined-page-kept", "the page of a node that is joined to another is not retired";
     JoinedNodeKept = "joined-node-kept", "a node that was merged is not retired";
+    GenerationBeforeFence = "generation-before-fence", "a host's generation moves when its beats are missed, before it is fenced";
+    FenceBelieved = "fence-believed", "a fence does not wait until the killed have gone";
+    FenceInherited = "fence-inherited", "a monitor that finds a host being fenced takes the fence for done";
+    FirstLookCounts = "first-look-counts", "a monitor's first look at a host counts as all the looks that it needs";
+    MissesKept = "misses-kept", "a beat does not make up for the looks that missed one";
+    LeadsUnasked = "leads-unasked", "a monitor leads although another one does";
+    FencingCountsAsDead = "fencing-counts-as-dead", "processes of a host count as dead while it is being fenced";
+    DeclaredForGood = "declared-for-good", "a place whose process was declared dead counts as dead with every later one";
     JoinedNodeEarly = "joined-node-early", "a node is retired when it is joined, before its parent forgets it";
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use cenote::memory::Liveness;
+use cenote::memory::{Liveness, ProcessName};
 use cenote::pod::process::Identity;
 
 use super::backend::{SimMemory, arrive};
@@ -83,12 +83,21 @@ impl<const COHERENT: bool> Context<COHERENT> {
         })
     }
 
-    /// What this process says of itself.
+    /// What this process says of itself, on a machine that is no part of a pod: kernel locks say who lives.
     pub fn identity(&self) -> Identity {
+        self.identity_on(0)
+    }
+
+    /// What this process says of itself as one of a pod's host.
+    pub fn identity_on(&self, host: u32) -> Identity {
         Identity {
             path: Path::new("simulated").to_owned(),
-            host: self.host,
-            pid: self.process,
+            host,
+            name: ProcessName {
+                pid: self.process,
+                started: 1,
+                namespace: 1,
+            },
             since: 0,
         }
     }

@@ -29,10 +29,12 @@ mod counting;
 mod exchange;
 mod flush;
 mod fork;
+mod kill;
 mod liveness;
 mod local;
 mod mapping;
 mod noncoherent;
+mod schedule;
 
 #[cfg(test)]
 mod conformance_tests;
@@ -44,12 +46,16 @@ pub use counting::{Counting, Counts};
 pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
 pub use fork::{ForkWatch, forked, watch_fork};
+pub(crate) use kill::Sigkill;
+pub use kill::{Killer, ProcessName};
 pub(crate) use liveness::FileLock;
 pub use liveness::Liveness;
 pub use local::LocalWord;
 pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
 pub use noncoherent::Noncoherent;
+pub(crate) use schedule::tether;
+pub use schedule::{Priority, lock_code, raise_priority};
 
 use crate::mutant::{self, Mutant};
 

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `geometry`, `superblock`, `record` | where everything is and what it means | `docs/pool-format.md` |
 //! | `process` | joining, leaving, who lives | `docs/protocols/instances.md` |
+//! | `host`, `agency`, `fence`, `monitor` | hosts: their agents, who watches them, how they are fenced | `docs/protocols/hosts.md` |
 //! | `lock`, `redo`, `buddy`, `block`, `units` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
 //! | `epoch`, `retire` | reclamation | `docs/protocols/reclamation.md` |
@@ -12,6 +13,7 @@
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
 pub mod abandoned;
+pub mod agency;
 pub mod block;
 pub mod buddy;
 pub mod class;
@@ -20,10 +22,13 @@ mod contention;
 pub mod crash;
 pub mod directory;
 pub mod epoch;
+pub mod fence;
 pub mod flush;
 pub mod geometry;
 pub mod heap;
+pub mod host;
 pub mod lock;
+pub mod monitor;
 pub mod process;
 pub mod publish;
 pub mod record;

@@ -2,11 +2,16 @@
 
 mod agent;
 mod audit;
+mod fence_command;
+mod host_agent;
+mod host_id;
 mod options;
 mod pool;
 mod stat;
 
 pub use audit::{FsckReport, MapReport, audit};
+pub use host_agent::{AgentStatus, HostAgent, Reporter, Watch};
+pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, kind_of};
 pub use stat::{InstanceStat, LaggardStat, MapStat, Stat};
