@@ -50,5 +50,5 @@ pub use index::ordered::range::Range;
 pub use memory::{Coherent, Noncoherent};
 pub use pod::superblock::Kind;
 pub use store::{
-    FsckReport, HostAgent, Map, Options, Ordered, Pool, Stat, Watch, host_id, kind_of, parse_size,
+    FsckReport, HostAgent, Map, Options, Ordered, Pool, Stat, Watch, has_hosts, host_id, kind_of, parse_size,
 };

@@ -34,7 +34,8 @@ const STARTING: u64 = 64;
 const PATIENCE_MAX: u64 = 256;
 
 /// What a monitor has seen or done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// It leads from now on.
     Leads,

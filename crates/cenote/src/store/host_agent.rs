@@ -63,8 +63,10 @@ pub struct AgentStatus {
     pub host: u32,
     /// Its generation.
     pub generation: u32,
-    /// What the pool says that it is in.
+    /// What the pool says that it is in, in its present generation.
     pub phase: HostPhase,
+    /// That generation; another one if the agent's is over.
+    pub now: u32,
     /// Beats since the agent started.
     pub beats: u64,
     /// What the thread that beats runs under.
@@ -281,10 +283,12 @@ pub struct Reporter<M: Memory> {
 impl<M: Memory> Reporter<M> {
     /// See [`HostAgent::status`].
     pub fn status(&self) -> Result<AgentStatus> {
+        let state = self.record.read(&self.mem)?;
         Ok(AgentStatus {
             host: self.host,
             generation: self.generation,
-            phase: self.record.read(&self.mem)?.phase,
+            phase: state.phase,
+            now: state.generation,
             beats: self.shared.beats.load(),
             priority: self.priority,
             recovered_processes: self.shared.processes.load(),

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::ops::Deref;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::pod::geometry::{Geometry, Parameters, UNIT};
 use crate::pod::host;
 use crate::pod::process::{Hooks, Identity, seconds_since_1970};
 use crate::pod::recovery::{self, Recovered};
-use crate::pod::superblock::{HEADER_BYTES, Kind, Superblock};
+use crate::pod::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
 use crate::pod::units;
 use crate::pod::{Pod, Worker};
 
@@ -64,6 +65,16 @@ pub(super) struct Inner<M: Memory> {
 /// Reads what kind of memory a pool is for, without joining it.
 pub fn kind_of(path: &Path) -> Result<Kind> {
     Ok(read_superblock(path, &mut open_file(path)?)?.parameters.kind)
+}
+
+/// Whether a host has ever had an agent on a pool, without joining it: processes need their host's id then.
+pub fn has_hosts(path: &Path) -> Result<bool> {
+    let mut file = open_file(path)?;
+    read_superblock(path, &mut file)?;
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, HOSTS_HIGH.offset())
+        .map_err(io_error(path))?;
+    Ok(u64::from_le_bytes(word) != 0)
 }
 
 fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
