@@ -95,6 +95,15 @@ pub fn trial(mutant: Mutant) -> Trial {
         }
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 2, Pct(3))),
 
+        FenceBelieved
+        | FenceInherited
+        | FencingCountsAsDead
+        | FirstLookCounts
+        | GenerationBeforeFence
+        | LeadsUnasked
+        | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
+        DeclaredForGood => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
+
         InstanceByPlace => quick(coherent(Places, 3, 2, 10, 2, Random)),
     }
 }

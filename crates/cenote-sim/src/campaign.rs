@@ -175,7 +175,7 @@ impl Plan {
                 Crash {
                     process,
                     step: (1 << magnitude) + below(&mut random, 1 << magnitude),
-                    restarts: below(&mut random, 2) == 0,
+                    restarts: below(&mut random, 2) == 0 || self.subject.restarts(process),
                     alone: false,
                 }
             })

@@ -120,6 +120,11 @@ fn places() {
 }
 
 #[test]
+fn hosts() {
+    all_cases(Subject::Hosts);
+}
+
+#[test]
 fn baselines() {
     for subject in Subject::BASELINES {
         all_cases(subject);

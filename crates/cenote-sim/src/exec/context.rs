@@ -5,11 +5,11 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use cenote::memory::{Liveness, ProcessName};
+use cenote::memory::{Killer, Liveness, ProcessName};
 use cenote::pod::process::Identity;
 
 use super::backend::{SimMemory, arrive};
-use super::liveness::SimLiveness;
+use super::liveness::{SimKiller, SimLiveness};
 use super::op::{Kind, Op};
 use super::run::{Body, Crash};
 use super::traffic::Traffic;
@@ -57,6 +57,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             host,
             life: Life::Alive,
             steps: 0,
+            restarts: crash.is_some_and(|crash| crash.restarts),
             crash,
         });
         let context = Self {
@@ -83,6 +84,29 @@ impl<const COHERENT: bool> Context<COHERENT> {
         })
     }
 
+    /// What kills other processes, as this machine's kernel does: they take a few steps more. Those of a host below `restarts`
+    /// begin anew.
+    pub fn killer(&self, restarts: u32) -> Box<dyn Killer> {
+        Box::new(SimKiller {
+            world: self.world,
+            restarts,
+        })
+    }
+
+    /// Whether a process has neither ended nor died.
+    pub fn is_alive(&self, process: u32) -> bool {
+        let found = self.world().processes.get(process as usize);
+        found.is_some_and(|process| process.life == Life::Alive)
+    }
+
+    /// Whether any process of a host of at least this number has neither ended nor died, besides this one.
+    pub fn is_anybody_alive(&self, host: u32) -> bool {
+        let others = self.world().processes.iter().enumerate();
+        others
+            .filter(|(number, _)| *number != self.process as usize)
+            .any(|(_, other)| other.host >= host && other.life == Life::Alive)
+    }
+
     /// What this process says of itself, on a machine that is no part of a pod: kernel locks say who lives.
     pub fn identity(&self) -> Identity {
         self.identity_on(0)
@@ -97,6 +121,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
                 pid: self.process,
                 started: 1,
                 namespace: 1,
+                machine: 1,
             },
             since: 0,
         }

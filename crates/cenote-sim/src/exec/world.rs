@@ -83,6 +83,8 @@ pub(super) struct Process {
     pub steps: u64,
     /// When it is killed, if it is.
     pub crash: Option<Crash>,
+    /// Whether another one begins in its place once it is killed.
+    pub restarts: bool,
 }
 
 pub(super) struct World {

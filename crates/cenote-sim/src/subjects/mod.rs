@@ -7,6 +7,7 @@ mod baseline;
 mod epochs;
 pub(crate) mod gathering;
 mod hash;
+mod hosts;
 mod log;
 mod messages;
 mod ordered;
@@ -95,6 +96,8 @@ pub enum Subject {
     Instances,
     /// The same, with no more places than processes: who begins takes the place of a dead one.
     Places,
+    /// Hosts of a pod: agents that beat, monitors that fence, everybody's work on the allocator.
+    Hosts,
     /// BTreeOLC with nodes of six pairs.
     BTree,
     /// CLHT.
@@ -109,7 +112,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -122,6 +125,7 @@ impl Subject {
         Self::Epochs,
         Self::Instances,
         Self::Places,
+        Self::Hosts,
     ];
 
     /// Indexes made for comparison.
@@ -142,6 +146,7 @@ impl Subject {
             Self::Epochs => "epochs",
             Self::Instances => "instances",
             Self::Places => "places",
+            Self::Hosts => "hosts",
             Self::BTree => "btree",
             Self::Clht => "clht",
             Self::Art => "art",
@@ -161,7 +166,7 @@ impl Subject {
     /// The tables of its pools, for so many hosts.
     pub fn parameters(self, coherent: bool, hosts: u32) -> Parameters {
         let units_max = match self {
-            Self::Allocator | Self::Epochs => 12,
+            Self::Allocator | Self::Epochs | Self::Hosts => 12,
             Self::Tree | Self::Thin => 128,
             Self::Messages | Self::Sherman => 64,
             _ => 40,
@@ -180,6 +185,11 @@ impl Subject {
             Self::Messages => Durability::Durable,
             _ => Durability::Strict,
         }
+    }
+
+    /// Whether another process always begins in the place of one of a host that dies: a pod without monitors is stuck.
+    pub fn restarts(self, host: u32) -> bool {
+        self == Self::Hosts && host < hosts::MONITORS
     }
 
     /// About how many steps its processes take together.
@@ -211,6 +221,7 @@ impl Subject {
             }
             Self::Allocator => allocator::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
+            Self::Hosts => hosts::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),

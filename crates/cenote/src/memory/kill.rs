@@ -25,16 +25,19 @@ pub struct ProcessName {
     pub started: u64,
     /// The inode of its PID namespace; 0 if that could not be read.
     pub namespace: u64,
+    /// Which start of which machine it runs on: no other one has this number; 0 if that could not be read.
+    pub machine: u64,
 }
 
 impl ProcessName {
-    /// This process. Reads two files of `/proc`.
+    /// This process. Reads a few files of `/proc`.
     pub fn here() -> Self {
         let proc = Path::new("/proc/self");
         Self {
             pid: std::process::id(),
             started: started(proc).unwrap_or(0),
             namespace: namespace(proc).unwrap_or(0),
+            machine: machine().unwrap_or(0),
         }
     }
 }
@@ -44,8 +47,9 @@ pub trait Killer: Send {
     /// Has a process killed; whether it was found. It may live for a while after that.
     fn kill(&mut self, who: ProcessName) -> Result<bool, MapError>;
 
-    /// Has all processes killed that hold the liveness lock of a number; whether there were any. Much slower.
-    fn kill_holders(&mut self, number: u32) -> Result<bool, MapError>;
+    /// Has all processes killed that hold the liveness lock of a number, if the lock `is_meant` still once they are found;
+    /// whether there were any. Much slower.
+    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError>;
 }
 
 /// Kills by `pidfd_send_signal`.
@@ -86,13 +90,13 @@ impl Killer for Sigkill {
         Ok(false)
     }
 
-    fn kill_holders(&mut self, number: u32) -> Result<bool, MapError> {
+    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError> {
         let inode = fs::metadata(&self.lock_file)
             .map_err(os("looking for the file that holds the liveness locks"))?
             .ino();
         let mut found = false;
         for pid in processes()? {
-            found |= kill_if(pid, |pid| holds(pid, inode, number))?;
+            found |= kill_if(pid, |pid| holds(pid, inode, number) && is_meant())?;
         }
         Ok(found)
     }
@@ -161,6 +165,14 @@ fn started(proc: &Path) -> Option<u64> {
     fields.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// What the kernel has drawn when the machine was started.
+fn machine() -> Option<u64> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let number = u128::from_str_radix(&digits, 16).ok()?;
+    Some((number >> 64) as u64 ^ number as u64)
+}
+
 fn namespace(proc: &Path) -> Option<u64> {
     Some(fs::metadata(proc.join("ns/pid")).ok()?.ino())
 }
@@ -207,6 +219,7 @@ mod tests {
             pid: child.id(),
             started: started(&proc).unwrap(),
             namespace: namespace(&proc).unwrap(),
+            machine: 0,
         }
     }
 
@@ -235,7 +248,10 @@ mod tests {
     #[test]
     fn this_process_knows_its_name() {
         let here = ProcessName::here();
-        assert!(here.started > 0 && here.namespace > 0, "{here:?}");
+        assert!(
+            here.started > 0 && here.namespace > 0 && here.machine != 0,
+            "{here:?}"
+        );
         assert_eq!(innermost_pid(Path::new("/proc/self")), Some(here.pid));
     }
 
@@ -251,6 +267,6 @@ mod tests {
         assert!(!holds(std::process::id(), inode, 8));
         assert!(!holds(std::process::id(), inode + 1, 7));
         // This process is never killed by its own hand.
-        assert!(!Sigkill::new(&path).kill_holders(7).unwrap());
+        assert!(!Sigkill::new(&path).kill_holders(7, &|| true).unwrap());
     }
 }

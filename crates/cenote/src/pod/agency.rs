@@ -5,7 +5,10 @@
 //!
 //! **Starting.** The host goes up without an agent; the process joins as any other; it exchanges itself into the state, if
 //! there is no agent or the last one is dead by the kernel's lock. So an agent that is started anew before its host was
-//! fenced goes on in the same generation: the host has not failed. A start that stalls for long is fenced.
+//! fenced goes on in the same generation: the host has not failed. A start that stalls for long is fenced. One that finds
+//! its host being fenced ends that itself, if the kernel says that nothing of the generation lives: two monitors may have
+//! fenced each other. The kernel's locks count for this only if it is the same start of the same machine; a machine that was
+//! started anew, or another one that was given the same id, waits for a fence.
 //!
 //! **Leaving.** The state says leaving, so that nobody joins; if nobody of the host is in the process table, the agent
 //! gives its own place back, and its last write ends the generation. Who joins claims a place first and looks at the host
@@ -14,15 +17,21 @@
 use super::crash::{Point, crash_point};
 use super::geometry::Geometry;
 use super::host::{self, HostPhase, HostRecord, HostState};
-use super::process::Pod;
+use super::process::{Identity, Pod};
 use super::record::{Phase, ProcessRecord, State};
 use super::superblock::HOSTS_HIGH;
 use super::worker::Worker;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{Liveness, Memory};
 
 /// Has a host go up, if it is down; its generation. A few round trips.
-pub fn bring_up<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<u32> {
+pub fn bring_up<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    liveness: &dyn Liveness,
+) -> Result<u32> {
+    let host = identity.host;
     host::check_id(&geometry.parameters, host)?;
     if host == host::ALONE {
         return Err(Error::Host {
@@ -46,6 +55,9 @@ pub fn bring_up<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<u3
                 record.exchange(mem, state, state.with(HostPhase::Up));
                 crash_point(Point::HostUp);
             }
+            HostPhase::Fencing if is_all_dead(mem, geometry, identity, state, liveness)? => {
+                record.exchange(mem, state, state.over());
+            }
             _ => {
                 return Err(Error::Host {
                     host,
@@ -54,6 +66,28 @@ pub fn bring_up<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<u3
             }
         }
     }
+}
+
+/// Whether this machine's kernel knows that nothing of a host's generation lives.
+fn is_all_dead<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    state: HostState,
+    liveness: &dyn Liveness,
+) -> Result<bool> {
+    let machine = HostRecord::new(geometry, identity.host).machine().peek(mem);
+    if machine != identity.name.machine || machine == 0 {
+        return Ok(false);
+    }
+    for index in 0..geometry.parameters.processes {
+        let entry = State::decode(ProcessRecord::new(geometry, index).state().load(mem));
+        // PAIRS WITH: pod::process::claim_place
+        if host::is_of(entry, identity.host, state.generation) && liveness.is_locked(index)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// What an agent is, and does for its host.
@@ -77,6 +111,13 @@ impl Agency {
                 why: "it was fenced while its agent started; start it again",
             });
         }
+        let machine = pod.identity().name.machine;
+        if found.agent != 0 && record.machine().peek(mem) != machine {
+            return Err(Error::Host {
+                host,
+                why: "it is up on another machine, or was before this one was started; it must be fenced first",
+            });
+        }
         if found.agent != 0 && agent_lives(pod, found)? {
             return Err(Error::Host {
                 host,
@@ -87,6 +128,7 @@ impl Agency {
         mem.invalidate(record.patience().offset(), 64);
         mem.fence();
         record.patience().set(mem, patience.max(1));
+        record.machine().set(mem, machine);
         mem.persist(record.patience().offset(), 64);
         record.beat().fetch_add(mem, 1);
         let state = HostState {

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use super::host;
-use super::record::ProcessRecord;
+use super::record::{Phase, ProcessRecord, State};
 use super::worker::Worker;
 use crate::error::Result;
 use crate::memory::{Killer, Memory, ProcessName};
@@ -35,7 +35,7 @@ pub trait Fence<M: Memory> {
     fn fence(&mut self, worker: &Worker<M>, host: u32, generation: u32) -> Result<Fenced>;
 }
 
-/// So many looks after a process was killed, whoever holds its place's lock is looked for in another way.
+/// After so many looks at a place, whoever holds its lock is looked for in another way; at once if its entry says nothing yet.
 const LOOKS_BEFORE_SEARCH: u32 = 64;
 
 /// Kills the processes of a host that is part of this machine.
@@ -69,17 +69,14 @@ impl<M: Memory> Fence<M> for KillFence {
                 continue;
             }
             are_left = true;
-            if looks == 0 {
-                let record = ProcessRecord::new(worker.geometry(), index);
-                let [started, namespace] = record.name().map(|word| word.peek(mem));
-                self.killer.kill(ProcessName {
-                    pid: record.pid().peek(mem) as u32,
-                    started,
-                    namespace,
-                })?;
+            let record = ProcessRecord::new(worker.geometry(), index);
+            let is_same = || State::decode(record.state().load(mem)) == entry;
+            let name = named(mem, record);
+            // What an entry says of its process is that process's from when it is alive, and until the place changes hands.
+            if entry.phase == Phase::Alive && looks == 0 && is_same() {
+                self.killer.kill(name)?;
             } else if looks.is_multiple_of(LOOKS_BEFORE_SEARCH) {
-                // What the entry says is not, or not yet, what holds its lock.
-                self.killer.kill_holders(index)?;
+                self.killer.kill_holders(index, &is_same)?;
             }
         }
         if are_left && !mutant::is(Mutant::FenceBelieved) {
@@ -88,5 +85,15 @@ impl<M: Memory> Fence<M> for KillFence {
         }
         self.looks.remove(&host);
         Ok(Fenced::Certainly)
+    }
+}
+
+fn named<M: Memory>(mem: &M, record: ProcessRecord) -> ProcessName {
+    let [started, namespace] = record.name().map(|word| word.peek(mem));
+    ProcessName {
+        pid: record.pid().peek(mem) as u32,
+        started,
+        namespace,
+        machine: 0,
     }
 }

@@ -12,6 +12,7 @@
 //! | up (g) | leaving (g) | the agent | others of the host have the pool open still |
 //! | fencing (g) | up, leaving (g) | the leading monitor | the host missed its beats |
 //! | down (g + 1) | fencing (g) | the leading monitor | the fence says that the host is certainly down |
+//! | down (g + 1) | fencing (g) | an agent that starts | it is the same start of the same machine, whose kernel says that nothing of g lives |
 //! | down (g + 1) | leaving (g) | the agent | it has left its own place; its last write |
 //!
 //! All by compare-exchange of the whole word, so a late one fails. What a crash leaves, and who repairs it, is in
@@ -129,6 +130,11 @@ impl HostRecord {
     /// agent's.
     pub fn patience(self) -> OwnedWord {
         OwnedWord::at(self.0 + 128)
+    }
+
+    /// Which start of which machine the host is: what its kernel's locks say holds for that one only. Its agent's.
+    pub fn machine(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 136)
     }
 
     /// The leading monitor that fences, or fenced last: its worker's identity.

@@ -335,6 +335,11 @@ impl<M: Memory> Pod<M> {
         &self.hooks
     }
 
+    /// What this process says of itself.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// This process's host.
     pub fn host(&self) -> u32 {
         self.identity.host

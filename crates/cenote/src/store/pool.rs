@@ -158,7 +158,8 @@ impl<M: Mapped> Pool<M> {
     /// Joins a pool as one that means to be its host's agent.
     pub(super) fn join_as_agent(path: &Path, options: &Options) -> Result<Arc<Pod<M>>> {
         let pod = join(path, options, |mem: M, superblock, identity, liveness, hooks| {
-            agency::bring_up(&mem, &Geometry::new(superblock.parameters), identity.host)?;
+            let geometry = Geometry::new(superblock.parameters);
+            agency::bring_up(&mem, &geometry, &identity, &*liveness)?;
             Pod::join_as_agent(mem, superblock, identity, liveness, hooks)
         })?;
         Ok(Arc::new(pod))
