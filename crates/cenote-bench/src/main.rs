@@ -8,6 +8,8 @@
 //!
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
+//! - `host-detection` measures how soon a host of a pod that failed is known, fenced and recovered. See
+//!   [`mod@host_detection`].
 //! - `all` measures everything and prints [`mod@judged`], the table of targets.
 //!
 //! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios.
@@ -17,6 +19,7 @@
 mod all;
 mod alloc;
 mod hash;
+mod host_detection;
 mod judged;
 mod line;
 mod noncoherent;
@@ -54,11 +57,16 @@ enum Command {
     Noncoherent(noncoherent::Options),
     /// Allocation and free beside malloc and free.
     Alloc(alloc::Options),
+    /// How soon a host that failed is known, fenced and recovered; `--soak`: whether one that lives is ever accused.
+    HostDetection(host_detection::Options),
     /// Everything, and the table of targets.
     All(all::Options),
     /// One of the processes of `processes`.
     #[command(hide = true)]
     Part(processes::PartOptions),
+    /// One of the processes of `host-detection`.
+    #[command(hide = true)]
+    HostPart(host_detection::PartOptions),
 }
 
 fn main() -> ExitCode {
@@ -69,8 +77,10 @@ fn main() -> ExitCode {
         Command::Processes(options) => processes::run(&options),
         Command::Noncoherent(options) => noncoherent::run(&options),
         Command::Alloc(options) => alloc::run(&options),
+        Command::HostDetection(options) => host_detection::run(&options),
         Command::All(options) => all::run(&options),
         Command::Part(options) => processes::run_part(&options),
+        Command::HostPart(options) => host_detection::run_part(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,6 +4,8 @@
 mod bench;
 #[path = "cli/files.rs"]
 mod files;
+#[path = "cli/hosts.rs"]
+mod hosts;
 #[path = "cli/keys.rs"]
 mod keys;
 #[path = "cli/pools.rs"]

@@ -102,7 +102,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | GenerationBeforeFence
         | LeadsUnasked
         | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
-        DeclaredForGood => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
+        DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
 
         InstanceByPlace => quick(coherent(Places, 3, 2, 10, 2, Random)),
     }

@@ -34,9 +34,11 @@ use crate::exec::{Context, SimMemory};
 
 /// So many of the first hosts have monitors.
 pub const MONITORS: u32 = 2;
-/// A monitor accuses a host after at most so many looks without a new beat.
+/// The first monitors accuse a host after at most so many looks without a new beat.
 const MISSED_MAX: u64 = 3;
-/// Some agents wait up to so long between two beats.
+/// For each so many processes there were before a monitor, it waits for one look more.
+const PATIENCE: u64 = 3;
+/// Some of the first agents wait up to so long between two beats.
 const SLOWNESS: u64 = 96;
 
 /// What all processes of a run share, outside the machine.
@@ -150,8 +152,9 @@ fn start_beating<const C: bool>(
 ) {
     let (mem, mut pulse, beating) = (*pod.mem(), agency.pulse(pod.mem()), beating.clone());
     let mut random = random(pods.work.load.seed, 1 << 16 | context.thread());
+    let is_first = context.process() <= pods.work.load.hosts;
     let slowness = match below(&mut random, 4) {
-        0 => below(&mut random, SLOWNESS),
+        0 if is_first => below(&mut random, SLOWNESS),
         _ => 0,
     };
     context.spawn(move |context| {
@@ -267,8 +270,9 @@ fn monitor<const C: bool>(
     let log = &pods.work.log;
     let worker = Worker::attach(pod, false)?;
     let mut fence = KillFence::new(context.killer(MONITORS));
-    let missed = 1 + pods.work.load.seed % MISSED_MAX;
-    let mut monitor = Monitor::new(missed);
+    // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
+    let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / PATIENCE;
+    let mut monitor = Monitor::new(missed, || 0);
     let mut witness = Witness::new(missed);
     while working.get() > 0 || is_needed(context, &worker)? {
         let before = witness.beats(&worker)?;

@@ -20,7 +20,6 @@ use super::crash::{Point, crash_point};
 use super::fence::{Fence, Fenced};
 use super::host::{self, HostPhase, HostRecord, HostState};
 use super::lock;
-use super::process::seconds_since_1970;
 use super::record::{ProcessRecord, State, WorkerRecord};
 use super::superblock::MONITOR_LOCK;
 use super::worker::Worker;
@@ -93,15 +92,19 @@ struct Seen {
 pub struct Monitor {
     /// Looks without a new beat after which a host is accused.
     missed_max: u64,
+    /// Seconds since 1970.
+    clock: fn() -> u64,
     leads: Option<bool>,
     seen: Vec<Seen>,
 }
 
 impl Monitor {
-    /// A monitor that accuses a host after so many looks in a row without a new beat; at least one.
-    pub fn new(missed_max: u64) -> Self {
+    /// A monitor that accuses a host after so many looks in a row without a new beat, at least one. The clock is that of
+    /// people, in seconds since 1970.
+    pub fn new(missed_max: u64, clock: fn() -> u64) -> Self {
         Self {
             missed_max: missed_max.max(1),
+            clock,
             leads: None,
             seen: Vec::new(),
         }
@@ -198,12 +201,18 @@ impl Monitor {
             beat,
             missed,
         };
-        missed >= missed_max && accuse(worker, id, state, tell)
+        missed >= missed_max && accuse(worker, id, state, self.clock, tell)
     }
 }
 
 /// Says that a host is to be fenced, if it is still in the state that was seen.
-fn accuse<M: Memory>(worker: &Worker<M>, id: u32, state: HostState, tell: &mut dyn FnMut(Event)) -> bool {
+fn accuse<M: Memory>(
+    worker: &Worker<M>,
+    id: u32,
+    state: HostState,
+    clock: fn() -> u64,
+    tell: &mut dyn FnMut(Event),
+) -> bool {
     let mem = worker.mem();
     let record = HostRecord::new(worker.geometry(), id);
     let next = match mutant::is(Mutant::GenerationBeforeFence) {
@@ -214,7 +223,7 @@ fn accuse<M: Memory>(worker: &Worker<M>, id: u32, state: HostState, tell: &mut d
         return false;
     }
     record.fencer().store(mem, lock::identity(worker));
-    record.fenced_at().store(mem, seconds_since_1970());
+    record.fenced_at().store(mem, clock());
     tell(Event::Accused {
         host: id,
         generation: state.generation,

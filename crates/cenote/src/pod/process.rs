@@ -231,7 +231,7 @@ impl<M: Memory> Pod<M> {
             return Ok(false);
         }
         crash_point(Point::OpenClaimed);
-        // PAIRS WITH: pod::agency::leave, pod::monitor::accuse
+        // PAIRS WITH: pod::agency::leave, pod::agency::is_all_dead, pod::fence::fence
         let found = HostRecord::new(&self.geometry, self.identity.host).read(&self.mem)?;
         if found.phase != HostPhase::Up || found.generation != self.host_generation {
             let free = State::free(generation);

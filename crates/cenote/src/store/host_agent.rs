@@ -18,6 +18,7 @@ use crate::pod::agency::Agency;
 use crate::pod::fence::{Fence, KillFence};
 use crate::pod::host::{HostPhase, HostRecord};
 use crate::pod::monitor::{Event, Look, Monitor};
+use crate::pod::process::seconds_since_1970;
 use crate::pod::recovery::recover_dead;
 use crate::pod::{Pod, Worker};
 
@@ -192,7 +193,7 @@ impl<M: Memory> HostAgent<M> {
             None => Box::new(KillFence::new(Box::new(Sigkill::new(&self.lock_file)))),
         };
         raise_priority();
-        let mut monitor = Monitor::new(watch.missed);
+        let mut monitor = Monitor::new(watch.missed, seconds_since_1970);
         let mut last: Option<Instant> = None;
         while !stops() {
             let now = Instant::now();
@@ -347,12 +348,12 @@ fn mind<M: Memory>(worker: &Worker<M>, agency: &Agency, shared: &Shared) {
     while shared.minding_ends.load() == 0 {
         // A damaged pool is reported to those who use it; there is nobody to report it to here.
         let has_found = agency.declare_dead(worker).unwrap_or(false);
-        if has_found || shared.wanted.exchange(1, 0) {
-            if let Ok(recovered) = recover_dead(worker) {
-                let add = |word: &LocalWord, number: u32| word.store(word.load() + u64::from(number));
-                add(&shared.processes, recovered.processes);
-                add(&shared.workers, recovered.workers);
-            }
+        let is_wanted = shared.wanted.exchange(1, 0);
+        if (has_found || is_wanted)
+            && let Ok(recovered) = recover_dead(worker)
+        {
+            shared.processes.add(u64::from(recovered.processes));
+            shared.workers.add(u64::from(recovered.workers));
         }
         std::thread::park_timeout(MIND);
     }

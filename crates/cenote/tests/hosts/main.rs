@@ -5,17 +5,20 @@
 //! host in PID and network namespaces of its own where that is permitted. Words on the command line choose cases by name.
 //! What must never happen is asserted; what must happen is waited for, for as long as a loaded machine may take.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
+mod part;
+mod roles;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
-use std::sync::Mutex;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
 use cenote::pod::host::HostPhase;
 use cenote::store::HostStat;
-use cenote::{Coherent, Error, HostAgent, Noncoherent, Options, Pool, Watch};
+use cenote::{Coherent, Error, HostAgent, Noncoherent, Options, Pool};
+
+use part::Part;
+use roles::{journal, leave, play};
 
 /// The host of this test's own process.
 const HOME: u32 = 9;
@@ -65,248 +68,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-// --------------------------------------------------------------------------------- what the processes do
-
-fn play(role: &str, arguments: &[String]) -> Outcome {
-    let [pool, memory, host] = arguments else {
-        return Err(format!("{role} needs a pool, a memory and a host"));
-    };
-    let host: u32 = host.parse().map_err(text)?;
-    match memory.as_str() {
-        "coherent" => play_on::<Coherent>(role, Path::new(pool), host),
-        _ => play_on::<Noncoherent>(role, Path::new(pool), host),
-    }
-}
-
-fn play_on<M: Mapped>(role: &str, pool: &Path, host: u32) -> Outcome {
-    match role {
-        "agent" => agent::<M>(pool, host),
-        "monitor" => monitor::<M>(pool, host),
-        "worker" => worker::<M>(pool, host),
-        "host" => whole_host::<M>(pool, host),
-        other => Err(format!("no such role: {other}")),
-    }
-}
-
-fn say(line: impl std::fmt::Display) {
-    println!("{line}");
-    // Whoever started this process may have gone.
-    let _ = std::io::stdout().flush();
-}
-
-/// Returns when standard input is closed.
-fn until_told() {
-    let _ = std::io::stdin().read_to_end(&mut Vec::new());
-}
-
-fn leave<M: Mapped>(mut agent: HostAgent<M>) -> Outcome {
-    while !agent.leave().map_err(text)? {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
-}
-
-fn agent<M: Mapped>(pool: &Path, host: u32) -> Outcome {
-    let agent = HostAgent::<M>::start(pool, &options(host)).map_err(text)?;
-    say("up");
-    until_told();
-    leave(agent)
-}
-
-fn monitor<M: Mapped>(pool: &Path, host: u32) -> Outcome {
-    static TOLD: Mutex<bool> = Mutex::new(false);
-    let agent = HostAgent::<M>::start(pool, &options(host)).map_err(text)?;
-    std::thread::spawn(|| {
-        until_told();
-        if let Ok(mut told) = TOLD.lock() {
-            *told = true;
-        }
-    });
-    let watch = Watch {
-        fence: std::env::var("CENOTE_HOSTS_FENCE").ok(),
-        ..Watch::default()
-    };
-    let stops = || TOLD.lock().is_ok_and(|told| *told);
-    agent
-        .watch(&watch, &stops, &mut |event| say(format!("{event:?}")))
-        .map_err(text)?;
-    leave(agent)
-}
-
-/// Puts its host's key to higher and higher numbers, and writes each number down when the call has returned.
-fn worker<M: Mapped>(path: &Path, host: u32) -> Outcome {
-    let pool = Pool::<M>::open(path, &options(host)).map_err(text)?;
-    let map = pool.map("m").map_err(text)?;
-    let mut journal = std::fs::File::create(journal(path, host)).map_err(text)?;
-    let mut number = map.get_u64(u64::from(host)).map_err(text)?.unwrap_or(0);
-    static TOLD: Mutex<bool> = Mutex::new(false);
-    std::thread::spawn(|| {
-        until_told();
-        if let Ok(mut told) = TOLD.lock() {
-            *told = true;
-        }
-    });
-    let mut has_said = false;
-    while !TOLD.lock().is_ok_and(|told| *told) {
-        number += 1;
-        map.put_u64(u64::from(host), number).map_err(text)?;
-        journal.write_all(&number.to_le_bytes()).map_err(text)?;
-        let key = number % 500 + 1000 * u64::from(host);
-        map.put(&key.to_le_bytes(), &vec![number as u8; 1 + number as usize % 700])
-            .map_err(text)?;
-        if !std::mem::replace(&mut has_said, true) {
-            say("working");
-        }
-    }
-    Ok(())
-}
-
-/// An agent and a worker, in whatever namespaces this process is.
-fn whole_host<M: Mapped>(pool: &Path, host: u32) -> Outcome {
-    let mut agent = Part::start::<M>("agent", pool, host, &[])?;
-    agent.hear("up")?;
-    let mut worker = Part::start::<M>("worker", pool, host, &[])?;
-    worker.hear("working")?;
-    say("ready");
-    until_told();
-    worker.end()?;
-    agent.end()
-}
-
-fn journal(pool: &Path, host: u32) -> PathBuf {
-    pool.with_extension(format!("journal-{host}"))
-}
-
-// ------------------------------------------------------------------------------------------ its processes
-
-/// A process of this test's own program, in a group of its own: whatever it starts is in it too.
-struct Part {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<std::process::ChildStdout>,
-    heard: String,
-}
-
-impl Part {
-    fn start<M: Mapped>(role: &str, pool: &Path, host: u32, set: &[(&str, &str)]) -> Outcome<Self> {
-        let program = std::env::current_exe().map_err(text)?;
-        Self::run::<M>(Command::new(program), role, pool, host, set)
-    }
-
-    /// The same in namespaces of its own, where that is permitted.
-    fn start_apart<M: Mapped>(role: &str, pool: &Path, host: u32) -> Outcome<Self> {
-        if !namespaces_are_permitted() {
-            return Self::start::<M>(role, pool, host, &[]);
-        }
-        let mut command = Command::new("unshare");
-        command
-            .args(["--pid", "--net", "--fork", "--"])
-            .arg(std::env::current_exe().map_err(text)?);
-        Self::run::<M>(command, role, pool, host, &[])
-    }
-
-    fn run<M: Mapped>(
-        mut command: Command,
-        role: &str,
-        pool: &Path,
-        host: u32,
-        set: &[(&str, &str)],
-    ) -> Outcome<Self> {
-        let is_first = std::env::var_os("CENOTE_HOSTS_ROLE").is_none();
-        if is_first {
-            command.process_group(0);
-        }
-        let mut child = command
-            .arg(pool)
-            .args([M::NAME, &host.to_string()])
-            .env("CENOTE_HOSTS_ROLE", role)
-            .env_remove("CENOTE_CRASH")
-            .envs(set.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(text)?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
-        Ok(Self {
-            child,
-            input,
-            output: BufReader::new(output.ok_or("no standard output")?),
-            heard: String::new(),
-        })
-    }
-
-    /// Reads what it says up to a line that contains something.
-    fn hear(&mut self, wanted: &str) -> Outcome {
-        loop {
-            let mut line = String::new();
-            if self.output.read_line(&mut line).map_err(text)? == 0 {
-                return Err(format!(
-                    "it ended without saying {wanted:?}; it said: {}",
-                    self.heard
-                ));
-            }
-            self.heard += &line;
-            if line.contains(wanted) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Signals it and all that it has started.
-    fn signal(&self, signal: i32) {
-        // SAFETY: a group that this process has made.
-        unsafe { libc::kill(-(self.child.id() as i32), signal) };
-    }
-
-    /// Has it end in peace.
-    fn end(&mut self) -> Outcome {
-        self.input = None;
-        let status = self.child.wait().map_err(text)?;
-        ensure(status.success(), || format!("it ended with {status}"))
-    }
-
-    /// Waits until it has died of a crash point.
-    fn is_killed(&mut self) -> Outcome {
-        let status = self.child.wait().map_err(text)?;
-        let signal = std::os::unix::process::ExitStatusExt::signal(&status);
-        ensure(signal == Some(libc::SIGKILL), || {
-            format!("it was to be killed, and ended with {status}")
-        })
-    }
-
-    /// What it says until its end.
-    fn rest(&mut self) -> String {
-        // What has been said until now is what counts.
-        let _ = self.output.read_to_string(&mut self.heard);
-        std::mem::take(&mut self.heard)
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        if std::env::var_os("CENOTE_HOSTS_ROLE").is_none() {
-            self.signal(libc::SIGKILL);
-        }
-        // It may have been waited for already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn namespaces_are_permitted() -> bool {
-    static PERMITTED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *PERMITTED.get_or_init(|| {
-        let tried = Command::new("unshare")
-            .args(["--pid", "--net", "--fork", "--", "true"])
-            .output();
-        let permitted = tried.as_ref().is_ok_and(|output| output.status.success());
-        if !permitted {
-            println!("hosts share this process's namespaces: unshare is refused ({tried:?})");
-        }
-        permitted
-    })
 }
 
 // ------------------------------------------------------------------------------------------------ a pod
