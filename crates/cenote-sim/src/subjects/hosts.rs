@@ -94,7 +94,7 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
     let (beating, working) = (Rc::new(Cell::new(1)), Rc::new(Cell::new(0)));
     start_beating(context, pods, &pod, &agency, &beating);
     let attending = start_attendant(context, &pod)?;
-    recovery::recover_dead(&Worker::attach(&pod, false)?)?;
+    let mind = start_minding(context, pods, &pod, &agency)?;
     for _ in 0..pods.work.load.threads {
         working.set(working.get() + 1);
         let (pods, pod, working) = (pods.clone(), pod.clone(), working.clone());
@@ -105,14 +105,14 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
             working.set(working.get() - 1);
         });
     }
-    match context.host() < MONITORS {
-        true => monitor(context, pods, &pod, &agency, &working)?,
-        false => mind(context, pods, &pod, &agency, &working)?,
+    if context.host() < MONITORS {
+        monitor(context, pods, &pod, &mind, &working)?;
     }
+    context.wait_for(&working);
     let leaving = loop {
         match agency.leave(&pod) {
             Ok(Some(leaving)) => break leaving,
-            Ok(None) => mind_once(context, pods, &Worker::attach(&pod, false)?, &agency)?,
+            Ok(None) => context.wait(),
             // It is being fenced, and this process is about to be killed.
             Err(Error::Host { .. }) => loop {
                 context.wait();
@@ -120,6 +120,8 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
             Err(error) => return Err(error),
         }
     };
+    mind.ends.set(true);
+    context.wait_for(&mind.running);
     pod.close();
     context.wait_for(&attending);
     beating.set(0);
@@ -230,33 +232,42 @@ fn check_alive<const C: bool>(worker: &Worker<SimMemory<C>>, log: &Log) {
     }
 }
 
-/// An agent's care for its host, until its threads have ended.
-fn mind<const C: bool>(
-    context: &Context<C>,
-    pods: &Pods,
-    pod: &Arc<Pod<SimMemory<C>>>,
-    agency: &Agency,
-    working: &Cell<u32>,
-) -> Result<()> {
-    let worker = Worker::attach(pod, false)?;
-    while working.get() > 0 {
-        mind_once(context, pods, &worker, agency)?;
-    }
-    Ok(())
+/// The thread that looks after the dead: it may wait for what only a monitor can free.
+struct Mind {
+    /// Set when somebody of another host may have died.
+    wanted: Cell<bool>,
+    ends: Cell<bool>,
+    /// Zero when it has ended.
+    running: Rc<Cell<u32>>,
 }
 
-fn mind_once<const C: bool>(
+fn start_minding<const C: bool>(
     context: &Context<C>,
-    pods: &Pods,
-    worker: &Worker<SimMemory<C>>,
-    agency: &Agency,
-) -> Result<()> {
-    if agency.declare_dead(worker)? {
-        recovery::recover_dead(worker)?;
-    }
-    check_alive(worker, &pods.work.log);
-    context.wait();
-    Ok(())
+    pods: &Rc<Pods>,
+    pod: &Arc<Pod<SimMemory<C>>>,
+    agency: &Rc<Agency>,
+) -> Result<Rc<Mind>> {
+    let mind = Rc::new(Mind {
+        wanted: Cell::new(true),
+        ends: Cell::new(false),
+        running: Rc::new(Cell::new(1)),
+    });
+    let (pods, agency, theirs) = (pods.clone(), agency.clone(), mind.clone());
+    let worker = Worker::attach(pod, false)?;
+    context.spawn(move |context| {
+        let log = &pods.work.log;
+        while !theirs.ends.get() {
+            let has_found = log.check("declaring", agency.declare_dead(&worker));
+            if theirs.wanted.take() || has_found == Some(true) {
+                log.check("recovering", recovery::recover_dead(&worker));
+            }
+            check_alive(&worker, log);
+            context.wait();
+        }
+        drop(worker);
+        theirs.running.set(0);
+    });
+    Ok(mind)
 }
 
 /// A monitor's work, until nobody is left who would need it.
@@ -264,7 +275,7 @@ fn monitor<const C: bool>(
     context: &Context<C>,
     pods: &Pods,
     pod: &Arc<Pod<SimMemory<C>>>,
-    agency: &Agency,
+    mind: &Mind,
     working: &Cell<u32>,
 ) -> Result<()> {
     let log = &pods.work.log;
@@ -286,8 +297,8 @@ fn monitor<const C: bool>(
         witness.remember(before);
         check_leader(context, pods, monitor.leads());
         let is_over = |event: &Event| matches!(event, Event::Leads | Event::Moved { .. });
-        if agency.declare_dead(&worker)? || events.take().iter().any(is_over) {
-            recovery::recover_dead(&worker)?;
+        if events.take().iter().any(is_over) {
+            mind.wanted.set(true);
         }
         check_alive(&worker, log);
         context.wait();

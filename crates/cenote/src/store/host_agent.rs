@@ -2,7 +2,9 @@
 //! monitor of the other hosts.
 //!
 //! The thread that beats does nothing else, under the highest priority that it is granted; where that is not real time,
-//! it asks monitors for more patience. Recovery has a thread of its own, so that neither beats nor looks wait for it.
+//! it asks monitors for more patience. Recovery has a thread of its own, from the start: it may wait for a lock that a host
+//! held which has failed, and that nobody can take before a monitor has fenced that host. So neither starting nor beats nor
+//! looks may wait for it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -129,6 +131,7 @@ impl<M: Mapped> HostAgent<M> {
             minding: None,
             lock_file: options.lock_file.clone().unwrap_or_else(|| path.to_owned()),
         };
+        agent.shared.wanted.store(1);
         let pool = Pool::begin(pod, options)?;
         let hostless = hostless(pool.pod())?;
         agent.pool = Some(pool);

@@ -152,7 +152,9 @@ impl<M: Mapped> Pool<M> {
                 why: "the pool is a pod's; say which host this is, by --host, CENOTE_HOST or /etc/cenote/host",
             });
         }
-        Self::begin(Arc::new(pod), options)
+        let pod = Arc::new(pod);
+        recovery::recover_dead(&Worker::attach(&pod, false)?)?;
+        Self::begin(pod, options)
     }
 
     /// Joins a pool as one that means to be its host's agent.
@@ -165,12 +167,8 @@ impl<M: Mapped> Pool<M> {
         Ok(Arc::new(pod))
     }
 
-    /// What opening a pool comes to, once it is joined.
+    /// What opening a pool comes to, once it is joined and the dead are recovered, or are about to be.
     pub(super) fn begin(pod: Arc<Pod<M>>, options: &Options) -> Result<Self> {
-        {
-            let worker = Worker::attach(&pod, false)?;
-            recovery::recover_dead(&worker)?;
-        }
         let agent = Agent::start_if_needed(&pod, options.agent)?;
         Ok(Self {
             inner: Arc::new(Inner {
