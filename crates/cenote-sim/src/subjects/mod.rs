@@ -172,8 +172,17 @@ impl Subject {
             _ => 40,
         };
         Parameters {
-            processes: if self == Self::Places { hosts } else { 16 },
-            workers: 24 + if self == Self::Moving { WORKERS_BESIDES } else { 0 },
+            processes: match self {
+                Self::Places => hosts,
+                Self::Hosts => 32,
+                _ => 16,
+            },
+            workers: match self {
+                Self::Moving => 24 + WORKERS_BESIDES,
+                // Until they are fenced, the dead keep their places, and others begin in their stead.
+                Self::Hosts => 96,
+                _ => 24,
+            },
             entries: if self == Self::Messages { 1 + hosts } else { 4 },
             ..pool::parameters(coherent, units_max)
         }

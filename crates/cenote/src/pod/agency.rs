@@ -8,7 +8,8 @@
 //! fenced goes on in the same generation: the host has not failed. A start that stalls for long is fenced. One that finds
 //! its host being fenced ends that itself, if the kernel says that nothing of the generation lives: two monitors may have
 //! fenced each other. The kernel's locks count for this only if it is the same start of the same machine; a machine that was
-//! started anew, or another one that was given the same id, waits for a fence.
+//! started anew, or another one that was given the same id, waits for a fence. One that finds its host leaving, and the agent
+//! that left dead, goes on as well.
 //!
 //! **Leaving.** The state says leaving, so that nobody joins; if nobody of the host is in the process table, the agent
 //! gives its own place back, and its last write ends the generation. Who joins claims a place first and looks at the host
@@ -55,6 +56,9 @@ pub fn bring_up<M: Memory>(
                 record.exchange(mem, state, state.with(HostPhase::Up));
                 crash_point(Point::HostUp);
             }
+            HostPhase::Leaving if is_left_behind(mem, geometry, identity, state, liveness)? => {
+                record.exchange(mem, state, state.with(HostPhase::Up));
+            }
             HostPhase::Fencing if is_all_dead(mem, geometry, identity, state, liveness)? => {
                 record.exchange(mem, state, state.over());
             }
@@ -68,6 +72,29 @@ pub fn bring_up<M: Memory>(
     }
 }
 
+/// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host has not
+/// failed, and another agent may go on. If the last one is just about to end the generation, one of the two is faster.
+fn is_left_behind<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    state: HostState,
+    liveness: &dyn Liveness,
+) -> Result<bool> {
+    let is_agent = |index: u32| index < geometry.parameters.processes;
+    Ok(is_same_machine(mem, geometry, identity)
+        && match state.agent.checked_sub(1).filter(|&index| is_agent(index)) {
+            Some(index) => !liveness.is_locked(index)?,
+            None => true,
+        })
+}
+
+/// Whether a host is the same start of the same machine as when it went up. Only then its kernel's locks say anything.
+fn is_same_machine<M: Memory>(mem: &M, geometry: &Geometry, identity: &Identity) -> bool {
+    let machine = HostRecord::new(geometry, identity.host).machine().peek(mem);
+    machine != 0 && machine == identity.name.machine
+}
+
 /// Whether this machine's kernel knows that nothing of a host's generation lives.
 fn is_all_dead<M: Memory>(
     mem: &M,
@@ -76,8 +103,7 @@ fn is_all_dead<M: Memory>(
     state: HostState,
     liveness: &dyn Liveness,
 ) -> Result<bool> {
-    let machine = HostRecord::new(geometry, identity.host).machine().peek(mem);
-    if machine != identity.name.machine || machine == 0 {
+    if !is_same_machine(mem, geometry, identity) {
         return Ok(false);
     }
     for index in 0..geometry.parameters.processes {

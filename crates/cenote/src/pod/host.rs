@@ -9,7 +9,7 @@
 //! | up (g), no agent | down (g) | an agent | it starts; g begins |
 //! | up (g), agent | up (g) | the agent | the agent before it is dead, or there was none |
 //! | leaving (g) | up (g) | the agent | it wants to end; from now on nobody joins |
-//! | up (g) | leaving (g) | the agent | others of the host have the pool open still |
+//! | up (g) | leaving (g) | the agent, or the next one | others of the host have the pool open still; or the agent has died |
 //! | fencing (g) | up, leaving (g) | the leading monitor | the host missed its beats |
 //! | down (g + 1) | fencing (g) | the leading monitor | the fence says that the host is certainly down |
 //! | down (g + 1) | fencing (g) | an agent that starts | it is the same start of the same machine, whose kernel says that nothing of g lives |
