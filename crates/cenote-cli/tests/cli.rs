@@ -6,6 +6,8 @@ mod bench;
 mod files;
 #[path = "cli/groups.rs"]
 mod groups;
+#[path = "cli/hosts.rs"]
+mod hosts;
 #[path = "cli/keys.rs"]
 mod keys;
 #[path = "cli/locks.rs"]

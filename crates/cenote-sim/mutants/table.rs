@@ -123,6 +123,15 @@ pub fn trial(mutant: Mutant) -> Trial {
         GroupCommitEarly => quick(noncoherent(Group, 3, 2, 20, 2, Random)),
         GroupRoomForgotten => quick(coherent(Group, 3, 2, 40, 0, Random)),
 
+        FenceBelieved
+        | FenceInherited
+        | FencingCountsAsDead
+        | FirstLookCounts
+        | GenerationBeforeFence
+        | LeadsUnasked
+        | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
+        DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
+
         InstanceByPlace => quick(coherent(Places, 3, 2, 10, 2, Random)),
     }
 }

@@ -146,6 +146,11 @@ fn rwlock() {
 }
 
 #[test]
+fn hosts() {
+    all_cases(Subject::Hosts);
+}
+
+#[test]
 fn baselines() {
     for subject in Subject::BASELINES {
         all_cases(subject);

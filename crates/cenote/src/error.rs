@@ -184,6 +184,14 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A host cannot do what it was asked to, because of what it is in now.
+    #[error("host {host}: {why}")]
+    Host {
+        /// The host's id.
+        host: u32,
+        /// What is in the way, and what to do.
+        why: &'static str,
+    },
     /// A request that no server answers.
     #[cfg(feature = "baselines")]
     #[error(

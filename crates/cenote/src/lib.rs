@@ -53,7 +53,7 @@ pub use pod::group;
 pub use pod::superblock::Kind;
 pub use pod::tasks::{Committed, Next, Plan};
 pub use store::{
-    Events, FsckReport, Group, GroupSize, Listener, Map, Membership, Mutex, NextEvent, Options, Ordered,
-    Pool, QueueMutex, RwLock, Stat, Tasks, kind_of, parse_size,
+    Events, FsckReport, Group, GroupSize, HostAgent, Listener, Map, Membership, Mutex, NextEvent, Options,
+    Ordered, Pool, QueueMutex, RwLock, Stat, Tasks, Watch, has_hosts, host_id, kind_of, parse_size,
 };
 pub use sync::{Acquired, Owner};

@@ -135,6 +135,14 @@ mutants! {
     ResultReplaced = "result-replaced", "who commits replaces a result that is there";
     ResultNotWrittenBack = "result-not-written-back", "a result is published without having been written back";
     SecondResultKept = "second-result-kept", "who is second does not give its result back";
+    GenerationBeforeFence = "generation-before-fence", "a host's generation moves when its beats are missed, before it is fenced";
+    FenceBelieved = "fence-believed", "a fence does not wait until the killed have gone";
+    FenceInherited = "fence-inherited", "a monitor that finds a host being fenced takes the fence for done";
+    FirstLookCounts = "first-look-counts", "a monitor's first look at a host counts as all the looks that it needs";
+    MissesKept = "misses-kept", "a beat does not make up for the looks that missed one";
+    LeadsUnasked = "leads-unasked", "a monitor leads although another one does";
+    FencingCountsAsDead = "fencing-counts-as-dead", "processes of a host count as dead while it is being fenced";
+    DeclaredForGood = "declared-for-good", "a place whose process was declared dead counts as dead with every later one";
     JoinedNodeEarly = "joined-node-early", "a node is retired when it is joined, before its parent forgets it";
     SuccessorNotTold = "successor-not-told", "who takes a lock from the dead is not told";
     FreedTakenClean = "freed-taken-clean", "a lock that recovery has freed is taken as if it had been unlocked";

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cenote::memory::Memory;
+use cenote::pod::host::HostPhase;
 use cenote::sync::look::{Holder, Seen};
 use cenote::{Options, Pool, Stat};
 
@@ -98,6 +99,16 @@ fn held(seen: &Seen) -> String {
 /// Recoveries that people are shown; scripts get all that the pool remembers.
 const RECENT_SHOWN: usize = 5;
 
+fn phase(phase: HostPhase) -> &'static str {
+    match phase {
+        HostPhase::Down => "down",
+        HostPhase::Up => "up",
+        HostPhase::Fencing => "being fenced",
+        HostPhase::Leaving => "leaving",
+        HostPhase::Damaged => "damaged",
+    }
+}
+
 fn text(stat: &Stat) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -151,6 +162,23 @@ fn text(stat: &Stat) -> String {
         line(
             "process",
             format!("{}{host}, since {}{state}{me}", process.pid, ago(process.since)),
+        );
+    }
+    for host in &stat.hosts {
+        let agent = match host.agent {
+            Some(_) => "",
+            None if host.phase == HostPhase::Down => "",
+            None => ", without an agent",
+        };
+        line(
+            "host",
+            format!(
+                "{}: {}{agent}, generation {}, {} beats",
+                host.host,
+                phase(host.phase),
+                host.generation,
+                count(host.beats)
+            ),
         );
     }
     line("workers", stat.workers.to_string());

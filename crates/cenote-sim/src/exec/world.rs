@@ -91,6 +91,8 @@ pub(super) struct Process {
     pub crash: Option<Crash>,
     /// Its mailboxes, where a server executes read-modify-writes.
     pub client: Option<Arc<Client>>,
+    /// Whether another one begins in its place once it is killed.
+    pub restarts: bool,
 }
 
 pub(super) struct World {

@@ -33,10 +33,12 @@ mod exchange;
 mod flush;
 mod fork;
 mod kernel;
+mod kill;
 mod liveness;
 mod local;
 mod mapping;
 mod noncoherent;
+mod schedule;
 
 #[cfg(test)]
 mod conformance_tests;
@@ -51,12 +53,16 @@ pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
 pub use fork::{ForkWatch, forked, watch_fork};
 pub use kernel::{Kernel, SLEEPS_BY_MAX};
+pub(crate) use kill::Sigkill;
+pub use kill::{Killer, ProcessName};
 pub(crate) use liveness::FileLock;
 pub use liveness::Liveness;
 pub use local::LocalWord;
 pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
 pub use noncoherent::Noncoherent;
+pub(crate) use schedule::tether;
+pub use schedule::{Priority, lock_code, raise_priority};
 
 use crate::mutant::{self, Mutant};
 

@@ -24,6 +24,7 @@ macro_rules! points {
 
 points! {
     OpenLocked = "open.locked", "the liveness lock is held, the process entry still free";
+    OpenClaimed = "open.claimed", "a place is claimed by a process of a host, which has not said who it is";
     OpenAlive = "open.alive", "the process entry says alive, no worker attached";
     AttachClaimed = "attach.claimed", "a worker record is claimed, its announcement not yet set";
     LockTaken = "lock.taken", "the allocator's lock is held, nothing logged";
@@ -105,6 +106,14 @@ points! {
     TasksWritten = "tasks.written", "a task's result is written, its slot unchanged";
     TasksCommitted = "tasks.committed", "a task's result is published, its claim unchanged";
     BigFreed = "big.freed", "a retired range is freed, the list's head not moved";
+    HostUp = "host.up", "a host is up and has no agent";
+    AgentTaken = "host.agent", "a host has an agent, which has not beaten";
+    Declared = "host.declared", "a dead process is declared dead and not recovered";
+    HostLeaving = "host.leaving", "a host is leaving, its agent still there";
+    MonitorLeads = "monitor.leads", "a monitor leads, and has looked at nobody";
+    MonitorAccused = "monitor.accused", "a host is to be fenced, and nothing was done about it";
+    MonitorFenced = "monitor.fenced", "a host is certainly down, its generation has not moved";
+    MonitorMoved = "monitor.moved", "a host's generation has moved, nothing of it is recovered";
     DetachDone = "detach.done", "a worker is detached, its process entry still alive";
 }
 

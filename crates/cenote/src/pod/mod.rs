@@ -6,6 +6,7 @@
 //! | `process`, `worker` | joining, leaving, who lives | `docs/protocols/instances.md` |
 //! | `bell`, `watch`, `log` | noticing deaths, waking those who wait, what was recovered | `docs/protocols/detection.md` |
 //! | `group` | groups: who is there, who died, in order | `docs/protocols/groups.md` |
+//! | `host`, `agency`, `fence`, `monitor` | hosts: their agents, who watches them, how they are fenced | `docs/protocols/hosts.md` |
 //! | `lock`, `redo`, `buddy`, `block`, `units` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
 //! | `epoch`, `retire` | reclamation | `docs/protocols/reclamation.md` |
@@ -16,6 +17,7 @@
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
 pub mod abandoned;
+pub mod agency;
 pub mod bell;
 pub mod block;
 pub mod buddy;
@@ -25,12 +27,15 @@ mod contention;
 pub mod crash;
 pub mod directory;
 pub mod epoch;
+pub mod fence;
 pub mod flush;
 pub mod geometry;
 pub mod group;
 pub mod heap;
+pub mod host;
 pub mod lock;
 pub mod log;
+pub mod monitor;
 pub mod process;
 pub mod publish;
 pub mod record;

@@ -37,6 +37,11 @@ pub const DEATH_BELL: SyncWord = SyncWord::at(768);
 /// Entries that were ever begun in the log of recoveries.
 pub const LOGGED: SyncWord = SyncWord::at(832);
 
+/// The recoverable lock of whoever leads the monitors of a pod.
+pub const MONITOR_LOCK: SyncWord = SyncWord::at(640);
+/// One more than the highest host id that ever had an agent; 0 in a pool that no pod has used.
+pub const HOSTS_HIGH: SyncWord = SyncWord::at(704);
+
 /// The kind of memory that a pool lies in; fixed when it is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -79,6 +79,9 @@ impl Watch {
             if state.phase != Phase::Alive {
                 continue;
             }
+            if !pod.shares_kernel(state) {
+                continue;
+            }
             if !mem.kernel().has_died(bed, state.generation) {
                 self.beds.push(bed);
                 continue;

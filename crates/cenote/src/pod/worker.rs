@@ -163,7 +163,7 @@ impl<M: Memory> Worker<M> {
             all.retain(|other| other.strong_count() > 0);
             all.push(Arc::downgrade(&local));
         }
-        let lazy = pod.mem().relies_on_barrier();
+        let lazy = pod.relies_on_barrier();
         let worker = Self {
             _of_its_thread: PhantomData,
             mem: pod.mem().clone(),

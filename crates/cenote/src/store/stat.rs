@@ -10,6 +10,7 @@ use crate::pod::directory::{self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED
 use crate::pod::epoch;
 use crate::pod::geometry::UNIT;
 use crate::pod::group::Group;
+use crate::pod::host::{self, HostPhase, HostRecord};
 use crate::pod::log::{self, Entry};
 use crate::pod::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::retire;
@@ -41,6 +42,8 @@ pub struct Stat {
     pub locks: Vec<LockStat>,
     /// The processes that have it open.
     pub processes: Vec<InstanceStat>,
+    /// The hosts that have ever had an agent on it.
+    pub hosts: Vec<HostStat>,
     /// Workers attached.
     pub workers: u32,
     /// The epoch.
@@ -137,6 +140,25 @@ pub struct InstanceStat {
     pub alive: bool,
 }
 
+/// A host of a pod.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct HostStat {
+    /// Its id.
+    pub host: u32,
+    /// What it is in.
+    pub phase: HostPhase,
+    /// Its generation: how often it has left or was fenced.
+    pub generation: u32,
+    /// The place of its agent among the processes.
+    pub agent: Option<u32>,
+    /// Its agents' beats so far.
+    pub beats: u64,
+    /// By how much longer than usual monitors wait for a beat.
+    pub patience: u64,
+    /// When a monitor last began to fence it, in seconds since 1970; 0 if none has.
+    pub fenced_at: u64,
+}
+
 /// A worker that holds memory by reading for long.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct LaggardStat {
@@ -229,6 +251,20 @@ impl<M: Memory> Pool<M> {
                 keys,
             });
         }
+        let mut hosts = Vec::new();
+        for id in 1..host::hosts_high(mem, geometry) {
+            let record = HostRecord::new(geometry, id);
+            let state = record.read(mem)?;
+            hosts.push(HostStat {
+                host: id,
+                phase: state.phase,
+                generation: state.generation,
+                agent: state.agent.checked_sub(1),
+                beats: record.beat().load(mem),
+                patience: record.patience().peek(mem),
+                fenced_at: record.fenced_at().load(mem),
+            });
+        }
         Ok(Stat {
             path: pod.path().to_owned(),
             kind: geometry.parameters.kind,
@@ -240,6 +276,7 @@ impl<M: Memory> Pool<M> {
             tasks,
             locks,
             processes,
+            hosts,
             workers: attached.len() as u32,
             epoch: now.max(epoch::FIRST),
             retired_objects,
