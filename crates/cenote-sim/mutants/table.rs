@@ -25,7 +25,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ObjectPartlyWrittenBack => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
         EndNotAwaited => slow(noncoherent(Tree, 3, 2, 40, 3, Random)),
         ReservedKept | TakenEarly => quick(noncoherent(Tree, 3, 2, 20, 2, Random)),
-        EvidenceSlotAlone | EvidenceWithoutMarks => quick(noncoherent(Hash, 2, 2, 80, 1, Random)),
+        EvidenceSlotAlone | EvidenceWithoutLists => quick(noncoherent(Hash, 2, 2, 80, 1, Random)),
 
         ClaimOfTheDead | PhaseNotAwaited | ResultReplaced | SecondResultKept => {
             quick(coherent(Tasks, 3, 2, 8, 2, Random))
@@ -60,7 +60,6 @@ pub fn trial(mutant: Mutant) -> Trial {
         AppliedNotWrittenBack
         | CellsKept
         | EntryNotWrittenBack
-        | HeirNotInvalidated
         | PersistWithoutFence
         | RecordNotWrittenBack => quick(noncoherent(Allocator, 2, 2, 10, 1, Random)),
         AcknowledgedEarly | LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
@@ -75,11 +74,16 @@ pub fn trial(mutant: Mutant) -> Trial {
 
         LockFromTheLiving => quick(coherent(Instances, 3, 2, 10, 1, Random)),
         OwnLinesNotFlushed => quick(noncoherent(Instances, 2, 2, 30, 0, Random)),
-        HeadBeforeCell => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
+        BatchNotNamed | FreedUnmarked | FreedEntryKept | RecycledEntryKept => {
+            quick(coherent(Allocator, 3, 2, 40, 2, Random))
+        }
+        RecycledUnripe => quick(coherent(Epochs, 4, 1, 40, 2, Random)),
+        RecycledUnflushed => quick(noncoherent(Instances, 3, 2, 40, 2, Random)),
         AttachNotInvalidated
         | ChunksNotRefreshed
         | CountNotDropped
         | DiscardedLinesKept
+        | HeirNotInvalidated
         | JoinCacheKept
         | RecoveryNotInvalidated
         | RequestNotWrittenBack

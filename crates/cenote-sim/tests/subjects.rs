@@ -226,6 +226,16 @@ fn what_was_found_stays_mended() {
             },
             vec![22222],
         ),
+        // A line of a level that was read again behind the flush of it.
+        (
+            Plan {
+                hosts: 2,
+                crashes: 1,
+                operations: 40,
+                ..base(Subject::Moving, false, PolicyKind::Random)
+            },
+            vec![3, 7],
+        ),
         // A second recoverer freed what the first had committed to free.
         (base(Subject::Allocator, true, pct), vec![2053]),
     ] {

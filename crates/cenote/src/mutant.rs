@@ -49,7 +49,12 @@ mutants! {
     TagZero = "tag-zero", "a retired object is tagged with epoch 0";
     EpochRuleWithoutOne = "epoch-rule-without-one", "an object is ripe when its tag is below the least announcement, not one more";
     EntryNotWrittenBack = "entry-not-written-back", "the tail of a retired list moves before its entry is written back";
-    HeadBeforeCell = "head-before-cell", "the head of a retired list moves before the object's cell is free";
+    BatchNotNamed = "batch-not-named", "retired objects are freed without the record saying which";
+    FreedUnmarked = "freed-unmarked", "retired objects are freed without having been marked";
+    FreedEntryKept = "freed-entry-kept", "the entry of an object that is freed stays in the list";
+    RecycledEntryKept = "recycled-entry-kept", "the entry of an object that is taken for a new one stays in the list";
+    RecycledUnflushed = "recycled-unflushed", "retired objects are taken or freed without a flush round";
+    RecycledUnripe = "recycled-unripe", "retired objects are taken or freed whatever their tag";
     DrainForgotten = "drain-forgotten", "a retired level is freed without its chain lines";
     HeirWithoutClaim = "heir-without-claim", "an heir frees what is in a vacant record's list without claiming the record";
     HeirNotInvalidated = "heir-not-invalidated", "an heir reads the record as its host's cache has it";
@@ -84,7 +89,7 @@ mutants! {
     RecoveryNotInvalidated = "recovery-not-invalidated", "recovery reads the dead one's record as its host's cache has it";
     RecoveryWithoutClaim = "recovery-without-claim", "recovery goes on although another was faster to claim the record";
     EvidenceSlotAlone = "evidence-slot-alone", "recovery decides an operation by its slot alone";
-    EvidenceWithoutMarks = "evidence-without-marks", "recovery does not look whether the new object is retired";
+    EvidenceWithoutLists = "evidence-without-lists", "recovery does not look whether the new object is in a retired list";
     NeverWithdrawn = "never-withdrawn", "the dead one's announcement is not withdrawn";
     LoneDeathIgnored = "lone-death-ignored", "a thread that dies alone counts as alive until its process dies";
     GroupCommitEarly = "group-commit-early", "an event is committed before it is written down";

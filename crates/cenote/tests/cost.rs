@@ -108,13 +108,13 @@ fn an_update_in_place_is_one_store() {
 }
 
 #[test]
-fn an_update_is_one_exchange_on_the_slot_and_three_adds_on_cells() {
+fn an_update_is_one_exchange_on_the_slot() {
     let counts = counted::<Coherent>(Guidelines::P3, |map, key| {
         assert_eq!(map.put_u64(key, 1).unwrap(), cenote::Put::Replaced)
     });
     let mean = counts.iter().map(|c| c.exchanges).sum::<u64>() as f64 / KEYS as f64;
-    // The slot; the old object's cell when it is retired, and when it is freed; a quarter of one for the reserve.
-    assert!(mean < 3.6, "{mean} read-modify-writes an update");
+    // What is replaced is allocated again; until it is ripe, a quarter of one for the reserve.
+    assert!(mean < 1.1, "{mean} read-modify-writes an update");
 }
 
 // ------------------------------------------------------------------------------------------- the ordered map
@@ -198,11 +198,27 @@ fn an_ordered_miss_costs_what_a_hit_does() {
 }
 
 #[test]
-fn an_ordered_write_is_one_exchange_on_the_word_and_adds_on_cells() {
+fn an_ordered_write_is_one_exchange_on_the_word() {
     let counts = counted_ordered::<Coherent>(Guidelines::P3, KEYS, |map, key| {
-        assert_eq!(map.put_u64(key, 1).unwrap(), cenote::Put::Replaced)
+        assert_eq!(map.put_u64(key * 7919 % KEYS, 1).unwrap(), cenote::Put::Replaced)
     });
     let mean = counts.iter().map(|c| c.exchanges).sum::<u64>() as f64 / KEYS as f64;
-    // The word; the old page's cell when it is retired, and when it is freed; a quarter of one for the reserve.
-    assert!(mean < 3.8, "{mean} read-modify-writes a write");
+    // A page of the size that is wanted is not always at hand.
+    assert!(mean < 1.5, "{mean} read-modify-writes a write");
+}
+
+#[test]
+fn without_coherence_a_write_waits_twice_besides_its_exchange() {
+    let counts = counted_ordered::<Noncoherent>(Guidelines::P3, KEYS, |map, key| {
+        assert_eq!(map.put_u64(key * 7919 % KEYS, 1).unwrap(), cenote::Put::Replaced)
+    });
+    let is_recycled = |counts: &&Counts| (counts.exchanges, counts.fences) == (1, 2);
+    let recycled = counts.iter().filter(is_recycled).count();
+    assert!(recycled > KEYS as usize / 2, "{recycled} of {KEYS} writes");
+    let mean = |count: fn(&Counts) -> u64| counts.iter().map(count).sum::<u64>() as f64 / KEYS as f64;
+    let (exchanges, sync_loads) = (mean(|counts| counts.exchanges), mean(|counts| counts.sync_loads));
+    assert!(
+        exchanges < 1.6 && sync_loads < 7.0,
+        "{exchanges} exchanges, {sync_loads} sync loads"
+    );
 }

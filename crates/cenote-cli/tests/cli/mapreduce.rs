@@ -100,11 +100,11 @@ fn task_lengths_are_measured_and_errors_are_told() {
         "42 40 0.1 0.2 0.5 C\n".repeat(3_000) + "no option\n",
     )
     .unwrap();
-    let message = here.fails(1, "mapreduce blackscholes ./bad --grain 1000");
+    let message = here.fails(1, "mapreduce blackscholes ./bad --grain 1000 --workers 1");
     assert!(message.contains("at byte 60000"), "{message}");
     here.fails(1, "mapreduce blackscholes ./bad --grain 1000 --threads");
-    here.fails(1, "mapreduce kmeans ./bad");
-    here.fails(1, "mapreduce matrix ./none");
+    here.fails(1, "mapreduce kmeans ./bad --workers 1");
+    here.fails(1, "mapreduce matrix ./none --workers 1");
     here.fails(2, "mapreduce matrix ./matrix --crashes 1 --threads");
     here.fails(2, "mapreduce generate sorting ./out");
     assert_eq!(here.run("mapreduce").code, Some(2));

@@ -11,7 +11,6 @@ use cenote::memory::{Memory, SyncWord};
 use cenote::pod::geometry::{Parameters, UNIT};
 use cenote::pod::publish::{Change, publish};
 use cenote::pod::record::operation;
-use cenote::pod::slab::CellAt;
 use cenote::pod::{Pod, Worker, collect, heap, retire};
 
 use super::assemble::{Parts, assemble};
@@ -96,8 +95,10 @@ fn work<const C: bool>(
             Err(error) if !is_full(&error) => return Err(error),
             _ => {}
         }
-        if below(&mut random, 2) == 0 {
-            collect::collect_all(&worker)?;
+        match below(&mut random, 4) {
+            0 => collect::collect_all(&worker)?,
+            1 | 2 => collect::collect_now(&worker)?,
+            _ => {}
         }
     }
     Ok(())
@@ -143,7 +144,6 @@ pub(super) fn exchange<const C: bool>(
             next,
             operation,
             old,
-            old_cell: CellAt::UNKNOWN,
             count: None,
         };
         if publish(worker, &change)?.is_ok() {

@@ -64,8 +64,13 @@ fn work<const C: bool>(
                     Err(error) if !is_full(&error) => return Err(error),
                     _ => {}
                 }
-                let least = epoch::advance(&worker);
-                collect::collect(&worker, worker.actor(), least)?;
+                match below(&mut random, 2) {
+                    0 => {
+                        let least = epoch::advance(&worker);
+                        collect::collect(&worker, worker.actor(), least).map(drop)?;
+                    }
+                    _ => collect::collect_now(&worker)?,
+                }
             }
             ADVANCE => {
                 epoch::advance(&worker);

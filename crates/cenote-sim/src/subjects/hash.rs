@@ -198,8 +198,10 @@ fn work<const C: bool>(
             let large = if is_large { LARGE } else { 0 };
             let value = u64::from(context.thread()) << 32 | u64::from(load.operations - left + n + 1) | large;
             one_call(context, &map, log, key, value, &mut random);
-            if below(&mut random, 8) == 0 {
-                collect::collect_all(&worker)?;
+            match below(&mut random, 8) {
+                0 => collect::collect_all(&worker)?,
+                1..=4 => collect::collect_now(&worker)?,
+                _ => {}
             }
         }
         left -= stretch;

@@ -170,8 +170,10 @@ fn work<const C: bool>(
     for n in 1..=load.operations {
         let value = u64::from(context.thread()) << 32 | u64::from(n);
         one_call(context, &map, shape, log, value, &mut random);
-        if below(&mut random, 8) == 0 {
-            collect::collect_all(&worker)?;
+        match below(&mut random, 8) {
+            0 => collect::collect_all(&worker)?,
+            1..=4 => collect::collect_now(&worker)?,
+            _ => {}
         }
     }
     Ok(())

@@ -99,7 +99,7 @@ impl Block {
 
 /// The cell of an allocated object.
 pub const CELL_LIVE: u16 = 0;
-/// The cell of a free object. Every other value is the index plus one of the worker that retired the object.
+/// The cell of a free object. Every other value is the index plus one of the worker in whose name the object is being freed.
 pub const CELL_FREE: u16 = 0xffff;
 
 #[cfg(test)]

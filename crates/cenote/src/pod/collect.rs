@@ -1,12 +1,24 @@
 //! Freeing what is retired, once no reader can hold it and no host has it in its cache.
 //!
-//! **Freeing** entries at the head: their cells: retired by me -> free; then the head moves past them. If a crash comes
-//! between, some cells no longer name this record, and recovery moves the head past those. A cell can never name it again
-//! for another reason, as the record's worker is dead: this is why cells hold a name and not a bit.
+//! **Freeing** some entries of a chunk, a batch:
 //!
-//! **Exhausted chunks** are seen by nobody else and freed at once: `retiring = chunk | 1` and the same two steps.
+//! | step | a crash after it leaves | recovery |
+//! |---|---|---|
+//! | *freeing* = chunk, *which* = the entries | entries of live objects | all of what follows |
+//! | their cells: live -> retired by me | some of them marked | the same |
+//! | *freeing* = chunk, decided; the entries are gone | marked objects, in no list (`collect.decided`) | all of what follows |
+//! | their cells: retired by me -> free | some of them free (`collect.freed`) | those that are marked still |
+//! | *freeing* = 0 | nothing | |
 //!
-//! A worker that leaves may leave a list; whoever frees next inherits it.
+//! Once it is decided, a cell that is not marked was freed, and may be anybody's: it can never be marked in this name again, as the
+//! record's worker is dead. So a cell that is free is in no list: this is what recovery of others relies on. A range is a batch by itself:
+//! it is freed and *freeing* cleared by one transaction.
+//!
+//! **The head** moves past entries that are gone. An exhausted chunk is retired itself, as others may be looking for something in it:
+//! `retiring = chunk | 1`; the head moves to the next; the chunk is entered into the list; `retiring = 0`.
+//!
+//! A worker that collects now and then keeps what it is likely to allocate again ([`super::recycle`]). One that leaves may leave a list;
+//! whoever frees next inherits it.
 
 use super::abandoned::after_free;
 use super::block::{CELL_FREE, CELL_LIVE, RangeState};
@@ -15,23 +27,27 @@ use super::epoch;
 use super::flush;
 use super::publish::forget_lines;
 use super::record::{Phase, State, WorkerRecord};
+use super::recycle::Kept;
 use super::retire::{
-    Actor, INDEX_MASK, Position, count_in, entry, next_of, next_position, refresh, set, set_position, span,
+    Actor, CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, Position, ROOM, await_entries, begin_anew,
+    chunks_max, count_in, entry, find, is_gone, next_of, next_position, push, refresh, set, set_position,
+    span,
 };
-use super::slab::{CellAt, Place, cell_of, locate, remembered_cell, table_word};
+use super::slab::{CellAt, Place, locate, remembered_cell, table_word};
 use super::superblock::ORPHANS;
+use super::takes::settle_takes;
 use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 
-/// Retired objects after which a worker tries to free some.
+/// Retired objects after which a worker looks what is ripe.
 const COLLECT_EVERY: u32 = 256;
-/// Entries freed together, so that the misses of their cells overlap.
-const FREED_AT_ONCE: usize = 8;
+/// *Freeing* says that the batch is decided.
+const DECIDED: u64 = 1;
 
-/// Frees what may be freed, now and then. Called by operations that retire, before they pin.
+/// Shelves and frees what may be, now and then. Called by operations that retire, before they pin.
 #[inline]
 pub fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
     if worker.retired_since.get() < COLLECT_EVERY {
@@ -40,15 +56,16 @@ pub fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
     collect_now(worker)
 }
 
+/// What [`collect_sometimes`] does when it is time.
 #[cold]
-fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
+pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     worker.retired_since.set(0);
     let least = epoch::advance(worker);
-    let freed = collect(worker, worker.actor(), least)?;
+    let found = shelve(worker, least)?;
     if ORPHANS.load(worker.mem()) != 0 {
         inherit(worker, least)?;
     }
-    if freed == 0 {
+    if found == 0 {
         super::recovery::recover_if_held_back(worker)?;
     }
     Ok(())
@@ -79,89 +96,138 @@ pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
 
 /// Frees the entries of the actor's list whose tag is below `least - 1`. Returns how many.
 pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
-    let mut freed = 0;
-    let end = ripe_until(worker, actor.record, least)?;
-    // The reuse rule's second half: no host may still have the lines in its cache. The fences of a flush round also complete
-    // what the operations have written back that retired these objects: their records say that they are over.
-    let end = if M::COHERENT {
-        end
+    let (head, _) = span(worker, actor.record)?;
+    let is_own = actor == worker.actor();
+    settle_takes(worker);
+    let from = if is_own {
+        worker.recycler.frontier(head)
     } else {
-        flush::flushed_until(worker, actor.record, end)?
+        head
     };
-    loop {
-        let (head, tail) = span(worker, actor.record)?;
-        if head.chunk == 0 || head == end {
-            return Ok(freed);
-        }
-        let mut last = count_in(worker, head.chunk, tail);
-        if head.index >= last {
-            if head.chunk == tail.chunk {
-                return Ok(freed);
+    let end = available_until(worker, actor.record, from, least)?;
+    if is_own {
+        worker.recycler.clear();
+        worker.recycler.set_frontier(end);
+    }
+    let mut freed = 0;
+    for (chunk, which) in parts(worker, actor.record, head, end)? {
+        freed += free_entries(worker, actor, chunk, which)?;
+    }
+    move_head(worker, actor)?;
+    Ok(freed)
+}
+
+/// Puts the own entries whose tag is below `least - 1` on the shelves, and frees what was not needed since the last time. Returns how
+/// many entries that were.
+fn shelve<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
+    let (actor, mem, recycler) = (worker.actor(), worker.mem(), &worker.recycler);
+    settle_takes(worker);
+    let (head, _) = span(worker, actor.record)?;
+    let from = recycler.frontier(head);
+    let end = available_until(worker, actor.record, from, least)?;
+    if end == from {
+        return Ok(0);
+    }
+    let mut unneeded = recycler.take_idle();
+    let mut found = unneeded.len();
+    for (chunk, which) in parts(worker, actor.record, from, end)? {
+        for index in indexes(which) {
+            let object = entry(chunk, index).0.get(mem);
+            let kept = Kept { object, chunk, index };
+            let is_kept = match place_of(worker, actor, object) {
+                Some(Place::Slab(cell)) => recycler.put(cell.class, kept),
+                _ => false,
+            };
+            if !is_kept {
+                unneeded.push(kept);
             }
-            free_chunk(worker, actor, head.chunk)?;
-            continue;
+            found += 1;
         }
-        if head.chunk == end.chunk {
+    }
+    recycler.set_frontier(end);
+    recycler.end_round();
+    unneeded.sort_unstable_by_key(|kept| kept.chunk);
+    for batch in unneeded.chunk_by(|one, next| one.chunk == next.chunk) {
+        let which = batch.iter().fold(0, |which, kept| which | 1 << kept.index);
+        free_entries(worker, actor, batch[0].chunk, which)?;
+    }
+    move_head(worker, actor)?;
+    Ok(found as u64)
+}
+
+/// Up to where the entries of a list from one on are ripe, and no host may still have their lines in its cache: the two halves of
+/// the reuse rule. The fences of a flush round also complete what the operations have written back that retired these objects:
+/// their records say that they are over.
+fn available_until<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    from: Position,
+    least: u64,
+) -> Result<Position> {
+    let ripe = ripe_until(worker, record, from, least)?;
+    if M::COHERENT || mutant::is(Mutant::RecycledUnflushed) {
+        return Ok(ripe);
+    }
+    flush::flushed_until(worker, record, from, ripe)
+}
+
+/// The entries between two positions of a list that are not gone, chunk by chunk.
+fn parts<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    mut from: Position,
+    end: Position,
+) -> Result<Vec<(u64, u64)>> {
+    let (_, tail) = span(worker, record)?;
+    let mut chunks_left = chunks_max(worker)?;
+    let mut parts = Vec::new();
+    while from.chunk != 0 && from != end {
+        let mut last = count_in(worker, from.chunk, tail);
+        if from.chunk == end.chunk {
             last = last.min(end.index);
         }
-        freed += free_entries(worker, actor, head, last)?;
+        let which = (from.index..last)
+            .filter(|&index| !is_gone(worker, from.chunk, index))
+            .fold(0, |which, index| which | 1 << index);
+        parts.push((from.chunk, which));
+        if from.chunk == end.chunk || from.chunk == tail.chunk {
+            break;
+        }
+        from = next_position(worker, from, &mut chunks_left)?;
     }
+    Ok(parts)
 }
 
-/// Frees the entries of one chunk from `first` on, up to the one before `last`: some of them, at least one. Returns how
-/// many.
-fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, first: Position, last: u64) -> Result<u64> {
-    // A dead one's first entry may be freed already, and its cell somebody else's: it is looked at right before it is
-    // freed.
+/// The bits of a batch.
+fn indexes(which: u64) -> impl Iterator<Item = u64> {
+    (0..CHUNK_ENTRIES).filter(move |index| which & 1 << index != 0)
+}
+
+/// Where an object is, if that can be found: by what the worker remembers if it is of its own list.
+fn place_of<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Option<Place> {
     let is_own = actor == worker.actor();
-    let at_once = if is_own { FREED_AT_ONCE } else { 1 };
-    let count = at_once.min((last - first.index) as usize);
-    let mem = worker.mem();
-    let mut cells = [CellAt::UNKNOWN; FREED_AT_ONCE];
-    for (cell, index) in cells[..count].iter_mut().zip(first.index..) {
-        let object = entry(first.chunk, index).0.get(mem);
-        *cell = match is_own.then(|| remembered_cell(worker, object)).flatten() {
-            Some(cell) => cell.at,
-            None => cell_of(worker, object),
-        };
-        if M::COHERENT && *cell != CellAt::UNKNOWN {
-            cell.prefetch(mem);
-        }
+    match is_own.then(|| remembered_cell(worker, object)).flatten() {
+        Some(cell) => Some(Place::Slab(cell)),
+        None => locate(worker, object).ok(),
     }
-    let head = actor.record.head();
-    let behind = |index| Position { index, ..first };
-    let mut index = first.index;
-    for cell in &cells[..count] {
-        if *cell == CellAt::UNKNOWN {
-            // It moves the head itself.
-            if index > first.index {
-                set_position(worker, head, behind(index));
-            }
-            let object = entry(first.chunk, index).0.get(mem);
-            free_object(worker, actor, object, behind(index + 1))?;
-        } else {
-            if mutant::is(Mutant::HeadBeforeCell) {
-                set_position(worker, head, behind(index + 1));
-            }
-            free_cell(worker, actor, *cell);
-        }
-        index += 1;
-    }
-    set_position(worker, head, behind(index));
-    Ok(count as u64)
 }
 
-/// The first entry of a record's list that somebody may still be reading; the list's end if there is none.
-fn ripe_until<M: Memory>(worker: &Worker<M>, record: WorkerRecord, least: u64) -> Result<Position> {
+/// The first entry of a record's list, from one on, that somebody may still be reading; the list's end if there is none.
+fn ripe_until<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    mut position: Position,
+    least: u64,
+) -> Result<Position> {
     let mem = worker.mem();
-    let (mut position, tail) = span(worker, record)?;
-    let mut chunks_left = worker.committed_units()? * 64 + 1;
+    let (_, tail) = span(worker, record)?;
+    let mut chunks_left = chunks_max(worker)?;
     while position.chunk != 0 {
         let count = count_in(worker, position.chunk, tail);
         while position.index < count {
             let one = u64::from(!mutant::is(Mutant::EpochRuleWithoutOne));
             let tag = entry(position.chunk, position.index).1.get(mem);
-            if tag.saturating_add(one) >= least {
+            if tag.saturating_add(one) >= least && !mutant::is(Mutant::RecycledUnripe) {
                 return Ok(position);
             }
             position.index += 1;
@@ -174,101 +240,230 @@ fn ripe_until<M: Memory>(worker: &Worker<M>, record: WorkerRecord, least: u64) -
     Ok(position)
 }
 
-/// Frees an entry's object, whose cell is known.
-#[inline]
-fn free_cell<M: Memory>(worker: &Worker<M>, actor: Actor, cell: CellAt) {
+/// Frees entries of a chunk that are not gone. Returns how many.
+fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) -> Result<u64> {
     let mem = worker.mem();
-    // A worker knows of its own entries that they are not freed.
-    let before = match !M::COHERENT && actor == worker.actor() {
-        true => cell.change_from(mem, actor.me, CELL_FREE),
-        false if cell.load(mem) == actor.me => Some(cell.change(mem, actor.me, CELL_FREE)),
-        false => None,
-    };
-    if let Some(before) = before {
-        after_free(worker, cell, before);
-        crash_point(Point::CollectFreed);
+    let mut cells = [CellAt::UNKNOWN; CHUNK_ENTRIES as usize];
+    let mut small = 0;
+    for index in indexes(which) {
+        let object = entry(chunk, index).0.get(mem);
+        match place_of(worker, actor, object) {
+            Some(Place::Slab(cell)) => {
+                cells[index as usize] = cell.at;
+                small |= 1 << index;
+                if M::COHERENT {
+                    cell.at.prefetch(mem);
+                }
+            }
+            Some(Place::Range { .. }) => {
+                name(worker, actor, chunk, 1 << index);
+                decide(worker, actor, chunk, 1 << index);
+                free_large(worker, actor, object)?;
+            }
+            // Of a damaged pool.
+            None => {
+                decide(worker, actor, chunk, 1 << index);
+                forget(worker, actor);
+            }
+        }
     }
+    if small != 0 {
+        name(worker, actor, chunk, small);
+        for index in indexes(small).filter(|_| !mutant::is(Mutant::FreedUnmarked)) {
+            if cells[index as usize]
+                .change_from(mem, CELL_LIVE, actor.me)
+                .is_none()
+            {
+                // Of a damaged pool: it is forgotten.
+                cells[index as usize] = CellAt::UNKNOWN;
+            }
+        }
+        decide(worker, actor, chunk, small);
+        for cell in indexes(small)
+            .map(|index| cells[index as usize])
+            .filter(|cell| *cell != CellAt::UNKNOWN)
+        {
+            let marked = if mutant::is(Mutant::FreedUnmarked) {
+                CELL_LIVE
+            } else {
+                actor.me
+            };
+            let before = cell.change(mem, marked, CELL_FREE);
+            after_free(worker, cell, before);
+            crash_point(Point::CollectFreed);
+        }
+    }
+    forget(worker, actor);
+    Ok(u64::from(which.count_ones()))
 }
 
-/// Frees the object of the entry before `next`.
-fn free_object<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, next: Position) -> Result<()> {
+/// Says that entries are being freed.
+fn name<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
     let mem = worker.mem();
-    let head = actor.record.head();
-    match locate(worker, object) {
-        // Freed already, and its block with it.
-        Err(_) => set_position(worker, head, next),
-        Ok(Place::Slab(cell)) => {
-            free_cell(worker, actor, cell.at);
-            set_position(worker, head, next);
-        }
-        Ok(Place::Range {
-            unit,
-            units,
-            state: RangeState::Retired,
-            owner,
-        }) if owner == actor.me => {
-            let tag = (table_word(worker, unit).load(mem) >> 8) as u8;
-            if tag != 0 && !mutant::is(Mutant::DrainForgotten) {
-                let range = worker.geometry().unit_offset(unit);
-                (worker.pod().hooks().drain_range)(worker, actor, range)?;
-                // Its head has been read through the cache.
-                forget_lines(mem, range, LINE);
-            }
-            free_range(worker, unit, units, &[(head, next.encode())])?;
-            crash_point(Point::BigFreed);
-        }
-        Ok(Place::Range { .. }) => set_position(worker, head, next),
+    if mutant::is(Mutant::BatchNotNamed) {
+        return;
     }
+    // The chunk last: until it is there, nothing is said.
+    actor.record.freeing_which().set(mem, which);
+    set(worker, actor.record.freeing(), chunk);
+}
+
+/// Says that entries will be free whatever happens, and has them gone.
+fn decide<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
+    let mem = worker.mem();
+    if !mutant::is(Mutant::BatchNotNamed) {
+        actor.record.freeing_which().set(mem, which);
+        actor.record.freeing().set(mem, chunk | DECIDED);
+        mem.write_back(actor.record.freeing().offset(), 8);
+    }
+    crash_point(Point::CollectDecided);
+    if which == 0 {
+        return;
+    }
+    for index in indexes(which).filter(|_| !mutant::is(Mutant::FreedEntryKept)) {
+        let word = entry(chunk, index).0;
+        word.set(mem, word.get(mem) | GONE);
+    }
+    let (first, last) = (which.trailing_zeros(), 63 - which.leading_zeros());
+    mem.persist(
+        entry(chunk, u64::from(first)).0.offset(),
+        16 * u64::from(last - first + 1),
+    );
+}
+
+/// A batch is over. Complete with the next fence: what is said to be freed is not marked any more.
+fn forget<M: Memory>(worker: &Worker<M>, actor: Actor) {
+    let mem = worker.mem();
+    actor.record.freeing().set(mem, 0);
+    mem.write_back(actor.record.freeing().offset(), 8);
+}
+
+/// Frees a range that the actor's record says is being freed.
+fn free_large<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    let Ok(Place::Range {
+        unit,
+        units,
+        state: RangeState::Retired,
+        owner,
+    }) = locate(worker, object)
+    else {
+        return Ok(());
+    };
+    if owner != actor.me {
+        return Ok(());
+    }
+    let tag = (table_word(worker, unit).load(worker.mem()) >> 8) as u8;
+    if tag != 0 && !mutant::is(Mutant::DrainForgotten) {
+        (worker.pod().hooks().drain_range)(worker, actor, object)?;
+        // Its head has been read through the cache.
+        forget_lines(worker.mem(), object, LINE);
+    }
+    free_range(worker, unit, units, &[(actor.record.freeing(), 0)])?;
+    crash_point(Point::BigFreed);
     Ok(())
 }
 
-/// Frees the first chunk, all of whose entries are freed.
-fn free_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64) -> Result<()> {
-    set(worker, actor.record.retiring(), chunk | 1);
-    finish_chunk(worker, actor, chunk)
-}
-
-/// Finishes what `free_chunk` began, from whatever step.
-pub(super) fn finish_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64) -> Result<()> {
+/// Recovery: finishes the batch that a record says is being freed, from whatever step.
+pub(super) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
-    let record = actor.record;
-    let is_first = Position::decode(record.head().get(mem)).chunk == chunk;
-    let cell = match locate(worker, chunk) {
-        Ok(Place::Slab(cell)) => cell,
-        // Out of the list and freed already, and its block with it.
-        _ if !is_first => {
-            set(worker, record.retiring(), 0);
-            return Ok(());
-        }
-        _ => return Err(Error::corrupt("a retired list's chunk", chunk)),
+    let (freeing, which) = (
+        actor.record.freeing().get(mem),
+        actor.record.freeing_which().get(mem),
+    );
+    let chunk = freeing & !INDEX_MASK;
+    if chunk == 0 {
+        return Ok(());
+    }
+    worker.check("a retired list", chunk, CHUNK_BYTES)?;
+    // What cannot be found was freed, and its block with it.
+    let places = || {
+        indexes(which).filter_map(|index| {
+            let object = entry(chunk, index).0.get(mem) & !GONE;
+            locate(worker, object).ok().map(|place| (object, place))
+        })
     };
-    if is_first {
-        match cell.load(mem) {
-            CELL_LIVE => {
+    if freeing & DECIDED == 0 {
+        for (_, place) in places() {
+            if let Place::Slab(cell) = place
+                && cell.load(mem) == CELL_LIVE
+            {
                 cell.change(mem, CELL_LIVE, actor.me);
             }
-            mark if mark == actor.me => {}
-            _ => return Err(Error::corrupt("a retired list's chunk that is free, seen", chunk)),
+        }
+    }
+    decide(worker, actor, chunk, which);
+    for (object, place) in places() {
+        match place {
+            Place::Slab(cell) if cell.load(mem) == actor.me => {
+                let before = cell.change(mem, actor.me, CELL_FREE);
+                after_free(worker, cell.at, before);
+            }
+            Place::Slab(_) => {}
+            Place::Range { .. } => free_large(worker, actor, object)?,
+        }
+    }
+    set(worker, actor.record.freeing(), 0);
+    Ok(())
+}
+
+/// Moves the head past entries that are gone, and retires the chunks that it leaves.
+fn move_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let is_own = actor == worker.actor();
+    loop {
+        let (head, tail) = span(worker, actor.record)?;
+        if head.chunk == 0 {
+            return Ok(());
+        }
+        let count = count_in(worker, head.chunk, tail);
+        let index = (head.index..count)
+            .find(|&index| !is_gone(worker, head.chunk, index))
+            .unwrap_or(count.max(head.index));
+        if index != head.index {
+            let next = Position { index, ..head };
+            set_position(worker, actor.record.head(), next);
+            if is_own {
+                worker.recycler.passed(0, next);
+            }
+        }
+        // Who is in an operation needs the rest of the room.
+        let room = if is_own { ROOM + 1 } else { 1 };
+        let is_exhausted = index >= count && head.chunk != tail.chunk;
+        if !is_exhausted || (tail.index + room > CHUNK_ENTRIES && !begin_anew(worker, actor)) {
+            return Ok(());
+        }
+        set(worker, actor.record.retiring(), head.chunk | 1);
+        finish_chunk(worker, actor, head.chunk, false)?;
+    }
+}
+
+/// Retires the first chunk, all of whose entries are gone, from whatever step.
+pub(super) fn finish_chunk<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    chunk: u64,
+    is_repeated: bool,
+) -> Result<()> {
+    let mem = worker.mem();
+    let record = actor.record;
+    if Position::decode(record.head().get(mem)).chunk == chunk {
+        let next = next_of(chunk).get(mem);
+        if next == 0 || next & INDEX_MASK != 0 {
+            return Err(Error::corrupt("a retired list's chunk", chunk));
+        }
+        worker.check("a retired list", next, CHUNK_BYTES)?;
+        let next = Position {
+            chunk: next,
+            index: 0,
+        };
+        set_position(worker, record.head(), next);
+        if actor == worker.actor() {
+            worker.recycler.passed(chunk, next);
         }
     }
     crash_point(Point::CollectChunk);
-    if is_first {
-        let next = next_of(chunk).get(mem);
-        if next == 0 {
-            set(worker, record.tail(), 0);
-        }
-        set_position(
-            worker,
-            record.head(),
-            Position {
-                chunk: next & !INDEX_MASK,
-                index: 0,
-            },
-        );
-    }
-    if cell.load(mem) == actor.me {
-        let before = cell.change(mem, actor.me, CELL_FREE);
-        after_free(worker, cell.at, before);
+    if !is_repeated || find(worker, actor, chunk)?.is_none() {
+        push(worker, actor, chunk)?;
+        await_entries(worker);
     }
     set(worker, record.retiring(), 0);
     Ok(())

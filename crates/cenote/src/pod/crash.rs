@@ -48,12 +48,13 @@ points! {
     PublishCounted = "publish.counted", "the length is counted, the old object not retired";
     PublishCompanion = "publish.companion", "the slot is changed, the further old object not retired";
     RetireIntent = "retire.intent", "an object is named as being retired";
-    RetireMarked = "retire.marked", "its cell says retired, the list does not";
+    RetireMarked = "retire.marked", "a range's table word says retired, the list does not";
     RetirePushed = "retire.pushed", "the list says retired, the record still names it";
     RetireChunk = "retire.chunk", "a chunk for the list is allocated, not linked";
     RetireLinked = "retire.linked", "a chunk is linked, the tail not moved";
-    CollectFreed = "collect.freed", "a retired object is freed, the list's head not moved";
-    CollectChunk = "collect.chunk", "an exhausted chunk is retired, the head not moved";
+    CollectDecided = "collect.decided", "it is decided that objects are freed, their entries may still be in the list";
+    CollectFreed = "collect.freed", "an object of a batch is freed, others are not";
+    CollectChunk = "collect.chunk", "the head has left an exhausted chunk, which is in no list";
     DrainedLine = "drain.unlinked", "a chain line is taken out of a freed level, not freed";
     EpochHalf = "epoch.half", "the epoch is advanced, its replicas are not";
     LinkIntent = "link.intent", "a chain line is allocated, not linked";
@@ -105,7 +106,7 @@ points! {
     TasksHelped = "tasks.helped", "a chunk that another works on is claimed from its other end";
     TasksWritten = "tasks.written", "a task's result is written, its slot unchanged";
     TasksCommitted = "tasks.committed", "a task's result is published, its claim unchanged";
-    BigFreed = "big.freed", "a retired range is freed, the list's head not moved";
+    BigFreed = "big.freed", "a retired range is freed, with its batch";
     HostUp = "host.up", "a host is up and has no agent";
     AgentTaken = "host.agent", "a host has an agent, which has not beaten";
     Declared = "host.declared", "a dead process is declared dead and not recovered";

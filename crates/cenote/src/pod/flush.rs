@@ -8,33 +8,33 @@
 //! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
 
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
-use super::retire::{self, CHUNK_BYTES, Position, entry};
-use super::slab::{Place, locate, remembered_cell};
+use super::retire::{self, CHUNK_BYTES, Position, entry, says_gone};
+use super::slab::locate;
 use super::superblock::FLUSH_ROUND;
 use super::worker::Worker;
 use crate::error::Result;
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 
-/// Up to where every host has flushed a list; begins a round if there is none. Never waits. The request is in the
+/// Up to where every host has flushed a list, of which it has up to `from`; begins a round up to `ripe` if there is none. Never waits. The request is in the
 /// list's record, so that whoever inherits the list goes on with it.
 pub(super) fn flushed_until<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
+    from: Position,
     ripe: Position,
 ) -> Result<Position> {
     let mem = worker.mem();
-    let head = Position::decode(record.head().get(mem));
     let [_, to, _, number] = record.flush_request();
     match number.get(mem) {
-        0 if head == ripe || head.chunk == 0 => Ok(head),
-        0 => begin(worker, record, head, ripe).map(|()| head),
+        0 if from == ripe || from.chunk == 0 => Ok(from),
+        0 => begin(worker, record, from, ripe).map(|()| from),
         begun if is_complete(worker, begun) => {
             number.set(mem, 0);
             mem.persist(number.offset(), 8);
             Ok(Position::decode(to.get(mem)))
         }
-        _ => super::recovery::recover_dead(worker).map(|_| head),
+        _ => super::recovery::recover_dead(worker).map(|_| from),
     }
 }
 
@@ -95,10 +95,10 @@ fn flush_between<M: Memory>(
         for index in from.index..retire::count_in(worker, from.chunk, to) {
             let word = entry(from.chunk, index).0;
             let object = if is_own { word.get(mem) } else { word.peek(mem) };
-            let place = match is_own.then(|| remembered_cell(worker, object)).flatten() {
-                Some(cell) => Place::Slab(cell),
-                None => locate(worker, object)?,
-            };
+            if says_gone(object) {
+                continue;
+            }
+            let place = locate(worker, object)?;
             // First what is read of it through the cache.
             (worker.pod().hooks().range_lines)(worker, object, &mut |line| mem.invalidate(line, LINE))?;
             mem.invalidate(object, place.capacity());

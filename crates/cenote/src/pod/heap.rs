@@ -7,14 +7,14 @@
 //! cell left is abandoned; freeing an object in an abandoned block sets a *hint* bit, by which anybody finds it
 //! and adopts it. Hints may be lost or wrong; when the pool seems full, every block is looked at.
 //!
+//! Before that, an allocation for an operation takes what waits in the worker's own retired list and is ripe (see `recycle`): two
+//! stores to own lines too, and nothing to be freed.
+//!
 //! **Crash safety.** The object's offset is stored in an owned word (`destination`) *before* it leaves the
 //! reserve, the reserve is written *before* cells are taken, a new block's owner is in the table by the same
 //! transaction that allocates it. So whatever a worker dies with is named in its record: see `recovery`.
 //!
-//! **Takes.** On incoherent memory each *before* is a wait for a write-back. So what is allocated for an operation stays in
-//! the reserve, and the worker remembers that it is taken, until the operation's record has been written back with
-//! the names, which is waited for anyway; then it leaves ([`settle_takes`]). Whatever else changes a reserve settles
-//! first.
+//! On incoherent memory each *before* is a wait for a write-back: see `takes` for what becomes of it.
 
 use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole, reclaim_empty_blocks};
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
@@ -23,9 +23,15 @@ use super::collect;
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::publish::{await_end, forget_lines};
+use super::recycle::Kept;
+use super::reserve::Reserve;
 use super::retire::{self, Actor};
 use super::slab::{
     Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
+};
+use super::takes::{
+    Source, Taken, clear, forget_take, leave_source, make_room_for_take, put_back, settle_takes,
+    shelve_again, take_later, untaken,
 };
 use super::units::{allocate_units, free_range, free_slab};
 use super::worker::Worker;
@@ -37,49 +43,11 @@ use crate::mutant::{self, Mutant};
 /// in the cache before the exchange that publishes it can happen.
 const AHEAD: u64 = 256;
 
-/// A reserve word: block, cell word, mask of taken cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reserve(pub u64);
-
-impl Reserve {
-    const VALID: u64 = 1 << 63;
-
-    /// No block.
-    pub const NONE: Self = Self(0);
-
-    /// A reserve of the block at `unit`: cell word `word`, cells `mask`.
-    pub fn new(unit: u64, word: u32, mask: u64) -> Self {
-        Self(Self::VALID | unit << 20 | u64::from(word) << 4 | mask)
-    }
-
-    /// The block's first unit, if there is a block.
-    pub fn unit(self) -> Option<u64> {
-        (self.0 & Self::VALID != 0).then_some((self.0 & !Self::VALID) >> 20)
-    }
-
-    /// The cell word.
-    pub fn word(self) -> u32 {
-        (self.0 >> 4) as u32 & 0xffff
-    }
-
-    /// The cells taken and not used.
-    pub fn mask(self) -> u64 {
-        self.0 & 0xf
-    }
-
-    /// The same without the cell of an object, if it is one of the word's.
-    pub fn without(self, index: u32) -> Self {
-        match self.word() == index / 4 {
-            true => Self(self.0 & !(1 << (index % 4))),
-            false => self,
-        }
-    }
-}
-
 /// Allocates `len` bytes for the actor's current operation: the offset is in its `new_object` on return, and will
 /// be published, discarded or recovered from there.
 ///
-/// Cost: two stores on own lines; every fourth time one compare-exchange on the block; now and then a block.
+/// Cost: two stores on own lines. If nothing in the worker's retired list fits, every fourth time one compare-exchange on
+/// the block; now and then a block.
 #[inline]
 pub fn allocate<M: Memory>(worker: &Worker<M>, len: u64) -> Result<u64> {
     let actor = worker.actor();
@@ -110,10 +78,16 @@ pub fn allocate_for<M: Memory>(
             return allocate_range(worker, actor, len, destination, tag);
         }
     };
-    if waits(worker, actor, destination) {
-        let reserve = untaken(worker, class);
-        if reserve.mask() != 0 {
-            return Ok(take_later(worker, class, reserve, destination));
+    if is_of_operation(worker, actor, destination) {
+        if let Some(kept) = worker.recycler.take(class) {
+            return Ok(take_kept(worker, class, kept, destination));
+        }
+        if !M::COHERENT && !mutant::is(Mutant::NamedLate) {
+            make_room_for_take(worker);
+            let reserve = untaken(worker, class);
+            if reserve.mask() != 0 {
+                return Ok(take_later(worker, lowest(worker, class, reserve), destination));
+            }
         }
     }
     settle_takes(worker);
@@ -123,104 +97,55 @@ pub fn allocate_for<M: Memory>(
     }
     refill(worker, actor, class)?;
     let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
-    if waits(worker, actor, destination) {
-        return Ok(take_later(worker, class, reserve, destination));
+    if !M::COHERENT && is_of_operation(worker, actor, destination) && !mutant::is(Mutant::NamedLate) {
+        make_room_for_take(worker);
+        return Ok(take_later(worker, lowest(worker, class, reserve), destination));
     }
     Ok(take_reserved(worker, actor, class, reserve, destination))
 }
 
-/// Objects that one operation may allocate.
-const TAKES: usize = 3;
-
-/// What a worker has taken for its present operation and its reserves have still.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Takes {
-    taken: [Taken; TAKES],
-    count: usize,
-}
-
-/// Whether an allocation may leave the reserve later: if it is named in the record of the worker's own operation.
+/// Whether what is allocated for a destination is named by the record of the worker's own operation.
 #[inline(always)]
-fn waits<M: Memory>(worker: &Worker<M>, actor: Actor, destination: OwnedWord) -> bool {
+fn is_of_operation<M: Memory>(worker: &Worker<M>, actor: Actor, destination: OwnedWord) -> bool {
     let [first, second] = actor.record.companions();
-    !M::COHERENT
-        && actor == worker.actor()
-        && worker.takes.get().count < TAKES
+    actor == worker.actor()
         && (destination == actor.record.new_object() || destination == first || destination == second)
-        && !mutant::is(Mutant::NamedLate)
 }
 
-/// A reserve of the worker's without what it has taken.
-fn untaken<M: Memory>(worker: &Worker<M>, class: usize) -> Reserve {
-    let reserve = Reserve(worker.record().reserve(class).get(worker.mem()));
-    let Takes { taken, count } = worker.takes.get();
-    taken[..count]
-        .iter()
-        .filter(|taken| taken.class as usize == class)
-        .fold(reserve, |reserve, taken| reserve.without(taken.index))
-}
-
-/// Names the lowest cell of a reserve, which it leaves when the takes are settled.
-fn take_later<M: Memory>(worker: &Worker<M>, class: usize, reserve: Reserve, destination: OwnedWord) -> u64 {
-    let taken = lowest(worker, class, reserve);
-    destination.set(worker.mem(), taken.object);
-    let mut takes = worker.takes.get();
-    takes.taken[takes.count] = taken;
-    takes.count += 1;
-    worker.takes.set(takes);
-    crash_point(Point::AllocNew);
-    taken.object
-}
-
-/// Has what was taken leave the reserves; its names are written back first.
-fn settle_takes<M: Memory>(worker: &Worker<M>) {
-    if !M::COHERENT && worker.takes.get().count > 0 {
-        worker.record().write_back_operation(worker.mem());
-        worker.mem().fence();
-        leave_reserves(worker);
-        worker.mem().fence();
-    }
-}
-
-/// The same once the names have been written back. Complete with the next fence.
+/// Takes an entry of the retired list for a new object.
 #[inline]
-pub(super) fn leave_reserves<M: Memory>(worker: &Worker<M>) {
-    let Takes { taken, count } = worker.takes.get();
-    for taken in &taken[..count] {
-        let word = worker.record().reserve(taken.class as usize);
-        let reserve = Reserve(word.get(worker.mem()));
-        word.set(worker.mem(), reserve.without(taken.index).0);
-        worker.mem().write_back(word.offset(), 8);
-        crash_point(Point::AllocTaken);
-    }
-    worker.takes.set(Takes::default());
-}
-
-/// Forgets that an object was taken, if it has not left its reserve; whether that was so.
-fn forget_take<M: Memory>(worker: &Worker<M>, object: u64) -> bool {
-    let mut takes = worker.takes.get();
-    let Some(n) = takes.taken[..takes.count]
-        .iter()
-        .position(|taken| taken.object == object)
-    else {
-        return false;
+fn take_kept<M: Memory>(worker: &Worker<M>, class: usize, kept: Kept, destination: OwnedWord) -> u64 {
+    let Kept { object, chunk, index } = kept;
+    let round = worker.recycler.round();
+    let taken = Taken {
+        object,
+        class: class as u32,
+        source: Source::List { chunk, index, round },
     };
-    takes.taken.copy_within(n + 1..takes.count, n);
-    takes.count -= 1;
-    worker.takes.set(takes);
-    true
+    if !M::COHERENT && !mutant::is(Mutant::NamedLate) {
+        make_room_for_take(worker);
+        return take_later(worker, taken, destination);
+    }
+    if mutant::is(Mutant::NamedLate) {
+        leave_source(worker, &taken);
+    }
+    destination.set(worker.mem(), object);
+    crash_point(Point::AllocNew);
+    leave_source(worker, &taken);
+    crash_point(Point::AllocTaken);
+    worker.last_taken.set(taken);
+    object
 }
 
 /// The cell of a reserve that is taken next.
 #[inline]
 fn lowest<M: Memory>(worker: &Worker<M>, class: usize, reserve: Reserve) -> Taken {
     let index = reserve.word() * 4 + reserve.mask().trailing_zeros();
-    let unit = (reserve.0 & !Reserve::VALID) >> 20;
+    let unit = reserve.unit().unwrap_or_default();
     Taken {
         object: worker.geometry().unit_offset(unit) + TABLE[class].offset_of(index),
-        unit,
         class: class as u32,
-        index,
+        source: Source::Reserve { unit, index },
     }
 }
 
@@ -253,15 +178,6 @@ fn take_reserved<M: Memory>(
     taken.object
 }
 
-/// What was last taken out of a reserve: enough to put it back without looking for it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
-    object: u64,
-    unit: u64,
-    class: u32,
-    index: u32,
-}
-
 /// Gives back what `allocate` gave and nobody else has seen.
 pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
     discard_at(worker, worker.record().new_object())
@@ -286,23 +202,35 @@ fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
         return Ok(());
     }
     let taken = worker.last_taken.get();
-    if M::COHERENT
-        && taken.object == object
-        && put_back(worker, taken.class as usize, taken.unit, taken.index, named)
-    {
+    if M::COHERENT && taken.object == object && put_back(worker, &taken, named) {
         return Ok(());
     }
     let place = locate(worker, object)?;
     if !mutant::is(Mutant::DiscardedLinesKept) {
         forget_lines(mem, object, place.capacity());
     }
-    if !M::COHERENT && forget_take(worker, object) {
-        clear(worker, named);
-        return Ok(());
+    if !M::COHERENT
+        && let Some((taken, has_left)) = forget_take(worker, object)
+    {
+        if has_left {
+            if put_back(worker, &taken, named) {
+                return Ok(());
+            }
+        } else {
+            shelve_again(worker, &taken);
+            clear(worker, named);
+            return Ok(());
+        }
     }
     match place {
         Place::Slab(cell) => {
-            if put_back(worker, cell.class, cell.unit, cell.index, named) {
+            let (unit, index) = (cell.unit, cell.index);
+            let from_reserve = Taken {
+                object,
+                class: cell.class as u32,
+                source: Source::Reserve { unit, index },
+            };
+            if put_back(worker, &from_reserve, named) {
                 return Ok(());
             }
             retire::ensure_room(worker, actor)?;
@@ -312,28 +240,6 @@ fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
         }
         Place::Range { unit, units, .. } => free_range(worker, unit, units, &[(named, 0)]),
     }
-}
-
-/// Puts the object that a word of the worker's record names back into the reserve that it came from, if that is still of
-/// its cells.
-#[inline]
-fn put_back<M: Memory>(worker: &Worker<M>, class: usize, unit: u64, index: u32, named: OwnedWord) -> bool {
-    let (mem, record) = (worker.mem(), worker.record());
-    let word = record.reserve(class);
-    let reserve = Reserve(word.get(mem));
-    if reserve.unit() != Some(unit) || reserve.word() != index / 4 {
-        return false;
-    }
-    word.set(mem, reserve.0 | 1 << (index % 4));
-    mem.persist(word.offset(), 8);
-    clear(worker, named);
-    true
-}
-
-#[inline]
-fn clear<M: Memory>(worker: &Worker<M>, word: OwnedWord) {
-    word.set(worker.mem(), 0);
-    worker.mem().persist(word.offset(), 8);
 }
 
 /// Fills the reserve of a class.

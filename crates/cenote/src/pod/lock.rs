@@ -10,6 +10,7 @@
 //! replay happens while the word still names the dead owner's successor, and a successor that dies is succeeded by
 //! one that replays every log in the table (there are few, and only committed ones cost anything).
 
+use super::contention::Contention;
 use super::crash::{Point, crash_point};
 use super::record::{Phase, State, WorkerRecord};
 use super::redo;
@@ -19,10 +20,8 @@ use crate::error::Result;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
-/// Spins before a waiter yields its processor.
-const SPINS: u32 = 64;
-/// Yields between two looks at the owner.
-const YIELDS_PER_CHECK: u32 = 8;
+/// Failures after which a waiter yields its processor, and between two looks at the owner.
+const FAILURES_PER_LOOK: u32 = 8;
 
 /// A held lock.
 pub struct Held<'w, M: Memory> {
@@ -39,6 +38,8 @@ pub fn identity<M: Memory>(worker: &Worker<M>) -> u64 {
 pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_, M>> {
     let mem = worker.mem();
     let mine = identity(worker);
+    // Those who wait leave the word alone for longer and longer: who releases it must get through.
+    let patience = Contention::new(mine);
     let mut waited = 0u32;
     loop {
         let owner = match word.compare_exchange(mem, 0, mine) {
@@ -46,11 +47,11 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
             Err(owner) => owner,
         };
         waited += 1;
-        if waited < SPINS {
-            mem.pause();
+        patience.lost(mem);
+        if waited < FAILURES_PER_LOOK {
             continue;
         }
-        if waited.is_multiple_of(YIELDS_PER_CHECK)
+        if waited.is_multiple_of(FAILURES_PER_LOOK)
             && is_gone(worker, owner)?
             && word.compare_exchange(mem, owner, mine).is_ok()
         {

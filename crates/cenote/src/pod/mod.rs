@@ -9,7 +9,7 @@
 //! | `host`, `agency`, `fence`, `monitor` | hosts: their agents, who watches them, how they are fenced | `docs/protocols/hosts.md` |
 //! | `lock`, `redo`, `buddy`, `block`, `units` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
-//! | `epoch`, `retire` | reclamation | `docs/protocols/reclamation.md` |
+//! | `epoch`, `retire`, `collect`, `flush`, `recycle` | reclamation | `docs/protocols/reclamation.md` |
 //! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
 //! | `slots` | which locks of users a worker holds or waits for | `docs/protocols/locks.md` |
 //! | `directory` | names | `docs/protocols/recovery.md` |
@@ -40,11 +40,14 @@ pub mod process;
 pub mod publish;
 pub mod record;
 pub mod recovery;
+pub mod recycle;
 pub mod redo;
+pub mod reserve;
 pub mod retire;
 pub mod slab;
 pub mod slots;
 pub mod superblock;
+mod takes;
 pub mod tasks;
 pub mod units;
 pub mod watch;

@@ -10,10 +10,10 @@
 //! `PUT` happened if and only if one of these is seen, looked for in this order:
 //! 1. the slot holds `expected`, frozen or not;
 //! 2. some worker's record names the new object as the old one of its own operation: it was seen in the slot;
-//! 3. the new object is marked retired: it was unlinked, hence linked.
+//! 3. another worker's retired list has an entry of the new object that is not gone: it was unlinked, hence linked.
 //!
-//! (Whoever unlinks it names it first, marks it retired next, and only then forgets its name: so if 2 is not seen
-//! because it is over, 3 is.) A dead `REMOVE` is simpler: the tombstone names the remover and never changes.
+//! (Whoever unlinks it names it first, enters it next, and only then forgets its name: so if 2 is not seen
+//! because it is over, 3 is. The entry stays as long as the announcement stands.) A dead `REMOVE` is simpler: the tombstone names the remover and never changes.
 //!
 //! **Companions.** An operation may publish up to two further objects that only the new one refers to, and unlink one
 //! further object that only the old one referred to. They follow the verdict on the new object: nothing else is asked.
@@ -25,10 +25,11 @@ use super::abandoned::after_free;
 use super::block::{CELL_FREE, CELL_LIVE};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
-use super::heap::{leave_reserves, settle_own, settle_published};
+use super::heap::{settle_own, settle_published};
 use super::record::operation;
 use super::retire::{self, Actor};
-use super::slab::{CellAt, Place, locate};
+use super::slab::{Place, locate};
+use super::takes::leave_sources;
 use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};
@@ -54,8 +55,6 @@ pub struct Change {
     pub operation: u64,
     /// The object that this unlinks, or 0.
     pub old: u64,
-    /// Its cell, if that is known.
-    pub old_cell: CellAt,
     /// The owned word that counts, and its value afterwards.
     pub count: Option<(OwnedWord, u64)>,
 }
@@ -63,12 +62,11 @@ pub struct Change {
 /// Makes a change: `Ok(Err(found))` if the slot held something else, and nothing has happened; the allocated object
 /// is then still the caller's. The worker is pinned, has room to retire, and has written its object back.
 ///
-/// Cost: one compare-exchange; on incoherent memory one wait for the new objects and the record, one for an old object's
-/// entry, one for the tail of its list.
+/// Cost: one compare-exchange; on incoherent memory one wait for the new objects and the record, and one for what follows.
 #[inline]
 pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::result::Result<(), u64>> {
     match exchange(worker, change) {
-        Ok(()) => finish_committed(worker, worker.actor(), change.old_cell).map(Ok),
+        Ok(()) => finish_committed(worker, worker.actor(), false).map(Ok),
         Err(found) => Ok(Err(found)),
     }
 }
@@ -86,9 +84,9 @@ pub fn publish_with_companions<M: Memory>(
     }
     worker.record().old_companion().set(worker.mem(), old);
     match exchange(worker, change) {
-        Ok(()) => finish_with_companions(worker, worker.actor(), change.old_cell).map(Ok),
+        Ok(()) => finish_with_companions(worker, worker.actor(), false).map(Ok),
         Err(found) => {
-            set(worker, worker.record().old_companion(), 0);
+            set_soon(worker, worker.record().old_companion(), 0);
             Ok(Err(found))
         }
     }
@@ -119,7 +117,7 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
     record.operation().set(mem, change.operation);
     if !M::COHERENT {
         if mutant::is(Mutant::TakenEarly) {
-            leave_reserves(worker);
+            leave_sources(worker);
         }
         if !mutant::is(Mutant::RecordNotWrittenBack) {
             record.write_back_operation(mem);
@@ -127,11 +125,11 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
         // What the new objects hold, the names, and what is to happen: all of it before it happens.
         mem.fence();
         worker.is_end_in_flight.set(false);
-        leave_reserves(worker);
+        leave_sources(worker);
     }
     crash_point(Point::PublishIntent);
     if let Err(found) = change.slot.compare_exchange(mem, change.current, change.next) {
-        set(worker, record.operation(), operation::NONE);
+        record.operation().set(mem, operation::NONE);
         // A name kept beyond the pin would be mistaken for evidence once the object is reused.
         set(worker, record.old_object(), 0);
         worker.contention.lost(mem);
@@ -161,7 +159,7 @@ fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
 /// What follows a change that happened; repeatable from any step. All of it is written back before the record says that it
 /// is over; that itself is written back by the next fence, which comes before anything of the list is freed.
 #[inline]
-pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, old_cell: CellAt) -> Result<()> {
+pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, is_repeated: bool) -> Result<()> {
     let mem = worker.mem();
     let record = actor.record;
     let counter = record.counter().get(mem);
@@ -180,14 +178,16 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, old_
     }
     let old = record.old_object().get(mem);
     if old != 0 {
-        retire::retire_named(worker, actor, old, old_cell)?;
-    } else if !M::COHERENT {
-        mem.fence();
+        retire_old(worker, actor, old, is_repeated)?;
     }
+    retire::await_entries(worker);
     if !mutant::is(Mutant::PublishedNameKept) {
         record.new_object().set(mem, 0);
     }
     record.old_object().set(mem, 0);
+    if record.old_companion().get(mem) != 0 {
+        set_soon(worker, record.old_companion(), 0);
+    }
     set_soon(worker, record.operation(), operation::NONE);
     if !M::COHERENT {
         worker.is_end_in_flight.set(true);
@@ -195,12 +195,20 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, old_
     Ok(())
 }
 
-/// [`finish_committed`] for an operation with companions. Each object is forgotten once it is retired: the last entry of
-/// the list tells only of the last one.
+/// Retires an object that the record names as unlinked; if this is repeated, unless it is in the list already.
+#[inline]
+fn retire_old<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, is_repeated: bool) -> Result<()> {
+    match is_repeated && retire::find(worker, actor, object)?.is_some() {
+        true => Ok(()),
+        false => retire::retire_named(worker, actor, object),
+    }
+}
+
+/// [`finish_committed`] for an operation with companions.
 pub(super) fn finish_with_companions<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
-    old_cell: CellAt,
+    is_repeated: bool,
 ) -> Result<()> {
     let record = actor.record;
     let mem = worker.mem();
@@ -213,7 +221,7 @@ pub(super) fn finish_with_companions<M: Memory>(
         let companion = word.get(mem);
         if companion != 0 {
             settle_own(worker, actor, companion)?;
-            set(worker, word, 0);
+            set_soon(worker, word, 0);
         }
     }
     let old = record.old_companion().get(mem);
@@ -223,12 +231,11 @@ pub(super) fn finish_with_companions<M: Memory>(
             set(worker, record.old_companion(), 0);
         }
         if mutant::is(Mutant::CompanionRetiredLast) {
-            finish_committed(worker, actor, CellAt::UNKNOWN)?;
+            finish_committed(worker, actor, is_repeated)?;
         }
-        retire::retire_named(worker, actor, old, CellAt::UNKNOWN)?;
-        set(worker, record.old_companion(), 0);
+        retire_old(worker, actor, old, is_repeated)?;
     }
-    finish_committed(worker, actor, old_cell)
+    finish_committed(worker, actor, is_repeated)
 }
 
 /// Names the word that will publish the auxiliary allocation, and what it will hold.

@@ -274,27 +274,25 @@ impl WorkerRecord {
         OwnedWord::at(self.0 + 312)
     }
 
-    /// The retired list: its first chunk.
+    /// The retired list: where it begins, as [`super::retire::Position`].
     #[inline]
     pub fn head(self) -> OwnedWord {
         OwnedWord::at(self.0 + 320)
     }
 
-    /// The retired list: the first entry of the first chunk that is still retired.
-    #[inline]
-    pub fn head_index(self) -> OwnedWord {
+    /// The retired list: the chunk of which entries are being freed, with a last bit that says that this is decided; or 0.
+    pub fn freeing(self) -> OwnedWord {
         OwnedWord::at(self.0 + 328)
     }
 
-    /// The retired list: its last chunk.
+    /// The retired list: where it ends.
     #[inline]
     pub fn tail(self) -> OwnedWord {
         OwnedWord::at(self.0 + 336)
     }
 
-    /// The retired list: entries in its last chunk.
-    #[inline]
-    pub fn tail_count(self) -> OwnedWord {
+    /// The retired list: which entries of that chunk, a bit each.
+    pub fn freeing_which(self) -> OwnedWord {
         OwnedWord::at(self.0 + 344)
     }
 
@@ -323,7 +321,7 @@ impl WorkerRecord {
 
     /// Forgets what is being done and what is reserved; the retired list stays.
     pub fn forget<M: Memory>(self, mem: &M) {
-        for word in (192..320).chain(448..960).step_by(8) {
+        for word in (192..320).chain([328]).chain(448..960).step_by(8) {
             OwnedWord::at(self.0 + word).set(mem, 0);
         }
         self.write_back(mem);

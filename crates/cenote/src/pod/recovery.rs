@@ -10,19 +10,19 @@
 //!
 //! **For each worker**, in this order, in the dead worker's name (its mark, its list, its reserves):
 //! 1. the allocator's lock: taken once, so that what the dead have committed is done;
-//! 2. its list: the freeing of a chunk, the tail, the head;
+//! 2. its list: the tail, the chunk that was being retired;
 //! 3. the object that it was retiring;
 //! 4. its operation: the outcome is decided from what others can see (see `publish`), *recorded*, then acted on;
-//! 5. its auxiliary allocation;
+//! 5. its auxiliary allocation, which may be a line of a level that is being freed; then the batch that was being freed;
 //! 6. the old level that it had claimed to retire;
 //! 7. its reserves: cells returned, blocks abandoned;
 //! 8. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
 
-use super::block::{CELL_LIVE, RangeState};
+use super::block::RangeState;
 use super::class::CLASSES;
 use super::collect;
 use super::crash::{Point, crash_point};
-use super::heap::{self, Reserve};
+use super::heap;
 use super::lock;
 use super::log;
 use super::process::Dead;
@@ -31,8 +31,9 @@ use super::publish::{
     finish_with_companions,
 };
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
-use super::retire::{self, Actor, Position};
-use super::slab::{CellAt, Place, locate};
+use super::reserve::Reserve;
+use super::retire::{self, Actor};
+use super::slab::{Place, locate};
 use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES};
 use super::worker::{Worker, leave_bed};
 use crate::error::{Error, Result};
@@ -238,7 +239,8 @@ fn finish_record<M: Memory>(worker: &Worker<M>, actor: Actor, recovered: &mut Re
     mend_list(worker, actor)?;
     let retiring = record.retiring().get(mem);
     if retiring != 0 {
-        retire::retire(worker, actor, retiring)?;
+        retire::retire_if_not(worker, actor, retiring)?;
+        retire::set(worker, record.retiring(), 0);
     }
     match recover_operation(worker, actor)? {
         Some(true) => recovered.finished += 1,
@@ -247,6 +249,7 @@ fn finish_record<M: Memory>(worker: &Worker<M>, actor: Actor, recovered: &mut Re
     }
     crash_point(Point::RecoverOperation);
     recover_auxiliary(worker, actor)?;
+    collect::finish_freeing(worker, actor)?;
     if record.root().get(mem) != 0 {
         (worker.pod().hooks().finish_root)(worker, actor)?;
     }
@@ -282,10 +285,7 @@ fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
 fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     let record = actor.record;
-    let retiring = record.retiring().get(mem);
-    if retiring & 1 != 0 {
-        collect::finish_chunk(worker, actor, retiring & !1)?;
-    }
+    retire::mend_tail(worker, actor)?;
     let (head, tail) = retire::span(worker, record)?;
     if tail.chunk == 0 {
         record.tail().set(mem, head.chunk);
@@ -303,43 +303,15 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         record.head().set(mem, record.tail().get(mem));
         mem.persist(record.head().offset(), 8);
     }
-    mend_head(worker, actor)
-}
-
-/// Moves the head past entries that are free already.
-fn mend_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
-    while mend_first(worker, actor)? {}
+    let retiring = record.retiring().get(mem);
+    if retiring & 1 != 0 {
+        collect::finish_chunk(worker, actor, retiring & !1, true)?;
+    }
     let (head, tail) = retire::span(worker, actor.record)?;
     if actor == worker.actor() {
         worker.has_inherited.set(head != tail);
     }
     Ok(())
-}
-
-/// Moves the head past an entry, if that is free already; whether it was.
-fn mend_first<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<bool> {
-    let mem = worker.mem();
-    let (head, tail) = retire::span(worker, actor.record)?;
-    // A chunk may end before it is full; what lies behind its last entry is no entry.
-    if head.chunk == 0 || head.index >= retire::count_in(worker, head.chunk, tail) {
-        return Ok(false);
-    }
-    let object = retire::entry(head.chunk, head.index).0.get(mem);
-    // An object that cannot be found was freed, and its block with it.
-    let is_freed = match locate(worker, object) {
-        Ok(Place::Slab(cell)) => cell.load(mem) != actor.me,
-        Ok(Place::Range { .. }) => false,
-        Err(_) => true,
-    };
-    if is_freed {
-        let next = Position {
-            chunk: head.chunk,
-            index: head.index + 1,
-        };
-        actor.record.head().set(mem, next.chunk | next.index);
-        mem.persist(actor.record.head().offset(), 8);
-    }
-    Ok(is_freed)
 }
 
 /// Whether an object was named but never left the reserve.
@@ -358,8 +330,8 @@ fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resu
         && reserve.mask() & 1 << (cell.index % 4) != 0)
 }
 
-/// Has an object that was published leave the reserve, if it is still there.
-fn unreserve<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+/// Has an object that was published leave the reserve or the list that it was taken from, if it is still there.
+fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     // What cannot be found was freed, and its block with it: an operation long over, whose end was not written back.
     if object != 0
         && is_reserved(worker, actor, object).unwrap_or(false)
@@ -370,6 +342,12 @@ fn unreserve<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result
         let reserve = Reserve(word.get(worker.mem()));
         word.set(worker.mem(), reserve.without(cell.index).0);
         worker.mem().persist(word.offset(), 8);
+    }
+    if object != 0
+        && let Some(entry) = retire::find(worker, actor, object)?
+        && !mutant::is(Mutant::RecycledEntryKept)
+    {
+        retire::set(worker, entry, object | retire::GONE);
     }
     Ok(())
 }
@@ -406,9 +384,9 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         operation::COMMITTED => {
             check_counter(worker, record.counter().get(mem))?;
             for word in new_words(actor) {
-                unreserve(worker, actor, word.get(mem))?;
+                leave_source(worker, actor, word.get(mem))?;
             }
-            finish_with_companions(worker, actor, CellAt::UNKNOWN)?;
+            finish_with_companions(worker, actor, true)?;
             Ok(Some(true))
         }
         operation::ABORTED => {
@@ -416,7 +394,7 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
                 let object = word.get(mem);
                 let is_kept = mutant::is(Mutant::CompanionKept) && word != record.new_object();
                 if object != 0 && !is_kept && !is_reserved(worker, actor, object)? {
-                    retire::retire(worker, actor, object)?;
+                    give_back(worker, actor, object)?;
                 }
                 set(word, 0);
             }
@@ -427,6 +405,17 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         }
         _ => Err(Error::corrupt("an operation record", record.operation().offset())),
     }
+}
+
+/// Retires an object that was allocated and not published, unless it is in the list still that it was taken from.
+fn give_back<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    if retire::find(worker, actor, object)?.is_none() {
+        return retire::retire(worker, actor, object);
+    }
+    // It was flushed, but the dead one may have written to it: a round that has begun is not enough.
+    let [.., number] = actor.record.flush_request();
+    retire::set(worker, number, 0);
+    Ok(())
 }
 
 /// The words that name what a worker has allocated for its operation.
@@ -461,14 +450,22 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
     if kind == operation::REMOVE || new == 0 || mutant::is(Mutant::EvidenceSlotAlone) {
         return Ok(false);
     }
-    let seen_in_slot = (0..worker.pod().workers_high())
-        .map(|index| WorkerRecord::new(worker.geometry(), index))
-        .filter(|record| *record != actor.record)
-        .any(|record| record.old_object().peek(mem) == new);
-    if mutant::is(Mutant::EvidenceWithoutMarks) || seen_in_slot {
+    let others = || {
+        (0..worker.pod().workers_high())
+            .map(|index| WorkerRecord::new(worker.geometry(), index))
+            .filter(|record| *record != actor.record)
+    };
+    let seen_in_slot = others().any(|record| record.old_object().peek(mem) == new);
+    if mutant::is(Mutant::EvidenceWithoutLists) || seen_in_slot {
         return Ok(seen_in_slot);
     }
-    Ok(locate(worker, new)?.retirer(mem) != Some(CELL_LIVE))
+    // Chunks that leave lists meanwhile stay what they are as long as this reads.
+    let _pin = worker.pin()?;
+    let mut is_retired = false;
+    for record in others() {
+        retire::pending(worker, record, |object| is_retired |= object == new)?;
+    }
+    Ok(is_retired)
 }
 
 fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {

@@ -1,27 +1,36 @@
 //! Retired objects: unlinked, and waiting until no reader can hold them.
 //!
 //! Each worker record has a list of them, in the pool, so that it outlives its worker: a chain of chunks, each an
-//! object of 1 KiB with 63 entries of (object, epoch). Entries are appended at the tail and freed from the head,
-//! both by the record's worker alone, or by whoever has claimed the record after the worker left or died.
+//! object of 1 KiB with 63 entries of (object, epoch). Entries are appended at the tail by the record's worker alone, or by
+//! whoever has claimed the record after the worker left or died.
 //!
 //! ```text
 //! chunk:  next  count  (object, epoch) × 63        head = chunk | index     tail = chunk | count
 //! ```
 //!
-//! **Retiring** `x`: `retiring = x`; cell of `x`: live -> retired by me; entry and `tail`; `retiring = 0`. Whatever
-//! step a crash follows, recovery sees from the cell and from the last entry what is left to do.
+//! **That an object is retired is said by its entry alone.** Its cell stays live. An entry that says so no more has the
+//! last bit of its object's word set, or is 0: it is *gone*. An object is retired again only after its entry is gone, so there
+//! is at most one entry of it in all lists that is not gone.
+//!
+//! **Retiring** `x`: `retiring = x`; a range: its table word; the entry; `tail`; `retiring = 0`. Whatever step a crash
+//! follows, recovery looks for `x` in the list and sees what is left to do.
+//!
+//! **The tail may reach memory before the entry, or behind it.** A chunk begins as zeroes: an entry that is 0 is gone, and who
+//! does not have the list reads on from the tail to the first entry that is 0.
 //!
 //! The list needs memory that may not be had when an object must be retired; so operations that may retire first
-//! make room ([`ensure_room`]), and fail as a whole if they cannot. Freeing is in [`super::collect`].
+//! make room ([`ensure_room`]), and fail as a whole if they cannot. Entries go by [`super::collect`], which frees their objects, or by
+//! [`super::recycle`], which takes them for new ones.
 
-use super::block::{Block, CELL_LIVE, RangeState};
+use super::block::{Block, RangeState};
 use super::class::TABLE;
 use super::crash::{Point, crash_point};
 use super::epoch;
+use super::geometry::UNIT;
 use super::heap::allocate_for;
 use super::publish::{OWNED_LINK, clear_auxiliary, link_auxiliary};
 use super::record::WorkerRecord;
-use super::slab::{CellAt, Place, cell_by_len, cell_of, locate, table_word};
+use super::slab::{Place, locate, table_word};
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
@@ -32,9 +41,11 @@ pub const CHUNK_BYTES: u64 = 1024;
 /// Entries of a chunk.
 pub const CHUNK_ENTRIES: u64 = 63;
 /// Entries that one operation may append.
-const ROOM: u64 = 3;
+pub(super) const ROOM: u64 = 3;
 /// The low bits of a head or tail word; chunks are aligned to more.
 pub(super) const INDEX_MASK: u64 = 63;
+/// In an entry's first word: the object is not retired any more.
+pub(super) const GONE: u64 = 1;
 
 /// In whose name something is done: a worker's record, and its mark. Normally the caller's own; recovery and the
 /// heirs of vacant records act for others.
@@ -133,44 +144,73 @@ pub fn ensure_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     if tail.chunk != 0 && tail.index + ROOM <= CHUNK_ENTRIES {
         return Ok(());
     }
-    make_room(worker, actor, tail)
+    make_room(worker, actor)
 }
 
 /// Begins the last chunk anew if nothing waits in it, so that a full pool can be deleted from; else appends one.
 #[cold]
-fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor, tail: Position) -> Result<()> {
+fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     if begin_anew(worker, actor) {
         return Ok(());
     }
-    match append_chunk(worker, actor, tail) {
+    match append_chunk(worker, actor) {
         // The attempt has freed what could be freed; perhaps that was all.
         Err(Error::Full { .. }) if begin_anew(worker, actor) => Ok(()),
         other => other,
     }
 }
 
-/// Takes an empty list back to the beginning of its chunk: first the tail, then the head; recovery knows a head behind
-/// its tail for what it is.
-fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
+/// Takes the last chunk back to its beginning, if all of its entries are gone: first the tail, then the head; recovery knows
+/// a head behind its tail for what it is.
+pub(super) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     let (mem, record) = (worker.mem(), actor.record);
-    let tail = Position::decode(record.tail().get(mem));
+    let (head, tail) = (
+        Position::decode(record.head().get(mem)),
+        Position::decode(record.tail().get(mem)),
+    );
     let is_requested = !M::COHERENT && record.flush_request()[3].get(mem) != 0;
-    if tail.chunk == 0 || record.head().get(mem) != tail.encode() || is_requested {
+    let is_last = head.chunk == tail.chunk;
+    let first = if is_last { head.index } else { 0 };
+    if tail.chunk == 0 || is_requested || (first..tail.index).any(|index| !is_gone(worker, tail.chunk, index))
+    {
         return false;
     }
+    if tail.index == 0 {
+        return false;
+    }
+    // Zeroes first: what lies behind the tail is no entry.
+    let (first_word, _) = entry(tail.chunk, 0);
+    mem.zero(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
+    mem.persist(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
     let start = Position { index: 0, ..tail };
     set_position(worker, record.tail(), start);
-    set_position(worker, record.head(), start);
+    if is_last {
+        set_position(worker, record.head(), start);
+    }
+    if actor == worker.actor() {
+        worker.recycler.begin_anew(start);
+    }
     true
 }
 
+/// Whether an entry of the caller's list is gone.
+pub(super) fn is_gone<M: Memory>(worker: &Worker<M>, chunk: u64, index: u64) -> bool {
+    says_gone(entry(chunk, index).0.get(worker.mem()))
+}
+
+/// Whether the first word of an entry says that it is gone.
+pub(super) fn says_gone(word: u64) -> bool {
+    word == 0 || word & GONE != 0
+}
+
 #[cold]
-fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, tail: Position) -> Result<()> {
+fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     let chunk = allocate_for(worker, actor, CHUNK_BYTES, actor.record.aux_object(), 0)?;
-    // Allocation may have collected, and so moved the list; the tail is as it was, only an operation appends.
-    mem.zero(chunk, 16);
-    mem.persist(chunk, 16);
+    // Allocation may have collected, and so moved the list.
+    let tail = Position::decode(actor.record.tail().get(mem));
+    mem.zero(chunk, CHUNK_BYTES);
+    mem.persist(chunk, CHUNK_BYTES);
     let link = if tail.chunk == 0 {
         actor.record.head()
     } else {
@@ -187,81 +227,56 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor, tail: Position) -> 
     Ok(())
 }
 
-/// The cell of an object, of so many bytes if that is known, that may be retired soon, if that can be had at no great cost; on coherent memory
-/// it is on its way then.
-#[inline(always)]
-pub fn expect<M: Memory>(worker: &Worker<M>, object: u64, len: Option<u64>) -> CellAt {
-    if !M::COHERENT {
-        return len.map_or(CellAt::UNKNOWN, |len| cell_by_len(worker, object, len));
-    }
-    let cell = cell_of(worker, object);
-    if cell != CellAt::UNKNOWN {
-        cell.prefetch(worker.mem());
-    }
-    cell
-}
-
 /// Retires an object that the actor has unlinked. There must be room.
 #[inline]
 pub fn retire<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
-    let place = locate(worker, object)?;
     let retiring = actor.record.retiring();
     set(worker, retiring, object);
     crash_point(Point::RetireIntent);
-    let marked = match place {
-        Place::Slab(cell) => mark_cell(worker, actor, object, cell.at),
-        Place::Range { unit, units, .. } => {
-            mark_range(worker, actor, unit, units);
-            Ok(())
-        }
-    };
-    if marked.is_ok() {
-        enter(worker, actor, object)?;
-    }
+    retire_named(worker, actor, object)?;
+    await_entries(worker);
     set(worker, retiring, 0);
-    marked
+    Ok(())
 }
 
-/// [`retire`] for an object that the record of an operation names as unlinked: that is as good as *retiring*. If its cell is
-/// known, this is not a repetition: the object is live.
+/// Waits until what was entered into a list is written back.
 #[inline]
-pub(super) fn retire_named<M: Memory>(
-    worker: &Worker<M>,
-    actor: Actor,
-    object: u64,
-    cell: CellAt,
-) -> Result<()> {
-    if cell != CellAt::UNKNOWN && !M::COHERENT {
-        return match cell.change_from(worker.mem(), CELL_LIVE, actor.me) {
-            Some(_) => enter(worker, actor, object),
-            None => Err(twice(object)),
-        };
+pub(super) fn await_entries<M: Memory>(worker: &Worker<M>) {
+    if !M::COHERENT {
+        worker.mem().fence();
     }
-    match cell {
-        CellAt::UNKNOWN => match locate(worker, object)? {
-            Place::Slab(cell) => mark_cell(worker, actor, object, cell.at)?,
-            Place::Range { unit, units, .. } => mark_range(worker, actor, unit, units),
-        },
-        cell => mark_cell(worker, actor, object, cell)?,
-    }
-    enter(worker, actor, object)
 }
 
-fn twice(object: u64) -> Error {
-    Error::corrupt("an object that is retired twice, seen", object)
-}
-
-/// Marks an object as retired by the actor, if it is not.
+/// [`retire`] for an object that the record of an operation names as unlinked: that is as good as *retiring*. The record names it
+/// until the caller has [waited](await_entries).
 #[inline]
-fn mark_cell<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, cell: CellAt) -> Result<()> {
-    match cell.load(worker.mem()) {
-        CELL_LIVE => {
-            cell.change(worker.mem(), CELL_LIVE, actor.me);
-            Ok(())
-        }
-        mark if mark == actor.me => Ok(()),
-        _ => Err(twice(object)),
+pub(super) fn retire_named<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    if may_be_range(worker, object)
+        && let Place::Range { unit, units, .. } = locate(worker, object)?
+    {
+        mark_range(worker, actor, unit, units);
+        crash_point(Point::RetireMarked);
     }
+    push(worker, actor, object)?;
+    crash_point(Point::RetirePushed);
+    if actor == worker.actor() {
+        worker.retired_since.set(worker.retired_since.get() + 1);
+    }
+    Ok(())
+}
+
+/// What recovery does with an object that the dead one has unlinked: retires it, unless that is done.
+pub(super) fn retire_if_not<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    match find(worker, actor, object)? {
+        Some(_) => Ok(()),
+        None => retire(worker, actor, object),
+    }
+}
+
+/// Whether an object may have units of its own: no object of a slab begins where a unit does.
+#[inline]
+pub(super) fn may_be_range<M: Memory>(worker: &Worker<M>, object: u64) -> bool {
+    object.wrapping_sub(worker.geometry().data) & (UNIT - 1) == 0
 }
 
 fn mark_range<M: Memory>(worker: &Worker<M>, actor: Actor, unit: u64, units: u32) {
@@ -279,48 +294,66 @@ fn mark_range<M: Memory>(worker: &Worker<M>, actor: Actor, unit: u64, units: u32
     }
 }
 
-/// Enters what is marked as retired into the list.
+/// Appends an entry. It and the tail are written back with the next fence, in any order.
 #[inline]
-fn enter<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
-    crash_point(Point::RetireMarked);
-    push(worker, actor, object)?;
-    crash_point(Point::RetirePushed);
-    if actor == worker.actor() {
-        worker.retired_since.set(worker.retired_since.get() + 1);
-    }
-    Ok(())
-}
-
-#[inline]
-fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+pub(super) fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     let mem = worker.mem();
     let tail = Position::decode(actor.record.tail().get(mem));
     worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
-    // Already pushed, before a crash? An entry that the head has passed says nothing: its object was freed, and may have
-    // been allocated again.
-    let is_empty = actor.record.head().get(mem) == tail.encode();
-    if !is_empty && tail.index > 0 && entry(tail.chunk, tail.index - 1).0.get(mem) == object {
-        return Ok(());
-    }
     if tail.index >= CHUNK_ENTRIES {
         return Err(Error::corrupt("a retired list without room", tail.chunk));
     }
     let (object_word, epoch_word) = entry(tail.chunk, tail.index);
-    object_word.set(mem, object);
     let tag = epoch::current(mem, actor.record, worker.replicates());
     epoch_word.set(mem, if mutant::is(Mutant::TagZero) { 0 } else { tag });
-    if !mutant::is(Mutant::EntryNotWrittenBack) {
-        mem.persist(object_word.offset(), 16);
+    // Behind the tag, in the same line: it says that there is an entry.
+    object_word.set(mem, object);
+    if !M::COHERENT && !mutant::is(Mutant::EntryNotWrittenBack) {
+        mem.write_back(object_word.offset(), 16);
     }
-    set_position(
-        worker,
-        actor.record.tail(),
-        Position {
-            index: tail.index + 1,
-            ..tail
-        },
-    );
+    let next = Position {
+        index: tail.index + 1,
+        ..tail
+    };
+    actor.record.tail().set(mem, next.encode());
+    if !M::COHERENT {
+        mem.write_back(actor.record.tail().offset(), 8);
+    }
     Ok(())
+}
+
+/// Recovery: moves the tail behind the entries that it should be behind.
+pub(super) fn mend_tail<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let mem = worker.mem();
+    let (_, mut tail) = span(worker, actor.record)?;
+    while tail.chunk != 0 && tail.index < CHUNK_ENTRIES && entry(tail.chunk, tail.index).0.get(mem) != 0 {
+        tail.index += 1;
+    }
+    set_position(worker, actor.record.tail(), tail);
+    Ok(())
+}
+
+/// The entry of an object in a list that the caller has.
+pub(super) fn find<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<Option<OwnedWord>> {
+    let (mut position, tail) = span(worker, actor.record)?;
+    let mut chunks_left = chunks_max(worker)?;
+    while position.chunk != 0 {
+        let indexes = position.index..count_in(worker, position.chunk, tail);
+        let mut words = indexes.map(|index| entry(position.chunk, index).0);
+        if let Some(word) = words.find(|word| word.get(worker.mem()) == object) {
+            return Ok(Some(word));
+        }
+        if position.chunk == tail.chunk {
+            break;
+        }
+        position = next_position(worker, position, &mut chunks_left)?;
+    }
+    Ok(None)
+}
+
+/// More chunks than a list has; one that leads astray ends here.
+pub(super) fn chunks_max<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    Ok(worker.committed_units()? * 64 + 1)
 }
 
 /// The beginning of the chunk behind a position; `chunks_left` ends the walk of a damaged list that is a cycle.
@@ -358,21 +391,28 @@ pub(super) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Re
     Ok(())
 }
 
-/// Calls `each` for the objects that wait in a record's list, with their epochs.
-pub fn pending<M: Memory>(
-    worker: &Worker<M>,
-    record: WorkerRecord,
-    mut each: impl FnMut(u64, u64),
-) -> Result<()> {
+/// Calls `each` for the objects that wait in a record's list, whoever has that. What is in it when the call begins and
+/// stays there is seen, and nothing that left it before. The caller is pinned, unless nobody takes entries out meanwhile.
+pub fn pending<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut each: impl FnMut(u64)) -> Result<()> {
     let mem = worker.mem();
     let (mut position, tail) = span_afresh(worker, record)?;
-    let mut chunks_left = worker.committed_units()? * 64 + 1;
+    let mut chunks_left = chunks_max(worker)?;
     while position.chunk != 0 {
-        for index in position.index..count_in(worker, position.chunk, tail) {
-            let (object, epoch) = entry(position.chunk, index);
-            each(object.peek(mem), epoch.peek(mem));
+        let is_last = position.chunk == tail.chunk;
+        let count = match is_last {
+            true => CHUNK_ENTRIES,
+            false => count_in(worker, position.chunk, tail),
+        };
+        for index in position.index..count {
+            let object = entry(position.chunk, index).0.peek(mem);
+            if is_last && index >= tail.index && object == 0 {
+                break;
+            }
+            if !says_gone(object) {
+                each(object);
+            }
         }
-        if position.chunk == tail.chunk {
+        if is_last {
             break;
         }
         position = next_position(worker, position, &mut chunks_left)?;
@@ -383,7 +423,7 @@ pub fn pending<M: Memory>(
 /// The chunks of a record's list.
 pub fn chunks<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<Vec<u64>> {
     let (mut position, tail) = span_afresh(worker, record)?;
-    let mut chunks_left = worker.committed_units()? * 64 + 1;
+    let mut chunks_left = chunks_max(worker)?;
     let mut found = Vec::new();
     while position.chunk != 0 {
         found.push(position.chunk);

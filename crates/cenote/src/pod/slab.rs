@@ -1,18 +1,19 @@
 //! Objects in slab blocks: where an object's cell is, and how cells change.
 //!
-//! Every object of a slab has a 16-bit cell: live, free, or retired by a certain worker (FUSEE's free bitmap,
-//! section 4.4, with room for the name of the retirer). Each change has one possible author, so that a plain add
+//! Every object of a slab has a 16-bit cell: live, free, or being freed by a certain worker (FUSEE's free bitmap,
+//! section 4.4, with room for the name of who frees). An object that is retired is live still: its entry in a list says what
+//! it is (see `retire`). Each change has one possible author, so that a plain add
 //! on the word of four cells does it and a crash can be told from its effect:
 //!
 //! | change | author |
 //! |---|---|
 //! | free -> live | the block's owner (into its reserve) |
 //! | live -> free | the same, for what it reserved and never used |
-//! | live -> retired by w | worker w, which unlinked the object, or recovery in its name |
-//! | retired by w -> free | worker w's retired list, or who inherited it |
+//! | live -> freed by w | whoever has worker w's retired list, and has named the batch in w's record (see `collect`) |
+//! | freed by w -> free | the same, or recovery |
 
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
-use super::class::{Class, TABLE, block_start, class_for};
+use super::class::{Class, TABLE, block_start};
 use super::geometry::UNIT;
 use super::publish::forget_lines;
 use super::worker::Worker;
@@ -146,31 +147,6 @@ impl Cell {
     }
 }
 
-/// The cell of an object in a block of one unit, as most are: what [`locate`] says in more words, which would pass through
-/// memory.
-#[inline(always)]
-pub fn cell_of<M: Memory>(worker: &Worker<M>, object: u64) -> CellAt {
-    if !worker.is_committed(object, 16) {
-        return CellAt::UNKNOWN;
-    }
-    let unit = worker.geometry().unit_of(object);
-    let block = Block::decode(table_word(worker, unit).load(worker.mem()));
-    let Block::Slab {
-        class, ready: true, ..
-    } = block
-    else {
-        return CellAt::UNKNOWN;
-    };
-    let within = object - worker.geometry().unit_offset(unit);
-    match TABLE.get(usize::from(class)) {
-        Some(layout) if layout.units() == 1 => match layout.index_of(within) {
-            Some(index) => CellAt::new(worker, unit, index),
-            None => CellAt::UNKNOWN,
-        },
-        _ => CellAt::UNKNOWN,
-    }
-}
-
 /// Size classes of blocks, as a worker has seen them. They say something only of a block that has not been freed since.
 #[derive(Debug)]
 pub struct Classes(Box<[std::cell::Cell<u64>]>);
@@ -209,18 +185,6 @@ pub fn remembered_cell<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Cel
     let start = block_start(unit, layout.order);
     let index = layout.index_of(object - worker.geometry().unit_offset(start))?;
     Some(Cell::new(worker, start, class, index))
-}
-
-/// The cell of an object that is live and was allocated with so many bytes: no round trip if this worker remembers its block
-/// so. A length that is damaged is noticed, as both must agree.
-pub fn cell_by_len<M: Memory>(worker: &Worker<M>, object: u64, len: u64) -> CellAt {
-    match remembered_cell(worker, object) {
-        Some(cell) if class_for(len, !M::COHERENT) == Some(cell.class) => cell.at,
-        _ => match locate(worker, object) {
-            Ok(Place::Slab(cell)) => cell.at,
-            _ => CellAt::UNKNOWN,
-        },
-    }
 }
 
 /// The cells of the block at `base`, a word after another with its number, from one on. They are fetched by the line; none
@@ -299,7 +263,7 @@ impl Place {
         }
     }
 
-    /// Who retired it: worker index plus one; 0 if it is live; `None` if it is free.
+    /// Who frees it, or has retired it if it is a range: worker index plus one; 0 if it is live; `None` if it is free.
     #[inline]
     pub fn retirer<M: Memory>(&self, mem: &M) -> Option<u16> {
         match self {

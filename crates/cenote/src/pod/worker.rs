@@ -81,15 +81,17 @@ pub struct Worker<M: Memory> {
     /// Whether the place came with a list that was not empty, and still is not.
     pub(super) has_inherited: Cell<bool>,
     pub(super) hint_cursor: Cell<u64>,
-    pub(super) last_taken: Cell<super::heap::Taken>,
+    pub(super) last_taken: Cell<super::takes::Taken>,
     pub(super) contention: Contention,
     /// Incoherent memory: the last operation is over, and that may not have been written back.
     pub(super) is_end_in_flight: Cell<bool>,
-    /// Incoherent memory: what was allocated for the present operation and is in its reserve still.
-    pub(super) takes: Cell<super::heap::Takes>,
+    /// Incoherent memory: what was allocated for the present operation.
+    pub(super) takes: Cell<super::takes::Takes>,
     /// Incoherent memory: size classes of blocks, as they were when they were looked up.
     pub(super) classes: super::slab::Classes,
     slots: OwnSlots,
+    /// What of its retired list may be allocated again.
+    pub(super) recycler: super::recycle::Recycler,
 }
 
 impl<M: Memory> Worker<M> {
@@ -185,12 +187,13 @@ impl<M: Memory> Worker<M> {
             retired_since: Cell::new(0),
             has_inherited: Cell::new(false),
             hint_cursor: Cell::new(0),
-            last_taken: Cell::new(super::heap::Taken::default()),
+            last_taken: Cell::new(super::takes::Taken::default()),
             contention: Contention::new(u64::from(index) + 1),
             is_end_in_flight: Cell::new(false),
             takes: Cell::default(),
             classes: super::slab::Classes::new::<M>(),
             slots: OwnSlots::default(),
+            recycler: super::recycle::Recycler::default(),
         };
         super::recovery::tidy(&worker);
         Ok(Some(worker))

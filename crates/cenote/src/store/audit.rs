@@ -24,9 +24,10 @@ use crate::pod::directory::{
 };
 use crate::pod::geometry::UNIT;
 use crate::pod::group;
-use crate::pod::heap::{Reserve, repair_cell};
+use crate::pod::heap::repair_cell;
 use crate::pod::record::{Phase, WorkerRecord};
 use crate::pod::redo::Transaction;
+use crate::pod::reserve::Reserve;
 use crate::pod::retire;
 use crate::pod::slab::{Cell, table_word};
 use crate::pod::tasks::TaskList;
@@ -293,7 +294,7 @@ impl<M: Memory> Audit<'_, M> {
             let record = WorkerRecord::new(worker.geometry(), index);
             let walked = (|| {
                 let mut waiting = Vec::new();
-                retire::pending(worker, record, |object, _| waiting.push(object))?;
+                retire::pending(worker, record, |object| waiting.push(object))?;
                 for object in waiting {
                     self.mark(object, Mark::Retired);
                     self.mark_lines_of_retired_level(object)?;

@@ -209,7 +209,7 @@ impl<M: Memory> Pool<M> {
         for index in 0..pod.workers_high() {
             // A list that its owner changes meanwhile may look odd; its figure is then left out.
             let mut here = 0;
-            if retire::pending(&worker, WorkerRecord::new(geometry, index), |_, _| here += 1).is_ok() {
+            if retire::pending(&worker, WorkerRecord::new(geometry, index), |_| here += 1).is_ok() {
                 retired_objects += here;
             }
         }

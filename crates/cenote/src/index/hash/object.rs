@@ -32,12 +32,6 @@ pub fn size(key: &[u8], value: &[u8]) -> u64 {
     }
 }
 
-/// Bytes of a slot's object, as far as the slot tells.
-#[inline]
-pub fn len_of(slot: Slot) -> Option<u64> {
-    slot.is_small().then_some(16)
-}
-
 /// The word of the first 8 bytes.
 #[inline]
 pub(super) fn word(bytes: &[u8]) -> u64 {

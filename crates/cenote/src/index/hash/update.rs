@@ -18,7 +18,6 @@ use crate::pod::heap;
 use crate::pod::publish::{Change, publish, publish_auxiliary};
 use crate::pod::record::operation;
 use crate::pod::retire;
-use crate::pod::slab::CellAt;
 
 /// What an upsert found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +59,8 @@ enum Outcome {
 impl<M: Memory> HashMap<M> {
     /// Sets a key's value, whether it had one or not.
     ///
-    /// Cost: a search, one compare-exchange, one object; for a key that had a value, one add on the old object's
-    /// cell.
+    /// Cost: a search, one compare-exchange, one object; for a key that had a value, the retirement of the old object: on
+    /// incoherent memory one write-back.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Put> {
         match self.write(key, value, When::Always)? {
             Outcome::Inserted => Ok(Put::Inserted),
@@ -139,13 +138,11 @@ impl<M: Memory> HashMap<M> {
         }
         let mut level = self.level_for_writing()?;
         let mut new = Slot::EMPTY;
-        let (mut likely, mut old_cell) = (0, CellAt::UNKNOWN);
         if M::COHERENT && matches!(when, When::Always) {
             if self.has_replaced.get()
                 && let Some(object) = self.likely_object(hash)
             {
                 self.worker.mem().prefetch(object);
-                (likely, old_cell) = (object, retire::expect(&self.worker, object, Some(16)));
             }
             // The object will be needed whatever is found: write it while lines are on their way.
             new = self.build(hash, key, value)?;
@@ -163,9 +160,6 @@ impl<M: Memory> HashMap<M> {
                     }
                 }
                 Probe::Bound(at, slot) => {
-                    if slot.offset() != likely {
-                        old_cell = retire::expect(&self.worker, slot.offset(), object::len_of(slot));
-                    }
                     match when {
                         When::Always => {}
                         When::IfAbsent => return Ok(Outcome::Exists),
@@ -210,7 +204,6 @@ impl<M: Memory> HashMap<M> {
                 next: new.0,
                 operation: operation::PUT,
                 old,
-                old_cell,
                 count: inserted.then(|| self.counted(1)),
             };
             if publish(&self.worker, &change)?.is_ok() {
@@ -281,7 +274,7 @@ impl<M: Memory> HashMap<M> {
 
     /// Removes a key; whether it was there.
     ///
-    /// Cost: a search, one compare-exchange, one add on the object's cell.
+    /// Cost: a search, one compare-exchange, the retirement of the object: on incoherent memory one write-back.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         let worker = &*self.worker;
         let hash = self.hash(key);
@@ -299,7 +292,6 @@ impl<M: Memory> HashMap<M> {
                         next: Slot::tombstone(worker.me()).0,
                         operation: operation::REMOVE,
                         old: slot.offset(),
-                        old_cell: retire::expect(worker, slot.offset(), object::len_of(slot)),
                         count: Some(self.counted(-1)),
                     };
                     if publish(worker, &change)?.is_ok() {

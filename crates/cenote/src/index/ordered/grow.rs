@@ -17,7 +17,6 @@ use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::heap;
-use crate::pod::slab::CellAt;
 
 /// Bytes of a page from which on it counts as full if it has [`LONG_MIN`] entries: its separators are long.
 pub(super) const LONG_BYTES: u64 = 16 << 10;
@@ -58,7 +57,6 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: visit.word,
             current: page.at,
-            old_cell: CellAt::UNKNOWN,
             page: &left,
             old_companion: 0,
             count: 0,
@@ -115,7 +113,6 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: root.word,
             current: page.at,
-            old_cell: CellAt::UNKNOWN,
             page: &Inner::over(node.offset()).finish(page.level() + 1, &frame)?,
             old_companion: 0,
             count: 0,
@@ -178,7 +175,6 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: visit.word,
             current: page.at,
-            old_cell: CellAt::UNKNOWN,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
             old_companion: 0,
             count: 0,

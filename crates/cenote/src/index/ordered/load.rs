@@ -8,7 +8,6 @@ use super::write::{Outcome, Replacement, When};
 use crate::error::Result;
 use crate::index::hash::Put;
 use crate::memory::Memory;
-use crate::pod::slab::CellAt;
 
 /// Pairs of 8-byte keys and values: heads, which are the keys, and values as they are in an entry.
 type Pairs<'p> = &'p [(u64, u64)];
@@ -89,7 +88,6 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: visit.word,
             current: page.at,
-            old_cell: CellAt::UNKNOWN,
             page: &leaf.finish(&Frame::of(page)?)?,
             old_companion: 0,
             count: new as i64,

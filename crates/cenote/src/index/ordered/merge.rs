@@ -20,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::crash::{Point, crash_point};
-use crate::pod::slab::CellAt;
 
 /// A node above the leaves: its level, and a key that it is responsible for.
 #[derive(Clone, Debug)]
@@ -97,7 +96,6 @@ impl<M: Memory> OrderedMap<M> {
         let has_begun = self.replace_page(&Replacement {
             word: visit.word,
             current: page.at,
-            old_cell: CellAt::UNKNOWN,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
             old_companion: 0,
             count: 0,
@@ -239,7 +237,6 @@ impl<M: Memory> OrderedMap<M> {
         self.replace_page(&Replacement {
             word: left.word,
             current: left.page.at,
-            old_cell: CellAt::UNKNOWN,
             page: bytes,
             old_companion: joined,
             count: 0,
@@ -255,7 +252,6 @@ impl<M: Memory> OrderedMap<M> {
         let has_ended = self.replace_page(&Replacement {
             word: parent.word,
             current: page.at,
-            old_cell: CellAt::UNKNOWN,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
             old_companion: if mutant::is(Mutant::JoinedNodeKept) {
                 0

@@ -16,7 +16,6 @@ use crate::mutant::{self, Mutant};
 use crate::pod::class;
 use crate::pod::publish::{Change, publish_with_companions};
 use crate::pod::record::operation;
-use crate::pod::slab::CellAt;
 use crate::pod::{collect, heap, retire};
 
 /// Merges that one write may have to finish first, before the map counts as damaged.
@@ -47,8 +46,6 @@ pub(super) struct Replacement<'b> {
     pub word: SyncWord,
     /// What it must refer to; 0 if there is no page yet.
     pub current: u64,
-    /// That page's cell, if it is known.
-    pub old_cell: CellAt,
     /// The new page.
     pub page: &'b [u8],
     /// What goes with the old page (a record, another node's page, a node), or 0.
@@ -190,7 +187,6 @@ impl<M: Memory> OrderedMap<M> {
             self.split(&visit, key)?;
             return Ok(None);
         }
-        let old_cell = retire::expect(worker, page.at, Some(page.meta.len()));
         let Scratch { entries, page: bytes } = self.scratch.take();
         let mut leaf = Leaf::all_of(&page, entries);
         let old_record = match is_there && page.is_record(n) && !mutant::is(Mutant::RecordKept) {
@@ -210,7 +206,6 @@ impl<M: Memory> OrderedMap<M> {
             let done = self.replace_page(&Replacement {
                 word,
                 current: page.at,
-                old_cell,
                 page: &bytes,
                 old_companion: old_record,
                 count: i64::from(value.is_some()) - i64::from(is_there),
@@ -247,7 +242,6 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: self.root(),
             current: 0,
-            old_cell: CellAt::UNKNOWN,
             page: &leaf.finish(&frame)?,
             old_companion: 0,
             count: 1,
@@ -283,7 +277,6 @@ impl<M: Memory> OrderedMap<M> {
             next: at,
             operation: operation::PUT,
             old: replacement.current,
-            old_cell: replacement.old_cell,
             count: (replacement.count != 0).then(|| self.counted(replacement.count)),
         };
         Ok(publish_with_companions(worker, &change, replacement.old_companion)?.is_ok())

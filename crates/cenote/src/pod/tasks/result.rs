@@ -20,7 +20,6 @@ use crate::pod::heap;
 use crate::pod::publish::{Change, publish};
 use crate::pod::record::operation;
 use crate::pod::retire;
-use crate::pod::slab::CellAt;
 use crate::pod::worker::Pin;
 
 /// Bytes before a result's own.
@@ -107,7 +106,6 @@ impl<M: Memory> TaskList<M> {
             next: object,
             operation: operation::PUT,
             old: current,
-            old_cell: CellAt::UNKNOWN,
             count: Some((self.share, self.share.get(mem).wrapping_add(1))),
         };
         if publish(worker, &change)?.is_ok() {
@@ -165,7 +163,6 @@ impl<M: Memory> TaskList<M> {
             next: u64::from(worker.me()) << 16 | FORGOTTEN,
             operation: operation::REMOVE,
             old: object,
-            old_cell: CellAt::UNKNOWN,
             count: None,
         };
         Ok(publish(worker, &change)?.is_ok())
