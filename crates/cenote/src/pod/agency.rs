@@ -21,7 +21,7 @@ use super::host::{self, HostPhase, HostRecord, HostState};
 use super::process::{Identity, Pod};
 use super::record::{Phase, ProcessRecord, State};
 use super::superblock::HOSTS_HIGH;
-use super::worker::Worker;
+use super::worker::{Worker, leave_bed};
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory};
 
@@ -191,12 +191,18 @@ impl Agency {
     }
 
     /// Declares the dead processes of this host dead, so that other hosts need not wait until they are recovered; whether there
-    /// are any. One round trip for each place, and one system call for each process of the host.
+    /// are any. Not while the host is being fenced: then they die with it. One round trip for each place, and one system call
+    /// for each process of the host.
     pub fn declare_dead<M: Memory>(&self, worker: &Worker<M>) -> Result<bool> {
         let (mem, pod) = (worker.mem(), worker.pod());
         let mut found = false;
         for (index, entry) in of_host(pod) {
-            if index != pod.index() && !pod.is_locked(index)? {
+            if index != pod.index() && !pod.is_locked(index)? && pod.may_recover()? {
+                let workers = pod.attached_workers().into_iter();
+                for (worker, _) in workers.filter(|(_, state)| state.process == index) {
+                    // What this host's cache has of its bed must not come back over that of another host's worker.
+                    leave_bed(mem, pod.geometry().annex(worker));
+                }
                 ProcessRecord::new(worker.geometry(), index)
                     .declared()
                     .store(mem, host::declaration(entry.generation));

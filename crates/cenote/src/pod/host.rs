@@ -21,6 +21,7 @@
 use super::geometry::{Geometry, Parameters};
 use super::record::{Phase, ProcessRecord, State};
 use super::superblock::{HOSTS_HIGH, Kind};
+use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -213,6 +214,63 @@ pub fn may_live<M: Memory>(mem: &M, geometry: &Geometry, index: u32, entry: Stat
         || host.generation as u8 != entry.tag
         || (mutant::is(Mutant::FencingCountsAsDead) && host.phase == HostPhase::Fencing);
     Ok(!is_over && !is_declared(mem, geometry, index, entry.generation))
+}
+
+/// A host, in one of its generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct HostInstance {
+    /// The host; [`ALONE`] on a single machine.
+    pub host: u32,
+    /// The generation; 0 on a single machine.
+    pub generation: u32,
+}
+
+impl HostInstance {
+    /// The host that the pool of a worker was joined under.
+    pub fn of<M: Memory>(worker: &Worker<M>) -> Self {
+        Self {
+            host: worker.pod().host(),
+            generation: worker.pod().host_generation(),
+        }
+    }
+
+    /// Reads a word.
+    pub fn decode(word: u64) -> Self {
+        Self {
+            host: word as u32,
+            generation: (word >> 32) as u32,
+        }
+    }
+
+    /// The word for it.
+    pub fn encode(self) -> u64 {
+        u64::from(self.host) | u64::from(self.generation) << 32
+    }
+
+    /// Whether the generation is over: nothing of it can write any more. Never on a single machine. One round trip.
+    pub fn is_over<M: Memory>(self, mem: &M, geometry: &Geometry) -> Result<bool> {
+        if self.host == ALONE {
+            return Ok(false);
+        }
+        let state = self.read(mem, geometry)?;
+        Ok(state.phase == HostPhase::Down || state.generation != self.generation)
+    }
+
+    /// Whether it is neither over nor being fenced, which has no way back. Always on a single machine. One round trip.
+    pub fn is_up<M: Memory>(self, mem: &M, geometry: &Geometry) -> Result<bool> {
+        if self.host == ALONE {
+            return Ok(true);
+        }
+        let state = self.read(mem, geometry)?;
+        Ok(matches!(state.phase, HostPhase::Up | HostPhase::Leaving) && state.generation == self.generation)
+    }
+
+    fn read<M: Memory>(self, mem: &M, geometry: &Geometry) -> Result<HostState> {
+        match self.host < geometry.parameters.hosts {
+            true => HostRecord::new(geometry, self.host).read(mem),
+            false => Err(Error::corrupt("the id of a host", self.host.into())),
+        }
+    }
 }
 
 fn is_declared<M: Memory>(mem: &M, geometry: &Geometry, index: u32, generation: u32) -> bool {

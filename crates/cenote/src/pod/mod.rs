@@ -3,7 +3,7 @@
 //! | file | concept | protocol page |
 //! |---|---|---|
 //! | `geometry`, `superblock`, `record` | where everything is and what it means | `docs/pool-format.md` |
-//! | `process`, `worker` | joining, leaving, who lives | `docs/protocols/instances.md` |
+//! | `process`, `worker`, `lives` | joining, leaving, who lives | `docs/protocols/instances.md` |
 //! | `bell`, `watch`, `log` | noticing deaths, waking those who wait, what was recovered | `docs/protocols/detection.md` |
 //! | `group` | groups: who is there, who died, in order | `docs/protocols/groups.md` |
 //! | `host`, `agency`, `fence`, `monitor` | hosts: their agents, who watches them, how they are fenced | `docs/protocols/hosts.md` |
@@ -33,6 +33,7 @@ pub mod geometry;
 pub mod group;
 pub mod heap;
 pub mod host;
+mod lives;
 pub mod lock;
 pub mod log;
 pub mod monitor;

@@ -130,6 +130,9 @@ pub(super) fn recover_one<M: Memory>(
     if !M::COHERENT && !worker.pod().disown(index, state.generation) {
         return Ok(());
     }
+    if !worker.pod().may_recover()? {
+        return Ok(());
+    }
     let claim = worker.claim(state.generation);
     if record
         .state()

@@ -9,6 +9,9 @@
 //! whose last thread died before it lay down, or that had no worker, shows by them alone, and the place of a dead process
 //! becomes free only when its lock is. Looks are thorough at first, for a moment after each death, and every slow tick.
 //!
+//! **Other hosts** have kernels of their own: their beds and bells wake nobody here, and in incoherent caches they could not even be
+//! read. Their dead are found by thorough looks, which come as often as hosts beat.
+//!
 //! | a crash | leaves | who goes on |
 //! |---|---|---|
 //! | of a watcher that was woken, before it has recovered the dead | a death that nobody has been told of | who sleeps by the bed of the watcher; a slow tick at the latest |
@@ -30,6 +33,8 @@ use crate::memory::{Memory, SLEEPS_BY_MAX};
 const SLOW: Duration = Duration::from_millis(100);
 /// The same if there are more beds than one can sleep by.
 const CROWDED: Duration = Duration::from_millis(8);
+/// The same where other hosts share the pool: as often as they beat.
+const APART: Duration = Duration::from_millis(8);
 /// Between two looks just after a death: the rest of the process follows.
 const RESTLESS: Duration = Duration::from_millis(1);
 /// Looks just after a death.
@@ -40,6 +45,8 @@ const RESTLESS_LOOKS: u32 = 40;
 pub struct Watch {
     /// Beds of those who lived when it looked last.
     beds: Vec<u64>,
+    /// Whether others have kernels of their own, which wake nobody here.
+    is_in_pod: bool,
     /// Looks to be thorough.
     restless: u32,
     /// The dead that were found, by place and generation, as long as their records are not free.
@@ -50,6 +57,7 @@ impl Default for Watch {
     fn default() -> Self {
         Self {
             beds: Vec::new(),
+            is_in_pod: false,
             restless: 1,
             found: Vec::new(),
         }
@@ -70,6 +78,7 @@ impl Watch {
         let pod = worker.pod();
         let (mem, geometry, high) = (worker.mem(), worker.geometry(), pod.workers_high());
         self.beds.clear();
+        self.is_in_pod = pod.is_in_pod();
         let found_before = std::mem::take(&mut self.found);
         let mut outcome = Ok(());
         let me = u32::from(worker.me()) - 1;
@@ -111,6 +120,7 @@ impl Watch {
     /// How long one may sleep after the last look.
     pub fn patience(&self) -> Duration {
         match self.restless {
+            0 if self.is_in_pod => APART,
             0 if self.beds.len() < SLEEPS_BY_MAX => SLOW,
             0 => CROWDED,
             _ => RESTLESS,

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, raise_priority};
 use crate::pod::agency::Agency;
 use crate::pod::fence::{Fence, KillFence};
+use crate::pod::group::hosts_died;
 use crate::pod::host::{HostPhase, HostRecord};
 use crate::pod::monitor::{Event, Look, Monitor};
 use crate::pod::process::seconds_since_1970;
@@ -361,6 +362,10 @@ fn mind<M: Memory>(worker: &Worker<M>, agency: &Agency, shared: &Shared) {
         // A damaged pool is reported to those who use it; there is nobody to report it to here.
         let has_found = agency.declare_dead(worker).unwrap_or(false);
         let is_wanted = shared.wanted.exchange(1, 0);
+        if is_wanted {
+            // What it misses is made up for by who recovers the host's workers.
+            let _ = hosts_died(worker);
+        }
         if (has_found || is_wanted)
             && let Ok(recovered) = recover_dead(worker)
         {

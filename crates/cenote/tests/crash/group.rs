@@ -6,7 +6,8 @@ use std::path::Path;
 use cenote::group::{self, Event, Kind, Status};
 use cenote::memory::Mapped;
 use cenote::pod::crash::Point;
-use cenote::{Coherent, Membership, Noncoherent, Options, Pool};
+use cenote::pod::host::HostInstance;
+use cenote::{Coherent, Membership, Noncoherent, Pool};
 
 use super::{Case, Outcome, options, run_case, text};
 
@@ -14,25 +15,26 @@ use super::{Case, Outcome, options, run_case, text};
 const PASSINGS: [u64; 4] = [1, 2, 4, 7];
 const NAME: &str = "group";
 const TOKEN: &[u8] = b"token";
-/// The victim's host, which is told to be dead while it lives: so that it does that itself.
-const HOST: u32 = 3;
+/// The host that the victim's members count as of, which is told to be dead while they live: so that the victim does that itself.
+const HOST: HostInstance = HostInstance {
+    host: 3,
+    generation: 0,
+};
 
 /// What a victim does.
 pub fn work<M: Mapped>(path: &Path) -> Outcome {
-    let options = Options {
-        host: HOST,
-        ..options()
-    };
-    let pool: Pool<M> = Pool::open(path, &options).map_err(text)?;
-    let group = pool.group(NAME, TOKEN).map_err(text)?;
+    let pool: Pool<M> = Pool::open(path, &options()).map_err(text)?;
+    let worker = pool.worker().map_err(text)?;
+    let group = group::Group::open(&worker, NAME, TOKEN).map_err(text)?;
     for _ in 0..3 {
-        let one = group.join("one").map_err(text)?;
-        let mut two = group.join("two").map_err(text)?;
-        while two.try_next().map_err(text)?.is_some() {}
-        group::host_died(&*pool.worker().map_err(text)?, HOST).map_err(text)?;
-        let three = group.join("three").map_err(text)?;
-        three.leave().map_err(text)?;
-        drop((one, two));
+        let one = group.join_from(&worker, "one", HOST).map_err(text)?;
+        let mut two = group.join_from(&worker, "two", HOST).map_err(text)?;
+        while group.next(&worker, &mut two).map_err(text)?.is_some() {}
+        group::host_died(&worker, HOST).map_err(text)?;
+        let three = group.join_from(&worker, "three", HOST).map_err(text)?;
+        for seat in [three, one, two] {
+            group.leave(&worker, seat).map_err(text)?;
+        }
     }
     Ok(())
 }
@@ -58,7 +60,7 @@ fn check<M: Mapped>(case: &Case<'_, M>, mut survivor: Membership<M>) -> Outcome 
             Kind::Joined => was_here.is_none(),
             Kind::Rejoined => was_here == Some(false),
             Kind::Left | Kind::Died => was_here == Some(true),
-            Kind::HostDied => event.host == HOST,
+            Kind::HostDied => event.host == HOST.host,
         };
         if !fits || event.number != number {
             return Err(format!("event {number} makes no sense: {events:#?}"));

@@ -5,6 +5,7 @@
 //! host in PID and network namespaces of its own where that is permitted. Words on the command line choose cases by name.
 //! What must never happen is asserted; what must happen is waited for, for as long as a loaded machine may take.
 
+mod groups;
 mod part;
 mod roles;
 
@@ -22,6 +23,9 @@ use roles::{journal, leave, play};
 
 /// The host of this test's own process.
 const HOME: u32 = 9;
+/// The group whose members are told of hosts, and its token.
+const GROUP: &str = "group";
+const TOKEN: &[u8] = b"token";
 /// What is waited for comes sooner than this, or never.
 const LONG: Duration = Duration::from_secs(120);
 /// Points at which a monitor is killed.
@@ -473,6 +477,12 @@ fn all(wanted: &[String]) -> Outcome {
     case("killed noncoherent".to_owned(), &killed::<Noncoherent>);
     case("stopped".to_owned(), &stopped::<Coherent>);
     case("stopped noncoherent".to_owned(), &stopped::<Noncoherent>);
+    case("told".to_owned(), &groups::told::<Coherent>);
+    case("told noncoherent".to_owned(), &groups::told::<Noncoherent>);
+    case(
+        "told_by_the_next".to_owned(),
+        &groups::told_by_the_next::<Coherent>,
+    );
     case("monitor_stopped".to_owned(), &monitor_stopped::<Coherent>);
     case("fenced_by_command".to_owned(), &fenced_by_command::<Coherent>);
     case("claim_is_left".to_owned(), &claim_is_left::<Coherent>);

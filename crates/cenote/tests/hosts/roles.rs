@@ -10,7 +10,7 @@ use cenote::memory::Mapped;
 use cenote::{Coherent, HostAgent, Noncoherent, Pool, Watch};
 
 use super::part::Part;
-use super::{Outcome, options, text};
+use super::{GROUP, Outcome, TOKEN, options, text};
 
 pub fn play(role: &str, arguments: &[String]) -> Outcome {
     let [pool, memory, host] = arguments else {
@@ -28,6 +28,7 @@ fn play_on<M: Mapped>(role: &str, pool: &Path, host: u32) -> Outcome {
         "agent" => agent::<M>(pool, host),
         "monitor" => monitor::<M>(pool, host),
         "worker" => worker::<M>(pool, host),
+        "member" => member::<M>(pool, host),
         "host" => whole_host::<M>(pool, host),
         other => Err(format!("no such role: {other}")),
     }
@@ -104,6 +105,17 @@ fn worker<M: Mapped>(path: &Path, host: u32) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// A member of the group, under the name that it is given.
+fn member<M: Mapped>(path: &Path, host: u32) -> Outcome {
+    let pool = Pool::<M>::open(path, &options(host)).map_err(text)?;
+    let group = pool.existing_group(GROUP, TOKEN).map_err(text)?;
+    let name = std::env::var("CENOTE_HOSTS_NAME").map_err(text)?;
+    let member = group.join(&name).map_err(text)?;
+    say("joined");
+    until_told();
+    member.leave().map_err(text)
 }
 
 /// An agent and a worker, in whatever namespaces this process is.

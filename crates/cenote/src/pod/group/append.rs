@@ -36,7 +36,7 @@ pub(super) struct Change {
     pub member: Option<(u64, Member)>,
     /// Whether the member begins to read with this event.
     pub begins: bool,
-    /// The host whose members are being told dead, plus one.
+    /// The host whose members are being told dead, as [`Layout::burying`](super::layout::Layout::burying) has it.
     pub burying: u64,
 }
 

@@ -2,6 +2,7 @@
 
 use super::layout::name_of;
 use crate::error::{Error, Result};
+use crate::pod::host::HostInstance;
 
 /// What has happened in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -62,7 +63,8 @@ pub struct Event {
     pub kind: Kind,
     /// The member's name; empty if a host died.
     pub member: String,
-    /// The identity of the member's worker: place plus one in the low half, generation in the high half; 0 if a host died.
+    /// The identity of the member's worker: place plus one in the low half, generation in the high half. If a host died, the
+    /// generation of it that is over.
     pub identity: u64,
     /// The host: of the member, or the one that died.
     pub host: u32,
@@ -152,17 +154,27 @@ pub struct Member {
     pub identity: u64,
     /// Its host.
     pub host: u32,
+    /// The generation of its host that it joined in; 0 on a single machine.
+    pub host_generation: u32,
     /// The event by which it became what it is.
     pub since: u64,
 }
 
 impl Member {
+    /// Its host, in the generation that it joined in.
+    pub fn origin(&self) -> HostInstance {
+        HostInstance {
+            host: self.host,
+            generation: self.host_generation,
+        }
+    }
+
     pub(super) fn words(&self) -> [u64; 8] {
         let name = super::layout::name_words(&self.name);
         [
             self.status.code(),
             self.identity,
-            self.host.into(),
+            self.origin().encode(),
             self.since,
             name[0],
             name[1],
@@ -173,12 +185,14 @@ impl Member {
 
     pub(super) fn of(words: [u64; 8], at: u64) -> Result<Self> {
         let [status, identity, host, since, name @ ..] = words;
-        match (Status::of(status), name_of(&name), u32::try_from(host)) {
-            (Some(status), Some(name), Ok(host)) => Ok(Self {
+        let HostInstance { host, generation } = HostInstance::decode(host);
+        match (Status::of(status), name_of(&name)) {
+            (Some(status), Some(name)) => Ok(Self {
                 name,
                 status,
                 identity,
                 host,
+                host_generation: generation,
                 since,
             }),
             _ => Err(Error::corrupt("a member of a group", at)),

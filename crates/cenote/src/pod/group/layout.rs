@@ -64,7 +64,7 @@ impl Layout {
         SyncWord::at(self.0 + 200)
     }
 
-    /// The host whose members are being told dead, plus one.
+    /// The host whose members are being told dead: its id plus one, and its generation.
     pub fn burying(self) -> SyncWord {
         SyncWord::at(self.0 + 208)
     }

@@ -10,8 +10,7 @@
 //! **Room.** A member that joins makes sure of room for two more events besides its own: its end, and that of its host. So a
 //! death is never refused. A join is, if a member has not read for long; the error names it.
 //!
-//! **Deaths.** Whoever recovers a worker tells all groups in which it is ([`died`]); that is a registered step of recovery, the first
-//! one. What it misses is made up for by who joins next.
+//! **Deaths.** See [`burial`](self::burial).
 //!
 //! **Who is a member.** A worker, under a name that it keeps: who comes again under a name that left or died has rejoined. A
 //! member's words in the table belong to the lock's holder, but for its cursor.
@@ -21,11 +20,13 @@
 
 mod append;
 mod audit;
+mod burial;
 mod event;
 mod layout;
 mod token;
 
 pub use audit::audit;
+pub use burial::{died, host_died, hosts_died};
 pub use event::{Event, Kind, Member, Status};
 pub use layout::{EVENTS_MAX, GROUP_BYTES, MEMBER_NAME_MAX, MEMBERS_MAX};
 
@@ -36,8 +37,8 @@ use super::bell;
 use super::crash::{Point, crash_point};
 use super::directory::{self, KIND_GROUP};
 use super::heap;
+use super::host::HostInstance;
 use super::lock::{self, Held};
-use super::process::Dead;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -241,6 +242,11 @@ impl Group {
     ///
     /// Cost: the lock, some loads a member, about sixty sync stores.
     pub fn join<M: Memory>(&self, worker: &Worker<M>, name: &str) -> Result<Seat> {
+        self.join_from(worker, name, HostInstance::of(worker))
+    }
+
+    /// The same for a member that counts as one of a host: it ends with that one's generation too.
+    pub fn join_from<M: Memory>(&self, worker: &Worker<M>, name: &str, origin: HostInstance) -> Result<Seat> {
         if name.is_empty() || name.len() > MEMBER_NAME_MAX {
             return Err(Error::Name {
                 name: name.to_owned(),
@@ -271,7 +277,8 @@ impl Group {
             name: name.to_owned(),
             status: Status::Joined,
             identity,
-            host: worker.pod().host(),
+            host: origin.host,
+            host_generation: origin.generation,
             since: 0,
         };
         let read = self.counted(worker);
@@ -301,11 +308,13 @@ impl Group {
         let place = self.free_place(&self.all(worker)?)?;
         let read = self.counted(worker);
         let identity = lock::identity(worker);
+        let origin = HostInstance::of(worker);
         let observer = Member {
             name: String::new(),
             status: Status::Observer,
             identity,
-            host: worker.pod().host(),
+            host: origin.host,
+            host_generation: origin.generation,
             since: read,
         };
         self.layout.cursor(place).store(mem, read);
@@ -414,33 +423,6 @@ impl Group {
         Ok(Some(event))
     }
 
-    /// Tells of the deaths of all members whom nobody has recovered yet, or of whose recovery the group was not told.
-    fn tell_of_the_gone<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
-        for (place, member) in self.all(worker)? {
-            let is_here = matches!(member.status, Status::Joined | Status::Observer);
-            if is_here && lock::is_gone(worker, member.identity)? {
-                self.end(worker, place, member, Kind::Died)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells of the deaths of a host's members, if somebody has begun to. The caller holds the lock.
-    fn finish_burial<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
-        let word = self.layout.burying();
-        let Some(host) = word.load(worker.mem()).checked_sub(1) else {
-            return Ok(());
-        };
-        crash_point(Point::GroupBurying);
-        for (place, member) in self.all(worker)? {
-            if u64::from(member.host) == host {
-                self.end(worker, place, member, Kind::Died)?;
-            }
-        }
-        word.store(worker.mem(), 0);
-        Ok(())
-    }
-
     /// Whether a worker is in the group. Costs a load for each member, and one more for each that is there.
     fn has<M: Memory>(&self, worker: &Worker<M>, identity: u64) -> Result<bool> {
         for place in 0..self.high(worker)? {
@@ -451,57 +433,6 @@ impl Group {
             }
         }
         Ok(false)
-    }
-
-    /// Tells of a worker's death, if it is here. Whether it is.
-    fn bury<M: Memory>(&self, worker: &Worker<M>, identity: u64) -> Result<bool> {
-        let mem = worker.mem();
-        // It may have died with the lock, or its joining may be what is being appended: by itself, or by one who took the lock over
-        // and died too. That is asked first: what is not being appended any more is in the table.
-        let is_pending = self.layout.lock().load(mem) == identity || self.layout.commit().load(mem) != 0;
-        let is_pending = is_pending && !mutant::is(Mutant::GroupPendingIgnored);
-        let is_here = is_pending | self.has(worker, identity)?;
-        if is_here && !mutant::is(Mutant::GroupNotTold) {
-            let held = self.enter(worker)?;
-            for (place, member) in self.all(worker)? {
-                if member.identity == identity {
-                    self.end(worker, place, member, Kind::Died)?;
-                }
-            }
-            drop(held);
-        }
-        // It may have died between an event and the bell, and that may be anybody's event.
-        self.ring(mem);
-        Ok(is_here)
-    }
-
-    fn bury_host<M: Memory>(&self, worker: &Worker<M>, host: u32) -> Result<()> {
-        let held = self.enter(worker)?;
-        let is_of_host = |member: &Member| member.host == host;
-        let members = self.all(worker)?;
-        let has_members = members
-            .iter()
-            .any(|(_, member)| is_of_host(member) && member.status == Status::Joined);
-        if has_members {
-            let change = Change {
-                event: Event {
-                    number: 0,
-                    kind: Kind::HostDied,
-                    member: String::new(),
-                    identity: 0,
-                    host,
-                    time: 0,
-                },
-                member: None,
-                begins: false,
-                burying: u64::from(host) + 1,
-            };
-            self.append(worker, change)?;
-            self.finish_burial(worker)?;
-        }
-        drop(held);
-        self.ring(worker.mem());
-        Ok(())
     }
 }
 
@@ -539,32 +470,4 @@ fn build<M: Memory>(worker: &Worker<M>, token: &[u8], salt: u64, members: u64, e
     mem.invalidate(at + HEADER_BYTES, GROUP_BYTES - HEADER_BYTES);
     mem.fence();
     Ok(at)
-}
-
-/// Tells all groups that a worker has died. A step of recovery. Whether it was in one of them.
-///
-/// Cost: a load for each entry of the directory; for each group one for each member, a load and a compare-exchange, and a
-/// system call if somebody sleeps by it.
-pub fn died<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<bool> {
-    let mut was_there = false;
-    let mut outcome = Ok(());
-    for at in directory::of_kind(worker, KIND_GROUP) {
-        match Group::at(worker, at).and_then(|group| group.bury(worker, dead.identity())) {
-            Ok(found) => was_there |= found,
-            Err(error) => outcome = outcome.and(Err(error)),
-        }
-    }
-    outcome.map(|()| was_there)
-}
-
-/// Tells all groups that a host has died, and with it all its members. Its processes must not write any more. May be repeated.
-///
-/// Cost: as [`died`], and about sixty sync stores for each member of that host.
-pub fn host_died<M: Memory>(worker: &Worker<M>, host: u32) -> Result<()> {
-    let mut outcome = Ok(());
-    for at in directory::of_kind(worker, KIND_GROUP) {
-        let told = Group::at(worker, at).and_then(|group| group.bury_host(worker, host));
-        outcome = outcome.and(told);
-    }
-    outcome
 }
