@@ -67,9 +67,9 @@ const FULL: Scale = Scale {
     records: 1_000_000,
     bytes: 128 << 20,
     rounds: 3,
-    turns: 50,
-    lookups: 2_000,
-    inserts: 500,
+    turns: 5,
+    lookups: 20_000,
+    inserts: 5_000,
 };
 
 /// Nanoseconds: of a line, and on coherent and incoherent memory of a lookup and of an insert.
