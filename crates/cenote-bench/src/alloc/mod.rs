@@ -6,12 +6,15 @@
 //! median over its groups.
 //!
 //! The last row is for information: new keys are put and removed again, which also allocates, publishes, retires and
-//! collects an object each, and takes fresh cells from blocks.
+//! collects an object each, and takes fresh cells from blocks. Below it, blocks of 1 to 16 MiB: see [`blocks`].
+
+mod blocks;
 
 use crate::subjects::{Failure, check, temporary};
 use crate::table::{Output, Style, median, nanoseconds, ratio, table};
+use blocks::Blocks;
 use cenote::pod::heap;
-use cenote::{Map, Pool};
+use cenote::{Map, Noncoherent, Pool};
 use clap::Args;
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -56,6 +59,8 @@ pub struct Figures {
     pub pairs: [(Vec<f64>, Vec<f64>); SIZES.len()],
     /// A put of a new key and its removal.
     pub put_remove: Vec<f64>,
+    /// Large blocks.
+    blocks: Blocks,
 }
 
 /// Measures and prints.
@@ -79,9 +84,13 @@ pub fn measure(options: &Options) -> Result<Figures, Failure> {
     let directory = temporary("alloc", Path::new("/dev/shm"))?;
     let pool: Pool = Pool::create(directory.path().join("pool"), &cenote::Options::default())?;
     let map = pool.map("bench")?;
+    let incoherent: Pool<Noncoherent> =
+        Pool::create(directory.path().join("incoherent"), &cenote::Options::default())?;
+    let incoherent = incoherent.worker()?;
     let mut figures = Figures {
         pairs: Default::default(),
         put_remove: Vec::new(),
+        blocks: Blocks::default(),
     };
     for round in 0..=options.rounds {
         let mut groups: [(Vec<f64>, Vec<f64>); SIZES.len()] = Default::default();
@@ -99,6 +108,7 @@ pub fn measure(options: &Options) -> Result<Figures, Failure> {
                 all.1.extend(median(theirs));
             }
             figures.put_remove.push(put_remove);
+            figures.blocks.round(map.worker(), &incoherent)?;
         }
     }
     Ok(figures)
@@ -178,6 +188,8 @@ impl Figures {
         ]);
         let mut text = String::new();
         table(&mut text, style, 1, &["pair", "cenote", "malloc", "ratio"], &rows);
+        text.push('\n');
+        text.push_str(&self.blocks.text(style));
         text
     }
 
@@ -191,12 +203,13 @@ impl Figures {
                 json!({ "bytes": size, "cenote_ns": figures(ours), "malloc_ns": figures(theirs) })
             })
             .collect();
-        json!({ "command": "alloc", "pairs": sizes, "put_remove_ns": figures(&self.put_remove) })
+        json!({ "command": "alloc", "pairs": sizes, "put_remove_ns": figures(&self.put_remove), "blocks": self.blocks.json() })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::blocks::MEBIBYTES;
     use super::*;
 
     #[test]
@@ -213,7 +226,10 @@ mod tests {
                 .iter()
                 .all(|(ours, theirs)| ours[0] > 0.0 && theirs[0] > 0.0)
         );
-        assert_eq!(figures.text(Style::Plain).lines().count(), SIZES.len() + 2);
+        assert_eq!(
+            figures.text(Style::Plain).lines().count(),
+            SIZES.len() + MEBIBYTES.len() + 4
+        );
         assert_eq!(figures.json()["pairs"][3]["bytes"], 1024);
     }
 }
