@@ -10,6 +10,9 @@
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
 //! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
+//! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
+//! - `host-detection` measures how soon a host of a pod that failed is known, fenced and recovered. See
+//!   [`mod@host_detection`].
 //! - `all` measures everything and prints [`mod@judged`], the table of targets.
 //!
 //! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios.
@@ -18,7 +21,9 @@
 
 mod all;
 mod alloc;
+mod detection;
 mod hash;
+mod host_detection;
 mod judged;
 mod line;
 mod locks;
@@ -65,6 +70,10 @@ enum Command {
     Alloc(alloc::Options),
     /// Locks that survive their owners beside plain ones, pthread and parking_lot.
     Locks(locks::Options),
+    /// How long after a process's death others know of it.
+    Detection(detection::Options),
+    /// How soon a host that failed is known, fenced and recovered; `--soak`: whether one that lives is ever accused.
+    HostDetection(host_detection::Options),
     /// Everything, and the table of targets.
     All(all::Options),
     /// One of the processes of `processes`.
@@ -76,6 +85,12 @@ enum Command {
     /// One of the processes of `locks`.
     #[command(hide = true)]
     LockPart(locks::PartOptions),
+    /// One of the processes of `detection`.
+    #[command(hide = true)]
+    Worker(detection::PartOptions),
+    /// One of the processes of `host-detection`.
+    #[command(hide = true)]
+    HostPart(host_detection::PartOptions),
 }
 
 fn main() -> ExitCode {
@@ -89,9 +104,13 @@ fn main() -> ExitCode {
         Command::Alloc(options) => alloc::run(&options),
         Command::Locks(options) => locks::run(&options),
         Command::LockPart(options) => locks::run_part(&options),
+        Command::HostDetection(options) => host_detection::run(&options),
         Command::All(options) => all::run(&options),
         Command::Part(options) => processes::run_part(&options),
         Command::PartTogether(options) => together::run_part(&options),
+        Command::Detection(options) => detection::run(&options),
+        Command::Worker(options) => detection::run_part(&options),
+        Command::HostPart(options) => host_detection::run_part(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@
 mod bytes;
 mod commands;
 mod failure;
+mod health;
 mod input;
 mod interrupt;
 mod map;
@@ -26,6 +27,10 @@ struct Cli {
     /// Print results as JSON, for scripts
     #[arg(long, global = true)]
     json: bool,
+    /// The id of this host in the pod that shares the pool; default: CENOTE_HOST, the file that CENOTE_HOST_FILE names, or
+    /// /etc/cenote/host. 0 for a machine on its own
+    #[arg(long, global = true, value_name = "N")]
+    host: Option<u32>,
     #[command(subcommand)]
     command: Command,
 }
@@ -52,6 +57,12 @@ enum Command {
     Stat(commands::stat::Args),
     /// Check a pool and account for every byte of it
     Fsck(commands::fsck::Args),
+    /// Groups: who is there, who left, who died
+    Group(commands::group::Args),
+    /// Answer for this host to the pod: beat, and recover this host's dead
+    Agent(commands::agent::Args),
+    /// Watch the pod's hosts, and fence those that miss their beats
+    Monitor(commands::monitor::Args),
     /// Measure with the YCSB workloads
     Bench(commands::bench::Args),
     /// Make traces of caches, and say what one is like
@@ -81,6 +92,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let out = output::Output::new(cli.json);
+    pool::set_host(cli.host);
     let done = match cli.command {
         Command::Create(args) => commands::create::run(args, &out),
         Command::Put(args) => commands::put::run(args, &out),
@@ -92,6 +104,9 @@ fn main() -> ExitCode {
         Command::Lock(args) => commands::lock::run(args, &out),
         Command::Stat(args) => commands::stat::run(args, &out),
         Command::Fsck(args) => commands::fsck::run(args, &out),
+        Command::Group(args) => commands::group::run(args, &out),
+        Command::Agent(args) => commands::agent::run(args, &out),
+        Command::Monitor(args) => commands::monitor::run(args, &out),
         Command::Bench(args) => commands::bench::run(args, &out),
         Command::Trace(args) => commands::trace::run(args, &out),
         Command::Replay(args) => commands::replay::run(args, &out),

@@ -1,6 +1,7 @@
 //! Which pool a command means, and opening it as the kind of memory that it was created for.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::failure::Failure;
 
@@ -42,11 +43,44 @@ pub fn resolve(name: &str) -> PathBuf {
     }
 }
 
+/// What `--host` said.
+static HOST: OnceLock<Option<u32>> = OnceLock::new();
+
+/// Remembers what `--host` said; once, before anything is opened.
+pub fn set_host(host: Option<u32>) {
+    // The first call counts, and there is no other.
+    let _ = HOST.set(host);
+}
+
+/// What `--host` said, for processes that do part of this command's work.
+pub fn given_host() -> Option<u32> {
+    HOST.get().copied().flatten()
+}
+
+/// The id of this host for what is a host's by nature: `--host`, the environment, or the file.
+pub fn this_host() -> Result<u32, Failure> {
+    Ok(cenote::host_id(given_host())?)
+}
+
+/// Options with the id of this host: what `--host` says, else that of the environment or the file if the pool is a pod's.
+pub fn on_this_host(path: &Path, options: &cenote::Options) -> Result<cenote::Options, Failure> {
+    let host = match given_host() {
+        Some(host) => host,
+        None if cenote::has_hosts(path)? => this_host()?,
+        None => cenote::store::ALONE,
+    };
+    Ok(cenote::Options {
+        host,
+        ..options.clone()
+    })
+}
+
 /// Opens the pool at a path as the kind of memory that it was created for and evaluates an expression with it:
 /// `on_pool!(&path, &options, |pool| work(&pool, other)?)`. The expression is compiled once for each kind.
 macro_rules! on_pool {
     ($path:expr, $options:expr, |$pool:ident| $work:expr) => {{
-        let (path, options): (&std::path::Path, &cenote::Options) = ($path, $options);
+        let path: &std::path::Path = $path;
+        let options = &$crate::pool::on_this_host(path, $options)?;
         match cenote::kind_of(path)? {
             cenote::Kind::Coherent => {
                 let $pool = cenote::Pool::<cenote::Coherent>::open(path, options)?;

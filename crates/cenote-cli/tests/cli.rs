@@ -4,6 +4,10 @@
 mod bench;
 #[path = "cli/files.rs"]
 mod files;
+#[path = "cli/groups.rs"]
+mod groups;
+#[path = "cli/hosts.rs"]
+mod hosts;
 #[path = "cli/keys.rs"]
 mod keys;
 #[path = "cli/locks.rs"]

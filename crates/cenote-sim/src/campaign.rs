@@ -191,8 +191,9 @@ impl Plan {
                 Crash {
                     process,
                     step: (1 << magnitude) + below(&mut random, 1 << magnitude),
-                    restarts: below(&mut random, 2) == 0,
-                    alone: false,
+                    restarts: below(&mut random, 2) == 0 || self.subject.restarts(process),
+                    // On incoherent memory only its own process may recover it, which has nobody here that does.
+                    alone: self.subject == Subject::Group && self.coherent && seed.is_multiple_of(3),
                 }
             })
             .collect()

@@ -1,9 +1,10 @@
-//! A simulated pod.
+//! A simulated pod, and what is measured of real ones beside it.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
 pub mod campaign;
 pub mod check;
 pub mod clock;
+pub mod detection;
 pub mod exec;
 pub mod history;
 pub mod machine;

@@ -8,7 +8,11 @@ use cenote_sim::subjects::Subject;
 fn every_subject_with_a_server_that_dies() {
     let seeds = std::env::var("CENOTE_SIM_SEEDS")
         .map_or(12, |text| text.parse().expect("CENOTE_SIM_SEEDS is a number"));
-    for subject in Subject::ALL {
+    // A pool whose exchanges a server executes is for one machine.
+    let subjects = Subject::ALL
+        .into_iter()
+        .filter(|&subject| subject != Subject::Hosts);
+    for subject in subjects {
         for (seed, crashes) in (1..=seeds).zip([0, 1, 2].into_iter().cycle()) {
             let plan = Plan {
                 subject,

@@ -76,6 +76,11 @@ fn allocator() {
 }
 
 #[test]
+fn group() {
+    all_cases(Subject::Group);
+}
+
+#[test]
 fn instances() {
     all_cases(Subject::Instances);
 }
@@ -138,6 +143,11 @@ fn queue() {
 #[test]
 fn rwlock() {
     all_cases(Subject::Rwlock);
+}
+
+#[test]
+fn hosts() {
+    all_cases(Subject::Hosts);
 }
 
 #[test]

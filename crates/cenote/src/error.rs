@@ -132,6 +132,40 @@ pub enum Error {
         /// How many it can.
         limit: usize,
     },
+    /// There is no group of that name.
+    #[error("the pool has no group named {name:?}; make it with `cenote group create`")]
+    NoSuchGroup {
+        /// The name.
+        name: String,
+    },
+    /// A group was to be opened with a token that is not its.
+    #[error("the token is not that of the group {name:?}")]
+    Token {
+        /// The group's name.
+        name: String,
+    },
+    /// Somebody who lives is in the group under that name.
+    #[error(
+        "the group has a living member named {name:?}; a member rejoins under its name when it has left or died"
+    )]
+    MemberTaken {
+        /// The name.
+        name: String,
+    },
+    /// A group has no place for one more member.
+    #[error("all {limit} places of the group are taken by living members")]
+    GroupCrowded {
+        /// How many there may be.
+        limit: u64,
+    },
+    /// A group has no room for the events of one more member.
+    #[error("the group's log is full: {laggard:?} has {behind} events to read; have it read them, or end it")]
+    GroupFull {
+        /// Who has read least; empty for an observer.
+        laggard: String,
+        /// Events that it has not read.
+        behind: u64,
+    },
     /// The name is that of something else.
     #[error("{name:?} is {kind}, and cannot be opened as anything else")]
     OtherKind {
@@ -148,6 +182,14 @@ pub enum Error {
         /// Its value.
         value: String,
         /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A host cannot do what it was asked to, because of what it is in now.
+    #[error("host {host}: {why}")]
+    Host {
+        /// The host's id.
+        host: u32,
+        /// What is in the way, and what to do.
         why: &'static str,
     },
     /// A request that no server answers.

@@ -49,9 +49,11 @@ pub use error::{Error, Result};
 pub use index::hash::{Guidelines, Put, Replace, Value};
 pub use index::ordered::range::Range;
 pub use memory::{Coherent, Delegated, Noncoherent};
+pub use pod::group;
 pub use pod::superblock::Kind;
 pub use pod::tasks::{Committed, Next, Plan};
 pub use store::{
-    FsckReport, Map, Mutex, Options, Ordered, Pool, QueueMutex, RwLock, Stat, Tasks, kind_of, parse_size,
+    Events, FsckReport, Group, GroupSize, HostAgent, Listener, Map, Membership, Mutex, NextEvent, Options,
+    Ordered, Pool, QueueMutex, RwLock, Stat, Tasks, Watch, has_hosts, host_id, kind_of, parse_size,
 };
 pub use sync::{Acquired, Owner};

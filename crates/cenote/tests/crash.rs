@@ -5,6 +5,9 @@
 //! killed. `CENOTE_CRASH_ONLY=name` limits it to one point. Everything is deterministic but the moment at which the
 //! kernel notices a death.
 
+#[path = "crash/group.rs"]
+mod group;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -31,6 +34,11 @@ const ORDERED_KEYS: u64 = 1_800;
 const ORDERED: u64 = 1 << 41;
 /// Where a survivor's keys begin.
 const SURVIVOR: u64 = 1 << 40;
+
+/// Points that only hosts of a pod pass; `tests/hosts/` kills there.
+fn is_of_pods(point: &str) -> bool {
+    point == Point::OpenClaimed.name() || point.starts_with("host.") || point.starts_with("monitor.")
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
@@ -82,6 +90,8 @@ fn play(role: &str, pool: &Path, journal: &Path) -> Outcome {
         "order noncoherent" => order::<Noncoherent>(pool, journal),
         "tasks coherent" => tasks::work::<Coherent>(pool, journal),
         "tasks noncoherent" => tasks::work::<Noncoherent>(pool, journal),
+        "group coherent" => group::work::<Coherent>(pool),
+        "group noncoherent" => group::work::<Noncoherent>(pool),
         "open coherent" => Pool::<Coherent>::open(pool, &options()).map(drop).map_err(text),
         "open noncoherent" => Pool::<Noncoherent>::open(pool, &options())
             .map(drop)
@@ -138,7 +148,7 @@ fn order<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
     for round in 0..3 {
         for n in 0..ORDERED_KEYS {
             let key = n * 1_009 % ORDERED_KEYS;
-            let is_put = round != 1 || key % 8 == 0;
+            let is_put = round != 1 || key.is_multiple_of(8);
             let version = if is_put { round * ORDERED_KEYS + n + 1 } else { 0 };
             journal.write(BEGUN, key | ORDERED, version)?;
             match is_put {
@@ -382,7 +392,7 @@ fn orchestrate() -> Outcome {
     let folder = tempfile::tempdir_in("/dev/shm").map_err(text)?;
     let log = folder.path().join("log");
     let only = std::env::var("CENOTE_CRASH_ONLY").ok();
-    let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name) && !is_of_pods(name);
     let mut failures = Vec::new();
     let mut kills = 0;
     for point in points().filter(|name| wanted(name)) {
@@ -461,8 +471,10 @@ fn orchestrate() -> Outcome {
             }
         }
     }
+    group::all(folder.path(), &log, &wanted, &mut kills, &mut failures);
     // Every kind of unfinished work, and a second crash at every step of its recovery, and a third.
-    let begun = points().filter(|name| !name.starts_with("recover."));
+    let begun = points()
+        .filter(|name| !name.starts_with("recover.") && !name.starts_with("group.") && !is_of_pods(name));
     let recovery: Vec<&str> = points().filter(|name| name.starts_with("recover.")).collect();
     for first in begun {
         for second in recovery.iter().filter(|name| wanted(name)) {

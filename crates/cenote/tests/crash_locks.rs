@@ -95,7 +95,11 @@ struct State {
 impl State {
     fn granted(&mut self, lock: usize, told: bool, note: u64) -> Outcome {
         let Self { must, may, notes, .. } = self;
-        if (*must && !told) || (told && !*may) || (told && !notes.contains(&note)) {
+        let is_wrong = match told {
+            true => !*may || !notes.contains(&note),
+            false => *must,
+        };
+        if is_wrong {
             return Err(format!(
                 "lock {lock}: its next owner was told: {told}, note {note}; it must be: {must}, may be: {may}, notes {notes:?}"
             ));

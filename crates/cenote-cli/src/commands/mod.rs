@@ -1,5 +1,6 @@
 //! The commands, one file each. `run` does a command's work; `worker` is the part that its child processes do.
 
+pub mod agent;
 pub mod bench;
 pub mod create;
 pub mod del;
@@ -7,9 +8,11 @@ pub mod demo;
 pub mod export;
 pub mod fsck;
 pub mod get;
+pub mod group;
 pub mod load;
 pub mod lock;
 pub mod mapreduce;
+pub mod monitor;
 pub mod put;
 pub mod replay;
 pub mod reproduce;

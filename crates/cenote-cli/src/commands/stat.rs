@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cenote::memory::Memory;
+use cenote::pod::host::HostPhase;
 use cenote::sync::look::{Holder, Seen};
 use cenote::{Options, Pool, Stat};
 
@@ -95,6 +96,19 @@ fn held(seen: &Seen) -> String {
     format!("{} lock, {text}", seen.form.name())
 }
 
+/// Recoveries that people are shown; scripts get all that the pool remembers.
+const RECENT_SHOWN: usize = 5;
+
+fn phase(phase: HostPhase) -> &'static str {
+    match phase {
+        HostPhase::Down => "down",
+        HostPhase::Up => "up",
+        HostPhase::Fencing => "being fenced",
+        HostPhase::Leaving => "leaving",
+        HostPhase::Damaged => "damaged",
+    }
+}
+
 fn text(stat: &Stat) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -150,6 +164,23 @@ fn text(stat: &Stat) -> String {
             format!("{}{host}, since {}{state}{me}", process.pid, ago(process.since)),
         );
     }
+    for host in &stat.hosts {
+        let agent = match host.agent {
+            Some(_) => "",
+            None if host.phase == HostPhase::Down => "",
+            None => ", without an agent",
+        };
+        line(
+            "host",
+            format!(
+                "{}: {}{agent}, generation {}, {} beats",
+                host.host,
+                phase(host.phase),
+                host.generation,
+                count(host.beats)
+            ),
+        );
+    }
     line("workers", stat.workers.to_string());
     line("epoch", count(stat.epoch));
     line(
@@ -169,6 +200,34 @@ fn text(stat: &Stat) -> String {
             ),
         );
     }
+    for group in &stat.groups {
+        let members = count(group.members);
+        line(
+            "group",
+            format!(
+                "{:?}: {members} members, {} events",
+                group.name,
+                count(group.events)
+            ),
+        );
+    }
     line("recoveries", count(stat.recoveries));
+    for recovery in stat.recent.iter().take(RECENT_SHOWN) {
+        let done = match recovery.done.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", recovery.done.join(", ")),
+        };
+        line(
+            "recovered",
+            format!(
+                "worker {} of process {}, {}, in {:.3} ms by worker {}{done}",
+                recovery.worker,
+                recovery.pid,
+                ago(recovery.began_ns / 1_000_000_000),
+                recovery.took_ns as f64 / 1e6,
+                recovery.recoverer
+            ),
+        );
+    }
     text
 }

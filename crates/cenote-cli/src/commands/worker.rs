@@ -28,6 +28,8 @@ pub enum Role {
     Demo,
     /// Does tasks of a job until all are done.
     Mapreduce,
+    /// Plays a part where deaths are measured.
+    Detection,
 }
 
 impl Role {
@@ -38,6 +40,7 @@ impl Role {
             Self::Torture => "torture",
             Self::Demo => "demo",
             Self::Mapreduce => "mapreduce",
+            Self::Detection => "detection",
         }
     }
 
@@ -46,6 +49,9 @@ impl Role {
     /// The program is found through `/proc/self/exe`, so that it is the same one even if its file was replaced.
     pub fn command(self, args: impl IntoIterator<Item = String>) -> Command {
         let mut command = Command::new("/proc/self/exe");
+        if let Some(host) = crate::pool::given_host() {
+            command.env(cenote::store::HOST_VARIABLE, host.to_string());
+        }
         command.arg0("cenote").arg("worker").arg(self.name()).args(args);
         command
     }
@@ -59,5 +65,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Role::Torture => super::torture::worker(args.args),
         Role::Demo => super::demo::worker(args.args),
         Role::Mapreduce => super::mapreduce::worker(args.args),
+        Role::Detection => cenote_sim::detection::part(&args.args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| Failure::failed(error.to_string())),
     }
 }

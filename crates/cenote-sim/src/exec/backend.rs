@@ -1,9 +1,10 @@
 //! The memory contract on the simulated machine. Code that is generic over [`Memory`] runs on it as it ships.
 
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use cenote::memory::delegated::Wish;
-use cenote::memory::{MapError, Memory};
+use cenote::memory::{Kernel, MapError, Memory};
 use corosensei::Yielder;
 
 use super::op::{Kind, Op};
@@ -115,6 +116,10 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
             Some(end) if end <= self.world().capacity => Ok(()),
             _ => Err(MapError::NoSpace { bytes: len }),
         }
+    }
+
+    fn kernel(&self) -> &dyn Kernel {
+        self
     }
 
     fn relies_on_barrier(&self) -> bool {
@@ -356,5 +361,51 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         }
         world.done(op, 0);
         self.spend(op, Found::Hit);
+    }
+}
+
+impl<const COHERENT: bool> SimMemory<COHERENT> {
+    /// A system call about a bed.
+    fn of_bed<R>(&self, bed: u64, work: impl FnOnce(&mut World) -> R) -> R {
+        let op = Op::word(Kind::Kernel, bed, 0);
+        self.arrive(op);
+        let world = self.world();
+        let result = work(world);
+        world.done(op, 0);
+        self.spend(op, Found::Hit);
+        result
+    }
+}
+
+/// Threads die at once here, and everybody sees it at once. Nobody is woken: who sleeps looks again at any time.
+impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
+    fn lie_down(&self, bed: u64, generation: u32) {
+        self.of_bed(bed, |world| {
+            let thread = world.current;
+            world.beds.insert(bed, (generation, thread));
+        });
+    }
+
+    fn get_up(&self, bed: u64) {
+        self.of_bed(bed, |world| world.beds.remove(&bed));
+    }
+
+    fn has_died(&self, bed: u64, generation: u32) -> bool {
+        self.of_bed(bed, |world| {
+            world
+                .beds
+                .get(&bed)
+                .is_some_and(|&(lay, thread)| lay == generation && !world.threads[thread as usize].alive)
+        })
+    }
+
+    fn doze(&self, _beds: &[u64], _bells: &[(u64, u32)], _time: Duration) {
+        self.relax();
+    }
+
+    fn rouse(&self, _bell: u64) {}
+
+    fn now(&self) -> u64 {
+        0
     }
 }

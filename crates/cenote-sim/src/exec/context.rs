@@ -6,13 +6,13 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cenote::memory::Liveness;
 use cenote::memory::delegated::Client;
+use cenote::memory::{Killer, Liveness, ProcessName};
 use cenote::pod::process::Identity;
 
 use super::backend::{SimMemory, arrive};
 use super::delegation::Delegation;
-use super::liveness::SimLiveness;
+use super::liveness::{SimKiller, SimLiveness};
 use super::op::{Kind, Op};
 use super::run::{Body, Crash};
 use super::traffic::Traffic;
@@ -61,6 +61,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             host,
             life: Life::Alive,
             steps: 0,
+            restarts: crash.is_some_and(|crash| crash.restarts),
             crash,
             client: delegated.map(|delegated| Arc::new(Client::new(delegated.boxes))),
         });
@@ -71,7 +72,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             host,
             births: births.clone(),
         };
-        context.spawn_boxed(body);
+        context.spawn_boxed(body, None);
         if let Some(delegated) = delegated {
             context.spawn(move |context| delegated.serve(&context));
         }
@@ -97,12 +98,45 @@ impl<const COHERENT: bool> Context<COHERENT> {
         })
     }
 
-    /// What this process says of itself.
+    /// What kills other processes, as this machine's kernel does: they take a few steps more. Those of a host below `restarts`
+    /// begin anew.
+    pub fn killer(&self, restarts: u32) -> Box<dyn Killer> {
+        Box::new(SimKiller {
+            world: self.world,
+            restarts,
+        })
+    }
+
+    /// Whether a process has neither ended nor died.
+    pub fn is_alive(&self, process: u32) -> bool {
+        let found = self.world().processes.get(process as usize);
+        found.is_some_and(|process| process.life == Life::Alive)
+    }
+
+    /// Whether any process of a host of at least this number has neither ended nor died, besides this one.
+    pub fn is_anybody_alive(&self, host: u32) -> bool {
+        let others = self.world().processes.iter().enumerate();
+        others
+            .filter(|(number, _)| *number != self.process as usize)
+            .any(|(_, other)| other.host >= host && other.life == Life::Alive)
+    }
+
+    /// What this process says of itself, on a machine that is no part of a pod: kernel locks say who lives.
     pub fn identity(&self) -> Identity {
+        self.identity_on(0)
+    }
+
+    /// What this process says of itself as one of a pod's host.
+    pub fn identity_on(&self, host: u32) -> Identity {
         Identity {
             path: Path::new("simulated").to_owned(),
-            host: self.host,
-            pid: self.process,
+            host,
+            name: ProcessName {
+                pid: self.process,
+                started: 1,
+                namespace: 1,
+                machine: 1,
+            },
             since: 0,
         }
     }
@@ -196,10 +230,16 @@ impl<const COHERENT: bool> Context<COHERENT> {
 
     /// Starts another thread of this process.
     pub fn spawn(&self, body: impl FnOnce(Self) + 'static) {
-        self.spawn_boxed(Box::new(body));
+        self.spawn_boxed(Box::new(body), None);
     }
 
-    fn spawn_boxed(&self, body: Body<COHERENT>) {
+    /// Starts another thread of this process, and counts it until it ends or dies.
+    pub fn spawn_counted(&self, counted: &Rc<Cell<u32>>, body: impl FnOnce(Self) + 'static) {
+        counted.set(counted.get() + 1);
+        self.spawn_boxed(Box::new(body), Some(counted.clone()));
+    }
+
+    fn spawn_boxed(&self, body: Body<COHERENT>, counted: Option<Rc<Cell<u32>>>) {
         let world = self.world();
         let thread = world.threads.len() as u32;
         world.threads.push(Thread {
@@ -210,6 +250,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             yielder: std::ptr::null(),
             steps: 0,
             until: None,
+            counted,
             traffic: Traffic::default(),
         });
         world.runnable.push(thread);

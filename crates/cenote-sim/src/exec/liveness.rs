@@ -1,12 +1,13 @@
-//! Kernel locks of the simulated machine: a process holds them until it dies.
+//! Kernel locks of the simulated machine, which a process holds until it dies, and signals that end processes.
 
 use std::ptr::NonNull;
 
-use cenote::memory::{Liveness, MapError};
+use cenote::memory::{Killer, Liveness, MapError, ProcessName};
 
 use super::backend::arrive;
 use super::op::{Kind, Op};
-use super::world::World;
+use super::run::Crash;
+use super::world::{Life, World};
 use crate::machine::Found;
 
 pub(super) struct SimLiveness {
@@ -33,6 +34,61 @@ impl SimLiveness {
         world.done(op, 0);
         world.charge(op, Found::Hit);
         result
+    }
+}
+
+pub(super) struct SimKiller {
+    pub world: NonNull<World>,
+    /// Processes of hosts below this one begin anew.
+    pub restarts: u32,
+}
+
+// SAFETY: as for `SimLiveness`.
+unsafe impl Send for SimKiller {}
+
+/// Steps that a process takes after it was killed: a signal arrives late.
+const LAST_STEPS: u64 = 6;
+
+impl SimKiller {
+    fn kill_process(&mut self, process: u32) -> bool {
+        let op = Op::word(Kind::Kernel, u64::from(process), 1);
+        arrive(self.world, op);
+        // SAFETY: as in `SimMemory::world`.
+        let world = unsafe { &mut *self.world.as_ptr() };
+        let found = world.processes.get_mut(process as usize);
+        let is_killed = found.is_some_and(|found| {
+            let lives = found.life == Life::Alive;
+            if lives {
+                found.restarts |= found.host < self.restarts;
+                let step = found.steps + LAST_STEPS;
+                let is_later = found.crash.is_none_or(|crash| crash.step > step);
+                if is_later {
+                    found.crash = Some(Crash {
+                        process,
+                        step,
+                        restarts: found.restarts,
+                        alone: false,
+                    });
+                }
+            }
+            lives
+        });
+        world.done(op, u64::from(is_killed));
+        world.charge(op, Found::Hit);
+        is_killed
+    }
+}
+
+impl Killer for SimKiller {
+    fn kill(&mut self, who: ProcessName) -> Result<bool, MapError> {
+        Ok(self.kill_process(who.pid))
+    }
+
+    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError> {
+        // SAFETY: as in `SimMemory::world`.
+        let world = unsafe { &mut *self.world.as_ptr() };
+        let holder = world.locks.get(number as usize).copied().flatten();
+        Ok(holder.is_some_and(|holder| is_meant() && self.kill_process(holder)))
     }
 }
 

@@ -10,7 +10,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::context::{Births, Context};
 use super::delegation::Delegation;
-use super::world::{Event, Life, Stop, World};
+use super::world::{Event, Life, Process, Stop, World};
 use crate::clock::Clock;
 use crate::machine::{Machine, Shape};
 use crate::policy::{Phase, Policy};
@@ -166,34 +166,30 @@ impl<const COHERENT: bool> Runner<COHERENT> {
             return Some(ended);
         }
         self.world().policy.enter(Phase::Run);
-        let mut crashes = Vec::new();
         for (number, &host) in settings.processes.iter().enumerate() {
             let crash = settings
                 .crashes
                 .iter()
                 .find(|crash| crash.process == number as u32);
             let of_body = body.clone();
-            let process = self.start(
-                host,
-                crash.copied(),
-                Box::new(move |context| of_body(context)),
-                delegated,
-            );
-            crashes.extend(crash.filter(|crash| crash.restarts).map(|_| (process, host)));
+            let body = Box::new(move |context| of_body(context));
+            self.start(host, crash.copied(), body, delegated);
         }
+        let is_missed = |process: &Process| process.restarts && process.life == Life::Killed;
         loop {
-            if let Some(ended) = self.until_all_ended_or(|world| {
-                let is_killed = |process: u32| world.processes[process as usize].life == Life::Killed;
-                crashes.iter().any(|&(process, _)| is_killed(process))
-            }) {
+            if let Some(ended) = self.until_all_ended_or(|world| world.processes.iter().any(is_missed)) {
                 return Some(ended);
             }
-            let dead = crashes
-                .iter()
-                .position(|&(process, _)| self.world().processes[process as usize].life == Life::Killed);
-            let Some(dead) = dead else { break };
-            let (_, host) = crashes.swap_remove(dead);
-            let of_body = body.clone();
+            let Some(dead) = self
+                .world()
+                .processes
+                .iter_mut()
+                .find(|process| is_missed(process))
+            else {
+                break;
+            };
+            dead.restarts = false;
+            let (host, of_body) = (dead.host, body.clone());
             self.start(host, None, Box::new(move |context| of_body(context)), delegated);
         }
         self.world().policy.enter(Phase::Audit);
@@ -207,8 +203,8 @@ impl<const COHERENT: bool> Runner<COHERENT> {
         crash: Option<Crash>,
         body: Body<COHERENT>,
         delegated: Option<Delegation>,
-    ) -> u32 {
-        Context::of_new_process(self.world, &self.births, host, crash, body, delegated)
+    ) {
+        Context::of_new_process(self.world, &self.births, host, crash, body, delegated);
     }
 
     fn until_all_ended(&mut self) -> Option<Ended> {

@@ -4,6 +4,7 @@
 //! the length of one method; no reference into it is held while another coroutine runs.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -67,6 +68,8 @@ pub(super) struct Thread {
     pub steps: u64,
     /// What it waits for: that this is zero.
     pub until: Option<Rc<Cell<u32>>>,
+    /// Counts it among the threads that are waited for, until it ends or dies.
+    pub counted: Option<Rc<Cell<u32>>>,
     /// What reached memory, in runs that keep time.
     pub traffic: Traffic,
 }
@@ -88,6 +91,8 @@ pub(super) struct Process {
     pub crash: Option<Crash>,
     /// Its mailboxes, where a server executes read-modify-writes.
     pub client: Option<Arc<Client>>,
+    /// Whether another one begins in its place once it is killed.
+    pub restarts: bool,
 }
 
 pub(super) struct World {
@@ -106,6 +111,8 @@ pub(super) struct World {
     pub stop: Option<Stop>,
     /// Locks that say who lives: the process that holds each.
     pub locks: Vec<Option<u32>>,
+    /// Beds: the generation and the thread that lies there.
+    pub beds: BTreeMap<u64, (u32, u32)>,
     pub recording: bool,
     pub decisions: Vec<u32>,
     pub timeline: Option<Vec<Event>>,
@@ -136,6 +143,7 @@ impl World {
             steps_max,
             stop: None,
             locks: Vec::new(),
+            beds: BTreeMap::new(),
             decisions: Vec::new(),
             timeline: None,
             capacity: u64::MAX,
@@ -339,6 +347,7 @@ impl World {
     /// The running thread has ended.
     pub fn retire_current(&mut self) {
         let thread = self.current;
+        self.discount(thread);
         self.threads[thread as usize].alive = false;
         self.runnable.retain(|&other| other != thread);
         self.ended = true;
@@ -349,6 +358,7 @@ impl World {
             .all(|other| other.process != process || !other.alive)
         {
             self.processes[process as usize].life = Life::Left;
+            self.drop_locks(process);
         }
         if let Some(clock) = &mut self.clock {
             clock.end(thread);
@@ -367,8 +377,25 @@ impl World {
         }
     }
 
+    /// Nobody has to wait for a thread any more.
+    fn discount(&mut self, thread: u32) {
+        if let Some(counted) = self.threads[thread as usize].counted.take() {
+            counted.set(counted.get() - 1);
+        }
+    }
+
+    /// The kernel drops what locks an ended process has held.
+    fn drop_locks(&mut self, process: u32) {
+        for lock in &mut self.locks {
+            if *lock == Some(process) {
+                *lock = None;
+            }
+        }
+    }
+
     fn end_thread(&mut self, thread: u32) {
         if std::mem::take(&mut self.threads[thread as usize].alive) {
+            self.discount(thread);
             self.deaths.push((thread, self.steps));
             self.runnable.retain(|&other| other != thread);
             if let Some(clock) = &mut self.clock {
@@ -384,11 +411,7 @@ impl World {
         }
         self.processes[process as usize].life = Life::Killed;
         let host = self.processes[process as usize].host;
-        for lock in &mut self.locks {
-            if *lock == Some(process) {
-                *lock = None;
-            }
-        }
+        self.drop_locks(process);
         for thread in 0..self.threads.len() as u32 {
             if self.threads[thread as usize].process == process {
                 self.end_thread(thread);

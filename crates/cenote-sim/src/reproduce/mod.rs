@@ -9,6 +9,7 @@
 
 mod bars;
 mod chart;
+mod lupin_detection;
 mod lupin_table2;
 mod lupin_table4;
 mod measure;
@@ -184,6 +185,14 @@ pub enum ReproduceError {
         /// Why.
         error: String,
     },
+    /// Deaths could not be measured.
+    #[error("{name}: {error}")]
+    Detection {
+        /// Which figure.
+        name: &'static str,
+        /// Why.
+        error: crate::detection::DetectionError,
+    },
     /// A simulated run went wrong.
     #[error(transparent)]
     Throughput(#[from] ThroughputError),
@@ -213,7 +222,7 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 9] = [
+const FIGURES: [(&str, Make); 10] = [
     (pcc_table1::NAME, |_| pcc_table1::make()),
     (pcc_fig5::NAME, |_| pcc_fig5::make()),
     (pcc_fig12::NAME, |_| pcc_fig12::make()),
@@ -223,6 +232,7 @@ const FIGURES: [(&str, Make); 9] = [
     (pcc_table2::NAME, pcc_table2::make),
     (lupin_table4::NAME, lupin_table4::make),
     (lupin_table2::NAME, lupin_table2::make),
+    (lupin_detection::NAME, lupin_detection::make),
 ];
 
 /// The names of all figures.

@@ -21,9 +21,9 @@ use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
 /// Sync words that objects are published in.
-const WORDS: u64 = 3;
+pub(super) const WORDS: u64 = 3;
 /// What is allocated: objects of two classes, and ranges.
-const SIZES: [u64; 4] = [64, 200, UNIT / 2 + 1, UNIT + 1];
+pub(super) const SIZES: [u64; 4] = [64, 200, UNIT / 2 + 1, UNIT + 1];
 
 /// What the subject's threads share.
 pub(super) struct Shared {
@@ -171,7 +171,7 @@ fn check<const C: bool>(worker: &Worker<SimMemory<C>>, object: u64, log: &Log) -
     Ok(())
 }
 
-fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
+pub(super) fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
     let (words, log) = (shared.words.get(), &shared.log);
     let member = Member::join(context, !C)?;
     {

@@ -6,7 +6,9 @@ mod assemble;
 mod baseline;
 mod epochs;
 pub(crate) mod gathering;
+mod group;
 mod hash;
+mod hosts;
 mod locks;
 mod log;
 mod messages;
@@ -106,6 +108,10 @@ pub enum Subject {
     Queue,
     /// Reader-writer locks.
     Rwlock,
+    /// A group whose members join, leave, and die.
+    Group,
+    /// Hosts of a pod: agents that beat, monitors that fence, everybody's work on the allocator.
+    Hosts,
     /// BTreeOLC with nodes of six pairs.
     BTree,
     /// CLHT.
@@ -120,7 +126,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -137,6 +143,8 @@ impl Subject {
         Self::Spin,
         Self::Queue,
         Self::Rwlock,
+        Self::Group,
+        Self::Hosts,
     ];
 
     /// Indexes made for comparison.
@@ -161,6 +169,8 @@ impl Subject {
             Self::Spin => "spin",
             Self::Queue => "queue",
             Self::Rwlock => "rwlock",
+            Self::Group => "group",
+            Self::Hosts => "hosts",
             Self::BTree => "btree",
             Self::Clht => "clht",
             Self::Art => "art",
@@ -180,14 +190,23 @@ impl Subject {
     /// The tables of its pools, for so many hosts.
     pub fn parameters(self, coherent: bool, hosts: u32) -> Parameters {
         let units_max = match self {
-            Self::Allocator | Self::Epochs => 12,
+            Self::Allocator | Self::Epochs | Self::Hosts => 12,
             Self::Tree | Self::Thin => 128,
             Self::Messages | Self::Sherman => 64,
             _ => 40,
         };
         Parameters {
-            processes: if self == Self::Places { hosts } else { 16 },
-            workers: 24 + if self == Self::Moving { WORKERS_BESIDES } else { 0 },
+            processes: match self {
+                Self::Places => hosts,
+                Self::Hosts => 32,
+                _ => 16,
+            },
+            workers: match self {
+                Self::Moving => 24 + WORKERS_BESIDES,
+                // Until they are fenced, the dead keep their places, and others begin in their stead.
+                Self::Hosts => 96,
+                _ => 24,
+            },
             entries: if self == Self::Messages { 1 + hosts } else { 4 },
             ..pool::parameters(coherent, units_max)
         }
@@ -199,6 +218,11 @@ impl Subject {
             Self::Messages => Durability::Durable,
             _ => Durability::Strict,
         }
+    }
+
+    /// Whether another process always begins in the place of one of a host that dies: a pod without monitors is stuck.
+    pub fn restarts(self, host: u32) -> bool {
+        self == Self::Hosts && host < hosts::MONITORS
     }
 
     /// About how many steps its processes take together.
@@ -234,6 +258,8 @@ impl Subject {
             Self::Spin => locks::scenario(load, Form::Spin, parameters),
             Self::Queue => locks::scenario(load, Form::Queue, parameters),
             Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
+            Self::Group => group::scenario(load, parameters),
+            Self::Hosts => hosts::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),

@@ -84,8 +84,14 @@ impl<const C: bool> Member<C> {
         )?);
         recovery::recover_dead(&Worker::attach(&pod, false)?)?;
         if attended {
-            let worker = Worker::attach(&pod, true)?;
+            let pod = pod.clone();
             context.spawn(move |agent| {
+                // A worker's thread is the one that attaches it.
+                let worker = match Worker::attach(&pod, true) {
+                    Ok(worker) => worker,
+                    Err(error) => panic!("the background thread: {error}"),
+                };
+                drop(pod);
                 let mut attendant = Attendant::default();
                 while !worker.pod().is_closing() {
                     attendant.tick(&worker);
@@ -107,12 +113,8 @@ impl<const C: bool> Member<C> {
         context: &Context<C>,
         work: impl FnOnce(Context<C>, Arc<Pod<SimMemory<C>>>) + 'static,
     ) {
-        let (pod, running) = (self.pod.clone(), self.running.clone());
-        running.set(running.get() + 1);
-        context.spawn(move |context| {
-            work(context, pod);
-            running.set(running.get() - 1);
-        });
+        let pod = self.pod.clone();
+        context.spawn_counted(&self.running, move |context| work(context, pod));
     }
 
     /// Waits until the threads have ended, and leaves the pool.

@@ -7,8 +7,11 @@ pub mod ordered;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::directory::{KIND_BASELINE, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS, Named};
-use crate::pod::process::Hooks;
+use crate::pod::directory::{
+    KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS, Named,
+};
+use crate::pod::group;
+use crate::pod::process::{Hooks, Step};
 use crate::sync::settle::settle_held;
 
 /// Where a named map is, if it is of this kind.
@@ -19,6 +22,7 @@ fn of_kind(named: Named, kind: u64) -> Result<u64> {
         KIND_TASKS => "a task list",
         KIND_LOCK => "a lock",
         KIND_BASELINE => "an index made for comparison",
+        KIND_GROUP => "a group",
         _ => "of a kind that this version does not know",
     };
     match named.kind == kind {
@@ -37,5 +41,9 @@ pub fn hooks<M: Memory>() -> Hooks<M> {
         drain_range: hash::resize::drain_range,
         range_lines: hash::resize::range_lines,
         settle_held: settle_held::<M>,
+        steps: &[Step {
+            name: "groups",
+            run: group::died,
+        }],
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::mapping::View;
-use super::{MapError, Mapped, Mapping, Memory};
+use super::{Kernel, MapError, Mapped, Mapping, Memory};
 
 /// Coherent shared memory. See the [module documentation](self).
 #[derive(Clone)]
@@ -28,6 +28,10 @@ impl Memory for Coherent {
 
     fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
         self.mapping.reserve(at, len, unshared)
+    }
+
+    fn kernel(&self) -> &dyn Kernel {
+        &self.view
     }
 
     #[inline]

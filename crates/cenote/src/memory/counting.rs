@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::delegated::Mailboxes;
-use super::{Liveness, MapError, Mapped, Mapping, Memory, lines};
+use super::{Kernel, Liveness, MapError, Mapped, Mapping, Memory, lines};
 
 /// Operations of one thread since its last [`Counts::reset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -81,6 +81,10 @@ impl<M: Memory> Memory for Counting<M> {
     fn store_line(&self, at: u64, line: [u64; 8]) {
         count(|c| c.sync_stores += 1);
         self.0.store_line(at, line)
+    }
+
+    fn kernel(&self) -> &dyn Kernel {
+        self.0.kernel()
     }
 
     fn load(&self, at: u64) -> u64 {

@@ -23,7 +23,7 @@ pub trait Liveness: Send + Sync {
 }
 
 /// Far behind any pool's end, so that lock bytes are never data.
-const LOCK_BASE: i64 = 1 << 62;
+pub(super) const LOCK_BASE: i64 = 1 << 62;
 
 /// An open file description whose byte locks say who is alive. The kernel drops them when the last process that
 /// holds the description has gone, after its last memory access, whatever ended it, in any PID namespace.

@@ -273,7 +273,7 @@ impl View {
     /// where they are read from the pool; so this only keeps them within the addresses that are reserved for the pool, of
     /// which those beyond the mapping cannot be touched. That costs no comparison.
     #[inline(always)]
-    fn aligned(&self, at: u64, size: u64) -> *mut u8 {
+    pub(super) fn aligned(&self, at: u64, size: u64) -> *mut u8 {
         debug_assert!(
             at < self.len,
             "{at:#x} lies outside the mapping of {:#x} bytes",

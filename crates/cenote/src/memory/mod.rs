@@ -27,14 +27,18 @@ mod cells;
 mod child;
 mod coherent;
 mod counting;
+mod deathbed;
 pub mod delegated;
 mod exchange;
 mod flush;
 mod fork;
+mod kernel;
+mod kill;
 mod liveness;
 mod local;
 mod mapping;
 mod noncoherent;
+mod schedule;
 
 #[cfg(test)]
 mod conformance_tests;
@@ -48,12 +52,17 @@ pub use delegated::Delegated;
 pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
 pub use fork::{ForkWatch, forked, watch_fork};
+pub use kernel::{Kernel, SLEEPS_BY_MAX};
+pub(crate) use kill::Sigkill;
+pub use kill::{Killer, ProcessName};
 pub(crate) use liveness::FileLock;
 pub use liveness::Liveness;
 pub use local::LocalWord;
 pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
 pub use noncoherent::Noncoherent;
+pub(crate) use schedule::tether;
+pub use schedule::{Priority, lock_code, raise_priority};
 
 use crate::mutant::{self, Mutant};
 
@@ -93,6 +102,9 @@ pub trait Memory: Clone + Send + Sync + 'static {
 
     /// Returns when no read-modify-write of one who is dead now can take effect any more.
     fn settle(&self) {}
+
+    /// What the operating system says of threads and does for those who wait.
+    fn kernel(&self) -> &dyn Kernel;
 
     /// The caller waits for somebody else, who needs a moment.
     fn pause(&self) {

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::exchange::{CpuExchange, Exchange, Modify};
 use super::flush::Flusher;
 use super::mapping::View;
-use super::{MapError, Mapped, Mapping, Memory, lines};
+use super::{Kernel, MapError, Mapped, Mapping, Memory, lines};
 
 /// Incoherent shared memory, with compare-exchange by `X`. See the [module documentation](self).
 #[derive(Clone)]
@@ -58,6 +58,10 @@ impl<X: Exchange> Memory for Noncoherent<X> {
 
     fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
         self.mapping.reserve(at, len, unshared)
+    }
+
+    fn kernel(&self) -> &dyn Kernel {
+        &self.view
     }
 
     #[inline]

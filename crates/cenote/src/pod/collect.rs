@@ -481,7 +481,7 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<()> {
         if state.phase != Phase::Free || record.head().peek(mem) == record.tail().peek(mem) {
             continue;
         }
-        let claimed = worker.pod().claim(Phase::Recovering, state.generation);
+        let claimed = worker.claim(state.generation);
         if record
             .state()
             .compare_exchange(mem, word, claimed.encode())

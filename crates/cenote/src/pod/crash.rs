@@ -24,6 +24,7 @@ macro_rules! points {
 
 points! {
     OpenLocked = "open.locked", "the liveness lock is held, the process entry still free";
+    OpenClaimed = "open.claimed", "a place is claimed by a process of a host, which has not said who it is";
     OpenAlive = "open.alive", "the process entry says alive, no worker attached";
     AttachClaimed = "attach.claimed", "a worker record is claimed, its announcement not yet set";
     LockTaken = "lock.taken", "the allocator's lock is held, nothing logged";
@@ -86,6 +87,15 @@ points! {
     WriterWaits = "shared.writer", "a writer is named, and has not looked for readers";
     RecoverHeld = "recover.held", "what a dead worker held of users' locks is settled";
     RecoverClaimed = "recover.claimed", "a dead process is claimed for recovery";
+    RecoverStep = "recover.step", "a registered step of a dead worker's recovery is done";
+    GroupLocked = "group.locked", "a group's lock is held, nothing begun";
+    GroupWritten = "group.written", "an event and what it changes are written down, not committed";
+    GroupCommitted = "group.committed", "an event is committed, nothing of it applied";
+    GroupEvent = "group.event", "an event is in the log, which does not count it yet";
+    GroupMember = "group.member", "an event's member is changed, the event not counted";
+    GroupCounted = "group.counted", "an event is counted, its commit not cleared";
+    GroupCleared = "group.cleared", "an event is complete, nobody has been woken";
+    GroupBurying = "group.burying", "a host's death is in the log, not yet those of its members";
     RecoverVerdict = "recover.verdict", "a dead operation's outcome is decided, not acted on";
     RecoverOperation = "recover.operation", "a dead operation is finished";
     RecoverReserve = "recover.reserve", "a dead worker's reserves are returned";
@@ -97,6 +107,14 @@ points! {
     TasksWritten = "tasks.written", "a task's result is written, its slot unchanged";
     TasksCommitted = "tasks.committed", "a task's result is published, its claim unchanged";
     BigFreed = "big.freed", "a retired range is freed, with its batch";
+    HostUp = "host.up", "a host is up and has no agent";
+    AgentTaken = "host.agent", "a host has an agent, which has not beaten";
+    Declared = "host.declared", "a dead process is declared dead and not recovered";
+    HostLeaving = "host.leaving", "a host is leaving, its agent still there";
+    MonitorLeads = "monitor.leads", "a monitor leads, and has looked at nobody";
+    MonitorAccused = "monitor.accused", "a host is to be fenced, and nothing was done about it";
+    MonitorFenced = "monitor.fenced", "a host is certainly down, its generation has not moved";
+    MonitorMoved = "monitor.moved", "a host's generation has moved, nothing of it is recovered";
     DetachDone = "detach.done", "a worker is detached, its process entry still alive";
 }
 

@@ -19,10 +19,12 @@ pub const NAME_MAX: usize = 180;
 pub const KIND_HASH: u64 = 1;
 /// The kind of an ordered map.
 pub const KIND_ORDERED: u64 = 2;
-/// The kind of a task list.
-pub const KIND_TASKS: u64 = 5;
 /// The kind of a lock.
 pub const KIND_LOCK: u64 = 3;
+/// The kind of a group.
+pub const KIND_GROUP: u64 = 4;
+/// The kind of a task list.
+pub const KIND_TASKS: u64 = 5;
 /// The kind of an index made for comparison: one range, with all that it has.
 pub const KIND_BASELINE: u64 = 15;
 
@@ -78,6 +80,15 @@ pub fn find<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> 
         }
     }
     Ok(None)
+}
+
+/// Where the things of a kind are. Costs one load for each entry of the directory.
+pub fn of_kind<M: Memory>(worker: &Worker<M>, kind: u64) -> Vec<u64> {
+    (0..worker.geometry().parameters.entries)
+        .map(|index| worker.mem().load(worker.geometry().entry(index)))
+        .filter(|word| *word != 0 && word & KIND_MASK == kind)
+        .map(|word| word & !KIND_MASK)
+        .collect()
 }
 
 /// Finds a name, or makes it for what `build` allocates as the worker's auxiliary object.

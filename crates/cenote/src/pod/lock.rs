@@ -66,6 +66,24 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
     Ok(Held { word, worker })
 }
 
+/// Takes a lock that is held for long, if nobody alive has it; whether this worker has it now. Waits for nobody, and may be
+/// asked again and again: one sync load while somebody has it.
+pub fn hold<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<bool> {
+    let mem = worker.mem();
+    let mine = identity(worker);
+    let owner = word.load(mem);
+    if owner == mine {
+        return Ok(true);
+    }
+    let is_free = owner == 0 || is_gone(worker, owner)?;
+    Ok(is_free && word.compare_exchange(mem, owner, mine).is_ok())
+}
+
+/// Gives a lock back that was taken by [`hold`], if this worker has it.
+pub fn let_go<M: Memory>(worker: &Worker<M>, word: SyncWord) {
+    let _ = word.compare_exchange(worker.mem(), identity(worker), 0);
+}
+
 /// Whether an identity belongs to nobody alive.
 pub fn is_gone<M: Memory>(worker: &Worker<M>, identity: u64) -> Result<bool> {
     let generation = (identity >> 32) as u32;
@@ -92,7 +110,7 @@ pub fn is_owner_gone<M: Memory>(
     if !is_meant(state.generation) || state.phase != Phase::Alive {
         return Ok(true);
     }
-    Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().instance_lives(state)?)
+    Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().worker_lives(index - 1, state)?)
 }
 
 /// Ends the hold that the dead worker with this index and generation has on a lock that guards no log, if it has one. Waits

@@ -3,7 +3,10 @@
 //! | file | concept | protocol page |
 //! |---|---|---|
 //! | `geometry`, `superblock`, `record` | where everything is and what it means | `docs/pool-format.md` |
-//! | `process` | joining, leaving, who lives | `docs/protocols/instances.md` |
+//! | `process`, `worker`, `lives` | joining, leaving, who lives | `docs/protocols/instances.md` |
+//! | `bell`, `watch`, `log` | noticing deaths, waking those who wait, what was recovered | `docs/protocols/detection.md` |
+//! | `group` | groups: who is there, who died, in order | `docs/protocols/groups.md` |
+//! | `host`, `agency`, `fence`, `monitor` | hosts: their agents, who watches them, how they are fenced | `docs/protocols/hosts.md` |
 //! | `lock`, `redo`, `buddy`, `block`, `units` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
 //! | `epoch`, `retire`, `collect`, `flush`, `recycle` | reclamation | `docs/protocols/reclamation.md` |
@@ -14,6 +17,8 @@
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
 pub mod abandoned;
+pub mod agency;
+pub mod bell;
 pub mod block;
 pub mod buddy;
 pub mod class;
@@ -22,10 +27,16 @@ mod contention;
 pub mod crash;
 pub mod directory;
 pub mod epoch;
+pub mod fence;
 pub mod flush;
 pub mod geometry;
+pub mod group;
 pub mod heap;
+pub mod host;
+mod lives;
 pub mod lock;
+pub mod log;
+pub mod monitor;
 pub mod process;
 pub mod publish;
 pub mod record;
@@ -40,6 +51,7 @@ pub mod superblock;
 mod takes;
 pub mod tasks;
 pub mod units;
+pub mod watch;
 pub mod worker;
 
 pub use process::Pod;

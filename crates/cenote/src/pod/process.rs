@@ -9,17 +9,22 @@
 //! byte is unlocked belonged to a process that died.
 //!
 //! **Leaving.** Detach all workers, move the entry to `Free`, drop the lock.
+//!
+//! **In a pod**, where hosts have kernels of their own and see nothing of each other's locks, a place is claimed first:
+//! `Free(g) -> Joining(g + 1) -> Alive(g + 1)`, with the host's id and generation in the state. Whoever is of another
+//! host is judged by what the pool says of that host (see `host`), and by the kernel's lock only among its own.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::crash::{Point, crash_point};
 use super::geometry::Geometry;
+use super::host::{self, HostPhase, HostRecord};
 use super::record::{Phase, ProcessRecord, State, WorkerRecord};
 use super::superblock::{self, Superblock};
 use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
-use crate::memory::{ForkWatch, Liveness, LocalWord, Memory, forked, watch_fork};
+use crate::memory::{ForkWatch, Liveness, LocalWord, Memory, ProcessName, forked, watch_fork};
 use crate::mutant::{self, Mutant};
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
@@ -34,6 +39,32 @@ pub type RangeLines<M> = fn(&Worker<M>, u64, &mut dyn FnMut(u64)) -> Result<()>;
 /// Ends what the dead worker at a place of the worker table holds of locks; registered by the layer of locks.
 pub type SettleHeld<M> = fn(&Worker<M>, u32) -> Result<()>;
 
+/// A worker that died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dead {
+    /// Its place.
+    pub index: u32,
+    /// Its generation.
+    pub generation: u32,
+}
+
+impl Dead {
+    /// What locks, claims and members that it has hold.
+    pub fn identity(self) -> u64 {
+        u64::from(self.index + 1) | u64::from(self.generation) << 32
+    }
+}
+
+/// How a structure recovers from the death of a worker. Steps are run by who has claimed the dead worker's record, in
+/// the order in which they are registered, before what the record itself says was begun. If that recoverer dies, the next
+/// one runs all of them again. Several may run at a time for different dead.
+pub struct Step<M: Memory> {
+    /// Its name in figures.
+    pub name: &'static str,
+    /// Does it; whether there was something to do.
+    pub run: fn(&Worker<M>, Dead) -> Result<bool>,
+}
+
 /// What the layers above register, so that recovery can finish what it does not understand.
 #[derive(Clone, Copy)]
 pub struct Hooks<M: Memory> {
@@ -45,6 +76,8 @@ pub struct Hooks<M: Memory> {
     pub range_lines: RangeLines<M>,
     /// See [`SettleHeld`].
     pub settle_held: SettleHeld<M>,
+    /// How structures recover that have no part in a worker's record. Groups come first, so that nobody waits for the rest.
+    pub steps: &'static [Step<M>],
 }
 
 /// What a process says of itself.
@@ -54,8 +87,8 @@ pub struct Identity {
     pub path: PathBuf,
     /// The host's id, given by the administrator; 0 on a single machine.
     pub host: u32,
-    /// The operating system's process id, for people.
-    pub pid: u32,
+    /// What the operating system knows it by; the process id is for people too.
+    pub name: ProcessName,
     /// Seconds since 1970 when it joined, for people.
     pub since: u64,
 }
@@ -66,7 +99,7 @@ impl Identity {
         Self {
             path: path.to_owned(),
             host,
-            pid: std::process::id(),
+            name: ProcessName::here(),
             since: seconds_since_1970(),
         }
     }
@@ -81,6 +114,8 @@ pub struct Pod<M: Memory> {
     hooks: Hooks<M>,
     index: u32,
     generation: u32,
+    /// The generation of this process's host that it joined under; 0 on a single machine.
+    host_generation: u32,
     watch: ForkWatch,
     liveness: Option<Box<dyn Liveness>>,
     /// The workers of this process whose announcements its background thread looks after.
@@ -97,13 +132,36 @@ pub struct Pod<M: Memory> {
 type Companion = std::sync::Weak<dyn std::any::Any + Send + Sync>;
 
 impl<M: Memory> Pod<M> {
-    /// Joins the pool in `mem` as a new process, which lives as long as it holds a lock of `liveness`.
+    /// Joins the pool in `mem` as a new process, which lives as long as it holds a lock of `liveness`. A process of a host
+    /// other than 0 needs its host's agent.
     pub fn join(
         mem: M,
         superblock: Superblock,
         identity: Identity,
         liveness: Box<dyn Liveness>,
         hooks: Hooks<M>,
+    ) -> Result<Self> {
+        Self::join_with(mem, superblock, identity, liveness, hooks, false)
+    }
+
+    /// Joins as a process that means to be its host's agent; the host is up ([`super::agency::bring_up`]).
+    pub fn join_as_agent(
+        mem: M,
+        superblock: Superblock,
+        identity: Identity,
+        liveness: Box<dyn Liveness>,
+        hooks: Hooks<M>,
+    ) -> Result<Self> {
+        Self::join_with(mem, superblock, identity, liveness, hooks, true)
+    }
+
+    fn join_with(
+        mem: M,
+        superblock: Superblock,
+        identity: Identity,
+        liveness: Box<dyn Liveness>,
+        hooks: Hooks<M>,
+        is_agent: bool,
     ) -> Result<Self> {
         let watch = watch_fork()?;
         let geometry = Geometry::new(superblock.parameters);
@@ -115,6 +173,7 @@ impl<M: Memory> Pod<M> {
             hooks,
             index: u32::MAX,
             generation: 0,
+            host_generation: 0,
             watch,
             liveness: Some(liveness),
             local: Mutex::new(Vec::new()),
@@ -122,8 +181,29 @@ impl<M: Memory> Pod<M> {
             companions: Mutex::default(),
             closing: LocalWord::new(0),
         };
+        if pod.is_in_pod() {
+            host::check_id(&pod.geometry.parameters, pod.identity.host)?;
+            pod.host_generation = pod.generation_to_join(is_agent)?;
+        }
         pod.take_place()?;
         Ok(pod)
+    }
+
+    /// The present generation of this process's host, if one may join it.
+    fn generation_to_join(&self, is_agent: bool) -> Result<u32> {
+        let host = self.identity.host;
+        let state = HostRecord::new(&self.geometry, host).read(&self.mem)?;
+        match state.phase {
+            HostPhase::Up if is_agent || state.agent != 0 => Ok(state.generation),
+            HostPhase::Fencing => Err(Error::Host {
+                host,
+                why: "it is being fenced: its beats were missed",
+            }),
+            _ => Err(Error::Host {
+                host,
+                why: "it has no agent on this pool; start `cenote agent`, or give host 0 if the machine is no part of a pod",
+            }),
+        }
     }
 
     /// Takes a free place; if there is none, that of a dead process, whose workers are then ours to recover. Looks twice: what
@@ -148,7 +228,12 @@ impl<M: Memory> Pod<M> {
         let word = record.state().load(&self.mem);
         let state = State::decode(word);
         let lock = self.liveness.as_ref().ok_or(Error::Forked)?;
-        if state.phase != phase || !lock.try_lock(index)? {
+        // One that died while it joined has a place that can be taken, as one that died later.
+        let found = match state.phase {
+            Phase::Joining => Phase::Alive,
+            other => other,
+        };
+        if found != phase || !lock.try_lock(index)? {
             return Ok(false);
         }
         crash_point(Point::OpenLocked);
@@ -156,29 +241,76 @@ impl<M: Memory> Pod<M> {
             lock.unlock(index)?;
             return Ok(false);
         }
+        if self.is_in_pod() {
+            return self.claim_place(index, word);
+        }
         let generation = state.generation.wrapping_add(1);
-        let alive = State {
-            phase: Phase::Alive,
-            process: 0,
-            tag: 0,
-            generation,
-        };
-        record.pid().set(&self.mem, u64::from(self.identity.pid));
+        self.introduce(record);
+        self.settle(index, word, generation)
+    }
+
+    /// In a pod: claims a place, before anything is written to it, then takes it. The caller has its lock, which says nothing
+    /// about processes of other hosts.
+    fn claim_place(&mut self, index: u32, word: u64) -> Result<bool> {
+        let record = ProcessRecord::new(&self.geometry, index);
+        let state = State::decode(word);
+        let lock = self.liveness.as_ref().ok_or(Error::Forked)?;
+        let is_elsewhere = state.phase != Phase::Free && !self.is_judged_by_lock(state);
+        let generation = state.generation.wrapping_add(1);
+        let joining = self.entry(Phase::Joining, generation);
+        if (is_elsewhere && host::may_live(&self.mem, &self.geometry, index, state)?)
+            || record
+                .state()
+                .compare_exchange(&self.mem, word, joining.encode())
+                .is_err()
+        {
+            lock.unlock(index)?;
+            return Ok(false);
+        }
+        crash_point(Point::OpenClaimed);
+        // PAIRS WITH: pod::agency::leave, pod::agency::is_all_dead, pod::fence::fence
+        let found = HostRecord::new(&self.geometry, self.identity.host).read(&self.mem)?;
+        if found.phase != HostPhase::Up || found.generation != self.host_generation {
+            let free = State::free(generation);
+            let _ = record
+                .state()
+                .compare_exchange(&self.mem, joining.encode(), free.encode());
+            lock.unlock(index)?;
+            return Err(Error::Host {
+                host: self.identity.host,
+                why: "it is being fenced, or its agent is leaving",
+            });
+        }
+        let [started, namespace] = record.name();
+        started.set(&self.mem, self.identity.name.started);
+        namespace.set(&self.mem, self.identity.name.namespace);
+        record
+            .host_generation()
+            .set(&self.mem, u64::from(self.host_generation));
+        self.introduce(record);
+        self.settle(index, joining.encode(), generation)
+    }
+
+    /// Writes what the entry says of this process.
+    fn introduce(&self, record: ProcessRecord) {
+        record.pid().set(&self.mem, u64::from(self.identity.name.pid));
         record.since().set(&self.mem, self.identity.since);
         record.host().set(&self.mem, u64::from(self.identity.host));
         record
             .relies_on_barrier()
-            .set(&self.mem, u64::from(M::COHERENT && self.mem.relies_on_barrier()));
+            .set(&self.mem, u64::from(self.relies_on_barrier()));
         record
             .flushed()
             .store(&self.mem, superblock::FLUSH_ROUND.load(&self.mem));
         self.mem.persist(record.pid().offset(), 64);
-        if record
-            .state()
-            .compare_exchange(&self.mem, word, alive.encode())
-            .is_err()
-        {
-            lock.unlock(index)?;
+    }
+
+    /// Makes the entry this process's, if it is still as it was found.
+    fn settle(&mut self, index: u32, word: u64, generation: u32) -> Result<bool> {
+        let alive = self.entry(Phase::Alive, generation);
+        let state = ProcessRecord::new(&self.geometry, index).state();
+        if state.compare_exchange(&self.mem, word, alive.encode()).is_err() {
+            self.liveness.as_ref().ok_or(Error::Forked)?.unlock(index)?;
             return Ok(false);
         }
         self.index = index;
@@ -186,6 +318,16 @@ impl<M: Memory> Pod<M> {
         crash_point(Point::OpenAlive);
         self.forget_cached();
         Ok(true)
+    }
+
+    /// The state of this process's entry.
+    fn entry(&self, phase: Phase, generation: u32) -> State {
+        State {
+            phase,
+            process: self.identity.host,
+            tag: self.host_generation as u8,
+            generation,
+        }
     }
 
     /// Drops the whole pool from this host's cache. A process that was here before may have left lines there, and since it
@@ -230,6 +372,31 @@ impl<M: Memory> Pod<M> {
         &self.hooks
     }
 
+    /// What this process says of itself.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// This process's host.
+    pub fn host(&self) -> u32 {
+        self.identity.host
+    }
+
+    /// The generation of its host that it joined under; 0 on a single machine.
+    pub fn host_generation(&self) -> u32 {
+        self.host_generation
+    }
+
+    /// Whether its machine is one of several that share the pool.
+    pub fn is_in_pod(&self) -> bool {
+        self.identity.host != host::ALONE
+    }
+
+    /// Whether its workers announce without a barrier. The kernel's barrier does not reach other hosts.
+    pub fn relies_on_barrier(&self) -> bool {
+        M::COHERENT && !self.is_in_pod() && self.mem.relies_on_barrier()
+    }
+
     /// This process's place.
     pub fn index(&self) -> u32 {
         self.index
@@ -267,18 +434,20 @@ impl<M: Memory> Pod<M> {
         high.min(u64::from(self.geometry.parameters.workers)) as u32
     }
 
-    /// Whether the process at a place lives: one system call for any but this one.
-    pub fn process_lives(&self, index: u32) -> Result<bool> {
-        if index == self.index {
-            return Ok(true);
-        }
-        if index >= self.geometry.parameters.processes {
-            return Ok(false);
-        }
+    /// Whether another process of this machine holds the lock of a place. One system call.
+    pub fn is_locked(&self, index: u32) -> Result<bool> {
         match &self.liveness {
             Some(lock) => Ok(lock.is_locked(index)?),
             None => Err(Error::Forked),
         }
+    }
+
+    /// The state of every place of the process table.
+    pub fn entries(&self) -> impl Iterator<Item = (u32, State)> + '_ {
+        (0..self.geometry.parameters.processes).map(|index| {
+            let record = ProcessRecord::new(&self.geometry, index);
+            (index, State::decode(record.state().load(&self.mem)))
+        })
     }
 
     /// What the handles of this process share, in memory of the process, about the thing at an offset. It is made by the first of
@@ -315,39 +484,17 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// Whether the process that a worker's state names lives: that very generation, not a later one in its place. If it does
-    /// not, nothing that it has begun takes effect any more.
-    pub fn instance_lives(&self, worker: State) -> Result<bool> {
-        if worker.process >= self.geometry.parameters.processes {
-            return Ok(false);
-        }
-        let entry = State::decode(
-            ProcessRecord::new(&self.geometry, worker.process)
-                .state()
-                .load(&self.mem),
-        );
-        let same = entry.phase == Phase::Alive
-            && (entry.generation as u8 == worker.tag || mutant::is(Mutant::InstanceByPlace));
-        let lives = same && self.process_lives(worker.process)?;
-        if !lives && !mutant::is(Mutant::DeadNotSettled) {
-            self.mem.settle();
-        }
-        Ok(lives)
-    }
-
-    /// The places of processes that died; nothing that they have begun takes effect any more.
-    pub fn dead_processes(&self) -> Result<Vec<u32>> {
-        let mut dead = Vec::new();
-        for index in (0..self.geometry.parameters.processes).filter(|&index| index != self.index) {
-            let state = State::decode(ProcessRecord::new(&self.geometry, index).state().load(&self.mem));
-            if state.phase != Phase::Free && !self.process_lives(index)? {
-                dead.push(index);
-            }
-        }
-        if !dead.is_empty() && !mutant::is(Mutant::DeadNotSettled) {
-            self.mem.settle();
-        }
-        Ok(dead)
+    /// Has the background thread of this process leave a dead worker's announcement alone from now on: the record will be
+    /// another's. `false` if it is at it just now, for long.
+    pub(super) fn disown(&self, index: u32, generation: u32) -> bool {
+        let record = WorkerRecord::new(&self.geometry, index);
+        let pins: Vec<_> = match self.local.lock() {
+            Ok(all) => all.iter().filter_map(std::sync::Weak::upgrade).collect(),
+            Err(_) => return false,
+        };
+        pins.iter()
+            .filter(|pin| pin.record == record && pin.generation == generation)
+            .all(|pin| pin.disown(&self.mem))
     }
 
     /// Reads every worker's state: index and state of those that are not free.
@@ -374,18 +521,8 @@ impl<M: Memory> Drop for Pod<M> {
         }
         crash_point(Point::DetachDone);
         let record = ProcessRecord::new(&self.geometry, self.index);
-        let free = State {
-            phase: Phase::Free,
-            process: 0,
-            tag: 0,
-            generation: self.generation,
-        };
-        let mine = State {
-            phase: Phase::Alive,
-            process: 0,
-            tag: 0,
-            generation: self.generation,
-        };
+        let free = State::free(self.generation);
+        let mine = self.entry(Phase::Alive, self.generation);
         let _ = record
             .state()
             .compare_exchange(&self.mem, mine.encode(), free.encode());

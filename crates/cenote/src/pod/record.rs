@@ -20,21 +20,23 @@ pub enum Phase {
     Alive,
     /// An instance is finishing what the dead one had begun.
     Recovering,
+    /// Processes of a pod only: claimed by one that has not said yet who it is.
+    Joining,
     /// Not a value that this library writes.
     Damaged,
 }
 
 /// The `state` word of a process or worker.
 ///
-/// For a worker, index and tag name the process that it belongs to, or that is recovering it. The generation grows with
-/// each instance that takes the place.
+/// For a worker, index and tag name the process that it belongs to, or that is recovering it. For a process they name its
+/// host; both are 0 on a single machine. The generation grows with each instance that takes the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The phase.
     pub phase: Phase,
     /// See the type.
     pub process: u32,
-    /// The low byte of the generation that the process index is meant in; 0 where the index means nothing.
+    /// The low byte of the generation that the index is meant in; 0 where the index means nothing.
     pub tag: u8,
     /// The generation.
     pub generation: u32,
@@ -47,6 +49,7 @@ impl State {
             0 => Phase::Free,
             1 => Phase::Alive,
             2 => Phase::Recovering,
+            3 => Phase::Joining,
             _ => Phase::Damaged,
         };
         Self {
@@ -57,13 +60,24 @@ impl State {
         }
     }
 
+    /// A place that nobody has, after so many generations.
+    pub fn free(generation: u32) -> Self {
+        Self {
+            phase: Phase::Free,
+            process: 0,
+            tag: 0,
+            generation,
+        }
+    }
+
     /// The word for a state.
     pub fn encode(self) -> u64 {
         let phase = match self.phase {
             Phase::Free => 0,
             Phase::Alive => 1,
             Phase::Recovering => 2,
-            Phase::Damaged => 3,
+            Phase::Joining => 3,
+            Phase::Damaged => 4,
         };
         phase
             | u64::from(self.process & 0xffff) << 8
@@ -87,7 +101,7 @@ impl ProcessRecord {
         SyncWord::at(self.0)
     }
 
-    /// The operating system's process id, as its namespace has it. For people; never used to decide anything.
+    /// The operating system's process id, as its namespace has it. For people, and for whoever fences its host.
     pub fn pid(self) -> OwnedWord {
         OwnedWord::at(self.0 + 64)
     }
@@ -107,13 +121,23 @@ impl ProcessRecord {
         OwnedWord::at(self.0 + 88)
     }
 
+    /// When the operating system began the process, and the PID namespace that its id is meant in; in pods only, for fences.
+    pub fn name(self) -> [OwnedWord; 2] {
+        [96, 104].map(|at| OwnedWord::at(self.0 + at))
+    }
+
+    /// The generation of its host that it joined under; in pods only. The state has its low byte.
+    pub fn host_generation(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 112)
+    }
+
     /// The last flush round that this process has completed (incoherent memory).
     pub fn flushed(self) -> SyncWord {
         SyncWord::at(self.0 + 128)
     }
 
-    /// The place of the host's heartbeat, for monitors of pods.
-    pub fn heartbeat(self) -> SyncWord {
+    /// The last generation of this place that its host's agent has declared dead (see `pod::host`), or 0.
+    pub fn declared(self) -> SyncWord {
         SyncWord::at(self.0 + 192)
     }
 }

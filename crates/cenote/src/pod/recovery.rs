@@ -24,6 +24,8 @@ use super::collect;
 use super::crash::{Point, crash_point};
 use super::heap;
 use super::lock;
+use super::log;
+use super::process::Dead;
 use super::publish::{
     DRAINING, OWNED_LINK, SLOT_MOVE_BITS, clear_auxiliary, discard_auxiliary, drain_auxiliary,
     finish_with_companions,
@@ -33,7 +35,7 @@ use super::reserve::Reserve;
 use super::retire::{self, Actor};
 use super::slab::{Place, locate};
 use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES};
-use super::worker::Worker;
+use super::worker::{Worker, leave_bed};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -54,18 +56,24 @@ pub struct Recovered {
 /// Recovers every dead process: first the workers that nobody alive answers for, then the places of processes.
 pub fn recover_dead<M: Memory>(worker: &Worker<M>) -> Result<Recovered> {
     let mut recovered = Recovered::default();
+    recover_all(worker, &mut recovered)?;
+    Ok(recovered)
+}
+
+/// [`recover_dead`], which adds to what was recovered already.
+pub(super) fn recover_all<M: Memory>(worker: &Worker<M>, recovered: &mut Recovered) -> Result<()> {
     let dead = worker.pod().dead_processes()?;
     for (index, state) in worker.pod().attached_workers() {
-        if index + 1 != u32::from(worker.me()) && !worker.pod().instance_lives(state)? {
-            recover_worker(worker, index, state, &mut recovered)?;
+        if index + 1 != u32::from(worker.me()) && !worker.pod().worker_lives(index, state)? {
+            recover_one(worker, index, state, recovered)?;
             crash_point(Point::RecoverWorker);
         }
     }
     crash_point(Point::RecoverProcess);
     for index in dead {
-        free_place(worker, index, &mut recovered)?;
+        free_place(worker, index, recovered)?;
     }
-    Ok(recovered)
+    Ok(())
 }
 
 /// Frees a dead process's place, unless a worker of its has come to light meanwhile.
@@ -99,7 +107,7 @@ pub(super) fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> 
     let least = super::epoch::least(worker);
     for (index, state) in worker.pod().attached_workers() {
         let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
-        if announced == least && !worker.pod().instance_lives(state)? {
+        if announced == least && !worker.pod().worker_lives(index, state)? {
             recover_dead(worker)?;
             return Ok(());
         }
@@ -107,8 +115,11 @@ pub(super) fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> 
     Ok(())
 }
 
-/// Recovers one worker, if nobody else has claimed to.
-fn recover_worker<M: Memory>(
+/// Recovers one worker that was seen to be dead in this state, if nobody else has claimed to.
+///
+/// The registered steps come first, in their order. One that fails is made up for by who uses the structure next, and does
+/// not keep the record from being recovered.
+pub(super) fn recover_one<M: Memory>(
     worker: &Worker<M>,
     index: u32,
     state: State,
@@ -116,7 +127,13 @@ fn recover_worker<M: Memory>(
 ) -> Result<()> {
     let mem = worker.mem();
     let record = WorkerRecord::new(worker.geometry(), index);
-    let claim = worker.pod().claim(Phase::Recovering, state.generation);
+    if !M::COHERENT && !worker.pod().disown(index, state.generation) {
+        return Ok(());
+    }
+    if !worker.pod().may_recover()? {
+        return Ok(());
+    }
+    let claim = worker.claim(state.generation);
     if record
         .state()
         .compare_exchange(mem, state.encode(), claim.encode())
@@ -130,6 +147,16 @@ fn recover_worker<M: Memory>(
         record,
         me: index as u16 + 1,
     };
+    let mut entry = begin_entry(worker, index, state);
+    let steps = run_steps(
+        worker,
+        Dead {
+            index,
+            generation: state.generation,
+        },
+        &mut entry,
+    );
+    let (finished, undone) = (recovered.finished, recovered.undone);
     let outcome = settle_locks(worker, index, state.generation)
         .and_then(|()| {
             if !mutant::is(Mutant::RecoveryNotInvalidated) {
@@ -141,7 +168,12 @@ fn recover_worker<M: Memory>(
     let next = match outcome {
         Ok(()) => {
             leave(worker, actor);
+            leave_bed(mem, worker.geometry().annex(index));
             recovered.workers += 1;
+            entry.done |= u64::from(recovered.finished - finished) * log::FINISHED;
+            entry.done |= u64::from(recovered.undone - undone) * log::UNDONE;
+            entry.took = mem.kernel().now().saturating_sub(entry.began);
+            log::append(mem, worker.geometry(), entry);
             State {
                 phase: Phase::Free,
                 process: 0,
@@ -158,6 +190,38 @@ fn recover_worker<M: Memory>(
     let _ = record
         .state()
         .compare_exchange(mem, claim.encode(), next.encode());
+    outcome.and(steps)
+}
+
+/// What the log will say of a recovery that begins.
+fn begin_entry<M: Memory>(worker: &Worker<M>, index: u32, state: State) -> log::Entry {
+    let mem = worker.mem();
+    let mut entry = log::Entry {
+        dead: u64::from(index + 1) | u64::from(state.generation) << 32,
+        recoverer: lock::identity(worker),
+        began: mem.kernel().now(),
+        ..log::Entry::default()
+    };
+    // Of one that was being recovered already, the state names the recoverer.
+    if state.phase == Phase::Alive && state.process < worker.geometry().parameters.processes {
+        let process = ProcessRecord::new(worker.geometry(), state.process);
+        entry.pid = process.pid().peek(mem) as u32;
+        entry.host = process.host().peek(mem) as u32;
+    }
+    entry
+}
+
+/// Runs what other structures have registered. The first error; all steps are run whatever the others say.
+fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry) -> Result<()> {
+    let mut outcome = Ok(());
+    for (n, step) in worker.pod().hooks().steps.iter().enumerate() {
+        match (step.run)(worker, dead) {
+            Ok(true) => entry.done |= 1 << (log::FIRST_STEP + n as u32),
+            Ok(false) => {}
+            Err(error) => outcome = outcome.and(Err(error)),
+        }
+        crash_point(Point::RecoverStep);
+    }
     outcome
 }
 

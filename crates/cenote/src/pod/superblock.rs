@@ -32,6 +32,15 @@ pub const ORPHANS: SyncWord = SyncWord::at(448);
 pub const FLUSH_ROUND: SyncWord = SyncWord::at(512);
 /// Recoveries completed.
 pub const RECOVERIES: SyncWord = SyncWord::at(576);
+/// The bell that is rung when a worker attaches or was found dead.
+pub const DEATH_BELL: SyncWord = SyncWord::at(768);
+/// Entries that were ever begun in the log of recoveries.
+pub const LOGGED: SyncWord = SyncWord::at(832);
+
+/// The recoverable lock of whoever leads the monitors of a pod.
+pub const MONITOR_LOCK: SyncWord = SyncWord::at(640);
+/// One more than the highest host id that ever had an agent; 0 in a pool that no pod has used.
+pub const HOSTS_HIGH: SyncWord = SyncWord::at(704);
 
 /// The kind of memory that a pool lies in; fixed when it is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -5,8 +5,10 @@
 //! nothing that it can reach is reused.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
+use super::bell;
 use super::contention::Contention;
 use super::crash::{Point, crash_point};
 use super::epoch;
@@ -15,9 +17,9 @@ use super::process::Pod;
 use super::record::{IDLE, Phase, State, WorkerRecord};
 use super::retire::Actor;
 use super::slots::OwnSlots;
-use super::superblock::{COMMITTED, WORKERS_HIGH};
+use super::superblock::{COMMITTED, DEATH_BELL, WORKERS_HIGH};
 use crate::error::{Error, Result};
-use crate::memory::{ForkWatch, LocalWord, Memory, compiler_barrier, forked};
+use crate::memory::{ForkWatch, LINE, LocalWord, Memory, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 
 /// What a worker and its process's background thread agree on (incoherent memory; see `epoch`).
@@ -25,7 +27,9 @@ use crate::mutant::{self, Mutant};
 pub struct LocalPin {
     /// The worker's record.
     pub(super) record: WorkerRecord,
-    /// 0 idle, 1 reading, 2 looked after by the background thread.
+    /// Its generation.
+    pub(super) generation: u32,
+    /// 0 idle, 1 reading, 2 looked after by the background thread, 3 the worker is dead.
     pub(super) active: LocalWord,
     /// What is announced in the pool.
     pub(super) announced: LocalWord,
@@ -33,8 +37,27 @@ pub struct LocalPin {
     pub(super) refresh: LocalWord,
 }
 
-/// A thread's place in the pool. Not shared between threads.
+impl LocalPin {
+    /// Its worker is dead: the background thread leaves its announcement alone from now on. `false` if that thread is at
+    /// it for so long that it may be dead too.
+    pub(super) fn disown<M: Memory>(&self, mem: &M) -> bool {
+        for _ in 0..DISOWN_TRIES {
+            if self.active.load() == 3 || self.active.exchange(0, 3) || self.active.exchange(1, 3) {
+                return true;
+            }
+            mem.relax();
+        }
+        false
+    }
+}
+
+/// How often a recoverer looks whether the background thread is done with a dead worker's announcement.
+const DISOWN_TRIES: u32 = 1000;
+
+/// A thread's place in the pool. It stays in its thread, whose death is its own.
 pub struct Worker<M: Memory> {
+    /// Not [`Send`].
+    _of_its_thread: PhantomData<*const ()>,
     /// The memory and the layout, by value: every operation needs them.
     mem: M,
     geometry: Geometry,
@@ -109,7 +132,7 @@ impl<M: Memory> Worker<M> {
         let is_last = index + 1 == pod.geometry().parameters.workers;
         let free = match state.phase {
             Phase::Free => true,
-            _ => is_last && !pod.instance_lives(state)?,
+            _ => is_last && !pod.worker_lives(index, state)?,
         };
         let generation = state.generation.wrapping_add(1);
         let alive = pod.claim(Phase::Alive, generation);
@@ -123,6 +146,7 @@ impl<M: Memory> Worker<M> {
             return Ok(None);
         }
         crash_point(Point::AttachClaimed);
+        lie_down(pod, index, generation);
         if !mutant::is(Mutant::AttachNotInvalidated) {
             record.invalidate(mem);
         }
@@ -130,6 +154,7 @@ impl<M: Memory> Worker<M> {
         epoch::catch_up(mem, record);
         let local = Arc::new(LocalPin {
             record,
+            generation,
             active: LocalWord::new(0),
             announced: LocalWord::new(IDLE),
             refresh: LocalWord::new(0),
@@ -140,8 +165,9 @@ impl<M: Memory> Worker<M> {
             all.retain(|other| other.strong_count() > 0);
             all.push(Arc::downgrade(&local));
         }
-        let lazy = pod.mem().relies_on_barrier();
+        let lazy = pod.relies_on_barrier();
         let worker = Self {
+            _of_its_thread: PhantomData,
             mem: pod.mem().clone(),
             geometry: *pod.geometry(),
             watch: pod.watch(),
@@ -213,6 +239,17 @@ impl<M: Memory> Worker<M> {
     #[inline]
     pub fn me(&self) -> u16 {
         self.actor.me
+    }
+
+    /// The state of a record that this worker recovers or inherits. Claims name workers, not processes: a thread may
+    /// die alone.
+    pub fn claim(&self, generation: u32) -> State {
+        State {
+            phase: Phase::Recovering,
+            process: u32::from(self.actor.me) - 1,
+            tag: self.generation as u8,
+            generation,
+        }
     }
 
     /// Its generation.
@@ -363,6 +400,22 @@ impl<M: Memory> Worker<M> {
     }
 }
 
+/// The thread's death shows from now on. Nothing that an earlier owner's host has cached of the bed may get in the way.
+fn lie_down<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) {
+    let (mem, bed) = (pod.mem(), pod.geometry().annex(index));
+    leave_bed(mem, bed);
+    mem.kernel().lie_down(bed, generation);
+    bell::ring(mem, DEATH_BELL);
+}
+
+/// Drops a bed from this host's cache, where the next owner's host would not see that it was changed.
+pub(super) fn leave_bed<M: Memory>(mem: &M, bed: u64) {
+    if !M::COHERENT {
+        mem.invalidate(bed, LINE);
+        mem.fence();
+    }
+}
+
 /// Raises the watermark of worker indexes.
 fn raise<M: Memory>(mem: &M, to: u64) {
     let mut high = WORKERS_HIGH.load(mem);
@@ -385,6 +438,10 @@ impl<M: Memory> Drop for Worker<M> {
             record.write_back(self.mem());
         }
         record.announced().store(self.mem(), IDLE);
+        // Before the record is free: then the bed is somebody else's.
+        let bed = self.geometry.annex(u32::from(self.actor.me) - 1);
+        self.mem.kernel().get_up(bed);
+        leave_bed(&self.mem, bed);
         let mine = self.pod.claim(Phase::Alive, self.generation);
         let free = State {
             phase: Phase::Free,

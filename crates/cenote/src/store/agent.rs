@@ -1,22 +1,93 @@
 //! The background thread of a process that has a pool open, where there must be one or is asked for one.
 //!
 //! On incoherent memory it serves flush rounds and looks after the announcements of idle workers; memory would never
-//! be reused without it. Where asked for, it recovers dead processes as soon as the kernel knows that they are dead.
+//! be reused without it. Where asked for, it [watches](crate::pod::watch): it sleeps until somebody dies, recovers the dead and
+//! tells their groups. And it wakes the tasks of this process that wait for events of groups.
+//!
+//! It sleeps by the death bell and by the bells of the groups that this process has opened. Whoever adds something that it must
+//! mind rings one of them after that.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{LocalWord, Memory};
 use crate::pod::collect::collect_inherited;
 use crate::pod::flush::Attendant;
-use crate::pod::recovery::recover_dead;
-use crate::pod::{Pod, Worker};
+use crate::pod::group::Group;
+use crate::pod::superblock::DEATH_BELL;
+use crate::pod::watch::Watch;
+use crate::pod::{Pod, Worker, bell};
 
+/// Between two rounds on incoherent memory.
 const TICK: Duration = Duration::from_millis(1);
-/// Ticks between two looks for the dead.
-const TICKS_PER_LOOK: u32 = 4;
+
+/// What the background thread and the handles of this process share.
+#[derive(Default)]
+pub(super) struct Errands {
+    /// Not 0 if it watches for deaths.
+    watches: LocalWord,
+    /// The groups that this process has opened.
+    groups: Mutex<Vec<Group>>,
+    /// Who waits for events.
+    sleepers: Mutex<Vec<Sleeper>>,
+}
+
+/// A task that waits until a group has had more events than it has read.
+pub(super) struct Sleeper {
+    /// The group.
+    pub group: Group,
+    /// The member's place, which tells it from others.
+    pub place: u64,
+    /// Events that it has read.
+    pub read: u64,
+    /// How it is woken.
+    pub waker: Waker,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Errands {
+    /// Has the thread sleep by a group's bell too.
+    pub(super) fn mind<M: Memory>(&self, mem: &M, group: Group) {
+        let mut groups = locked(&self.groups);
+        if !groups.contains(&group) {
+            groups.push(group);
+            drop(groups);
+            bell::ring(mem, DEATH_BELL);
+        }
+    }
+
+    /// Has a task woken when there is something for it. It looks itself after this call, once.
+    pub(super) fn sleep(&self, sleeper: Sleeper) {
+        let mut sleepers = locked(&self.sleepers);
+        sleepers.retain(|other| (other.group, other.place) != (sleeper.group, sleeper.place));
+        sleepers.push(sleeper);
+    }
+
+    /// Has the thread watch from now on.
+    fn watch<M: Memory>(&self, mem: &M) {
+        if self.watches.exchange(0, 1) {
+            bell::ring(mem, DEATH_BELL);
+        }
+    }
+
+    fn attend<M: Memory>(&self, worker: &Worker<M>) -> Vec<(u64, u32)> {
+        let groups = locked(&self.groups);
+        let groups = groups.iter().map(|group| group.attend(worker));
+        [Watch::attend(worker)].into_iter().chain(groups).collect()
+    }
+
+    fn wake<M: Memory>(&self, worker: &Worker<M>) {
+        let is_due = |sleeper: &mut Sleeper| sleeper.group.counted(worker) > sleeper.read;
+        let due: Vec<Sleeper> = locked(&self.sleepers).extract_if(.., is_due).collect();
+        due.into_iter().for_each(|sleeper| sleeper.waker.wake());
+    }
+}
 
 /// A running background thread; ends when it is dropped.
 pub(super) struct Agent {
@@ -25,28 +96,63 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Starts it, if this memory needs it or `wanted` asks for it.
-    pub(super) fn start_if_needed<M: Memory>(pod: &Arc<Pod<M>>, wanted: bool) -> Result<Option<Self>> {
-        if M::COHERENT && !wanted {
-            return Ok(None);
+    /// Starts it, if this memory needs it.
+    pub(super) fn start_if_needed<M: Memory>(
+        pod: &Arc<Pod<M>>,
+        errands: &Arc<Errands>,
+    ) -> Result<Option<Self>> {
+        match M::COHERENT {
+            true => Ok(None),
+            false => Self::start(pod, errands).map(Some),
         }
-        let worker = Worker::attach(pod, true)?;
+    }
+
+    /// Has it watch, and starts it if it does not run.
+    pub(super) fn watch<M: Memory>(
+        agent: &mut Option<Self>,
+        pod: &Arc<Pod<M>>,
+        errands: &Arc<Errands>,
+    ) -> Result<()> {
+        errands.watch(pod.mem());
+        if agent.is_none() {
+            *agent = Some(Self::start(pod, errands)?);
+        }
+        Ok(())
+    }
+
+    fn start<M: Memory>(pod: &Arc<Pod<M>>, errands: &Arc<Errands>) -> Result<Self> {
+        let (begun, begins) = std::sync::mpsc::sync_channel(1);
+        let (its_pod, errands) = (pod.clone(), errands.clone());
+        // A worker's thread is the one that attaches it.
+        let work = move || match Worker::attach(&its_pod, true) {
+            Ok(worker) => {
+                drop(its_pod);
+                let _ = begun.send(Ok(()));
+                run(&worker, &errands);
+            }
+            Err(error) => drop(begun.send(Err(error))),
+        };
         let thread = std::thread::Builder::new()
             .name("cenote-agent".to_owned())
-            .spawn(move || run(&worker, wanted))
+            .spawn(work)
             .map_err(|source| Error::Io {
                 path: pod.path().to_owned(),
                 source,
             })?;
+        begins.recv().unwrap_or(Err(Error::Forked))?;
         let ours = pod.clone();
         let stop = Arc::new(move || {
             ours.close();
-            !ours.is_forked()
+            let is_ours = !ours.is_forked();
+            if is_ours {
+                bell::ring(ours.mem(), DEATH_BELL);
+            }
+            is_ours
         });
-        Ok(Some(Self {
+        Ok(Self {
             stop,
             thread: Some(thread),
-        }))
+        })
     }
 }
 
@@ -64,19 +170,30 @@ impl Drop for Agent {
     }
 }
 
-fn run<M: Memory>(worker: &Worker<M>, recover: bool) {
+fn run<M: Memory>(worker: &Worker<M>, errands: &Errands) {
     let mut attendant = Attendant::default();
-    let mut ticks = 0u32;
-    while !worker.pod().is_closing() {
+    let mut watch = Watch::default();
+    let mut looked = Instant::now();
+    loop {
+        // First of all: what happens from here on wakes it at once.
+        let bells = errands.attend(worker);
         // A damaged pool is reported to those who use it; there is nobody to report it to here.
         if !M::COHERENT {
             attendant.tick(worker);
         }
         let _ = collect_inherited(worker);
-        if recover && ticks.is_multiple_of(TICKS_PER_LOOK) {
-            let _ = recover_dead(worker);
+        if errands.watches.load() != 0 {
+            let is_due = looked.elapsed() >= watch.patience();
+            if is_due {
+                looked = Instant::now();
+            }
+            let _ = watch.look(worker, is_due);
         }
-        ticks = ticks.wrapping_add(1);
-        std::thread::sleep(TICK);
+        errands.wake(worker);
+        if worker.pod().is_closing() {
+            return;
+        }
+        let longest = if M::COHERENT { Duration::MAX } else { TICK };
+        watch.doze(worker, &bells, longest);
     }
 }

@@ -19,8 +19,11 @@ use crate::pod::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use crate::pod::buddy::Buddy;
 use crate::pod::class::{Class, TABLE};
 use crate::pod::collect;
-use crate::pod::directory::{self, KIND_BASELINE, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS};
+use crate::pod::directory::{
+    self, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS,
+};
 use crate::pod::geometry::UNIT;
+use crate::pod::group;
 use crate::pod::heap::repair_cell;
 use crate::pod::record::{Phase, WorkerRecord};
 use crate::pod::redo::Transaction;
@@ -165,6 +168,10 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
                 .and_then(|map| audit.walk_ordered(&map, named.name)),
             KIND_TASKS => TaskList::at(worker.clone(), named.offset)
                 .and_then(|list| audit.walk_tasks(&list, named.name)),
+            KIND_GROUP => {
+                audit.mark(named.offset, Mark::Reachable);
+                group::audit(worker, named.offset)
+            }
             KIND_BASELINE => {
                 audit.mark(named.offset, Mark::Reachable);
                 Ok(())

@@ -2,6 +2,10 @@
 
 mod agent;
 mod audit;
+mod fence_command;
+mod group;
+mod host_agent;
+mod host_id;
 mod locks;
 mod options;
 mod pool;
@@ -9,9 +13,15 @@ mod stat;
 pub mod supervise;
 mod tasks;
 
+pub use crate::pod::host::ALONE;
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
+pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
+pub use host_agent::{AgentStatus, HostAgent, Reporter, Watch};
+pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
 pub use locks::{Mutex, Named, QueueMutex, RwLock};
 pub use options::{Options, parse_size};
-pub use pool::{Map, Ordered, Pool, kind_of};
-pub use stat::{InstanceStat, LaggardStat, LockStat, MapStat, Stat, TasksStat};
+pub use pool::{Map, Ordered, Pool, has_hosts, kind_of};
+pub use stat::{
+    GroupStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat, RecoveryStat, Stat, TasksStat,
+};
 pub use tasks::Tasks;

@@ -5,23 +5,26 @@ use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::ops::Deref;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::agent::Agent;
+use super::agent::{Agent, Errands};
 use super::options::Options;
 use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::hooks;
 use crate::index::ordered::OrderedMap;
-use crate::memory::{Coherent, FileLock, Mapped, Mapping, Memory, NamelessFile};
+use crate::memory::{Coherent, FileLock, Liveness, Mapped, Mapping, Memory, NamelessFile};
+use crate::pod::agency;
 use crate::pod::collect;
 use crate::pod::directory;
 use crate::pod::geometry::{Geometry, Parameters, UNIT};
-use crate::pod::process::{Identity, seconds_since_1970};
+use crate::pod::host;
+use crate::pod::process::{Hooks, Identity, seconds_since_1970};
 use crate::pod::recovery::{self, Recovered};
-use crate::pod::superblock::{HEADER_BYTES, Kind, Superblock};
+use crate::pod::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
 use crate::pod::units;
 use crate::pod::{Pod, Worker};
 
@@ -54,7 +57,8 @@ impl<M: Memory> Clone for Pool<M> {
 
 /// Dropped when the last handle is gone: first the agent, then the place in the pool.
 pub(super) struct Inner<M: Memory> {
-    _agent: Option<Agent>,
+    agent: Mutex<Option<Agent>>,
+    errands: Arc<Errands>,
     pod: Arc<Pod<M>>,
     guidelines: Guidelines,
 }
@@ -62,6 +66,16 @@ pub(super) struct Inner<M: Memory> {
 /// Reads what kind of memory a pool is for, without joining it.
 pub fn kind_of(path: &Path) -> Result<Kind> {
     Ok(read_superblock(path, &mut open_file(path)?)?.parameters.kind)
+}
+
+/// Whether a host has ever had an agent on a pool, without joining it: processes need their host's id then.
+pub fn has_hosts(path: &Path) -> Result<bool> {
+    let mut file = open_file(path)?;
+    read_superblock(path, &mut file)?;
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, HOSTS_HIGH.offset())
+        .map_err(io_error(path))?;
+    Ok(u64::from_le_bytes(word) != 0)
 }
 
 fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
@@ -93,9 +107,15 @@ fn read_superblock(path: &Path, file: &mut File) -> Result<Superblock> {
 
 impl<M: Mapped> Pool<M> {
     /// Creates a pool, and opens it. The file appears with its name only when it is complete; it is an error if
-    /// there is one already.
+    /// there is one already. No host has an agent on it then, so `options.host` must be 0.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
+        if options.host != host::ALONE {
+            return Err(Error::Host {
+                host: options.host,
+                why: "pools are created with host 0; then start the agents of the hosts that shall share it",
+            });
+        }
         if path.exists() {
             return Err(io_error(path)(std::io::ErrorKind::AlreadyExists.into()));
         }
@@ -114,7 +134,7 @@ impl<M: Mapped> Pool<M> {
         })?;
         let superblock = Superblock {
             parameters,
-            id: random_id(),
+            id: random_number(),
             created: seconds_since_1970(),
         };
         let nameless = NamelessFile::create(path, options.mode)?;
@@ -123,47 +143,47 @@ impl<M: Mapped> Pool<M> {
         Self::open(path, options)
     }
 
-    /// Opens a pool. Recovers what dead processes left, if there are any.
+    /// Opens a pool. Recovers what dead processes left, if there are any. It is an error if `options.host` is not 0 and that
+    /// host has no agent on the pool, and if it is 0 and other hosts have.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        let path = path.as_ref();
-        let mut file = open_file(path)?;
-        let superblock = read_superblock(path, &mut file)?;
-        let parameters = superblock.parameters;
-        if parameters.kind != Kind::of::<M>() {
-            return Err(Error::Kind {
-                pool: parameters.kind.name(),
-                asked: M::NAME,
+        let pod = join(path.as_ref(), options, Pod::join)?;
+        if !pod.is_in_pod() && !host::up(pod.mem(), pod.geometry())?.is_empty() {
+            return Err(Error::Host {
+                host: host::ALONE,
+                why: "the pool is a pod's; say which host this is, by --host, CENOTE_HOST or /etc/cenote/host",
             });
         }
-        let geometry = Geometry::new(parameters);
-        let file_len = file.metadata().map_err(io_error(path))?.len();
-        if file_len < geometry.data {
-            return Err(Error::corrupt(
-                "a file shorter than its tables (was it truncated?), seen",
-                file_len,
-            ));
-        }
-        let mem = M::over(Arc::new(Mapping::of_file(file, geometry.mapped)?))?;
-        let committed = crate::pod::superblock::COMMITTED.load(&mem);
-        // The length after that: the file grows before the pool does.
-        Superblock::check_committed(&geometry, committed, mem.mapping().file_len()?)?;
-        let lock_file = options.lock_file.as_deref().unwrap_or(path);
-        let liveness = Box::new(FileLock::open(lock_file)?);
-        serve(&mem, &geometry, lock_file)?;
-        let identity = Identity::here(path, options.host);
-        let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
-        {
-            let worker = Worker::attach(&pod, false)?;
-            recovery::recover_dead(&worker)?;
-        }
-        let agent = Agent::start_if_needed(&pod, options.agent)?;
-        Ok(Self {
+        let pod = Arc::new(pod);
+        recovery::recover_dead(&Worker::attach(&pod, false)?)?;
+        Self::begin(pod, options)
+    }
+
+    /// Joins a pool as one that means to be its host's agent.
+    pub(super) fn join_as_agent(path: &Path, options: &Options) -> Result<Arc<Pod<M>>> {
+        let pod = join(path, options, |mem: M, superblock, identity, liveness, hooks| {
+            let geometry = Geometry::new(superblock.parameters);
+            agency::bring_up(&mem, &geometry, &identity, &*liveness)?;
+            Pod::join_as_agent(mem, superblock, identity, liveness, hooks)
+        })?;
+        Ok(Arc::new(pod))
+    }
+
+    /// What opening a pool comes to, once it is joined and the dead are recovered, or are about to be.
+    pub(super) fn begin(pod: Arc<Pod<M>>, options: &Options) -> Result<Self> {
+        let errands = Arc::<Errands>::default();
+        let agent = Agent::start_if_needed(&pod, &errands)?;
+        let pool = Self {
             inner: Arc::new(Inner {
-                _agent: agent,
+                agent: Mutex::new(agent),
+                errands,
                 pod,
                 guidelines: options.guidelines,
             }),
-        })
+        };
+        if options.agent {
+            pool.watch()?;
+        }
+        Ok(pool)
     }
 
     /// Opens a pool, creating it first if there is none.
@@ -229,6 +249,16 @@ impl<M: Memory> Pool<M> {
         recovery::recover_dead(&*self.worker()?)
     }
 
+    /// Has a background thread of this process watch for deaths, as [`Options::agent`] does, from now until the pool is closed. It
+    /// sleeps until somebody dies; then it recovers the dead, and tells their groups.
+    pub fn watch(&self) -> Result<()> {
+        if self.inner.pod.is_forked() {
+            return Err(Error::Forked);
+        }
+        let mut agent = self.inner.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        Agent::watch(&mut agent, &self.inner.pod, &self.inner.errands)
+    }
+
     /// Frees all retired objects that nobody can be reading.
     pub fn collect(&self) -> Result<()> {
         collect::collect_all(&*self.worker()?)
@@ -262,12 +292,49 @@ impl<M: Memory> Pool<M> {
     pub(super) fn pod(&self) -> &Arc<Pod<M>> {
         &self.inner.pod
     }
+
+    pub(super) fn errands(&self) -> &Errands {
+        &self.inner.errands
+    }
 }
 
 /// Starts what this memory needs in each process. The server of exchanges has the lock behind those of all places.
 fn serve<M: Mapped>(mem: &M, geometry: &Geometry, lock_file: &Path) -> Result<()> {
     let liveness = Box::new(FileLock::open(lock_file)?);
     Ok(mem.serve(geometry.mailboxes(), liveness, geometry.parameters.processes)?)
+}
+
+/// How a process enters a pool: [`Pod::join`], or as an agent.
+type Enter<M> = fn(M, Superblock, Identity, Box<dyn Liveness>, Hooks<M>) -> Result<Pod<M>>;
+
+/// Maps a pool's file, checks it, and enters it.
+fn join<M: Mapped>(path: &Path, options: &Options, enter: Enter<M>) -> Result<Pod<M>> {
+    let mut file = open_file(path)?;
+    let superblock = read_superblock(path, &mut file)?;
+    let parameters = superblock.parameters;
+    if parameters.kind != Kind::of::<M>() {
+        return Err(Error::Kind {
+            pool: parameters.kind.name(),
+            asked: M::NAME,
+        });
+    }
+    let geometry = Geometry::new(parameters);
+    let file_len = file.metadata().map_err(io_error(path))?.len();
+    if file_len < geometry.data {
+        return Err(Error::corrupt(
+            "a file shorter than its tables (was it truncated?), seen",
+            file_len,
+        ));
+    }
+    let mem = M::over(Arc::new(Mapping::of_file(file, geometry.mapped)?))?;
+    let committed = crate::pod::superblock::COMMITTED.load(&mem);
+    // The length after that: the file grows before the pool does.
+    Superblock::check_committed(&geometry, committed, mem.mapping().file_len()?)?;
+    let lock_file = options.lock_file.as_deref().unwrap_or(path);
+    let liveness = Box::new(FileLock::open(lock_file)?);
+    serve(&mem, &geometry, lock_file)?;
+    let identity = Identity::here(path, options.host);
+    enter(mem, superblock, identity, liveness, hooks())
 }
 
 fn format<M: Mapped>(nameless: &NamelessFile, superblock: Superblock, options: &Options) -> Result<()> {
@@ -277,14 +344,14 @@ fn format<M: Mapped>(nameless: &NamelessFile, superblock: Superblock, options: &
     superblock.format(&mem)?;
     let liveness = Box::new(FileLock::open(&path)?);
     serve(&mem, &Geometry::new(superblock.parameters), &path)?;
-    let identity = Identity::here(&path, options.host);
+    let identity = Identity::here(&path, host::ALONE);
     let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;
     units::commit_initial(&worker, options.size.div_ceil(UNIT))
 }
 
 /// A number that no other pool has.
-fn random_id() -> u64 {
+pub(super) fn random_number() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());

@@ -5,9 +5,13 @@ use crate::error::Result;
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
-use crate::pod::directory::{self, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS};
+use crate::pod::Worker;
+use crate::pod::directory::{self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS};
 use crate::pod::epoch;
 use crate::pod::geometry::UNIT;
+use crate::pod::group::Group;
+use crate::pod::host::{self, HostPhase, HostRecord};
+use crate::pod::log::{self, Entry};
 use crate::pod::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::retire;
 use crate::pod::superblock::{EPOCH, Kind, RECOVERIES};
@@ -38,6 +42,8 @@ pub struct Stat {
     pub locks: Vec<LockStat>,
     /// The processes that have it open.
     pub processes: Vec<InstanceStat>,
+    /// The hosts that have ever had an agent on it.
+    pub hosts: Vec<HostStat>,
     /// Workers attached.
     pub workers: u32,
     /// The epoch.
@@ -48,6 +54,44 @@ pub struct Stat {
     pub laggards: Vec<LaggardStat>,
     /// Dead processes recovered since the pool was created.
     pub recoveries: u64,
+    /// The last recoveries of workers, the latest first.
+    pub recent: Vec<RecoveryStat>,
+    /// Groups.
+    pub groups: Vec<GroupStat>,
+}
+
+/// A recovery of a worker that died.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct RecoveryStat {
+    /// Which one it was since the pool was created.
+    pub number: u64,
+    /// The place of the dead.
+    pub worker: u32,
+    /// The generation of the dead.
+    pub generation: u32,
+    /// The process id of the dead in its own namespace.
+    pub pid: u32,
+    /// Its host.
+    pub host: u32,
+    /// The place of the worker that recovered it.
+    pub recoverer: u32,
+    /// Nanoseconds since 1970 when that began.
+    pub began_ns: u64,
+    /// Nanoseconds that it took.
+    pub took_ns: u64,
+    /// What was to do: `finished` or `undone` for an operation, and the registered steps that found something.
+    pub done: Vec<&'static str>,
+}
+
+/// A group's figures.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct GroupStat {
+    /// Its name.
+    pub name: String,
+    /// Its living members.
+    pub members: u64,
+    /// Its events so far.
+    pub events: u64,
 }
 
 /// A map's figures.
@@ -96,6 +140,25 @@ pub struct InstanceStat {
     pub alive: bool,
 }
 
+/// A host of a pod.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct HostStat {
+    /// Its id.
+    pub host: u32,
+    /// What it is in.
+    pub phase: HostPhase,
+    /// Its generation: how often it has left or was fenced.
+    pub generation: u32,
+    /// The place of its agent among the processes.
+    pub agent: Option<u32>,
+    /// Its agents' beats so far.
+    pub beats: u64,
+    /// By how much longer than usual monitors wait for a beat.
+    pub patience: u64,
+    /// When a monitor last began to fence it, in seconds since 1970; 0 if none has.
+    pub fenced_at: u64,
+}
+
 /// A worker that holds memory by reading for long.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct LaggardStat {
@@ -132,7 +195,8 @@ impl<M: Memory> Pool<M> {
         let mut laggards = Vec::new();
         for (index, state) in &attached {
             let announced = WorkerRecord::new(geometry, *index).announced().load(mem);
-            if announced != IDLE && announced.saturating_add(2) <= now {
+            let is_reader = state.phase == Phase::Alive && announced != IDLE;
+            if is_reader && announced.saturating_add(2) <= now {
                 let process = state.process.min(geometry.parameters.processes - 1);
                 laggards.push(LaggardStat {
                     worker: *index,
@@ -151,11 +215,21 @@ impl<M: Memory> Pool<M> {
         }
         let (mut maps, mut tasks) = (Vec::new(), Vec::new());
         let mut locks = Vec::new();
+        let mut groups = Vec::new();
         for named in directory::list(&*worker)? {
             if named.kind == KIND_LOCK {
                 let seen = look(&worker, Object::at(&worker, named.offset)?)?;
                 let name = named.name;
                 locks.push(LockStat { name, seen });
+                continue;
+            }
+            if named.kind == KIND_GROUP {
+                let group = Group::at(&worker, named.offset)?;
+                groups.push(GroupStat {
+                    name: named.name,
+                    members: group.joined(&worker)?,
+                    events: group.counted(&worker),
+                });
                 continue;
             }
             let keys = match named.kind {
@@ -177,6 +251,20 @@ impl<M: Memory> Pool<M> {
                 keys,
             });
         }
+        let mut hosts = Vec::new();
+        for id in 1..host::hosts_high(mem, geometry) {
+            let record = HostRecord::new(geometry, id);
+            let state = record.read(mem)?;
+            hosts.push(HostStat {
+                host: id,
+                phase: state.phase,
+                generation: state.generation,
+                agent: state.agent.checked_sub(1),
+                beats: record.beat().load(mem),
+                patience: record.patience().peek(mem),
+                fenced_at: record.fenced_at().load(mem),
+            });
+        }
         Ok(Stat {
             path: pod.path().to_owned(),
             kind: geometry.parameters.kind,
@@ -188,11 +276,42 @@ impl<M: Memory> Pool<M> {
             tasks,
             locks,
             processes,
+            hosts,
             workers: attached.len() as u32,
             epoch: now.max(epoch::FIRST),
             retired_objects,
             laggards,
             recoveries: RECOVERIES.load(mem),
+            recent: self.recent(&worker),
+            groups,
         })
+    }
+
+    /// The log of recoveries.
+    fn recent(&self, worker: &Worker<M>) -> Vec<RecoveryStat> {
+        let steps = self.pod().hooks().steps;
+        let name = |entry: &Entry| -> Vec<&'static str> {
+            let operation = [(log::FINISHED, "finished"), (log::UNDONE, "undone")];
+            let steps = steps.iter().enumerate();
+            let steps = steps.map(|(n, step)| (1 << (log::FIRST_STEP + n as u32), step.name));
+            let all = operation.into_iter().chain(steps);
+            all.filter(|(bit, _)| entry.done & bit != 0)
+                .map(|(_, name)| name)
+                .collect()
+        };
+        log::read(worker.mem(), worker.geometry())
+            .into_iter()
+            .map(|entry| RecoveryStat {
+                number: entry.number,
+                worker: (entry.dead as u32).wrapping_sub(1),
+                generation: (entry.dead >> 32) as u32,
+                pid: entry.pid,
+                host: entry.host,
+                recoverer: (entry.recoverer as u32).wrapping_sub(1),
+                began_ns: entry.began,
+                took_ns: entry.took,
+                done: name(&entry),
+            })
+            .collect()
     }
 }

@@ -24,11 +24,12 @@ const SLICE: usize = 1 << 22;
 
 /// Runs the share; `ready` returns when all other processes are ready, too.
 pub fn run(plan: &Plan, ready: impl FnOnce()) -> Result<Measured, Failure> {
+    let path = &plan.pool;
     let options = Options {
         guidelines: plan.form.guidelines(),
         ..Options::default()
     };
-    let path = &plan.pool;
+    let options = crate::pool::on_this_host(path, &options)?;
     match (kind_of(path)?, plan.count) {
         (Kind::Coherent, false) => run_threads(&Pool::<Coherent>::open(path, &options)?, plan, ready),
         (Kind::Coherent, true) => {

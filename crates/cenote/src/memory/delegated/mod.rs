@@ -20,7 +20,7 @@ pub use mailbox::{MAILBOX_BYTES, Mailbox, Mailboxes, Request, Wish};
 pub use server::Server;
 pub use serving::Serving;
 
-use super::{Liveness, MapError, Mapped, Mapping, Memory, Noncoherent, watch_fork};
+use super::{Kernel, Liveness, MapError, Mapped, Mapping, Memory, Noncoherent, watch_fork};
 
 /// Memory whose read-modify-writes are executed by a server. See the [module documentation](self).
 #[derive(Clone)]
@@ -58,6 +58,10 @@ impl<M: Memory> Memory for Delegated<M> {
 
     fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
         self.base.reserve(at, len, unshared)
+    }
+
+    fn kernel(&self) -> &dyn Kernel {
+        self.base.kernel()
     }
 
     fn pause(&self) {

@@ -1,0 +1,160 @@
+//! `cenote agent`: answers for this host to the pod that shares a pool.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cenote::memory::{LocalWord, Mapped, Memory, Priority, lock_code};
+use cenote::pod::host::HostPhase;
+use cenote::store::{AgentStatus, Reporter};
+use cenote::{Coherent, Delegated, HostAgent, Kind, Noncoherent, Options};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::health::Health;
+use crate::interrupt::on_interrupt;
+use crate::output::Output;
+use crate::pool::{PoolArg, this_host};
+
+/// Between two looks whether the agent shall end, or its host is being fenced.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Arguments.
+///
+/// Runs until it is interrupted, and then until no other process of this host has the pool open. A host whose agent is killed
+/// is fenced.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pool: PoolArg,
+    /// A Unix socket on which whoever connects is sent the agent's state as JSON
+    #[arg(long, value_name = "SOCKET")]
+    health: Option<PathBuf>,
+}
+
+/// What is printed when the agent has begun.
+#[derive(Serialize)]
+pub struct Began {
+    #[serde(flatten)]
+    status: AgentStatus,
+    /// Whether the program is kept in memory.
+    locked: bool,
+    health: Option<PathBuf>,
+}
+
+/// Runs the agent.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let path = args.pool.existing()?;
+    let options = Options {
+        host: this_host()?,
+        ..Options::default()
+    };
+    match cenote::kind_of(&path)? {
+        Kind::Coherent => serve::<Coherent>(&path, &options, args.health, out),
+        Kind::Noncoherent => serve::<Noncoherent>(&path, &options, args.health, out),
+        Kind::Delegated => serve::<Delegated>(&path, &options, args.health, out),
+    }
+}
+
+fn serve<M: Mapped>(
+    path: &std::path::Path,
+    options: &Options,
+    health: Option<PathBuf>,
+    out: &Output,
+) -> Result<ExitCode, Failure> {
+    let ends = until_interrupted();
+    let (mut agent, _health) = start::<M>(path, options, health, out)?;
+    let reporter = agent.reporter()?;
+    let generation = agent.status()?.generation;
+    while ends.load() == 0 {
+        std::thread::sleep(LOOK);
+        check_fenced(&reporter, generation)?;
+    }
+    leave(&mut agent, out)
+}
+
+/// A word that becomes 1 when the command is interrupted. It then ends in peace, or is killed.
+pub fn until_interrupted() -> Arc<LocalWord> {
+    let ends = Arc::new(LocalWord::new(0));
+    let theirs = ends.clone();
+    on_interrupt(move || {
+        theirs.store(1);
+        loop {
+            // The main thread ends the process when the host has left.
+            std::thread::park();
+        }
+    });
+    ends
+}
+
+/// Starts the agent of this host, and says so.
+pub fn start<M: Mapped>(
+    path: &std::path::Path,
+    options: &Options,
+    health: Option<PathBuf>,
+    out: &Output,
+) -> Result<(HostAgent<M>, Option<Health>), Failure> {
+    let locked = lock_code();
+    let agent = HostAgent::<M>::start(path, options)?;
+    let reporter = agent.reporter()?;
+    let health = health
+        .map(|path| {
+            Health::serve(&path, move || match reporter.status() {
+                Ok(status) => serde_json::json!(status).to_string(),
+                Err(error) => serde_json::json!({ "error": error.to_string() }).to_string(),
+            })
+        })
+        .transpose()?;
+    let began = Began {
+        status: agent.status()?,
+        locked,
+        health: health.as_ref().map(|health| health.path().to_owned()),
+    };
+    out.result(&began, |began| {
+        let priority = match began.status.priority {
+            Priority::Realtime => "in real time",
+            Priority::Nice => "without real time, which was refused: monitors wait longer for it",
+            Priority::Ordinary => {
+                "with ordinary priority, as no other was granted: monitors wait longer for it"
+            }
+        };
+        let locked = if began.locked {
+            ""
+        } else {
+            "; it may be paged out, as locking memory was refused"
+        };
+        format!(
+            "host {} is up in generation {}; it beats {priority}{locked}",
+            began.status.host, began.status.generation
+        )
+    })?;
+    Ok((agent, health))
+}
+
+/// Fails if this host is being fenced, or its generation is over.
+pub fn check_fenced<M: Memory>(reporter: &Reporter<M>, generation: u32) -> Result<(), Failure> {
+    let status = reporter.status()?;
+    if status.phase == HostPhase::Fencing || status.now != generation {
+        return Err(Failure::failed(format!(
+            "host {} is being fenced: a monitor missed its beats",
+            status.host
+        )));
+    }
+    Ok(())
+}
+
+/// Leaves as soon as no other process of this host has the pool open.
+pub fn leave<M: Memory>(agent: &mut HostAgent<M>, out: &Output) -> Result<ExitCode, Failure> {
+    let mut has_told = false;
+    while !agent.leave()? {
+        if !has_told {
+            out.note(
+                "other processes of this host have the pool open; the agent goes on until they have ended",
+            );
+            has_told = true;
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,208 @@
+//! A group that threads join, leave and die in, with hardly more room than their ends need. What they read must be one
+//! sequence, the same for all; in it each member joins, ends once, and rejoins; and when all are gone, the group knows that
+//! they are.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cenote::group::{Creation, Event, Group, Kind, Seat, Status};
+use cenote::pod::geometry::Parameters;
+use cenote::pod::watch::Watch;
+use cenote::pod::{Pod, Worker, directory};
+use cenote::{Error, Result};
+
+use super::assemble::{Parts, assemble};
+use super::gathering::Gathering;
+use super::hash::account;
+use super::pool::Member;
+use super::{Load, Log, Scenario, below, random};
+use crate::exec::{Context, SimMemory};
+
+const NAME: &str = "group";
+const TOKEN: &[u8] = b"token";
+
+/// What the subject's threads share.
+struct Shared {
+    load: Load,
+    log: Log,
+    /// Events that somebody has read, by number. It lies outside the machine.
+    events: RefCell<BTreeMap<u64, Event>>,
+    gathering: Gathering,
+}
+
+pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
+    let log = Log::default();
+    let shared = Shared {
+        load,
+        log: log.clone(),
+        events: RefCell::default(),
+        gathering: Gathering::new(load.gathers),
+    };
+    let parts = Parts { prepare, work, audit };
+    assemble(load, parameters, 4, log, shared, parts)
+}
+
+fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
+    let Load { hosts, threads, .. } = shared.load;
+    let member = Member::join(context, !C)?;
+    {
+        let worker = Worker::attach(&member.pod, true)?;
+        let threads = u64::from(hosts * threads);
+        let creation = Creation {
+            members: threads + 2,
+            events: 2 * threads + 3,
+            salt: 1,
+        };
+        Group::open_or_create(&worker, NAME, TOKEN, creation)?;
+        if !matches!(Group::open(&worker, NAME, b"guess"), Err(Error::Token { .. })) {
+            shared.log.fault("a wrong token was taken");
+        }
+    }
+    member.leave(context);
+    Ok(())
+}
+
+fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, shared: &Shared) -> Result<()> {
+    let Shared { load, gathering, .. } = shared;
+    let mut random = random(load.seed, context.thread());
+    let worker = Worker::attach(pod, load.guidelines.replicate)?;
+    let group = Group::open(&worker, NAME, TOKEN)?;
+    let mut watch = Watch::default();
+    let mut seat: Option<(Seat, bool)> = None;
+    gathering.arrive(context);
+    for _ in 0..load.operations {
+        match (below(&mut random, 4), seat.take()) {
+            (0, Some((seat, _))) => group.leave(&worker, seat)?,
+            (0 | 1, None) => seat = join(context, &worker, &group, load.threads, &mut random)?,
+            (2, sits) => {
+                Watch::attend(&worker);
+                watch.look(&worker, true)?;
+                seat = sits;
+            }
+            (_, Some((mut sits, is_new))) => {
+                let count = below(&mut random, 6);
+                let is_read = read(&worker, &group, &mut sits, is_new, count, shared)?;
+                seat = Some((sits, is_new && !is_read));
+            }
+            (_, None) => {}
+        }
+    }
+    if let Some((seat, _)) = seat {
+        group.leave(&worker, seat)?;
+    }
+    Ok(())
+}
+
+/// Joins under a name of this host that nobody has, or looks on. No room and no place are right answers.
+fn join<const C: bool>(
+    context: &Context<C>,
+    worker: &Worker<SimMemory<C>>,
+    group: &Group,
+    threads: u32,
+    random: &mut rand_xoshiro::Xoshiro256PlusPlus,
+) -> Result<Option<(Seat, bool)>> {
+    if below(random, 8) == 0 {
+        return match group.observe(worker) {
+            Ok(seat) => Ok(Some((seat, false))),
+            Err(Error::GroupCrowded { .. }) => Ok(None),
+            Err(other) => Err(other),
+        };
+    }
+    for n in 0..threads {
+        match group.join(worker, &format!("{}.{n}", context.host())) {
+            Ok(seat) => return Ok(Some((seat, true))),
+            Err(Error::MemberTaken { .. }) => {}
+            Err(Error::GroupFull { .. } | Error::GroupCrowded { .. }) => return Ok(None),
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(None)
+}
+
+/// Reads some events; whether there was one. The first event of a member must be its own.
+fn read<const C: bool>(
+    worker: &Worker<SimMemory<C>>,
+    group: &Group,
+    seat: &mut Seat,
+    is_new: bool,
+    count: u64,
+    shared: &Shared,
+) -> Result<bool> {
+    let mut is_first = is_new;
+    for _ in 0..count {
+        let Some(event) = group.next(worker, seat)? else {
+            if is_first {
+                shared.log.fault("a member does not find its own joining");
+            }
+            break;
+        };
+        let is_own = event.identity == cenote::pod::lock::identity(worker)
+            && matches!(event.kind, Kind::Joined | Kind::Rejoined);
+        if is_first && !is_own {
+            shared.log.fault(format!("a member's first event is {event:?}"));
+        }
+        is_first = false;
+        let mut events = shared.events.borrow_mut();
+        if events.entry(event.number).or_insert_with(|| event.clone()) != &event {
+            shared
+                .log
+                .fault(format!("event {} was read in two ways", event.number));
+        }
+    }
+    Ok(!is_first)
+}
+
+/// Looks whether what was read makes sense, as far as it is without gaps; and whether the group knows that all are gone.
+fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
+    let log = &shared.log;
+    let events = shared.events.borrow();
+    check_order(&events, log);
+    let member = Member::join(context, false)?;
+    {
+        let worker = std::rc::Rc::new(Worker::attach(&member.pod, true)?);
+        for named in directory::list(&worker)? {
+            let group = Group::at(&worker, named.offset)?;
+            for member in group.members(&worker)? {
+                let kind = match member.status {
+                    Status::Left => Kind::Left,
+                    Status::Died => Kind::Died,
+                    _ => {
+                        log.fault(format!("all are gone, and {member:?} is a member"));
+                        continue;
+                    }
+                };
+                let since = events.get(&member.since);
+                if since.is_some_and(|event| event.kind != kind || event.member != member.name) {
+                    log.fault(format!("{member:?} is so since {since:?}"));
+                }
+            }
+        }
+        account(&worker, log)?;
+    }
+    member.leave(context);
+    Ok(())
+}
+
+fn check_order(events: &BTreeMap<u64, Event>, log: &Log) {
+    let mut last_number = 0;
+    let mut last: BTreeMap<&str, &Event> = BTreeMap::new();
+    for (&number, event) in events {
+        if number != last_number + 1 {
+            // Nobody who lives has read what lies between.
+            last.clear();
+        }
+        last_number = number;
+        let before = last.insert(&event.member, event);
+        let Some(before) = before else { continue };
+        let was_here = matches!(before.kind, Kind::Joined | Kind::Rejoined);
+        let fits = match event.kind {
+            Kind::Joined | Kind::HostDied => false,
+            Kind::Rejoined => !was_here,
+            Kind::Left | Kind::Died => was_here && before.identity == event.identity,
+        };
+        if !fits {
+            log.fault(format!("{event:?} comes after {before:?}"));
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Hosts of a pod: every process is a host, its own agent and a worker on the allocator; those of the first hosts are
+//! monitors too. Hosts are slow, die and begin anew; monitors die in the middle of what they do.
+//!
+//! What is looked at besides what the allocator's subject looks at:
+//!
+//! - nobody runs in a generation of its host that is over, or under a worker's place that was taken for dead;
+//! - no monitor accuses a host without having looked often enough itself, or although it saw a new beat;
+//! - no two monitors lead.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cenote::index::hooks;
+use cenote::memory::Memory;
+use cenote::pod::agency::{Agency, bring_up};
+use cenote::pod::collect::{self, collect_inherited};
+use cenote::pod::fence::KillFence;
+use cenote::pod::flush::Attendant;
+use cenote::pod::geometry::{Geometry, Parameters};
+use cenote::pod::host::{HostPhase, HostRecord, hosts_high};
+use cenote::pod::monitor::{Event, Look, Monitor};
+use cenote::pod::record::{Phase, State};
+use cenote::pod::superblock::{HEADER_BYTES, Superblock};
+use cenote::pod::{Pod, Worker, recovery};
+use cenote::{Error, Result};
+
+use super::allocator::{self, SIZES, Shared, WORDS, exchange, word};
+use super::pool::{format, is_full};
+use super::{Load, Log, Scenario, below, random};
+use crate::exec::{Context, SimMemory};
+
+/// So many of the first hosts have monitors.
+pub const MONITORS: u32 = 2;
+/// The first monitors accuse a host after at most so many looks without a new beat.
+const MISSED_MAX: u64 = 3;
+/// For each so many processes there were before a monitor, it waits for one look more.
+const PATIENCE: u64 = 3;
+/// Some of the first agents wait up to so long between two beats.
+const SLOWNESS: u64 = 96;
+
+/// What all processes of a run share, outside the machine.
+struct Pods {
+    work: Shared,
+    /// The process that leads the monitors, as far as it knows.
+    leader: Cell<Option<u32>>,
+}
+
+pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
+    let log = Log::default();
+    let pods = Rc::new(Pods {
+        work: Shared::new(load, &log),
+        leader: Cell::new(None),
+    });
+    Scenario {
+        prepare: {
+            let (log, pods) = (log.clone(), pods.clone());
+            Box::new(move |context| {
+                log.check("formatting", format(&context, parameters, 4));
+                log.check("preparing", allocator::prepare(&context, &pods.work));
+            })
+        },
+        body: {
+            let (log, pods) = (log.clone(), pods.clone());
+            Rc::new(move |context: Context<C>| {
+                log.check("being a host", host(&context, &pods));
+            })
+        },
+        audit: {
+            let log = log.clone();
+            Box::new(move |context| {
+                log.check("auditing", allocator::audit(&context, &pods.work));
+            })
+        },
+        log,
+    }
+}
+
+/// A pool as a host's agent has it open.
+type Opened<const C: bool> = (Arc<Pod<SimMemory<C>>>, Agency);
+
+/// One process: a host from when it goes up until it leaves.
+fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
+    let (pod, agency) = loop {
+        match open(context) {
+            // Its last generation is being fenced, or this one was before it had begun.
+            Err(Error::Host { .. }) => context.wait(),
+            other => break other?,
+        }
+    };
+    let agency = Rc::new(agency);
+    let (beating, working) = (Rc::new(Cell::new(1)), Rc::new(Cell::new(0)));
+    start_beating(context, pods, &pod, &agency, &beating);
+    let attending = start_attendant(context, &pod)?;
+    let mind = start_minding(context, pods, &pod, &agency)?;
+    for _ in 0..pods.work.load.threads {
+        working.set(working.get() + 1);
+        let (pods, pod, working) = (pods.clone(), pod.clone(), working.clone());
+        context.spawn(move |context| {
+            let log = pods.work.log.clone();
+            log.check("working", work(&context, &pod, &pods));
+            drop(pod);
+            working.set(working.get() - 1);
+        });
+    }
+    if context.host() < MONITORS {
+        monitor(context, pods, &pod, &mind, &working)?;
+    }
+    context.wait_for(&working);
+    let leaving = loop {
+        match agency.leave(&pod) {
+            Ok(Some(leaving)) => break leaving,
+            Ok(None) => context.wait(),
+            // It is being fenced, and this process is about to be killed.
+            Err(Error::Host { .. }) => loop {
+                context.wait();
+            },
+            Err(error) => return Err(error),
+        }
+    };
+    mind.ends.set(true);
+    context.wait_for(&mind.running);
+    pod.close();
+    context.wait_for(&attending);
+    beating.set(0);
+    let mem = *pod.mem();
+    drop(pod);
+    leaving.finish(&mem);
+    Ok(())
+}
+
+fn open<const C: bool>(context: &Context<C>) -> Result<Opened<C>> {
+    let memory = context.memory();
+    let mut head = [0; HEADER_BYTES];
+    head.copy_from_slice(memory.bytes(0, HEADER_BYTES as u64));
+    let superblock = Superblock::decode(Path::new("simulated"), &head)?;
+    let (identity, liveness) = (context.identity_on(context.host() + 1), context.liveness());
+    let geometry = Geometry::new(superblock.parameters);
+    bring_up(&memory, &geometry, &identity, &*liveness)?;
+    let pod = Pod::join_as_agent(memory, superblock, identity, liveness, hooks())?;
+    let agency = Agency::take(&pod, 1)?;
+    Ok((Arc::new(pod), agency))
+}
+
+/// The thread that beats; some are slow.
+fn start_beating<const C: bool>(
+    context: &Context<C>,
+    pods: &Rc<Pods>,
+    pod: &Arc<Pod<SimMemory<C>>>,
+    agency: &Rc<Agency>,
+    beating: &Rc<Cell<u32>>,
+) {
+    let (mem, mut pulse, beating) = (*pod.mem(), agency.pulse(pod.mem()), beating.clone());
+    let mut random = random(pods.work.load.seed, 1 << 16 | context.thread());
+    let is_first = context.process() <= pods.work.load.hosts;
+    let slowness = match below(&mut random, 4) {
+        0 if is_first => below(&mut random, SLOWNESS),
+        _ => 0,
+    };
+    context.spawn(move |context| {
+        while beating.get() > 0 {
+            pulse.beat(&mem);
+            for _ in 0..=slowness {
+                context.wait();
+            }
+        }
+    });
+}
+
+/// On incoherent memory, the thread that serves flush rounds; what it returns is zero when that has ended.
+fn start_attendant<const C: bool>(
+    context: &Context<C>,
+    pod: &Arc<Pod<SimMemory<C>>>,
+) -> Result<Rc<Cell<u32>>> {
+    let running = Rc::new(Cell::new(u32::from(!C)));
+    if !C {
+        let (worker, running) = (Worker::attach(pod, true)?, running.clone());
+        context.spawn(move |context| {
+            let mut attendant = Attendant::default();
+            while !worker.pod().is_closing() {
+                attendant.tick(&worker);
+                let _ = collect_inherited(&worker);
+                context.wait();
+            }
+            drop(worker);
+            running.set(0);
+        });
+    }
+    Ok(running)
+}
+
+fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, pods: &Pods) -> Result<()> {
+    let Shared { load, log, words, .. } = &pods.work;
+    let mut random = random(load.seed, context.thread());
+    let worker = Worker::attach(pod, load.guidelines.replicate)?;
+    for n in 0..load.operations {
+        let slot = word(words.get(), below(&mut random, WORDS));
+        let len = SIZES[below(&mut random, SIZES.len() as u64) as usize];
+        let value = u64::from(context.thread()) << 32 | u64::from(n);
+        match exchange(&worker, slot, Some((len, value)), log) {
+            Err(error) if !is_full(&error) => return Err(error),
+            _ => {}
+        }
+        if below(&mut random, 2) == 0 {
+            collect::collect_all(&worker)?;
+        }
+        check_alive(&worker, log);
+    }
+    Ok(())
+}
+
+/// Whoever runs must not be taken for dead.
+fn check_alive<const C: bool>(worker: &Worker<SimMemory<C>>, log: &Log) {
+    let (mem, pod) = (worker.mem(), worker.pod());
+    let host = pod.host();
+    let record = HostRecord::new(worker.geometry(), host);
+    match record.read(mem) {
+        Ok(state) if state.generation == pod.host_generation() && state.phase != HostPhase::Down => {}
+        found => log.fault(format!(
+            "host {host} runs in generation {}, and the pool says {found:?}",
+            pod.host_generation()
+        )),
+    }
+    let state = State::decode(worker.record().state().load(mem));
+    if state.phase != Phase::Alive || state.generation != worker.generation() {
+        log.fault(format!(
+            "worker {} of host {host} runs, and its place says {state:?}",
+            worker.me() - 1
+        ));
+    }
+}
+
+/// The thread that looks after the dead: it may wait for what only a monitor can free.
+struct Mind {
+    /// Set when somebody of another host may have died.
+    wanted: Cell<bool>,
+    ends: Cell<bool>,
+    /// Zero when it has ended.
+    running: Rc<Cell<u32>>,
+}
+
+fn start_minding<const C: bool>(
+    context: &Context<C>,
+    pods: &Rc<Pods>,
+    pod: &Arc<Pod<SimMemory<C>>>,
+    agency: &Rc<Agency>,
+) -> Result<Rc<Mind>> {
+    let mind = Rc::new(Mind {
+        wanted: Cell::new(true),
+        ends: Cell::new(false),
+        running: Rc::new(Cell::new(1)),
+    });
+    let (pods, agency, theirs) = (pods.clone(), agency.clone(), mind.clone());
+    let worker = Worker::attach(pod, false)?;
+    context.spawn(move |context| {
+        let log = &pods.work.log;
+        while !theirs.ends.get() {
+            let has_found = log.check("declaring", agency.declare_dead(&worker));
+            if theirs.wanted.take() || has_found == Some(true) {
+                log.check("recovering", recovery::recover_dead(&worker));
+            }
+            check_alive(&worker, log);
+            context.wait();
+        }
+        drop(worker);
+        theirs.running.set(0);
+    });
+    Ok(mind)
+}
+
+/// A monitor's work, until nobody is left who would need it.
+fn monitor<const C: bool>(
+    context: &Context<C>,
+    pods: &Pods,
+    pod: &Arc<Pod<SimMemory<C>>>,
+    mind: &Mind,
+    working: &Cell<u32>,
+) -> Result<()> {
+    let log = &pods.work.log;
+    let worker = Worker::attach(pod, false)?;
+    let mut fence = KillFence::new(context.killer(MONITORS));
+    // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
+    let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / PATIENCE;
+    let mut monitor = Monitor::new(missed, || 0);
+    let mut witness = Witness::new(missed);
+    while working.get() > 0 || is_needed(context, &worker)? {
+        let before = witness.beats(&worker)?;
+        let events = RefCell::new(Vec::new());
+        monitor.look(&worker, &mut fence, Look::Punctual, &mut |event| {
+            if let Event::Accused { host, generation } = event {
+                witness.check(&before, host, generation, log);
+            }
+            events.borrow_mut().push(event);
+        })?;
+        witness.remember(before);
+        check_leader(context, pods, monitor.leads());
+        let is_over = |event: &Event| matches!(event, Event::Leads | Event::Moved { .. });
+        if events.take().iter().any(is_over) {
+            mind.wanted.set(true);
+        }
+        check_alive(&worker, log);
+        context.wait();
+    }
+    if pods.leader.get() == Some(context.process()) {
+        pods.leader.set(None);
+    }
+    monitor.resign(&worker);
+    Ok(())
+}
+
+fn check_leader<const C: bool>(context: &Context<C>, pods: &Pods, leads: bool) {
+    let me = Some(context.process());
+    match pods.leader.get() {
+        Some(other) if leads && Some(other) != me && context.is_alive(other) => {
+            pods.work
+                .log
+                .fault(format!("process {other} leads the monitors, and {me:?} does"));
+        }
+        _ if leads => pods.leader.set(me),
+        leader if leader == me => pods.leader.set(None),
+        _ => {}
+    }
+}
+
+/// Whether somebody may wait for a host that is not down yet.
+fn is_needed<const C: bool>(context: &Context<C>, worker: &Worker<SimMemory<C>>) -> Result<bool> {
+    if context.is_anybody_alive(MONITORS) {
+        return Ok(true);
+    }
+    let (mem, geometry) = (worker.mem(), worker.geometry());
+    for host in (1..hosts_high(mem, geometry)).filter(|&host| host != worker.pod().host()) {
+        let phase = HostRecord::new(geometry, host).read(mem)?.phase;
+        if phase == HostPhase::Fencing || (host > MONITORS && phase != HostPhase::Down) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What a monitor could have seen, written down beside it.
+struct Witness {
+    missed: u64,
+    /// For each host its generations and beats at this monitor's last looks.
+    seen: BTreeMap<u32, VecDeque<(u32, u64)>>,
+}
+
+impl Witness {
+    fn new(missed: u64) -> Self {
+        Self {
+            missed,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    fn beats<const C: bool>(&self, worker: &Worker<SimMemory<C>>) -> Result<BTreeMap<u32, (u32, u64)>> {
+        let (mem, geometry) = (worker.mem(), worker.geometry());
+        (1..hosts_high(mem, geometry))
+            .map(|host| {
+                let record = HostRecord::new(geometry, host);
+                Ok((host, (record.read(mem)?.generation, record.beat().load(mem))))
+            })
+            .collect()
+    }
+
+    fn remember(&mut self, beats: BTreeMap<u32, (u32, u64)>) {
+        for (host, beat) in beats {
+            let seen = self.seen.entry(host).or_default();
+            seen.push_back(beat);
+            if seen.len() as u64 > self.missed {
+                seen.pop_front();
+            }
+        }
+    }
+
+    /// Who is accused must have been looked at before, and been silent: a new beat may have come only since the look before
+    /// this one.
+    fn check(&self, before: &BTreeMap<u32, (u32, u64)>, host: u32, generation: u32, log: &Log) {
+        let seen = self.seen.get(&host).cloned().unwrap_or_default();
+        let is_silent = seen.iter().skip(1).all(|beat| Some(beat) == seen.back());
+        if (seen.len() as u64) < self.missed || !is_silent {
+            let now = before.get(&host);
+            log.fault(format!(
+                "host {host} is accused in generation {generation} after {seen:?}, and now {now:?}"
+            ));
+        }
+    }
+}

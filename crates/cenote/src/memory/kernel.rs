@@ -1,0 +1,35 @@
+//! What only the operating system knows: which threads have died, how one sleeps until something happens, what time it is.
+
+use std::time::Duration;
+
+/// The operating system's part of a pool. The simulator stands in for it with its own.
+///
+/// A *bed* is a line of the pool in which a thread's death shows. Only threads of the machine on which the owner runs
+/// use it, through their caches, for as long as the owner lives and until it has been recovered. A *bell* is a sync word
+/// that is changed and then [roused](Kernel::rouse) when there is something to look at.
+pub trait Kernel {
+    /// From now on until [`Kernel::get_up`] the calling thread's death shows in the bed, under this generation. The bed
+    /// belongs to the caller. Where the system cannot do it, nothing will show.
+    fn lie_down(&self, bed: u64, generation: u32);
+
+    /// Ends what [`Kernel::lie_down`] has begun, in the same thread.
+    fn get_up(&self, bed: u64);
+
+    /// Whether the thread that lay down under this generation has died. It has taken its last step in the pool then.
+    /// Never true of a thread that lives. Costs two loads.
+    fn has_died(&self, bed: u64, generation: u32) -> bool;
+
+    /// Sleeps until a thread in one of the beds dies or gets up, until the low half of one of the bells is not what it
+    /// was seen to be, or until the time is over. May return at any time; of several who sleep by one bed, only one may be
+    /// woken. Beds and bells beyond [`SLEEPS_BY_MAX`] are not minded.
+    fn doze(&self, beds: &[u64], bells: &[(u64, u32)], time: Duration);
+
+    /// Wakes all who sleep by a bell; one system call.
+    fn rouse(&self, bell: u64);
+
+    /// Nanoseconds since 1970.
+    fn now(&self) -> u64;
+}
+
+/// Beds and bells by which a thread can sleep at a time.
+pub const SLEEPS_BY_MAX: usize = 128;

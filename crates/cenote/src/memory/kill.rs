@@ -1,0 +1,272 @@
+//! Ending processes of this machine by force: the operating system's part of the built-in fence.
+//!
+//! A process id alone names nobody for long: it is reused, and it means another process in another PID namespace. So a
+//! process is named by its id, the namespace that the id is meant in, and the moment at which it began, and is signalled
+//! through a descriptor that was opened *before* these were compared. Where that finds nobody, whoever holds a liveness
+//! lock is found through `/proc/PID/fdinfo`, which names locks by file and byte.
+//!
+//! A signal that was sent proves nothing. That a process is gone is proved by its lock alone ([`super::Liveness`]).
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::liveness::LOCK_BASE;
+use super::mapping::{MapError, os};
+
+/// What a process is known by on its machine, whatever namespace it lives in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessName {
+    /// Its id, as its own namespace has it.
+    pub pid: u32,
+    /// When it began, in clock ticks since the machine started; 0 if that could not be read.
+    pub started: u64,
+    /// The inode of its PID namespace; 0 if that could not be read.
+    pub namespace: u64,
+    /// Which start of which machine it runs on: no other one has this number; 0 if that could not be read.
+    pub machine: u64,
+}
+
+impl ProcessName {
+    /// This process. Reads a few files of `/proc`.
+    pub fn here() -> Self {
+        let proc = Path::new("/proc/self");
+        Self {
+            pid: std::process::id(),
+            started: started(proc).unwrap_or(0),
+            namespace: namespace(proc).unwrap_or(0),
+            machine: machine().unwrap_or(0),
+        }
+    }
+}
+
+/// Ends processes of this machine.
+pub trait Killer: Send {
+    /// Has a process killed; whether it was found. It may live for a while after that.
+    fn kill(&mut self, who: ProcessName) -> Result<bool, MapError>;
+
+    /// Has all processes killed that hold the liveness lock of a number, if the lock `is_meant` still once they are found;
+    /// whether there were any. Much slower.
+    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError>;
+}
+
+/// Kills by `pidfd_send_signal`.
+#[derive(Debug)]
+pub(crate) struct Sigkill {
+    lock_file: PathBuf,
+}
+
+impl Sigkill {
+    /// For processes whose liveness locks are on a file.
+    pub(crate) fn new(lock_file: &Path) -> Self {
+        Self {
+            lock_file: lock_file.to_owned(),
+        }
+    }
+}
+
+impl Killer for Sigkill {
+    fn kill(&mut self, who: ProcessName) -> Result<bool, MapError> {
+        if who.started == 0 || who.namespace == 0 {
+            return Ok(false);
+        }
+        let is_ours = namespace(Path::new("/proc/self")) == Some(who.namespace);
+        let is_it = |pid: u32| {
+            let proc = PathBuf::from(format!("/proc/{pid}"));
+            started(&proc) == Some(who.started)
+                && namespace(&proc) == Some(who.namespace)
+                && innermost_pid(&proc) == Some(who.pid)
+        };
+        if is_ours {
+            return kill_if(who.pid, is_it);
+        }
+        for pid in processes()? {
+            if kill_if(pid, is_it)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError> {
+        let inode = fs::metadata(&self.lock_file)
+            .map_err(os("looking for the file that holds the liveness locks"))?
+            .ino();
+        let mut found = false;
+        for pid in processes()? {
+            found |= kill_if(pid, |pid| holds(pid, inode, number) && is_meant())?;
+        }
+        Ok(found)
+    }
+}
+
+/// All processes that `/proc` shows, but this one.
+fn processes() -> Result<Vec<u32>, MapError> {
+    let all = fs::read_dir("/proc").map_err(os("looking for processes"))?;
+    let pids = all
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(pids.filter(|&pid| pid != std::process::id()).collect())
+}
+
+/// Kills a process if it is the one that is meant, and no other one that has its id by now.
+fn kill_if(pid: u32, is_meant: impl FnOnce(u32) -> bool) -> Result<bool, MapError> {
+    let Some(descriptor) = open(pid)? else {
+        return Ok(false);
+    };
+    Ok(is_meant(pid) && signal(&descriptor)?)
+}
+
+/// A descriptor of a process; `None` if there is none of that id.
+fn open(pid: u32) -> Result<Option<OwnedFd>, MapError> {
+    // SAFETY: the call takes two numbers.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if descriptor >= 0 {
+        // SAFETY: the kernel has just made it for us.
+        return Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor as i32) }));
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // `/proc` lists threads' leaders only, but one that is just ending may be refused as no leader.
+        Some(libc::ESRCH | libc::EINVAL) => Ok(None),
+        _ => Err(os("opening a process to end it")(error)),
+    }
+}
+
+/// Kills; `false` if the process had ended.
+fn signal(descriptor: &OwnedFd) -> Result<bool, MapError> {
+    let no_info = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: a valid descriptor, and no signal information.
+    let sent = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            descriptor.as_raw_fd(),
+            libc::SIGKILL,
+            no_info,
+            0,
+        )
+    };
+    if sent == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => Ok(false),
+        _ => Err(os("ending a process of a host")(error)),
+    }
+}
+
+/// When a process began: field 22 of its `stat`, counted behind the name, which may hold anything.
+fn started(proc: &Path) -> Option<u64> {
+    let stat = fs::read_to_string(proc.join("stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// What the kernel has drawn when the machine was started.
+fn machine() -> Option<u64> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let number = u128::from_str_radix(&digits, 16).ok()?;
+    Some((number >> 64) as u64 ^ number as u64)
+}
+
+fn namespace(proc: &Path) -> Option<u64> {
+    Some(fs::metadata(proc.join("ns/pid")).ok()?.ino())
+}
+
+/// A process's id in its own namespace.
+fn innermost_pid(proc: &Path) -> Option<u32> {
+    let status = fs::read_to_string(proc.join("status")).ok()?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    ids.split_whitespace().last()?.parse().ok()
+}
+
+/// Whether a process has a description open that holds the lock of a byte.
+fn holds(pid: u32, inode: u64, number: u32) -> bool {
+    let byte = (LOCK_BASE + i64::from(number)).to_string();
+    let file = format!(":{inode}");
+    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else {
+        return false;
+    };
+    open.flatten().any(|entry| {
+        let text = fs::read_to_string(entry.path()).unwrap_or_default();
+        text.lines().filter(|line| line.starts_with("lock:")).any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            // lock: 1: OFDLCK ADVISORY WRITE -1 00:1c:42 FIRST LAST
+            matches!(fields[..], [_, _, "OFDLCK", .., of, first, last]
+                if of.ends_with(&file) && first == byte && last == byte)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+    use crate::memory::{FileLock, Liveness};
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("600").spawn().unwrap()
+    }
+
+    fn name_of(child: &Child) -> ProcessName {
+        let proc = PathBuf::from(format!("/proc/{}", child.id()));
+        ProcessName {
+            pid: child.id(),
+            started: started(&proc).unwrap(),
+            namespace: namespace(&proc).unwrap(),
+            machine: 0,
+        }
+    }
+
+    #[test]
+    fn only_the_process_that_is_meant_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut killer = Sigkill::new(folder.path());
+        let mut child = sleeper();
+        let name = name_of(&child);
+        let earlier = ProcessName {
+            started: name.started.wrapping_sub(1),
+            ..name
+        };
+        let elsewhere = ProcessName {
+            namespace: name.namespace + 1,
+            ..name
+        };
+        assert!(!killer.kill(earlier).unwrap());
+        assert!(!killer.kill(elsewhere).unwrap());
+        assert!(child.try_wait().unwrap().is_none());
+        assert!(killer.kill(name).unwrap());
+        assert!(!child.wait().unwrap().success());
+        assert!(!killer.kill(name).unwrap());
+    }
+
+    #[test]
+    fn this_process_knows_its_name() {
+        let here = ProcessName::here();
+        assert!(
+            here.started > 0 && here.namespace > 0 && here.machine != 0,
+            "{here:?}"
+        );
+        assert_eq!(innermost_pid(Path::new("/proc/self")), Some(here.pid));
+    }
+
+    #[test]
+    fn holders_are_found_by_their_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks");
+        fs::write(&path, b"").unwrap();
+        let lock = FileLock::open(&path).unwrap();
+        assert!(lock.try_lock(7).unwrap());
+        let inode = fs::metadata(&path).unwrap().ino();
+        assert!(holds(std::process::id(), inode, 7));
+        assert!(!holds(std::process::id(), inode, 8));
+        assert!(!holds(std::process::id(), inode + 1, 7));
+        // This process is never killed by its own hand.
+        assert!(!Sigkill::new(&path).kill_holders(7, &|| true).unwrap());
+    }
+}

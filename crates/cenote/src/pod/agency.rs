@@ -1,0 +1,291 @@
+//! A host's agent: the process that answers for its host.
+//!
+//! **It alone writes** its host's beat and patience, the declarations of its host's dead processes, and its host's state but
+//! for the steps of monitors. There is one at a time: its place in the process table is in the host's state.
+//!
+//! **Starting.** The host goes up without an agent; the process joins as any other; it exchanges itself into the state, if
+//! there is no agent or the last one is dead by the kernel's lock. So an agent that is started anew before its host was
+//! fenced goes on in the same generation: the host has not failed. A start that stalls for long is fenced. One that finds
+//! its host being fenced ends that itself, if the kernel says that nothing of the generation lives: two monitors may have
+//! fenced each other. The kernel's locks count for this only if it is the same start of the same machine; a machine that was
+//! started anew, or another one that was given the same id, waits for a fence. One that finds its host leaving, and the agent
+//! that left dead, goes on as well.
+//!
+//! **Leaving.** The state says leaving, so that nobody joins; if nobody of the host is in the process table, the agent
+//! gives its own place back, and its last write ends the generation. Who joins claims a place first and looks at the host
+//! then, the agent the other way round: one of the two sees the other.
+
+use super::crash::{Point, crash_point};
+use super::geometry::Geometry;
+use super::host::{self, HostPhase, HostRecord, HostState};
+use super::process::{Identity, Pod};
+use super::record::{Phase, ProcessRecord, State};
+use super::superblock::HOSTS_HIGH;
+use super::worker::{Worker, leave_bed};
+use crate::error::{Error, Result};
+use crate::memory::{Liveness, Memory};
+
+/// Has a host go up, if it is down; its generation. A few round trips.
+pub fn bring_up<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    liveness: &dyn Liveness,
+) -> Result<u32> {
+    let host = identity.host;
+    host::check_id(&geometry.parameters, host)?;
+    if host == host::ALONE {
+        return Err(Error::Host {
+            host,
+            why: "that is the id of a machine that is no part of a pod; ids of hosts begin with 1",
+        });
+    }
+    let mut high = HOSTS_HIGH.load(mem);
+    while high <= u64::from(host) {
+        match HOSTS_HIGH.compare_exchange(mem, high, u64::from(host) + 1) {
+            Ok(_) => break,
+            Err(found) => high = found,
+        }
+    }
+    let record = HostRecord::new(geometry, host);
+    loop {
+        let state = record.read(mem)?;
+        match state.phase {
+            HostPhase::Up => return Ok(state.generation),
+            HostPhase::Down => {
+                record.exchange(mem, state, state.with(HostPhase::Up));
+                crash_point(Point::HostUp);
+            }
+            HostPhase::Leaving if is_left_behind(mem, geometry, identity, state, liveness)? => {
+                record.exchange(mem, state, state.with(HostPhase::Up));
+            }
+            HostPhase::Fencing if is_all_dead(mem, geometry, identity, state, liveness)? => {
+                record.exchange(mem, state, state.over());
+            }
+            _ => {
+                return Err(Error::Host {
+                    host,
+                    why: "it is being fenced, or its agent is just leaving; start the agent again when that is over",
+                });
+            }
+        }
+    }
+}
+
+/// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host has not
+/// failed, and another agent may go on. If the last one is just about to end the generation, one of the two is faster.
+fn is_left_behind<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    state: HostState,
+    liveness: &dyn Liveness,
+) -> Result<bool> {
+    let is_agent = |index: u32| index < geometry.parameters.processes;
+    Ok(is_same_machine(mem, geometry, identity)
+        && match state.agent.checked_sub(1).filter(|&index| is_agent(index)) {
+            Some(index) => !liveness.is_locked(index)?,
+            None => true,
+        })
+}
+
+/// Whether a host is the same start of the same machine as when it went up. Only then its kernel's locks say anything.
+fn is_same_machine<M: Memory>(mem: &M, geometry: &Geometry, identity: &Identity) -> bool {
+    let machine = HostRecord::new(geometry, identity.host).machine().peek(mem);
+    machine != 0 && machine == identity.name.machine
+}
+
+/// Whether this machine's kernel knows that nothing of a host's generation lives.
+fn is_all_dead<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    state: HostState,
+    liveness: &dyn Liveness,
+) -> Result<bool> {
+    if !is_same_machine(mem, geometry, identity) {
+        return Ok(false);
+    }
+    for index in 0..geometry.parameters.processes {
+        let entry = State::decode(ProcessRecord::new(geometry, index).state().load(mem));
+        // PAIRS WITH: pod::process::claim_place
+        if host::is_of(entry, identity.host, state.generation) && liveness.is_locked(index)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What an agent is, and does for its host.
+#[derive(Debug)]
+pub struct Agency {
+    host: u32,
+    state: HostState,
+    record: HostRecord,
+}
+
+impl Agency {
+    /// Makes this process its host's agent. It must have joined as one ([`Pod::join_as_agent`]).
+    pub fn take<M: Memory>(pod: &Pod<M>, patience: u64) -> Result<Self> {
+        let (mem, geometry) = (pod.mem(), pod.geometry());
+        let host = pod.host();
+        let record = HostRecord::new(geometry, host);
+        let found = record.read(mem)?;
+        if found.phase != HostPhase::Up || found.generation != pod.host_generation() {
+            return Err(Error::Host {
+                host,
+                why: "it was fenced while its agent started; start it again",
+            });
+        }
+        let machine = pod.identity().name.machine;
+        if found.agent != 0 && record.machine().peek(mem) != machine {
+            return Err(Error::Host {
+                host,
+                why: "it is up on another machine, or was before this one was started; it must be fenced first",
+            });
+        }
+        if found.agent != 0 && agent_lives(pod, found)? {
+            return Err(Error::Host {
+                host,
+                why: "it has an agent already; one is enough, and a monitor needs a host id of its own",
+            });
+        }
+        // Before anybody waits for a beat of this agent.
+        mem.invalidate(record.patience().offset(), 64);
+        mem.fence();
+        record.patience().set(mem, patience.max(1));
+        record.machine().set(mem, machine);
+        mem.persist(record.patience().offset(), 64);
+        record.beat().fetch_add(mem, 1);
+        let state = HostState {
+            agent: pod.index() + 1,
+            tag: pod.generation() as u8,
+            ..found
+        };
+        if !record.exchange(mem, found, state) {
+            return Err(Error::Host {
+                host,
+                why: "another agent was faster, or the host was fenced; look at `cenote stat`",
+            });
+        }
+        crash_point(Point::AgentTaken);
+        Ok(Self { host, state, record })
+    }
+
+    /// The host.
+    pub fn host(&self) -> u32 {
+        self.host
+    }
+
+    /// The host's generation.
+    pub fn generation(&self) -> u32 {
+        self.state.generation
+    }
+
+    /// What increments the host's beat.
+    pub fn pulse<M: Memory>(&self, mem: &M) -> Pulse {
+        Pulse {
+            record: self.record,
+            count: self.record.beat().load(mem),
+        }
+    }
+
+    /// Declares the dead processes of this host dead, so that other hosts need not wait until they are recovered; whether there
+    /// are any. Not while the host is being fenced: then they die with it. One round trip for each place, and one system call
+    /// for each process of the host.
+    pub fn declare_dead<M: Memory>(&self, worker: &Worker<M>) -> Result<bool> {
+        let (mem, pod) = (worker.mem(), worker.pod());
+        let mut found = false;
+        for (index, entry) in of_host(pod) {
+            if index != pod.index() && !pod.is_locked(index)? && pod.may_recover()? {
+                let workers = pod.attached_workers().into_iter();
+                for (worker, _) in workers.filter(|(_, state)| state.process == index) {
+                    // What this host's cache has of its bed must not come back over that of another host's worker.
+                    leave_bed(mem, pod.geometry().annex(worker));
+                }
+                ProcessRecord::new(worker.geometry(), index)
+                    .declared()
+                    .store(mem, host::declaration(entry.generation));
+                crash_point(Point::Declared);
+                found = true;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Begins to leave; `false` if processes of this host have the pool open: then nothing has changed. After `true` nobody
+    /// of this host can join, and what is left to do is to give the pool back and to [`Leaving::finish`].
+    pub fn leave<M: Memory>(&self, pod: &Pod<M>) -> Result<Option<Leaving>> {
+        let mem = pod.mem();
+        let leaving = self.state.with(HostPhase::Leaving);
+        if !self.record.exchange(mem, self.state, leaving) {
+            return Err(Error::Host {
+                host: self.host,
+                why: "it is being fenced",
+            });
+        }
+        crash_point(Point::HostLeaving);
+        // PAIRS WITH: pod::process::claim_place
+        let others = of_host(pod).any(|(index, _)| index != pod.index());
+        if !others {
+            return Ok(Some(Leaving {
+                record: self.record,
+                state: leaving,
+            }));
+        }
+        self.record.exchange(mem, leaving, self.state);
+        Ok(None)
+    }
+}
+
+/// A host that nobody can join any more.
+#[derive(Debug)]
+pub struct Leaving {
+    record: HostRecord,
+    state: HostState,
+}
+
+impl Leaving {
+    /// Ends the host's generation: the last write of the host. Its agent's place must be free before.
+    pub fn finish<M: Memory>(self, mem: &M) {
+        // If it fails, a monitor has been faster.
+        self.record.exchange(mem, self.state, self.state.over());
+    }
+}
+
+/// What increments a host's beat. For one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Pulse {
+    record: HostRecord,
+    count: u64,
+}
+
+impl Pulse {
+    /// One beat: one sync store.
+    pub fn beat<M: Memory>(&mut self, mem: &M) {
+        self.count = self.count.wrapping_add(1);
+        self.record.beat().store(mem, self.count);
+    }
+}
+
+/// Whether a host's agent lives, for processes of that host.
+fn agent_lives<M: Memory>(pod: &Pod<M>, state: HostState) -> Result<bool> {
+    let index = state.agent - 1;
+    if index >= pod.geometry().parameters.processes {
+        return Err(Error::corrupt(
+            "the place of a host's agent",
+            HostRecord::new(pod.geometry(), pod.host()).state().offset(),
+        ));
+    }
+    let entry = State::decode(ProcessRecord::new(pod.geometry(), index).state().load(pod.mem()));
+    let same = entry.phase == Phase::Alive
+        && entry.generation as u8 == state.tag
+        && host::is_of(entry, pod.host(), state.generation);
+    Ok(same && pod.is_locked(index)?)
+}
+
+/// The places of this host's processes.
+fn of_host<M: Memory>(pod: &Pod<M>) -> impl Iterator<Item = (u32, State)> + '_ {
+    pod.entries()
+        .filter(move |(_, entry)| host::is_of(*entry, pod.host(), pod.host_generation()))
+}

@@ -1,0 +1,48 @@
+//! Bells: sync words by which many wait for something that happens in the pool.
+//!
+//! ```text
+//! bit 0        somebody may be asleep
+//! bits 1..31   how often it was rung, modulo 2^31
+//! ```
+//!
+//! Who waits sets bit 0 first and sleeps only if the word is still as it was then. Who rings counts on and clears the bit in one step,
+//! and wakes all if it was set. Then nobody sleeps through a ring, nobody makes a system call for nobody, and a crash at any
+//! step leaves at most a bit that costs one needless call. A ringer that dies between the word and the call leaves
+//! sleepers; they look again when their time is over.
+
+use crate::memory::{Memory, SyncWord};
+
+const ASLEEP: u64 = 1;
+const ONE_RING: u64 = 2;
+
+/// Rings a bell: all who sleep by it wake up.
+///
+/// Cost: a load and a compare-exchange; a system call if somebody may be asleep.
+pub fn ring<M: Memory>(mem: &M, bell: SyncWord) {
+    let mut word = bell.load(mem);
+    loop {
+        let next = (word & !ASLEEP).wrapping_add(ONE_RING) & u64::from(u32::MAX);
+        match bell.compare_exchange(mem, word, next) {
+            Ok(_) => break,
+            Err(found) => word = found,
+        }
+    }
+    if word & ASLEEP != 0 {
+        mem.kernel().rouse(bell.offset());
+    }
+}
+
+/// Says that the caller is about to sleep by a bell; to be called before the look for what is waited for. What the low
+/// half of the word is until it is rung: what [`crate::memory::Kernel::doze`] wants to know.
+///
+/// Cost: a load, and a compare-exchange if nobody else is asleep.
+pub fn attend<M: Memory>(mem: &M, bell: SyncWord) -> (u64, u32) {
+    let mut word = bell.load(mem);
+    while word & ASLEEP == 0 {
+        match bell.compare_exchange(mem, word, word | ASLEEP) {
+            Ok(_) => word |= ASLEEP,
+            Err(found) => word = found,
+        }
+    }
+    (bell.offset(), word as u32)
+}

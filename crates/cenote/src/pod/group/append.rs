@@ -1,0 +1,130 @@
+//! Appending an event together with what it changes, so that a crash leaves both or neither.
+//!
+//! Under the group's lock: everything is written down; the commit word is set to the event's number, which decides it; then it
+//! is applied: the event into the ring, the member's line, the count; last the commit word is cleared. Whoever has the lock next and finds a commit word
+//! applies it again: all of it is absolute.
+//!
+//! | a crash after | leaves | repaired by |
+//! |---|---|---|
+//! | the lock is taken (`group.locked`) | a held lock | who waits for it, or the recoverer |
+//! | it is written down (`group.written`) | words that mean nothing | nobody has to |
+//! | the commit (`group.committed`), the event (`group.event`), the member (`group.member`), the count (`group.counted`) | a decided event | the next one with the lock applies it |
+//! | the commit is cleared (`group.cleared`) | a complete event, perhaps nobody woken | the recoverer rings the bell |
+
+use super::Group;
+use super::event::{Event, Member};
+use super::layout::PAYLOAD_WORDS;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::Worker;
+use crate::pod::crash::{Point, crash_point};
+
+/// Where the parts of what is written down are.
+const EVENT: usize = 0;
+const MEMBER_PLACE: usize = 8;
+const MEMBER: usize = 9;
+const CURSOR: usize = 17;
+const BURYING: usize = 18;
+const HIGH: usize = 19;
+
+/// What an event changes.
+pub(super) struct Change {
+    /// The event; its number is chosen when it is appended.
+    pub event: Event,
+    /// The member that changes, and what it becomes.
+    pub member: Option<(u64, Member)>,
+    /// Whether the member begins to read with this event.
+    pub begins: bool,
+    /// The host whose members are being told dead, as [`Layout::burying`](super::layout::Layout::burying) has it.
+    pub burying: u64,
+}
+
+impl Group {
+    /// Appends an event. The caller holds the lock, and has seen to it that there is room.
+    pub(super) fn append<M: Memory>(&self, worker: &Worker<M>, change: Change) -> Result<()> {
+        let mem = worker.mem();
+        let counted = self.layout.counted().load(mem);
+        let number = counted.wrapping_add(1);
+        let used = counted.wrapping_sub(self.least_cursor(worker, counted)?.0);
+        if used >= self.events && !mutant::is(Mutant::GroupRoomForgotten) {
+            return Err(Error::corrupt(
+                "the events of a group",
+                self.layout.counted().offset(),
+            ));
+        }
+        let event = Event {
+            number,
+            time: mem.kernel().now(),
+            ..change.event
+        };
+        let mut payload = [0; PAYLOAD_WORDS];
+        payload[EVENT..MEMBER_PLACE].copy_from_slice(&event.words());
+        let high = self.layout.high().load(mem);
+        payload[HIGH] = high;
+        if let Some((place, member)) = change.member {
+            let since = Member {
+                since: number,
+                ..member
+            };
+            payload[MEMBER_PLACE] = place + 1;
+            payload[MEMBER..CURSOR].copy_from_slice(&since.words());
+            payload[CURSOR] = if change.begins { number } else { 0 };
+            payload[HIGH] = high.max(place + 1);
+        }
+        payload[BURYING] = change.burying;
+        let commit = self.layout.commit();
+        if mutant::is(Mutant::GroupCommitEarly) {
+            commit.store(mem, number);
+        }
+        for (n, word) in payload.into_iter().enumerate() {
+            self.layout.payload(n).store(mem, word);
+        }
+        crash_point(Point::GroupWritten);
+        commit.store(mem, number);
+        crash_point(Point::GroupCommitted);
+        self.apply(worker)
+    }
+
+    /// Applies what is committed, if anything is. The caller holds the lock.
+    pub(super) fn apply<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
+        let (mem, layout) = (worker.mem(), self.layout);
+        let number = layout.commit().load(mem);
+        if number == 0 {
+            return Ok(());
+        }
+        let payload: [u64; PAYLOAD_WORDS] = std::array::from_fn(|n| layout.payload(n).load(mem));
+        let corrupt = || Error::corrupt("what is being appended to a group", layout.commit().offset());
+        let (event, rest) = payload.split_first_chunk::<8>().ok_or_else(corrupt)?;
+        let [place, member @ .., cursor, burying, high] = rest else {
+            return Err(corrupt());
+        };
+        let member: [u64; 8] = member.try_into().map_err(|_| corrupt())?;
+        let counted = layout.counted().load(mem);
+        let is_next = counted == number || counted.wrapping_add(1) == number;
+        if !is_next || event[0] != number || *place > self.members || *high > self.members {
+            return Err(corrupt());
+        }
+        if mutant::is(Mutant::GroupCountedEarly) {
+            layout.counted().store(mem, number);
+        }
+        layout.event((number - 1) % self.events).write(mem, *event);
+        crash_point(Point::GroupEvent);
+        if let Some(place) = place.checked_sub(1) {
+            if let Some(read) = cursor.checked_sub(1) {
+                layout.cursor(place).store(mem, read);
+            }
+            if !mutant::is(Mutant::GroupMemberKept) {
+                layout.member(place).write(mem, member);
+            }
+        }
+        layout.high().store(mem, *high);
+        layout.burying().store(mem, *burying);
+        crash_point(Point::GroupMember);
+        layout.counted().store(mem, number);
+        crash_point(Point::GroupCounted);
+        layout.commit().store(mem, 0);
+        crash_point(Point::GroupCleared);
+        Ok(())
+    }
+}

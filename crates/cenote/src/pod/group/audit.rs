@@ -1,0 +1,32 @@
+//! What `fsck` looks at in a group: everything that its words say of each other.
+
+use super::event::{Event, Status};
+use super::{EVENTS_KEPT, Group};
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pod::Worker;
+
+/// Checks the group at an offset: its header, its members, the events that somebody has yet to read. Takes its lock.
+pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
+    let group = Group::at(worker, at)?;
+    let _held = group.enter(worker)?;
+    let counted = group.counted(worker);
+    let joined = group
+        .all(worker)?
+        .iter()
+        .filter(|(_, member)| member.status == Status::Joined)
+        .count() as u64;
+    let (least, _) = group.least_cursor(worker, counted)?;
+    if counted - least + joined * EVENTS_KEPT > group.events {
+        let at = group.layout.counted().offset();
+        return Err(Error::corrupt("the room for a group's events", at));
+    }
+    for read in least..counted {
+        let line = group.layout.event(read % group.events);
+        let event = Event::of(line.read(worker.mem()), line.offset())?;
+        if event.number != read + 1 {
+            return Err(Error::corrupt("the number of a group's event", line.offset()));
+        }
+    }
+    Ok(())
+}

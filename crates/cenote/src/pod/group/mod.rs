@@ -1,0 +1,473 @@
+//! Groups: who is there, who left, who died, in one order for all members (Lupin, section 3.4).
+//!
+//! A group is one unit of the pool under a name. It has a table of members, a ring of events, and a lock. All of its words but
+//! the header are sync words: they are written rarely, and by whoever has the lock.
+//!
+//! **Events.** Each is appended under the lock together with what it changes ([`append`](self)), is numbered, and is the same for all
+//! members. A member reads on without a lock: its cursor says what it has read, and no event is overwritten that a member
+//! has not read.
+//!
+//! **Room.** A member that joins makes sure of room for two more events besides its own: its end, and that of its host. So a
+//! death is never refused. A join is, if a member has not read for long; the error names it.
+//!
+//! **Deaths.** See [`burial`](self::burial).
+//!
+//! **Who is a member.** A worker, under a name that it keeps: who comes again under a name that left or died has rejoined. A
+//! member's words in the table belong to the lock's holder, but for its cursor.
+//!
+//! **Crash.** See `append`; the lock is one of [`lock`](super::lock), taken over from the dead. An observer's place is written without an event, its status last. A host's burial is
+//! begun by the event of its death, and finished by whoever has the lock next.
+
+mod append;
+mod audit;
+mod burial;
+mod event;
+mod layout;
+mod token;
+
+pub use audit::audit;
+pub use burial::{died, host_died, hosts_died};
+pub use event::{Event, Kind, Member, Status};
+pub use layout::{EVENTS_MAX, GROUP_BYTES, MEMBER_NAME_MAX, MEMBERS_MAX};
+
+use append::Change;
+use layout::{HEADER_BYTES, Layout, MAGIC};
+
+use super::bell;
+use super::crash::{Point, crash_point};
+use super::directory::{self, KIND_GROUP};
+use super::heap;
+use super::host::HostInstance;
+use super::lock::{self, Held};
+use super::worker::Worker;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+
+/// Events that a join makes room for: its own, its end, the death of its host.
+const EVENTS_A_JOIN: u64 = 1 + EVENTS_KEPT;
+/// Events that are kept free for each member.
+const EVENTS_KEPT: u64 = 2;
+
+/// A group, as its header has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    layout: Layout,
+    members: u64,
+    events: u64,
+}
+
+/// What a new group is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Creation {
+    /// Members that it has room for, those that have left included; at most [`MEMBERS_MAX`].
+    pub members: u64,
+    /// Events that it has room for; at most [`EVENTS_MAX`].
+    pub events: u64,
+    /// A random number, so that equal tokens do not look equal.
+    pub salt: u64,
+}
+
+/// A member's or observer's place in a group.
+#[derive(Debug)]
+pub struct Seat {
+    place: u64,
+    identity: u64,
+    read: u64,
+}
+
+impl Seat {
+    /// Which place of the table it is.
+    pub fn place(&self) -> u64 {
+        self.place
+    }
+
+    /// Events that it has read.
+    pub fn read(&self) -> u64 {
+        self.read
+    }
+}
+
+impl Group {
+    /// Opens the group of a name with its token, or makes it.
+    ///
+    /// Cost: that of looking the name up.
+    pub fn open_or_create<M: Memory>(
+        worker: &Worker<M>,
+        name: &str,
+        token: &[u8],
+        creation: Creation,
+    ) -> Result<Self> {
+        let members = creation.members.clamp(1, MEMBERS_MAX);
+        let events = creation.events.clamp(EVENTS_A_JOIN, EVENTS_MAX);
+        let build = || build(worker, token, creation.salt, members, events);
+        let named = directory::find_or_create(worker, name, KIND_GROUP, build)?;
+        Self::admit(worker, named, token)
+    }
+
+    /// Opens the group of a name with its token, if there is one.
+    pub fn open<M: Memory>(worker: &Worker<M>, name: &str, token: &[u8]) -> Result<Self> {
+        let named = directory::find(worker, name)?.ok_or_else(|| Error::NoSuchGroup {
+            name: name.to_owned(),
+        })?;
+        Self::admit(worker, named, token)
+    }
+
+    fn admit<M: Memory>(worker: &Worker<M>, named: directory::Named, token: &[u8]) -> Result<Self> {
+        if named.kind != KIND_GROUP {
+            return Err(Error::OtherKind {
+                name: named.name,
+                kind: "no group",
+            });
+        }
+        let group = Self::at(worker, named.offset)?;
+        match token::fits(worker, group.layout, token) {
+            true => Ok(group),
+            false => Err(Error::Token { name: named.name }),
+        }
+    }
+
+    /// The group at an offset, without a look at its token.
+    pub fn at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Self> {
+        worker.check("a group", at, GROUP_BYTES)?;
+        let mem = worker.mem();
+        let (magic, members, events) = (mem.read_word(at), mem.read_word(at + 8), mem.read_word(at + 16));
+        let is_sized = (1..=MEMBERS_MAX).contains(&members) && (EVENTS_A_JOIN..=EVENTS_MAX).contains(&events);
+        if !at.is_multiple_of(64) || magic != MAGIC || !is_sized {
+            return Err(Error::corrupt("a group's header", at));
+        }
+        Ok(Self {
+            layout: Layout(at),
+            members,
+            events,
+        })
+    }
+
+    /// The bell by which one sleeps until there is an event; see [`bell`].
+    pub fn attend<M: Memory>(&self, worker: &Worker<M>) -> (u64, u32) {
+        bell::attend(worker.mem(), self.layout.bell())
+    }
+
+    /// Events so far.
+    pub fn counted<M: Memory>(&self, worker: &Worker<M>) -> u64 {
+        self.layout.counted().load(worker.mem())
+    }
+
+    /// Wakes all who sleep by the group.
+    pub fn ring<M: Memory>(&self, mem: &M) {
+        bell::ring(mem, self.layout.bell());
+    }
+
+    /// Takes the lock, and finishes what its last holder left.
+    fn enter<'w, M: Memory>(&self, worker: &'w Worker<M>) -> Result<Held<'w, M>> {
+        let held = lock::acquire(worker, self.layout.lock())?;
+        crash_point(Point::GroupLocked);
+        if mutant::is(Mutant::GroupNotReplayed) {
+            self.layout.commit().store(worker.mem(), 0);
+        }
+        self.apply(worker)?;
+        self.finish_burial(worker)?;
+        Ok(held)
+    }
+
+    fn high<M: Memory>(&self, worker: &Worker<M>) -> Result<u64> {
+        let word = self.layout.high();
+        let high = word.load(worker.mem());
+        match high <= self.members {
+            true => Ok(high),
+            false => Err(Error::corrupt("the number of a group's members", word.offset())),
+        }
+    }
+
+    fn status<M: Memory>(&self, worker: &Worker<M>, place: u64) -> Result<Status> {
+        let word = self.layout.member(place).word(0);
+        Status::of(word.load(worker.mem()))
+            .ok_or_else(|| Error::corrupt("the status of a group's member", word.offset()))
+    }
+
+    fn member<M: Memory>(&self, worker: &Worker<M>, place: u64) -> Result<Member> {
+        let line = self.layout.member(place);
+        Member::of(line.read(worker.mem()), line.offset())
+    }
+
+    /// All places that were ever used, with who is or was there.
+    fn all<M: Memory>(&self, worker: &Worker<M>) -> Result<Vec<(u64, Member)>> {
+        (0..self.high(worker)?)
+            .map(|place| Ok((place, self.member(worker, place)?)))
+            .collect()
+    }
+
+    /// Who is a member, and who was, as long as their places are not needed for others.
+    ///
+    /// Cost: the lock, and eight loads a member.
+    pub fn members<M: Memory>(&self, worker: &Worker<M>) -> Result<Vec<Member>> {
+        let held = self.enter(worker)?;
+        let mut members = self.all(worker)?;
+        drop(held);
+        members.retain(|(_, member)| !matches!(member.status, Status::Free | Status::Observer));
+        Ok(members.into_iter().map(|(_, member)| member).collect())
+    }
+
+    /// How many living members there are.
+    ///
+    /// Cost: one load for each place.
+    pub fn joined<M: Memory>(&self, worker: &Worker<M>) -> Result<u64> {
+        let mut joined = 0;
+        for place in 0..self.high(worker)? {
+            joined += u64::from(self.status(worker, place)? == Status::Joined);
+        }
+        Ok(joined)
+    }
+
+    /// How far the one is that has read least, and where it is: `counted` if nobody reads.
+    fn least_cursor<M: Memory>(&self, worker: &Worker<M>, counted: u64) -> Result<(u64, Option<u64>)> {
+        let mut least = (counted, None);
+        for place in 0..self.high(worker)? {
+            if matches!(self.status(worker, place)?, Status::Joined | Status::Observer) {
+                let read = self.layout.cursor(place).load(worker.mem());
+                if read > counted {
+                    let at = self.layout.cursor(place).offset();
+                    return Err(Error::corrupt("what a group's member has read", at));
+                }
+                if read < least.0 {
+                    least = (read, Some(place));
+                }
+            }
+        }
+        Ok(least)
+    }
+
+    /// Becomes a member under a name; one that left or died under it has then rejoined. The first event that the member
+    /// reads is its own.
+    ///
+    /// Cost: the lock, some loads a member, about sixty sync stores.
+    pub fn join<M: Memory>(&self, worker: &Worker<M>, name: &str) -> Result<Seat> {
+        self.join_from(worker, name, HostInstance::of(worker))
+    }
+
+    /// The same for a member that counts as one of a host: it ends with that one's generation too.
+    pub fn join_from<M: Memory>(&self, worker: &Worker<M>, name: &str, origin: HostInstance) -> Result<Seat> {
+        if name.is_empty() || name.len() > MEMBER_NAME_MAX {
+            return Err(Error::Name {
+                name: name.to_owned(),
+                max: MEMBER_NAME_MAX,
+            });
+        }
+        let held = self.enter(worker)?;
+        self.tell_of_the_gone(worker)?;
+        let members = self.all(worker)?;
+        let known = members.iter().find(|(_, member)| {
+            member.name == name && !matches!(member.status, Status::Free | Status::Observer)
+        });
+        let (place, kind) = match known {
+            Some((_, member)) if member.status == Status::Joined => {
+                return Err(Error::MemberTaken {
+                    name: name.to_owned(),
+                });
+            }
+            Some((place, _)) => (*place, Kind::Rejoined),
+            None => (self.free_place(&members)?, Kind::Joined),
+        };
+        let joined = members
+            .iter()
+            .filter(|(_, member)| member.status == Status::Joined);
+        self.make_room(worker, joined.count() as u64)?;
+        let identity = lock::identity(worker);
+        let member = Member {
+            name: name.to_owned(),
+            status: Status::Joined,
+            identity,
+            host: origin.host,
+            host_generation: origin.generation,
+            since: 0,
+        };
+        let read = self.counted(worker);
+        let change = Change {
+            event: event(kind, &member),
+            member: Some((place, member)),
+            begins: true,
+            burying: 0,
+        };
+        self.append(worker, change)?;
+        drop(held);
+        self.ring(worker.mem());
+        Ok(Seat {
+            place,
+            identity,
+            read,
+        })
+    }
+
+    /// Reads from now on what happens, without being a member.
+    ///
+    /// Cost: as [`Group::join`], with fewer stores.
+    pub fn observe<M: Memory>(&self, worker: &Worker<M>) -> Result<Seat> {
+        let mem = worker.mem();
+        let held = self.enter(worker)?;
+        self.tell_of_the_gone(worker)?;
+        let place = self.free_place(&self.all(worker)?)?;
+        let read = self.counted(worker);
+        let identity = lock::identity(worker);
+        let origin = HostInstance::of(worker);
+        let observer = Member {
+            name: String::new(),
+            status: Status::Observer,
+            identity,
+            host: origin.host,
+            host_generation: origin.generation,
+            since: read,
+        };
+        self.layout.cursor(place).store(mem, read);
+        self.layout.member(place).word(0).store(mem, Status::Free.code());
+        self.layout.member(place).write(mem, observer.words());
+        let high = self.high(worker)?;
+        self.layout.high().store(mem, high.max(place + 1));
+        drop(held);
+        Ok(Seat {
+            place,
+            identity,
+            read,
+        })
+    }
+
+    /// A place that nobody is in: a free one, else that of who left or died first.
+    fn free_place(&self, members: &[(u64, Member)]) -> Result<u64> {
+        if let Some((place, _)) = members.iter().find(|(_, member)| member.status == Status::Free) {
+            return Ok(*place);
+        }
+        if (members.len() as u64) < self.members {
+            return Ok(members.len() as u64);
+        }
+        members
+            .iter()
+            .filter(|(_, member)| matches!(member.status, Status::Left | Status::Died))
+            .min_by_key(|(_, member)| member.since)
+            .map(|(place, _)| *place)
+            .ok_or(Error::GroupCrowded { limit: self.members })
+    }
+
+    /// Makes sure that there is room for one more member besides so many.
+    fn make_room<M: Memory>(&self, worker: &Worker<M>, joined: u64) -> Result<()> {
+        let counted = self.counted(worker);
+        let (least, laggard) = self.least_cursor(worker, counted)?;
+        let kept = if mutant::is(Mutant::GroupRoomForgotten) {
+            0
+        } else {
+            joined * EVENTS_KEPT
+        };
+        if counted - least + kept + EVENTS_A_JOIN <= self.events {
+            return Ok(());
+        }
+        let laggard = match laggard {
+            Some(place) => self.member(worker, place)?.name,
+            None => String::new(),
+        };
+        Err(Error::GroupFull {
+            laggard,
+            behind: counted - least,
+        })
+    }
+
+    /// Ends a membership in peace.
+    ///
+    /// Cost: the lock and about sixty sync stores.
+    pub fn leave<M: Memory>(&self, worker: &Worker<M>, seat: Seat) -> Result<()> {
+        let held = self.enter(worker)?;
+        let member = self.member(worker, seat.place)?;
+        if member.identity == seat.identity {
+            self.end(worker, seat.place, member, Kind::Left)?;
+        }
+        drop(held);
+        self.ring(worker.mem());
+        Ok(())
+    }
+
+    /// Ends a membership or an observation. Nothing happens if that has happened already.
+    fn end<M: Memory>(&self, worker: &Worker<M>, place: u64, member: Member, kind: Kind) -> Result<bool> {
+        let status = match (member.status, kind) {
+            (Status::Observer, _) => {
+                let word = self.layout.member(place).word(0);
+                word.store(worker.mem(), Status::Free.code());
+                return Ok(true);
+            }
+            (Status::Joined, Kind::Left) => Status::Left,
+            (Status::Joined, _) => Status::Died,
+            _ if mutant::is(Mutant::GroupDeathTwice) && kind == Kind::Died => Status::Died,
+            _ => return Ok(false),
+        };
+        let change = Change {
+            event: event(kind, &member),
+            member: Some((place, Member { status, ..member })),
+            begins: false,
+            burying: self.layout.burying().load(worker.mem()),
+        };
+        self.append(worker, change)?;
+        Ok(true)
+    }
+
+    /// The next event that a seat has not read, if there is one.
+    ///
+    /// Cost: one load if there is none; nine loads and a store if there is.
+    pub fn next<M: Memory>(&self, worker: &Worker<M>, seat: &mut Seat) -> Result<Option<Event>> {
+        let mem = worker.mem();
+        if self.counted(worker) <= seat.read {
+            return Ok(None);
+        }
+        let line = self.layout.event(seat.read % self.events);
+        let event = Event::of(line.read(mem), line.offset())?;
+        if event.number != seat.read + 1 {
+            return Err(Error::corrupt("the number of a group's event", line.offset()));
+        }
+        seat.read += 1;
+        self.layout.cursor(seat.place).store(mem, seat.read);
+        Ok(Some(event))
+    }
+
+    /// Whether a worker is in the group. Costs a load for each member, and one more for each that is there.
+    fn has<M: Memory>(&self, worker: &Worker<M>, identity: u64) -> Result<bool> {
+        for place in 0..self.high(worker)? {
+            let is_here = matches!(self.status(worker, place)?, Status::Joined | Status::Observer)
+                || mutant::is(Mutant::GroupDeathTwice);
+            if is_here && self.layout.member(place).word(1).load(worker.mem()) == identity {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn event(kind: Kind, member: &Member) -> Event {
+    Event {
+        number: 0,
+        kind,
+        member: member.name.clone(),
+        identity: member.identity,
+        host: member.host,
+        time: 0,
+    }
+}
+
+/// Allocates a group as the worker's auxiliary object.
+fn build<M: Memory>(worker: &Worker<M>, token: &[u8], salt: u64, members: u64, events: u64) -> Result<u64> {
+    let mem = worker.mem();
+    let at = heap::allocate_for(
+        worker,
+        worker.actor(),
+        GROUP_BYTES,
+        worker.record().aux_object(),
+        0,
+    )?;
+    mem.zero(at, GROUP_BYTES);
+    for (n, word) in [MAGIC, members, events, salt]
+        .into_iter()
+        .chain(token::hash(salt, token))
+        .enumerate()
+    {
+        mem.write_word(at + 8 * n as u64, word);
+    }
+    mem.persist(at, GROUP_BYTES);
+    // From here on others use these words past the cache; no line of this host may cover them.
+    mem.invalidate(at + HEADER_BYTES, GROUP_BYTES - HEADER_BYTES);
+    mem.fence();
+    Ok(at)
+}

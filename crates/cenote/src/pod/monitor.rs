@@ -1,0 +1,286 @@
+//! Monitors: who watches the hosts, and what happens to one that has missed its beats.
+//!
+//! A monitor has a host id of its own and is that host's agent. One monitor leads: it has the recoverable lock
+//! [`MONITOR_LOCK`], as long as its own host's generation lasts. It looks at all hosts; the others look at the leader's
+//! host alone, and take over when that is down.
+//!
+//! A host that shows no new beat in so many looks in a row is *accused*: its state becomes fencing. From there it cannot
+//! come back in this generation. Only when a fence says that it is certainly down does its generation move.
+//!
+//! **Who writes:** states of hosts, by compare-exchange; `fencer`, the leader. Counts of missed looks are in the memory of
+//! the monitor alone: one that takes over begins to count with its own first look, so the death of a monitor may delay a
+//! detection and never makes one up. A look that itself comes late counts for nothing: whatever kept the monitor from its
+//! processor may have kept the agent from its own.
+//!
+//! **What a crash leaves:** a host that is fencing (`monitor.accused`, `monitor.fenced`): the next leader fences it again,
+//! as it cannot know how far that had come. A generation that has moved (`monitor.moved`): every process sees
+//! that, and recovers what it is held back by; who leads next recovers all.
+
+use super::crash::{Point, crash_point};
+use super::fence::{Fence, Fenced};
+use super::host::{self, HostPhase, HostRecord, HostState};
+use super::lock;
+use super::record::{ProcessRecord, State, WorkerRecord};
+use super::superblock::MONITOR_LOCK;
+use super::worker::Worker;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+
+/// By how much longer a monitor waits for the first beat of a host whose agent is just starting.
+const STARTING: u64 = 64;
+/// An agent cannot ask for more patience than this.
+const PATIENCE_MAX: u64 = 256;
+
+/// What a monitor has seen or done.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// It leads from now on.
+    Leads,
+    /// Another monitor leads.
+    Follows,
+    /// A host missed its beats, and is being fenced.
+    Accused {
+        /// The host.
+        host: u32,
+        /// Its generation.
+        generation: u32,
+    },
+    /// A fence has not worked so far.
+    FenceFailed {
+        /// The host.
+        host: u32,
+        /// Its generation.
+        generation: u32,
+        /// What was wrong.
+        why: String,
+    },
+    /// A host is certainly down, and its generation has moved: what it held can be recovered.
+    Moved {
+        /// The host.
+        host: u32,
+        /// The generation that is over.
+        generation: u32,
+    },
+}
+
+/// What a look at the hosts is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It comes when it should: a host without a new beat has missed one.
+    Punctual,
+    /// It comes late: nobody can say who has missed what, and all counts begin anew.
+    Late,
+    /// It is one more, to see how far fences have come: nobody has missed anything.
+    Between,
+}
+
+/// What a monitor remembers of a host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Whether anything was seen.
+    is_known: bool,
+    generation: u32,
+    beat: u64,
+    /// Looks in a row that saw no new beat.
+    missed: u64,
+}
+
+/// A monitor.
+#[derive(Debug)]
+pub struct Monitor {
+    /// Looks without a new beat after which a host is accused.
+    missed_max: u64,
+    /// Seconds since 1970.
+    clock: fn() -> u64,
+    leads: Option<bool>,
+    seen: Vec<Seen>,
+}
+
+impl Monitor {
+    /// A monitor that accuses a host after so many looks in a row without a new beat, at least one. The clock is that of
+    /// people, in seconds since 1970.
+    pub fn new(missed_max: u64, clock: fn() -> u64) -> Self {
+        Self {
+            missed_max: missed_max.max(1),
+            clock,
+            leads: None,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Whether it led when it last looked.
+    pub fn leads(&self) -> bool {
+        self.leads == Some(true)
+    }
+
+    /// Stops leading, if it does; another one may lead at once.
+    pub fn resign<M: Memory>(&mut self, worker: &Worker<M>) {
+        lock::let_go(worker, MONITOR_LOCK);
+        self.leads = None;
+        self.seen.clear();
+    }
+
+    /// Looks at the hosts that it is for, once. Whether a host is being fenced: then look again soon.
+    ///
+    /// Cost: one round trip for the lock, and two or three for each host.
+    pub fn look<M: Memory>(
+        &mut self,
+        worker: &Worker<M>,
+        fence: &mut dyn Fence<M>,
+        how: Look,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<bool> {
+        let (mem, geometry) = (worker.mem(), worker.geometry());
+        let leads = mutant::is(Mutant::LeadsUnasked) || lock::hold(worker, MONITOR_LOCK)?;
+        if self.leads != Some(leads) {
+            self.leads = Some(leads);
+            tell(if leads { Event::Leads } else { Event::Follows });
+            if leads {
+                crash_point(Point::MonitorLeads);
+            }
+        }
+        let only = match leads {
+            true => None,
+            false => leader_host(worker),
+        };
+        let high = host::hosts_high(mem, geometry);
+        self.seen.resize_with(high as usize, Seen::default);
+        let mut is_fencing = false;
+        for id in (1..high).filter(|&id| id != worker.pod().host()) {
+            if !leads && only != Some(id) {
+                self.seen[id as usize] = Seen::default();
+                continue;
+            }
+            let state = HostRecord::new(geometry, id).read(mem)?;
+            is_fencing |= match state.phase {
+                HostPhase::Up | HostPhase::Leaving => self.listen(worker, id, state, how, tell),
+                HostPhase::Fencing => pursue(worker, id, state, fence, tell)?,
+                _ => {
+                    self.seen[id as usize] = Seen::default();
+                    false
+                }
+            };
+        }
+        Ok(is_fencing)
+    }
+
+    /// Looks for a new beat of a host. Whether it is accused now.
+    fn listen<M: Memory>(
+        &mut self,
+        worker: &Worker<M>,
+        id: u32,
+        state: HostState,
+        how: Look,
+        tell: &mut dyn FnMut(Event),
+    ) -> bool {
+        let mem = worker.mem();
+        let record = HostRecord::new(worker.geometry(), id);
+        let beat = record.beat().load(mem);
+        let Some(seen) = self.seen.get_mut(id as usize) else {
+            return false;
+        };
+        let is_new = !seen.is_known || seen.generation != state.generation || seen.beat != beat;
+        let patience = match state.agent {
+            0 => STARTING,
+            _ => record.patience().peek(mem).clamp(1, PATIENCE_MAX),
+        };
+        let missed_max = self.missed_max * patience;
+        let missed = match (is_new, how) {
+            (true, _) if !seen.is_known && mutant::is(Mutant::FirstLookCounts) => missed_max,
+            (true, _) if mutant::is(Mutant::MissesKept) => seen.missed + 1,
+            (true, _) => 0,
+            (false, Look::Punctual) => seen.missed + 1,
+            (false, Look::Late) => 0,
+            (false, Look::Between) => seen.missed,
+        };
+        *seen = Seen {
+            is_known: true,
+            generation: state.generation,
+            beat,
+            missed,
+        };
+        missed >= missed_max && accuse(worker, id, state, self.clock, tell)
+    }
+}
+
+/// Says that a host is to be fenced, if it is still in the state that was seen.
+fn accuse<M: Memory>(
+    worker: &Worker<M>,
+    id: u32,
+    state: HostState,
+    clock: fn() -> u64,
+    tell: &mut dyn FnMut(Event),
+) -> bool {
+    let mem = worker.mem();
+    let record = HostRecord::new(worker.geometry(), id);
+    let next = match mutant::is(Mutant::GenerationBeforeFence) {
+        true => state.over(),
+        false => state.with(HostPhase::Fencing),
+    };
+    if !record.exchange(mem, state, next) {
+        return false;
+    }
+    record.fencer().store(mem, lock::identity(worker));
+    record.fenced_at().store(mem, clock());
+    tell(Event::Accused {
+        host: id,
+        generation: state.generation,
+    });
+    crash_point(Point::MonitorAccused);
+    true
+}
+
+/// Goes on fencing a host; moves its generation when it is certainly down. Whether it is not yet.
+fn pursue<M: Memory>(
+    worker: &Worker<M>,
+    id: u32,
+    state: HostState,
+    fence: &mut dyn Fence<M>,
+    tell: &mut dyn FnMut(Event),
+) -> Result<bool> {
+    let mem = worker.mem();
+    let (host, generation) = (id, state.generation);
+    let record = HostRecord::new(worker.geometry(), id);
+    let is_mine = record.fencer().load(mem) == lock::identity(worker);
+    if !is_mine {
+        record.fencer().store(mem, lock::identity(worker));
+    }
+    if is_mine || !mutant::is(Mutant::FenceInherited) {
+        match fence.fence(worker, host, generation)? {
+            Fenced::Certainly => {}
+            Fenced::NotYet => return Ok(true),
+            Fenced::Failed(why) => {
+                tell(Event::FenceFailed {
+                    host,
+                    generation,
+                    why,
+                });
+                return Ok(true);
+            }
+        }
+    }
+    crash_point(Point::MonitorFenced);
+    if record.exchange(mem, state, state.over()) {
+        tell(Event::Moved { host, generation });
+        crash_point(Point::MonitorMoved);
+    }
+    Ok(false)
+}
+
+/// The host of the monitor that leads, as far as that can be told.
+fn leader_host<M: Memory>(worker: &Worker<M>) -> Option<u32> {
+    let (mem, geometry) = (worker.mem(), worker.geometry());
+    let owner = MONITOR_LOCK.load(mem);
+    let place = u32::from(owner as u16);
+    if place == 0 || place > geometry.parameters.workers {
+        return None;
+    }
+    let process = State::decode(WorkerRecord::new(geometry, place - 1).state().load(mem)).process;
+    if process >= geometry.parameters.processes {
+        return None;
+    }
+    let entry = State::decode(ProcessRecord::new(geometry, process).state().load(mem));
+    Some(entry.process)
+}

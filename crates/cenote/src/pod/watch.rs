@@ -1,0 +1,135 @@
+//! Watching: a thread that sleeps until somebody dies, and then sees to it.
+//!
+//! **Sleeping.** A watcher sleeps by the beds of all workers that live and by the death bell, which is rung when a worker
+//! attaches. The kernel wakes one of those who sleep by a bed in which a thread has died. That one recovers the worker;
+//! groups are told first. If it dies meanwhile, its own bed wakes another, who looks at everybody. So nobody has to be told of a
+//! death whom it does not concern, and nothing runs while nothing happens but a look now and then.
+//!
+//! **Looking.** A quick look reads each worker's state and bed. A thorough one asks for the byte locks of processes too: one
+//! whose last thread died before it lay down, or that had no worker, shows by them alone, and the place of a dead process
+//! becomes free only when its lock is. Looks are thorough at first, for a moment after each death, and every slow tick.
+//!
+//! **Other hosts** have kernels of their own: their beds and bells wake nobody here, and in incoherent caches they could not even be
+//! read. Their dead are found by thorough looks, which come as often as hosts beat.
+//!
+//! | a crash | leaves | who goes on |
+//! |---|---|---|
+//! | of a watcher that was woken, before it has recovered the dead | a death that nobody has been told of | who sleeps by the bed of the watcher; a slow tick at the latest |
+//! | of one that sleeps | the waiters bit in beds | nobody has to: a system call for nobody |
+//!
+//! Words: the beds (`memory/deathbed.rs`), the death bell ([`bell`]).
+
+use std::time::Duration;
+
+use super::bell;
+use super::record::{Phase, State, WorkerRecord};
+use super::recovery::{self, Recovered};
+use super::superblock::DEATH_BELL;
+use super::worker::Worker;
+use crate::error::Result;
+use crate::memory::{Memory, SLEEPS_BY_MAX};
+
+/// Between two thorough looks while nothing happens.
+const SLOW: Duration = Duration::from_millis(100);
+/// The same if there are more beds than one can sleep by.
+const CROWDED: Duration = Duration::from_millis(8);
+/// The same where other hosts share the pool: as often as they beat.
+const APART: Duration = Duration::from_millis(8);
+/// Between two looks just after a death: the rest of the process follows.
+const RESTLESS: Duration = Duration::from_millis(1);
+/// Looks just after a death.
+const RESTLESS_LOOKS: u32 = 40;
+
+/// What a watcher remembers.
+#[derive(Debug)]
+pub struct Watch {
+    /// Beds of those who lived when it looked last.
+    beds: Vec<u64>,
+    /// Whether others have kernels of their own, which wake nobody here.
+    is_in_pod: bool,
+    /// Looks to be thorough.
+    restless: u32,
+    /// The dead that were found, by place and generation, as long as their records are not free.
+    found: Vec<(u32, u32)>,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            beds: Vec::new(),
+            is_in_pod: false,
+            restless: 1,
+            found: Vec::new(),
+        }
+    }
+}
+
+impl Watch {
+    /// Says that this thread is about to sleep by the death bell; to be called before [`Watch::look`].
+    pub fn attend<M: Memory>(worker: &Worker<M>) -> (u64, u32) {
+        bell::attend(worker.mem(), DEATH_BELL)
+    }
+
+    /// Looks at everybody, and recovers who is dead. `due` says that a slow tick has passed.
+    ///
+    /// Cost: two or three loads a worker; if the look is thorough, a system call for each process too.
+    pub fn look<M: Memory>(&mut self, worker: &Worker<M>, due: bool) -> Result<Recovered> {
+        let mut recovered = Recovered::default();
+        let pod = worker.pod();
+        let (mem, geometry, high) = (worker.mem(), worker.geometry(), pod.workers_high());
+        self.beds.clear();
+        self.is_in_pod = pod.is_in_pod();
+        let found_before = std::mem::take(&mut self.found);
+        let mut outcome = Ok(());
+        let me = u32::from(worker.me()) - 1;
+        for index in (0..high).filter(|&index| index != me) {
+            let state = State::decode(WorkerRecord::new(geometry, index).state().load(mem));
+            let bed = geometry.annex(index);
+            if state.phase != Phase::Alive {
+                continue;
+            }
+            if !pod.shares_kernel(state) {
+                continue;
+            }
+            if !mem.kernel().has_died(bed, state.generation) {
+                self.beds.push(bed);
+                continue;
+            }
+            if !found_before.contains(&(index, state.generation)) {
+                self.restless = RESTLESS_LOOKS;
+            }
+            self.found.push((index, state.generation));
+            if !pod.worker_lives(index, state)? {
+                // One that cannot be recovered must not keep the others from it.
+                let done = recovery::recover_one(worker, index, state, &mut recovered);
+                outcome = outcome.and(done);
+            }
+        }
+        if due || self.restless > 0 {
+            self.restless = self.restless.saturating_sub(1);
+            outcome = outcome.and(recovery::recover_all(worker, &mut recovered));
+        }
+        // If there are more than one can sleep by, watchers sleep by different ones.
+        if self.beds.len() > SLEEPS_BY_MAX {
+            let from = me as usize % self.beds.len();
+            self.beds.rotate_left(from);
+        }
+        outcome.map(|()| recovered)
+    }
+
+    /// How long one may sleep after the last look.
+    pub fn patience(&self) -> Duration {
+        match self.restless {
+            0 if self.is_in_pod => APART,
+            0 if self.beds.len() < SLEEPS_BY_MAX => SLOW,
+            0 => CROWDED,
+            _ => RESTLESS,
+        }
+    }
+
+    /// Sleeps until somebody dies or one of the bells is rung, as long as it may.
+    pub fn doze<M: Memory>(&self, worker: &Worker<M>, bells: &[(u64, u32)], longest: Duration) {
+        let time = longest.min(self.patience());
+        worker.mem().kernel().doze(&self.beds, bells, time);
+    }
+}

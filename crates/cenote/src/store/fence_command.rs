@@ -1,0 +1,187 @@
+//! A fence that is a program of the administrator's: it switches a machine off and says so by its exit code.
+//!
+//! The program is run by a shell, with the host's id and generation behind its own arguments. It must exit with 0 when the
+//! host is certainly down, and only then. It runs beside the monitor's looks at other hosts. One that takes too long is
+//! killed, one that fails is run again, later and later. It dies with the monitor: the next one runs its own.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::memory::{Memory, tether};
+use crate::pod::Worker;
+use crate::pod::fence::{Fence, Fenced};
+
+/// The pause after a first failure, and the longest.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub(super) struct CommandFence {
+    command: String,
+    time_out: Duration,
+    attempts: BTreeMap<u32, Attempt>,
+}
+
+/// What is being done about a host.
+#[derive(Debug)]
+struct Attempt {
+    generation: u32,
+    /// The program, if it runs, and since when.
+    running: Option<(Child, Instant)>,
+    /// When it may be run again.
+    next: Instant,
+    pause: Duration,
+}
+
+impl CommandFence {
+    /// A fence that runs `command` and lets it take so long.
+    pub(super) fn new(command: String, time_out: Duration) -> Self {
+        Self {
+            command,
+            time_out,
+            attempts: BTreeMap::new(),
+        }
+    }
+
+    fn start(&self, host: u32, generation: u32) -> std::io::Result<Child> {
+        let mut command = Command::new("/bin/sh");
+        command
+            .arg("-c")
+            .arg(format!("{} \"$@\"", self.command))
+            .args(["fence".to_owned(), host.to_string(), generation.to_string()])
+            .stdin(Stdio::null())
+            // Standard output is for the monitor's own results.
+            .stdout(Stdio::null());
+        tether(&mut command).spawn()
+    }
+
+    /// How far it has come, without a pool.
+    fn step(&mut self, host: u32, generation: u32, now: Instant) -> Fenced {
+        let mut attempt = match self.attempts.remove(&host) {
+            Some(attempt) if attempt.generation == generation => attempt,
+            other => {
+                other.and_then(|old| old.running).into_iter().for_each(end);
+                Attempt {
+                    generation,
+                    running: None,
+                    next: now,
+                    pause: PAUSE,
+                }
+            }
+        };
+        let failure = match attempt.running.take() {
+            Some((mut child, since)) => match child.try_wait() {
+                Ok(Some(status)) if status.success() => return Fenced::Certainly,
+                Ok(Some(status)) => Some(format!("{:?} ended with {status}", self.command)),
+                Ok(None) if now.duration_since(since) < self.time_out => {
+                    attempt.running = Some((child, since));
+                    None
+                }
+                Ok(None) => {
+                    end((child, since));
+                    Some(format!(
+                        "{:?} did not end in {} s",
+                        self.command,
+                        self.time_out.as_secs()
+                    ))
+                }
+                Err(error) => Some(format!("{:?}: {error}", self.command)),
+            },
+            None if now >= attempt.next => match self.start(host, generation) {
+                Ok(child) => {
+                    attempt.running = Some((child, now));
+                    None
+                }
+                Err(error) => Some(format!("{:?} could not be run: {error}", self.command)),
+            },
+            None => None,
+        };
+        let answer = match failure {
+            None => Fenced::NotYet,
+            Some(why) => {
+                attempt.next = now + attempt.pause;
+                attempt.pause = (attempt.pause * 2).min(PAUSE_MAX);
+                Fenced::Failed(why)
+            }
+        };
+        self.attempts.insert(host, attempt);
+        answer
+    }
+}
+
+/// Ends a program that took too long, or is not wanted any more.
+fn end((mut child, _): (Child, Instant)) {
+    // It may have ended by itself.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+impl<M: Memory> Fence<M> for CommandFence {
+    fn fence(&mut self, _: &Worker<M>, host: u32, generation: u32) -> Result<Fenced> {
+        Ok(self.step(host, generation, Instant::now()))
+    }
+}
+
+impl Drop for CommandFence {
+    fn drop(&mut self) {
+        let attempts = std::mem::take(&mut self.attempts);
+        attempts
+            .into_values()
+            .filter_map(|attempt| attempt.running)
+            .for_each(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asks until there is another answer than to ask again.
+    fn answer(fence: &mut CommandFence, from: Instant) -> Fenced {
+        loop {
+            match fence.step(3, 9, from) {
+                Fenced::NotYet => std::thread::yield_now(),
+                other => return other,
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_is_told_whom_to_fence() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let command = format!("printf '%s %s %s' > {} off", log.display());
+        let mut fence = CommandFence::new(command, Duration::from_secs(600));
+        assert_eq!(answer(&mut fence, Instant::now()), Fenced::Certainly);
+        assert_eq!(std::fs::read_to_string(log).unwrap(), "off 3 9");
+    }
+
+    #[test]
+    fn failures_are_told_and_tried_again_later() {
+        let now = Instant::now();
+        let mut fence = CommandFence::new("exit 5; :".to_owned(), Duration::from_secs(600));
+        assert!(matches!(answer(&mut fence, now), Fenced::Failed(why) if why.contains('5')));
+        assert_eq!(fence.step(3, 9, now + PAUSE / 2), Fenced::NotYet);
+        assert!(fence.attempts[&3].running.is_none());
+        assert_eq!(fence.step(3, 9, now + PAUSE), Fenced::NotYet);
+        assert!(fence.attempts[&3].running.is_some());
+        assert!(matches!(answer(&mut fence, now + PAUSE), Fenced::Failed(_)));
+        assert_eq!(fence.attempts[&3].pause, PAUSE * 4);
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let now = Instant::now();
+        let mut fence = CommandFence::new("exec sleep 600; :".to_owned(), Duration::from_secs(5));
+        assert_eq!(fence.step(3, 9, now), Fenced::NotYet);
+        assert_eq!(fence.step(3, 9, now), Fenced::NotYet);
+        let late = now + Duration::from_secs(6);
+        assert!(matches!(fence.step(3, 9, late), Fenced::Failed(why) if why.contains("5 s")));
+        // Another generation is another matter.
+        assert_eq!(fence.step(3, 10, late), Fenced::NotYet);
+        assert!(fence.attempts[&3].running.is_some());
+    }
+}

@@ -1,0 +1,360 @@
+//! Groups of a pool, as a thread has them open, and four ways to be told what happens.
+//!
+//! ```
+//! # fn main() -> cenote::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("pool");
+//! use std::time::Duration;
+//! use cenote::{Options, Pool, group::Kind};
+//!
+//! let pool: Pool = Pool::create(&path, &Options::default())?;
+//! let workers = pool.group("workers", b"open sesame")?;
+//! let mut me = workers.join("worker-1")?;
+//! let event = me.next(Some(Duration::from_secs(1)))?.unwrap();
+//! assert_eq!((event.kind, event.member.as_str()), (Kind::Joined, "worker-1"));
+//! // A wrong token admits nobody.
+//! assert!(pool.group("workers", b"guess").is_err());
+//! # Ok(())
+//! # }
+//! ```
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::agent::Sleeper;
+use super::pool::{Pool, random_number};
+use crate::error::{Error, Result};
+use crate::memory::{Coherent, LocalWord, Memory};
+use crate::pod::Worker;
+use crate::pod::group::{self, Creation, Event, Member, Seat};
+use crate::pod::watch::Watch;
+
+/// How many members and events a group is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupSize {
+    /// Members, those that have left included until their places are needed. Default and maximum 124.
+    pub members: u64,
+    /// Events that somebody has yet to read. Default and maximum 768.
+    pub events: u64,
+}
+
+impl Default for GroupSize {
+    fn default() -> Self {
+        Self {
+            members: group::MEMBERS_MAX,
+            events: group::EVENTS_MAX,
+        }
+    }
+}
+
+impl<M: Memory> Pool<M> {
+    /// The group of a name, made if there is none. The token is a secret: all who open the group must give the same.
+    ///
+    /// Cost: that of looking a name up. Errors: another kind of name, a wrong token, a full pool.
+    pub fn group(&self, name: &str, token: &[u8]) -> Result<Group<M>> {
+        self.group_of_size(name, token, GroupSize::default())
+    }
+
+    /// The group of a name; if there is none, it is made for so many members and events.
+    pub fn group_of_size(&self, name: &str, token: &[u8], size: GroupSize) -> Result<Group<M>> {
+        let worker = self.worker()?;
+        let creation = Creation {
+            members: size.members,
+            events: size.events,
+            salt: random_number(),
+        };
+        let group = group::Group::open_or_create(&worker, name, token, creation)?;
+        Ok(Group::new(self, worker, group))
+    }
+
+    /// The group of a name, if there is one.
+    pub fn existing_group(&self, name: &str, token: &[u8]) -> Result<Group<M>> {
+        let worker = self.worker()?;
+        let group = group::Group::open(&worker, name, token)?;
+        Ok(Group::new(self, worker, group))
+    }
+}
+
+/// A group, as one thread has it open.
+pub struct Group<M: Memory = Coherent> {
+    group: group::Group,
+    worker: Rc<Worker<M>>,
+    pool: Pool<M>,
+}
+
+impl<M: Memory> Group<M> {
+    fn new(pool: &Pool<M>, worker: Rc<Worker<M>>, group: group::Group) -> Self {
+        Self {
+            group,
+            worker,
+            pool: pool.clone(),
+        }
+    }
+
+    /// The pool that it is in.
+    pub fn pool(&self) -> &Pool<M> {
+        &self.pool
+    }
+
+    /// Becomes a member under a name of up to 31 bytes, which stays the same when the member comes again: its place among the
+    /// arguments of the program, say. This thread is the member; it has died when the thread has, or its process.
+    ///
+    /// Cost: see [`group::Group::join`]. Errors: a living member of that name, no place, no room because somebody does not
+    /// read.
+    pub fn join(&self, name: &str) -> Result<Membership<M>> {
+        let seat = self.group.join(&self.worker, name)?;
+        Ok(self.seated(seat))
+    }
+
+    /// Is told what happens from now on, without being a member.
+    pub fn observe(&self) -> Result<Membership<M>> {
+        let seat = self.group.observe(&self.worker)?;
+        Ok(self.seated(seat))
+    }
+
+    fn seated(&self, seat: Seat) -> Membership<M> {
+        Membership {
+            group: self.group,
+            seat: Some(seat),
+            worker: self.worker.clone(),
+            pool: self.pool.clone(),
+            watch: Watch::default(),
+            looked: None,
+        }
+    }
+
+    /// Members, and those that were some.
+    pub fn members(&self) -> Result<Vec<Member>> {
+        self.group.members(&self.worker)
+    }
+
+    /// Has a thread of its own call a function for each event, until the [`Listener`] is dropped. The thread is a member if there is a
+    /// name, else an observer. An error ends it; the function is told.
+    pub fn listen(
+        &self,
+        name: Option<&str>,
+        call: impl FnMut(Result<Event>) + Send + 'static,
+    ) -> Result<Listener> {
+        let (pool, group) = (self.pool.clone(), self.group);
+        let name = name.map(str::to_owned);
+        let (begun, begins) = std::sync::mpsc::sync_channel(1);
+        let stop = Arc::new(LocalWord::new(0));
+        let stopped = stop.clone();
+        let work = move || {
+            let seated = pool.worker().and_then(|worker| {
+                let group = Group::new(&pool, worker, group);
+                match &name {
+                    Some(name) => group.join(name),
+                    None => group.observe(),
+                }
+            });
+            match seated {
+                Ok(membership) => {
+                    let _ = begun.send(Ok(()));
+                    listen(membership, &stopped, call);
+                }
+                Err(error) => drop(begun.send(Err(error))),
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("cenote-group".to_owned())
+            .spawn(work)
+            .map_err(|source| Error::Io {
+                path: self.pool.pod().path().to_owned(),
+                source,
+            })?;
+        begins.recv().unwrap_or(Err(Error::Forked))?;
+        let pod = self.pool.pod().clone();
+        Ok(Listener {
+            stop: Box::new(move || {
+                stop.store(1);
+                let is_ours = !pod.is_forked();
+                if is_ours {
+                    group.ring(pod.mem());
+                }
+                is_ours
+            }),
+            thread: Some(thread),
+        })
+    }
+}
+
+fn listen<M: Memory>(mut membership: Membership<M>, stop: &LocalWord, mut call: impl FnMut(Result<Event>)) {
+    loop {
+        match membership.wait(None, || stop.load() != 0) {
+            Ok(Some(event)) => call(Ok(event)),
+            Ok(None) => return,
+            Err(error) => return call(Err(error)),
+        }
+    }
+}
+
+/// A thread that calls a function for each event of a group; ends when it is dropped, after the call that is running.
+pub struct Listener {
+    stop: Box<dyn Fn() -> bool + Send + Sync>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let thread = self.thread.take();
+        let is_ours = (self.stop)();
+        match thread {
+            // One may end it from its own call.
+            Some(thread) if is_ours && thread.thread().id() != std::thread::current().id() => {
+                let _ = thread.join();
+            }
+            other => std::mem::forget(other),
+        }
+    }
+}
+
+/// A thread's place in a group: what happens is read from here, in order, and nothing is left out. Left when it is dropped.
+pub struct Membership<M: Memory = Coherent> {
+    group: group::Group,
+    /// `None` once it has left.
+    seat: Option<Seat>,
+    worker: Rc<Worker<M>>,
+    pool: Pool<M>,
+    watch: Watch,
+    /// When it last looked thoroughly for the dead.
+    looked: Option<Instant>,
+}
+
+impl<M: Memory> Membership<M> {
+    /// The next event, if there is one already.
+    ///
+    /// Cost: one load if there is none; nine loads and a store if there is.
+    pub fn try_next(&mut self) -> Result<Option<Event>> {
+        if self.worker.is_forked() {
+            return Err(Error::Forked);
+        }
+        match &mut self.seat {
+            Some(seat) => self.group.next(&self.worker, seat),
+            None => Ok(None),
+        }
+    }
+
+    /// The next event; waits for it, for ever if there is no limit. `None` when the time is over.
+    ///
+    /// While it waits the thread watches: if somebody dies, it may be the one to recover the dead and to tell their groups.
+    pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Event>> {
+        self.wait(limit, || false)
+    }
+
+    fn wait(&mut self, limit: Option<Duration>, is_over: impl Fn() -> bool) -> Result<Option<Event>> {
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        loop {
+            if let Some(event) = self.try_next()? {
+                return Ok(Some(event));
+            }
+            let bells = [Watch::attend(&self.worker), self.group.attend(&self.worker)];
+            let is_due = self
+                .looked
+                .is_none_or(|looked| looked.elapsed() >= self.watch.patience());
+            if is_due {
+                self.looked = Some(Instant::now());
+            }
+            // What cannot be recovered is reported to who uses it.
+            let _ = self.watch.look(&self.worker, is_due);
+            if let Some(event) = self.try_next()? {
+                return Ok(Some(event));
+            }
+            let left = match until {
+                Some(until) => until.saturating_duration_since(Instant::now()),
+                None => Duration::MAX,
+            };
+            if left.is_zero() || is_over() {
+                return Ok(None);
+            }
+            self.watch.doze(&self.worker, &bells, left);
+        }
+    }
+
+    /// The events from here on, each of them waited for.
+    pub fn events(&mut self) -> Events<'_, M> {
+        Events { membership: self }
+    }
+
+    /// The next event, for any executor. The process's background thread wakes the task; it is started by the first call, and
+    /// watches for deaths.
+    pub fn next_event(&mut self) -> NextEvent<'_, M> {
+        NextEvent { membership: self }
+    }
+
+    /// Leaves the group; the others are told.
+    ///
+    /// Cost: see [`group::Group::leave`].
+    pub fn leave(mut self) -> Result<()> {
+        self.leave_now()
+    }
+
+    fn leave_now(&mut self) -> Result<()> {
+        if self.worker.is_forked() {
+            return Err(Error::Forked);
+        }
+        match self.seat.take() {
+            Some(seat) => self.group.leave(&self.worker, seat),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<M: Memory> Drop for Membership<M> {
+    fn drop(&mut self) {
+        // Where the group is damaged, its other members will be told of it.
+        let _ = self.leave_now();
+    }
+}
+
+/// The events of a group, one after the other; see [`Membership::events`].
+pub struct Events<'m, M: Memory = Coherent> {
+    membership: &'m mut Membership<M>,
+}
+
+impl<M: Memory> Iterator for Events<'_, M> {
+    type Item = Result<Event>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.membership.next(None).transpose()
+    }
+}
+
+/// The next event of a group, to be awaited; see [`Membership::next_event`]. Nothing is lost if it is dropped.
+pub struct NextEvent<'m, M: Memory = Coherent> {
+    membership: &'m mut Membership<M>,
+}
+
+impl<M: Memory> Future for NextEvent<'_, M> {
+    type Output = Result<Event>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let membership = &mut *self.membership;
+        if let Some(event) = membership.try_next().transpose() {
+            return Poll::Ready(event);
+        }
+        let Some(seat) = &membership.seat else {
+            return Poll::Pending;
+        };
+        let errands = membership.pool.errands();
+        errands.mind(membership.worker.mem(), membership.group);
+        errands.sleep(Sleeper {
+            group: membership.group,
+            place: seat.place(),
+            read: seat.read(),
+            waker: context.waker().clone(),
+        });
+        if let Err(error) = membership.pool.watch() {
+            return Poll::Ready(Err(error));
+        }
+        match membership.try_next().transpose() {
+            Some(event) => Poll::Ready(event),
+            None => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! A host's agent, as a process runs it: a thread that beats, one that looks after this host's dead, and on request a
+//! monitor of the other hosts.
+//!
+//! The thread that beats does nothing else, under the highest priority that it is granted; where that is not real time,
+//! it asks monitors for more patience. Recovery has a thread of its own, from the start: it may wait for a lock that a host
+//! held which has failed, and that nobody can take before a monitor has fenced that host. So neither starting nor beats nor
+//! looks may wait for it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::fence_command::CommandFence;
+use super::options::Options;
+use super::pool::Pool;
+use crate::error::{Error, Result};
+use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, raise_priority};
+use crate::pod::agency::Agency;
+use crate::pod::fence::{Fence, KillFence};
+use crate::pod::group::hosts_died;
+use crate::pod::host::{HostPhase, HostRecord};
+use crate::pod::monitor::{Event, Look, Monitor};
+use crate::pod::process::seconds_since_1970;
+use crate::pod::recovery::recover_dead;
+use crate::pod::{Pod, Worker};
+
+/// Between two beats.
+pub const BEAT: Duration = Duration::from_millis(8);
+/// By how much longer monitors wait for beats of a thread that has to share its processor.
+const PATIENCE_SHARED: u64 = 16;
+/// Between two looks for this host's dead.
+const MIND: Duration = Duration::from_millis(8);
+/// Between two looks at how far a fence has come.
+const FENCING: Duration = Duration::from_millis(1);
+
+/// How a monitor watches, and how it fences.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// Between two looks at the hosts. Default 8 ms.
+    pub poll: Duration,
+    /// Looks in a row without a new beat after which a host is fenced. Default 3.
+    pub missed: u64,
+    /// The program that fences, run by a shell with the host's id and generation behind its arguments; it must exit with 0
+    /// when the host is certainly down, and only then. `None` stands for hosts that are processes of this machine: they are
+    /// killed.
+    pub fence: Option<String>,
+    /// How long the program may take. Default 60 s.
+    pub fence_time_out: Duration,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            poll: BEAT,
+            missed: 3,
+            fence: None,
+            fence_time_out: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What an agent says of itself.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct AgentStatus {
+    /// The host.
+    pub host: u32,
+    /// Its generation.
+    pub generation: u32,
+    /// What the pool says that it is in, in its present generation.
+    pub phase: HostPhase,
+    /// That generation; another one if the agent's is over.
+    pub now: u32,
+    /// Beats since the agent started.
+    pub beats: u64,
+    /// What the thread that beats runs under.
+    pub priority: Priority,
+    /// Dead processes that this agent has recovered, of any host.
+    pub recovered_processes: u64,
+    /// Their workers.
+    pub recovered_workers: u64,
+    /// Whether it is a monitor, and if so whether it leads.
+    pub leads: Option<bool>,
+}
+
+/// What an agent's threads share.
+#[derive(Default)]
+struct Shared {
+    /// Set to end the thread that looks after the dead.
+    minding_ends: LocalWord,
+    /// Set to end the thread that beats.
+    beating_ends: LocalWord,
+    beats: LocalWord,
+    /// Set when somebody has died that other hosts may know of.
+    wanted: LocalWord,
+    processes: LocalWord,
+    workers: LocalWord,
+    /// 0 no monitor, 1 one that follows, 2 one that leads.
+    leads: LocalWord,
+}
+
+/// The agent of this host. Dropped, it leaves the pod if it can; if processes of its host have the pool open then, the host
+/// is about to be fenced.
+pub struct HostAgent<M: Memory = Coherent> {
+    /// `None` once it has left.
+    pool: Option<Pool<M>>,
+    mem: M,
+    agency: Arc<Agency>,
+    shared: Arc<Shared>,
+    priority: Priority,
+    beating: Option<JoinHandle<()>>,
+    minding: Option<JoinHandle<()>>,
+    lock_file: std::path::PathBuf,
+}
+
+impl<M: Mapped> HostAgent<M> {
+    /// Opens a pool as the agent of host `options.host`, and begins to beat.
+    ///
+    /// It is an error if the host has an agent, is being fenced, or if processes without a host have the pool open.
+    pub fn start(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        let path = path.as_ref();
+        let pod = Pool::<M>::join_as_agent(path, options)?;
+        let shared = Arc::<Shared>::default();
+        let (beating, agency, priority) = beat(&pod, &shared)?;
+        let mut agent = Self {
+            pool: None,
+            mem: pod.mem().clone(),
+            agency: Arc::new(agency),
+            shared,
+            priority,
+            beating: Some(beating),
+            minding: None,
+            lock_file: options.lock_file.clone().unwrap_or_else(|| path.to_owned()),
+        };
+        agent.shared.wanted.store(1);
+        let pool = Pool::begin(pod, options)?;
+        let hostless = hostless(pool.pod())?;
+        agent.pool = Some(pool);
+        if hostless {
+            // Dropping the agent has the host leave.
+            return Err(Error::Host {
+                host: options.host,
+                why: "processes without a host's id have the pool open; end them, or start them anew with --host",
+            });
+        }
+        agent.minding = Some(agent.mind()?);
+        Ok(agent)
+    }
+}
+
+impl<M: Memory> HostAgent<M> {
+    fn pool(&self) -> Result<&Pool<M>> {
+        self.pool.as_ref().ok_or(Error::Host {
+            host: self.agency.host(),
+            why: "its agent has left",
+        })
+    }
+
+    /// What it says of itself. One round trip.
+    pub fn status(&self) -> Result<AgentStatus> {
+        self.reporter()?.status()
+    }
+
+    /// Something that says the same from any thread, as long as the agent has not left.
+    pub fn reporter(&self) -> Result<Reporter<M>> {
+        let geometry = *self.pool()?.pod().geometry();
+        Ok(Reporter {
+            mem: self.mem.clone(),
+            record: HostRecord::new(&geometry, self.agency.host()),
+            host: self.agency.host(),
+            generation: self.agency.generation(),
+            priority: self.priority,
+            shared: self.shared.clone(),
+        })
+    }
+
+    /// Starts the thread that looks after the dead.
+    fn mind(&self) -> Result<JoinHandle<()>> {
+        let pod = self.pool()?.pod().clone();
+        let path = pod.path().to_owned();
+        let (agency, shared) = (self.agency.clone(), self.shared.clone());
+        let (begun, begins) = std::sync::mpsc::sync_channel(1);
+        // A worker's thread is the one that attaches it.
+        let work = move || match Worker::attach(&pod, false) {
+            Ok(worker) => {
+                drop(pod);
+                let _ = begun.send(Ok(()));
+                mind(&worker, &agency, &shared);
+            }
+            Err(error) => drop(begun.send(Err(error))),
+        };
+        let thread = std::thread::Builder::new()
+            .name("cenote-mind".to_owned())
+            .spawn(work)
+            .map_err(|source| Error::Io { path, source })?;
+        begins.recv().unwrap_or(Err(Error::Forked))?;
+        Ok(thread)
+    }
+
+    /// Watches the other hosts on this thread, as one of the pod's monitors, until `stops` says so. `tell` learns what is seen
+    /// and done.
+    pub fn watch(&self, watch: &Watch, stops: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Event)) -> Result<()> {
+        let worker = Worker::attach(self.pool()?.pod(), false)?;
+        let mut fence: Box<dyn Fence<M>> = match &watch.fence {
+            Some(command) => Box::new(CommandFence::new(command.clone(), watch.fence_time_out)),
+            None => Box::new(KillFence::new(Box::new(Sigkill::new(&self.lock_file)))),
+        };
+        raise_priority();
+        let mut monitor = Monitor::new(watch.missed, seconds_since_1970);
+        let mut last: Option<Instant> = None;
+        while !stops() {
+            let now = Instant::now();
+            let how = match last.map(|last| now.duration_since(last)) {
+                Some(since) if since < watch.poll => Look::Between,
+                Some(since) if since <= 2 * watch.poll => Look::Punctual,
+                _ => Look::Late,
+            };
+            if how != Look::Between {
+                last = Some(now);
+            }
+            let is_fencing = monitor.look(&worker, &mut *fence, how, &mut |event| {
+                if matches!(event, Event::Leads | Event::Moved { .. }) {
+                    self.recover_soon();
+                }
+                tell(&event);
+            })?;
+            self.shared.leads.store(1 + u64::from(monitor.leads()));
+            let due = last.map_or(now, |last| last + watch.poll);
+            let pause = due.saturating_duration_since(Instant::now());
+            std::thread::sleep(if is_fencing { pause.min(FENCING) } else { pause });
+        }
+        monitor.resign(&worker);
+        Ok(())
+    }
+
+    /// Has the thread that looks after the dead look at once, for dead of other hosts too.
+    fn recover_soon(&self) {
+        self.shared.wanted.store(1);
+        if let Some(minding) = &self.minding {
+            minding.thread().unpark();
+        }
+    }
+
+    /// Leaves the pod. `false` if other processes of this host have the pool open: then nothing has changed, and the agent goes
+    /// on; ask again when they have ended.
+    pub fn leave(&mut self) -> Result<bool> {
+        let Some(pool) = &self.pool else {
+            return Ok(true);
+        };
+        let Some(leaving) = self.agency.leave(pool.pod())? else {
+            return Ok(false);
+        };
+        self.stop_minding();
+        self.pool = None;
+        self.stop_beating();
+        leaving.finish(&self.mem);
+        Ok(true)
+    }
+
+    fn stop_minding(&mut self) {
+        self.shared.minding_ends.store(1);
+        if let Some(minding) = self.minding.take() {
+            minding.thread().unpark();
+            // A thread that panicked has nothing to say here.
+            let _ = minding.join();
+        }
+    }
+
+    fn stop_beating(&mut self) {
+        self.shared.beating_ends.store(1);
+        if let Some(beating) = self.beating.take() {
+            let _ = beating.join();
+        }
+    }
+}
+
+impl<M: Memory> Drop for HostAgent<M> {
+    fn drop(&mut self) {
+        // What cannot be left in peace is fenced.
+        let _ = self.leave();
+        self.stop_minding();
+        self.pool = None;
+        self.stop_beating();
+    }
+}
+
+/// Says how an agent is, from any thread.
+pub struct Reporter<M: Memory> {
+    mem: M,
+    record: HostRecord,
+    host: u32,
+    generation: u32,
+    priority: Priority,
+    shared: Arc<Shared>,
+}
+
+impl<M: Memory> Reporter<M> {
+    /// See [`HostAgent::status`].
+    pub fn status(&self) -> Result<AgentStatus> {
+        let state = self.record.read(&self.mem)?;
+        Ok(AgentStatus {
+            host: self.host,
+            generation: self.generation,
+            phase: state.phase,
+            now: state.generation,
+            beats: self.shared.beats.load(),
+            priority: self.priority,
+            recovered_processes: self.shared.processes.load(),
+            recovered_workers: self.shared.workers.load(),
+            leads: match self.shared.leads.load() {
+                0 => None,
+                leads => Some(leads == 2),
+            },
+        })
+    }
+}
+
+/// Starts the thread that beats. The host has an agent only once that runs, under the priority that decides how patient
+/// monitors must be.
+fn beat<M: Memory>(pod: &Arc<Pod<M>>, shared: &Arc<Shared>) -> Result<(JoinHandle<()>, Agency, Priority)> {
+    let (taken, agency) = std::sync::mpsc::channel();
+    let (pod, theirs) = (Arc::downgrade(pod), shared.clone());
+    let path = std::path::PathBuf::from("the thread that beats");
+    let io = |source| Error::Io { path, source };
+    let thread = std::thread::Builder::new()
+        .name("cenote-beat".to_owned())
+        .spawn(move || {
+            let priority = raise_priority();
+            let patience = match priority {
+                Priority::Realtime => 1,
+                _ => PATIENCE_SHARED,
+            };
+            // The one who waits for the answer has the pool open.
+            let Some(pod) = pod.upgrade() else { return };
+            let mem = pod.mem().clone();
+            let agency = Agency::take(&pod, patience);
+            drop(pod);
+            let pulse = agency.as_ref().ok().map(|agency| agency.pulse(&mem));
+            let is_heard = taken.send((agency, priority)).is_ok();
+            let Some(mut pulse) = pulse.filter(|_| is_heard) else {
+                return;
+            };
+            let mut next = Instant::now();
+            while theirs.beating_ends.load() == 0 {
+                pulse.beat(&mem);
+                theirs.beats.store(theirs.beats.load() + 1);
+                // Beats that were missed are not made up for.
+                next = (next + BEAT).max(Instant::now());
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+        })
+        .map_err(io)?;
+    match agency.recv() {
+        Ok((agency, priority)) => Ok((thread, agency?, priority)),
+        Err(_) => Err(Error::Forked),
+    }
+}
+
+/// What the thread that looks after the dead does.
+fn mind<M: Memory>(worker: &Worker<M>, agency: &Agency, shared: &Shared) {
+    while shared.minding_ends.load() == 0 {
+        // A damaged pool is reported to those who use it; there is nobody to report it to here.
+        let has_found = agency.declare_dead(worker).unwrap_or(false);
+        let is_wanted = shared.wanted.exchange(1, 0);
+        if is_wanted {
+            // What it misses is made up for by who recovers the host's workers.
+            let _ = hosts_died(worker);
+        }
+        if (has_found || is_wanted)
+            && let Ok(recovered) = recover_dead(worker)
+        {
+            shared.processes.add(u64::from(recovered.processes));
+            shared.workers.add(u64::from(recovered.workers));
+        }
+        std::thread::park_timeout(MIND);
+    }
+}
+
+/// Whether a process of this machine that has no host's id has the pool open.
+fn hostless<M: Memory>(pod: &Pod<M>) -> Result<bool> {
+    for (index, entry) in pod.entries() {
+        let is_hostless = entry.phase != crate::pod::record::Phase::Free && entry.process == 0;
+        if is_hostless && pod.is_locked(index)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

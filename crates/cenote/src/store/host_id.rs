@@ -1,0 +1,54 @@
+//! Which host this is: an id that the administrator gives, and that stays the same when the machine starts anew.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+
+/// The variable that gives the id.
+pub const HOST_VARIABLE: &str = "CENOTE_HOST";
+/// The variable that names the file which gives it.
+pub const HOST_FILE_VARIABLE: &str = "CENOTE_HOST_FILE";
+/// That file, if the variable is not set.
+pub const HOST_FILE: &str = "/etc/cenote/host";
+
+/// The id of this host: `given`, or else what the environment says in `CENOTE_HOST`, or else the file that
+/// `CENOTE_HOST_FILE` names, or else `/etc/cenote/host`. 0, a machine on its own, if there is none of these.
+///
+/// It is an error if the first that there is does not hold a number: a host must never take the id of another.
+pub fn host_id(given: Option<u32>) -> Result<u32> {
+    if let Some(id) = given {
+        return Ok(id);
+    }
+    if let Ok(text) = std::env::var(HOST_VARIABLE) {
+        return parse("the environment variable CENOTE_HOST", &text);
+    }
+    let named = std::env::var_os(HOST_FILE_VARIABLE).map(PathBuf::from);
+    let path = named.clone().unwrap_or_else(|| PathBuf::from(HOST_FILE));
+    match std::fs::read_to_string(&path) {
+        Ok(text) => parse("the file that gives the host's id", &text),
+        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(source) => Err(Error::Io { path, source }),
+    }
+}
+
+fn parse(option: &'static str, text: &str) -> Result<u32> {
+    text.trim().parse().map_err(|_| Error::Option {
+        option,
+        value: format!("{:?}", text.trim()),
+        why: "a host's id is a whole number; 0 stands for a machine that is no part of a pod",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_numbers() {
+        assert_eq!(host_id(Some(7)).unwrap(), 7);
+        assert_eq!(parse("it", " 12\n").unwrap(), 12);
+        for bad in ["", "-1", "host3", "1 2"] {
+            assert!(parse("it", bad).is_err(), "{bad}");
+        }
+    }
+}

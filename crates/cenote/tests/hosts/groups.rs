@@ -1,0 +1,123 @@
+//! Members of groups on several hosts: what those that live are told of a host that is fenced.
+
+use cenote::group::{Event, Kind};
+use cenote::memory::Mapped;
+use cenote::{Membership, Pool};
+
+use super::part::Part;
+use super::{GROUP, HOME, Home, LONG, Outcome, TOKEN, ensure, text};
+
+/// The next event, which must come.
+fn next<M: Mapped>(member: &mut Membership<M>) -> Outcome<Event> {
+    let event = member.next(Some(LONG)).map_err(text)?;
+    event.ok_or_else(|| "nothing is told".to_owned())
+}
+
+/// The next event is of this kind, and of this member, or of a host if that is empty.
+fn hear<M: Mapped>(told: &mut Membership<M>, kind: Kind, member: &str, host: u32) -> Outcome<Event> {
+    let event = next(told)?;
+    let fits = event.kind == kind && event.member == member && event.host == host;
+    match fits {
+        true => Ok(event),
+        false => Err(format!("{kind:?} {member:?} was to be told, not {event:?}")),
+    }
+}
+
+/// A host with an agent and two members.
+struct Crew {
+    agent: Part,
+    members: Vec<Part>,
+}
+
+impl Crew {
+    fn start<M: Mapped>(home: &Home<M>, host: u32) -> Outcome<Self> {
+        let mut agent = home.start("agent", host, &[])?;
+        agent.hear("up")?;
+        let mut members = Vec::new();
+        for name in ["one", "two"] {
+            let mut member = home.start("member", host, &[("CENOTE_HOSTS_NAME", name)])?;
+            member.hear("joined")?;
+            members.push(member);
+        }
+        Ok(Self { agent, members })
+    }
+}
+
+/// What must be told of host 2 once it is fenced: its death, and then those of its members.
+fn hear_its_end<M: Mapped>(told: &mut Membership<M>, generation: u32) -> Outcome {
+    let end = hear(told, Kind::HostDied, "", 2)?;
+    ensure(end.identity == u64::from(generation), || {
+        format!("another generation has died: {end:?}")
+    })?;
+    for name in ["one", "two"] {
+        hear(told, Kind::Died, name, 2)?;
+    }
+    Ok(())
+}
+
+fn begin<M: Mapped>(pool: &Pool<M>) -> Outcome<Membership<M>> {
+    let mut member = pool
+        .group(GROUP, TOKEN)
+        .and_then(|group| group.join("home"))
+        .map_err(text)?;
+    hear(&mut member, Kind::Joined, "home", HOME)?;
+    Ok(member)
+}
+
+/// Nothing else has been told, and the pool says the same of its members.
+fn is_all<M: Mapped>(home: &Home<M>, told: &mut Membership<M>) -> Outcome {
+    let more = told.try_next().map_err(text)?;
+    ensure(more.is_none(), || format!("too much was told: {more:?}"))?;
+    let groups = home.pool().stat().map_err(text)?.groups;
+    ensure(groups.iter().all(|group| group.members == 1), || {
+        format!("somebody is here still: {groups:?}")
+    })
+}
+
+/// A host is fenced, comes again, and is fenced again: members elsewhere are told each time, once and in order.
+pub fn told<M: Mapped>() -> Outcome {
+    let home = Home::<M>::new()?;
+    let mut member = begin(home.pool())?;
+    let mut monitor = home.start("monitor", 1, &[])?;
+    monitor.hear("Leads")?;
+    for (generation, kind) in [(0, Kind::Joined), (1, Kind::Rejoined)] {
+        let two = Crew::start(&home, 2)?;
+        for name in ["one", "two"] {
+            hear(&mut member, kind, name, 2)?;
+        }
+        // It misses its beats; what kills its members is the fence.
+        two.agent.signal(libc::SIGSTOP);
+        hear_its_end(&mut member, generation)?;
+        home.is_recovered(2, generation + 1)?;
+        for mut part in two.members.into_iter().chain([two.agent]) {
+            part.is_killed()?;
+        }
+        is_all(&home, &mut member)?;
+    }
+    monitor.end()?;
+    drop(member);
+    home.end()
+}
+
+/// The monitor dies as soon as it has moved the generation: others tell.
+pub fn told_by_the_next<M: Mapped>() -> Outcome {
+    let home = Home::<M>::new()?;
+    let mut member = begin(home.pool())?;
+    let mut first = home.start("monitor", 1, &[("CENOTE_CRASH", "monitor.moved:1")])?;
+    first.hear("Leads")?;
+    let two = Crew::start(&home, 2)?;
+    for name in ["one", "two"] {
+        hear(&mut member, Kind::Joined, name, 2)?;
+    }
+    two.agent.signal(libc::SIGSTOP);
+    first.is_killed()?;
+    hear_its_end(&mut member, 0)?;
+    let mut second = home.start("monitor", 4, &[])?;
+    second.hear("Leads")?;
+    home.is_recovered(2, 1)?;
+    home.is_recovered(1, 1)?;
+    is_all(&home, &mut member)?;
+    second.end()?;
+    drop(member);
+    home.end()
+}
