@@ -9,6 +9,7 @@
 //! - `together` measures the ordered map beside LMDB and redb by several processes at once. See [`mod@together`].
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
+//! - `exchange` measures a compare-exchange by the CPU and by a server. See [`mod@exchange`].
 //! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
 //! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
 //! - `host-detection` measures how soon a host of a pod that failed is known, fenced and recovered. See
@@ -22,6 +23,7 @@
 mod all;
 mod alloc;
 mod detection;
+mod exchange;
 mod hash;
 mod host_detection;
 mod judged;
@@ -70,6 +72,8 @@ enum Command {
     Alloc(alloc::Options),
     /// Locks that survive their owners beside plain ones, pthread and parking_lot.
     Locks(locks::Options),
+    /// A compare-exchange by the CPU and by a server, in line fetches.
+    Exchange(exchange::Options),
     /// How long after a process's death others know of it.
     Detection(detection::Options),
     /// How soon a host that failed is known, fenced and recovered; `--soak`: whether one that lives is ever accused.
@@ -85,6 +89,9 @@ enum Command {
     /// One of the processes of `locks`.
     #[command(hide = true)]
     LockPart(locks::PartOptions),
+    /// One of the processes of `exchange`.
+    #[command(hide = true)]
+    ExchangePart(exchange::PartOptions),
     /// One of the processes of `detection`.
     #[command(hide = true)]
     Worker(detection::PartOptions),
@@ -103,6 +110,8 @@ fn main() -> ExitCode {
         Command::Noncoherent(options) => noncoherent::run(&options),
         Command::Alloc(options) => alloc::run(&options),
         Command::Locks(options) => locks::run(&options),
+        Command::Exchange(options) => exchange::run(&options),
+        Command::ExchangePart(options) => exchange::run_part(&options),
         Command::LockPart(options) => locks::run_part(&options),
         Command::HostDetection(options) => host_detection::run(&options),
         Command::All(options) => all::run(&options),
