@@ -99,6 +99,7 @@ fn serve<M: Mapped>(
     };
     let watched = agent.watch(
         watch,
+        &|| true,
         &|| ends.load() != 0 || check_fenced(&reporter, generation).is_err(),
         &mut |event| {
             let at_ms = SystemTime::now()
@@ -131,6 +132,7 @@ fn text(told: &Told) -> String {
     match &told.event {
         Event::Leads => "this monitor leads: it watches all hosts".to_owned(),
         Event::Follows => "another monitor leads: this one watches it".to_owned(),
+        Event::StandsBy => "this monitor may not lead: it watches nobody until it is elected".to_owned(),
         Event::Accused { host, generation } => {
             format!("host {host} (generation {generation}) missed its beats, and is being fenced")
         }
