@@ -203,11 +203,14 @@ impl Monitor {
             }
             let state = HostRecord::new(geometry, id).read(mem)?;
             is_fencing |= match state.phase {
-                HostPhase::Up | HostPhase::Leaving => {
-                    self.listen(worker, id, state, how)
-                        && may_lead()
-                        && accuse(worker, id, state, self.clock, tell)
+                HostPhase::Up | HostPhase::Leaving if self.listen(worker, id, state, how) => {
+                    if !may_lead() {
+                        self.stand_by(worker, fence, tell);
+                        return Ok(false);
+                    }
+                    accuse(worker, id, state, self.clock, tell)
                 }
+                HostPhase::Up | HostPhase::Leaving => false,
                 HostPhase::Fencing => pursue(worker, id, state, fence, tell)?,
                 _ => {
                     self.seen[id as usize] = Seen::default();
