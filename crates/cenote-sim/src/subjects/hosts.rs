@@ -44,6 +44,8 @@ const PATIENCE: u64 = 3;
 const SLOWNESS: u64 = 96;
 /// In one of so many looks a monitor is told that it may not lead.
 const ELECTIONS: u64 = 16;
+/// But no more often than this: one that is patient would never see enough looks in a row.
+const ELECTIONS_MAX: u32 = 4;
 /// It is told so when it has asked up to so many times.
 const QUESTIONS: u64 = 4;
 
@@ -292,11 +294,12 @@ fn monitor<const C: bool>(
     let mut monitor = Monitor::new(missed, || 0);
     let mut witness = Witness::new(missed);
     let mut random = random(pods.work.load.seed, 1 << 17 | context.thread());
+    let mut elections = 0;
     while working.get() > 0 || is_needed(context, &worker)? {
         let before = witness.beats(&worker)?;
         let events = RefCell::new(Vec::new());
         let questions = Cell::new(match below(&mut random, ELECTIONS) {
-            0 => below(&mut random, QUESTIONS),
+            0 if elections < ELECTIONS_MAX => below(&mut random, QUESTIONS),
             _ => u64::MAX,
         });
         let is_told = Cell::new(false);
@@ -315,6 +318,7 @@ fn monitor<const C: bool>(
             events.borrow_mut().push(event);
         })?;
         if is_told.get() {
+            elections += 1;
             witness.forget();
             if monitor.leads() {
                 log.fault(format!("{:?} leads, and may not", context.process()));
