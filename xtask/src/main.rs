@@ -16,7 +16,7 @@ The chores of the Cenote workspace.
 
     cargo xtask tidy      check layers, style, links and PAIRS WITH comments; starts nothing, takes a moment
     cargo xtask test      run everything that must pass: formatting, clippy, tidy, tests, crash points,
-                          planted faults, a torture run of real processes
+                          elections by a real etcd, planted faults, a torture run of real processes
         --quick           leave out the torture run and the demo
         --soak            20 more torture runs of 60 s each, every one with a seed of its own
         --seed N          the first seed of the torture runs (default 1)

@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// A command that the tests need and the package that brings it.
 pub struct Needed {
-    /// Looked for on the search path.
+    /// Looked for on the search path; a file that is no command is named by its whole path.
     pub command: &'static str,
     /// What `apt-get install` is asked for.
     pub package: &'static str,
@@ -20,6 +20,25 @@ pub const NEEDED: &[Needed] = &[Needed {
     package: "build-essential",
     purpose: "linking, and building C sources",
 }];
+
+/// What the feature `etcd` of the command is built with, and tested by.
+pub const NEEDED_FOR_ETCD: &[Needed] = &[
+    Needed {
+        command: "protoc",
+        package: "protobuf-compiler",
+        purpose: "building the client of etcd",
+    },
+    Needed {
+        command: "/usr/include/google/protobuf/descriptor.proto",
+        package: "libprotobuf-dev",
+        purpose: "building the client of etcd",
+    },
+    Needed {
+        command: "etcd",
+        package: "etcd-server",
+        purpose: "the tests of elections",
+    },
+];
 
 /// Makes sure that everything needed is there; installs what is missing where that is allowed.
 pub fn install_missing(needed: &[Needed]) -> Result<String, String> {

@@ -55,7 +55,7 @@ struct Step {
 }
 
 enum Work {
-    Packages,
+    Packages(&'static [packages::Needed]),
     Tidy,
     /// The arguments of one cargo command.
     Cargo(Vec<String>),
@@ -81,7 +81,7 @@ impl Step {
     /// What a person types to run this step alone.
     fn command_line(&self) -> String {
         match &self.work {
-            Work::Packages => "apt-get install, if something is missing".into(),
+            Work::Packages(_) => "apt-get install, if something is missing".into(),
             Work::Tidy => "cargo xtask tidy".into(),
             Work::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
         }
@@ -89,9 +89,7 @@ impl Step {
 
     fn run(&self, root: &Path) -> Result<(), String> {
         match &self.work {
-            Work::Packages => {
-                packages::install_missing(packages::NEEDED).map(|outcome| println!("{outcome}"))
-            }
+            Work::Packages(needed) => packages::install_missing(needed).map(|outcome| println!("{outcome}")),
             Work::Tidy => tidy::run(root).then_some(()).ok_or_else(|| "found errors".into()),
             Work::Cargo(arguments) => {
                 let mut command = Command::new(cargo());
@@ -111,7 +109,7 @@ fn steps(options: &Options) -> Vec<Step> {
     let mut steps = vec![
         Step {
             name: "system packages".into(),
-            work: Work::Packages,
+            work: Work::Packages(packages::NEEDED),
         },
         Step::cargo("format", "fmt --all --check"),
         Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
@@ -124,6 +122,15 @@ fn steps(options: &Options) -> Vec<Step> {
             "crash points",
             "test -p cenote --release --features crash-points --test crash --test crash_locks",
         ),
+        Step {
+            name: "system packages for etcd".into(),
+            work: Work::Packages(packages::NEEDED_FOR_ETCD),
+        },
+        Step::cargo(
+            "clippy with etcd",
+            "clippy -p cenote-cli --all-targets --features etcd -- -D warnings",
+        ),
+        Step::cargo("etcd", "test -p cenote-cli --features etcd --test etcd"),
         Step::cargo(
             "clippy with mutants",
             "clippy -p cenote-sim --all-targets --features mutants -- -D warnings",

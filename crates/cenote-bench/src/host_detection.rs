@@ -368,7 +368,7 @@ pub fn run_part(part: &PartOptions) -> Result<(), Failure> {
         "monitor" => {
             let agent = HostAgent::<Coherent>::start(&part.pool, &options(part.host))?;
             ready()?;
-            agent.watch(&Watch::default(), &|| !goes_on(), &mut |_| {})?;
+            agent.watch(&Watch::default(), &|| true, &|| !goes_on(), &mut |_| {})?;
         }
         "worker" => {
             let pool: Pool = Pool::open(&part.pool, &options(part.host))?;

@@ -3,6 +3,7 @@
 
 mod bytes;
 mod commands;
+mod election;
 mod failure;
 mod health;
 mod input;

@@ -133,6 +133,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | FirstLookCounts
         | GenerationBeforeFence
         | LeadsUnasked
+        | ElectionIgnored
         | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
         DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
 

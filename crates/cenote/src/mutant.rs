@@ -146,6 +146,7 @@ mutants! {
     FirstLookCounts = "first-look-counts", "a monitor's first look at a host counts as all the looks that it needs";
     MissesKept = "misses-kept", "a beat does not make up for the looks that missed one";
     LeadsUnasked = "leads-unasked", "a monitor leads although another one does";
+    ElectionIgnored = "election-ignored", "a monitor leads although it may not";
     FencingCountsAsDead = "fencing-counts-as-dead", "processes of a host count as dead while it is being fenced";
     DeclaredForGood = "declared-for-good", "a place whose process was declared dead counts as dead with every later one";
     JoinedNodeEarly = "joined-node-early", "a node is retired when it is joined, before its parent forgets it";

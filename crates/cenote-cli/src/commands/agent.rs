@@ -64,7 +64,7 @@ fn serve<M: Mapped>(
     out: &Output,
 ) -> Result<ExitCode, Failure> {
     let ends = until_interrupted();
-    let (mut agent, _health) = start::<M>(path, options, health, out)?;
+    let (mut agent, _health) = start::<M>(path, options, health, |_| {}, out)?;
     let reporter = agent.reporter()?;
     let generation = agent.status()?.generation;
     while ends.load() == 0 {
@@ -88,11 +88,12 @@ pub fn until_interrupted() -> Arc<LocalWord> {
     ends
 }
 
-/// Starts the agent of this host, and says so.
+/// Starts the agent of this host, and says so. Whoever asks for its health is told what `more` adds, too.
 pub fn start<M: Mapped>(
     path: &std::path::Path,
     options: &Options,
     health: Option<PathBuf>,
+    more: impl Fn(&mut serde_json::Value) + Send + 'static,
     out: &Output,
 ) -> Result<(HostAgent<M>, Option<Health>), Failure> {
     let locked = lock_code();
@@ -101,7 +102,11 @@ pub fn start<M: Mapped>(
     let health = health
         .map(|path| {
             Health::serve(&path, move || match reporter.status() {
-                Ok(status) => serde_json::json!(status).to_string(),
+                Ok(status) => {
+                    let mut status = serde_json::json!(status);
+                    more(&mut status);
+                    status.to_string()
+                }
                 Err(error) => serde_json::json!({ "error": error.to_string() }).to_string(),
             })
         })

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,6 +12,7 @@ use cenote::{Coherent, Delegated, Kind, Noncoherent, Options, Watch};
 use serde::Serialize;
 
 use super::agent::{check_fenced, leave, start, until_interrupted};
+use crate::election::{Election, ElectionArgs};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::pool::{PoolArg, this_host};
@@ -39,6 +41,8 @@ pub struct Args {
     /// A Unix socket on which whoever connects is sent the monitor's state as JSON
     #[arg(long, value_name = "SOCKET")]
     health: Option<PathBuf>,
+    #[command(flatten)]
+    election: ElectionArgs,
 }
 
 fn milliseconds(text: &str) -> Result<Duration, String> {
@@ -60,6 +64,7 @@ struct Told {
 
 /// Runs the monitor.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let election = Election::new(args.election)?;
     let path = args.pool.existing()?;
     let options = Options {
         host: this_host()?,
@@ -72,9 +77,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         fence_time_out: Duration::from_secs(args.fence_timeout),
     };
     match cenote::kind_of(&path)? {
-        Kind::Coherent => serve::<Coherent>(&path, &options, &watch, args.health, out),
-        Kind::Noncoherent => serve::<Noncoherent>(&path, &options, &watch, args.health, out),
-        Kind::Delegated => serve::<Delegated>(&path, &options, &watch, args.health, out),
+        Kind::Coherent => serve::<Coherent>(&path, &options, &watch, election, args.health, out),
+        Kind::Noncoherent => serve::<Noncoherent>(&path, &options, &watch, election, args.health, out),
+        Kind::Delegated => serve::<Delegated>(&path, &options, &watch, election, args.health, out),
     }
 }
 
@@ -82,13 +87,27 @@ fn serve<M: Mapped>(
     path: &std::path::Path,
     options: &Options,
     watch: &Watch,
+    election: Option<Arc<Election>>,
     health: Option<PathBuf>,
     out: &Output,
 ) -> Result<ExitCode, Failure> {
     let ends = until_interrupted();
-    let (mut agent, _health) = start::<M>(path, options, health, out)?;
+    let asked = election.clone();
+    let more = move |status: &mut serde_json::Value| {
+        if let Some(election) = &asked {
+            status["etcd"] = election.status();
+        }
+    };
+    let (mut agent, _health) = start::<M>(path, options, health, more, out)?;
     let reporter = agent.reporter()?;
-    let generation = agent.status()?.generation;
+    let began = agent.status()?;
+    let generation = began.generation;
+    let name = format!("host {}, generation {generation}", began.host);
+    let pool = agent.pool_id()?;
+    let candidate = election
+        .as_ref()
+        .map(|election| election.stand(pool, name, out))
+        .transpose()?;
     let (tell, told) = channel();
     // Whoever reads our output must not keep the monitor from looking.
     let printer = {
@@ -100,6 +119,7 @@ fn serve<M: Mapped>(
     };
     let watched = agent.watch(
         watch,
+        &|| election.as_ref().is_none_or(|election| election.may_lead()),
         &|| ends.load() != 0 || check_fenced(&reporter, generation).is_err(),
         &mut |event| {
             let at_ms = SystemTime::now()
@@ -112,6 +132,10 @@ fn serve<M: Mapped>(
             });
         },
     );
+    // It leads no more: another one may be elected.
+    if let Some(candidate) = candidate {
+        candidate.withdraw();
+    }
     drop(tell);
     let _ = printer.join();
     watched?;
@@ -132,6 +156,7 @@ fn text(told: &Told) -> String {
     match &told.event {
         Event::Leads => "this monitor leads: it watches all hosts".to_owned(),
         Event::Follows => "another monitor leads: this one watches it".to_owned(),
+        Event::StandsBy => "this monitor may not lead: it watches nobody until it is elected".to_owned(),
         Event::Accused { host, generation } => {
             format!("host {host} (generation {generation}) missed its beats, and is being fenced")
         }

@@ -110,4 +110,10 @@ fn agents_beat_and_monitors_fence() {
     assert!(here.ok("fsck ./p").contains("clean"));
     here.fails(2, "monitor ./p --host 1 --poll 0");
     here.fails(2, "monitor ./p --host 1 --missed 0");
+    if cfg!(not(feature = "etcd")) {
+        assert!(
+            here.fails(2, "monitor ./p --host 1 --etcd a:1")
+                .contains("--features etcd")
+        );
+    }
 }

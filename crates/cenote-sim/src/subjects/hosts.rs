@@ -5,7 +5,9 @@
 //!
 //! - nobody runs in a generation of its host that is over, or under a worker's place that was taken for dead;
 //! - no monitor accuses a host without having looked often enough itself, or although it saw a new beat;
-//! - no two monitors lead.
+//! - no two monitors lead;
+//! - no monitor leads or accuses after it was told that it may not, and one that was starts counting anew. An election outside
+//!   of the pool takes their leave to lead away now and then, in the middle of a look too.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -40,6 +42,12 @@ const MISSED_MAX: u64 = 3;
 const PATIENCE: u64 = 3;
 /// Some of the first agents wait up to so long between two beats.
 const SLOWNESS: u64 = 96;
+/// In one of so many looks a monitor is told that it may not lead.
+const ELECTIONS: u64 = 16;
+/// But no more often than this: one that is patient would never see enough looks in a row.
+const ELECTIONS_MAX: u32 = 4;
+/// It is told so when it has asked up to so many times.
+const QUESTIONS: u64 = 4;
 
 /// What all processes of a run share, outside the machine.
 struct Pods {
@@ -285,16 +293,39 @@ fn monitor<const C: bool>(
     let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / PATIENCE;
     let mut monitor = Monitor::new(missed, || 0);
     let mut witness = Witness::new(missed);
+    let mut random = random(pods.work.load.seed, 1 << 17 | context.thread());
+    let mut elections = 0;
     while working.get() > 0 || is_needed(context, &worker)? {
         let before = witness.beats(&worker)?;
         let events = RefCell::new(Vec::new());
-        monitor.look(&worker, &mut fence, Look::Punctual, &mut |event| {
+        let questions = Cell::new(match below(&mut random, ELECTIONS) {
+            0 if elections < ELECTIONS_MAX => below(&mut random, QUESTIONS),
+            _ => u64::MAX,
+        });
+        let is_told = Cell::new(false);
+        let may_lead = || {
+            is_told.set(questions.get() == 0);
+            questions.set(questions.get().saturating_sub(1));
+            !is_told.get()
+        };
+        monitor.look(&worker, &mut fence, Look::Punctual, &may_lead, &mut |event| {
             if let Event::Accused { host, generation } = event {
                 witness.check(&before, host, generation, log);
+                if is_told.get() {
+                    log.fault(format!("host {host} is accused by a monitor that may not lead"));
+                }
             }
             events.borrow_mut().push(event);
         })?;
-        witness.remember(before);
+        if is_told.get() {
+            elections += 1;
+            witness.forget();
+            if monitor.leads() {
+                log.fault(format!("{:?} leads, and may not", context.process()));
+            }
+        } else {
+            witness.remember(before);
+        }
         check_leader(context, pods, monitor.leads());
         let is_over = |event: &Event| matches!(event, Event::Leads | Event::Moved { .. });
         if events.take().iter().any(is_over) {
@@ -372,6 +403,11 @@ impl Witness {
                 seen.pop_front();
             }
         }
+    }
+
+    /// The monitor stands by: what it saw before counts for nothing.
+    fn forget(&mut self) {
+        self.seen.clear();
     }
 
     /// Who is accused must have been looked at before, and been silent: a new beat may have come only since the look before

@@ -33,6 +33,9 @@ pub enum Fenced {
 pub trait Fence<M: Memory> {
     /// Works on fencing a host, in a generation of it, and says how far that has come. Must return at once.
     fn fence(&mut self, worker: &Worker<M>, host: u32, generation: u32) -> Result<Fenced>;
+
+    /// The monitor leads no more: whatever works on fencing hosts beside it ends. Who leads next begins anew.
+    fn give_up(&mut self) {}
 }
 
 /// After so many looks at a place, whoever holds its lock is looked for in another way; at once if its entry says nothing yet.

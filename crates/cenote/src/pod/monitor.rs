@@ -4,6 +4,9 @@
 //! [`MONITOR_LOCK`], as long as its own host's generation lasts. It looks at all hosts; the others look at the leader's
 //! host alone, and take over when that is down.
 //!
+//! Something outside of the pool may decide who leads (`may_lead`, an election). A monitor that may not lead gives the lock
+//! back, looks at nobody and accuses nobody; one that may still needs the lock.
+//!
 //! A host that shows no new beat in so many looks in a row is *accused*: its state becomes fencing. From there it cannot
 //! come back in this generation. Only when a fence says that it is certainly down does its generation move.
 //!
@@ -40,6 +43,8 @@ pub enum Event {
     Leads,
     /// Another monitor leads.
     Follows,
+    /// It may not lead, and watches nobody until it may.
+    StandsBy,
     /// A host missed its beats, and is being fenced.
     Accused {
         /// The host.
@@ -76,6 +81,17 @@ pub enum Look {
     Between,
 }
 
+/// What a monitor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// It has the lock, and looks at all hosts.
+    Leads,
+    /// It looks at the leader's host.
+    Follows,
+    /// It may not lead.
+    StandsBy,
+}
+
 /// What a monitor remembers of a host.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
@@ -94,7 +110,8 @@ pub struct Monitor {
     missed_max: u64,
     /// Seconds since 1970.
     clock: fn() -> u64,
-    leads: Option<bool>,
+    /// What it was when it last looked.
+    role: Option<Role>,
     seen: Vec<Seen>,
 }
 
@@ -105,24 +122,41 @@ impl Monitor {
         Self {
             missed_max: missed_max.max(1),
             clock,
-            leads: None,
+            role: None,
             seen: Vec::new(),
         }
     }
 
     /// Whether it led when it last looked.
     pub fn leads(&self) -> bool {
-        self.leads == Some(true)
+        self.role == Some(Role::Leads)
     }
 
     /// Stops leading, if it does; another one may lead at once.
     pub fn resign<M: Memory>(&mut self, worker: &Worker<M>) {
         lock::let_go(worker, MONITOR_LOCK);
-        self.leads = None;
+        self.role = None;
         self.seen.clear();
     }
 
+    /// Gives up what only one that may lead does: the lock, its counts, and fences that it has begun.
+    fn stand_by<M: Memory>(
+        &mut self,
+        worker: &Worker<M>,
+        fence: &mut dyn Fence<M>,
+        tell: &mut dyn FnMut(Event),
+    ) {
+        if self.role != Some(Role::StandsBy) {
+            self.resign(worker);
+            fence.give_up();
+            self.role = Some(Role::StandsBy);
+            tell(Event::StandsBy);
+        }
+    }
+
     /// Looks at the hosts that it is for, once. Whether a host is being fenced: then look again soon.
+    ///
+    /// `may_lead` is asked before every host, and again before an accusation; as soon as it says no, this monitor stands by.
     ///
     /// Cost: one round trip for the lock, and two or three for each host.
     pub fn look<M: Memory>(
@@ -130,13 +164,23 @@ impl Monitor {
         worker: &Worker<M>,
         fence: &mut dyn Fence<M>,
         how: Look,
+        may_lead: &dyn Fn() -> bool,
         tell: &mut dyn FnMut(Event),
     ) -> Result<bool> {
         let (mem, geometry) = (worker.mem(), worker.geometry());
+        let may_lead = &|| may_lead() || mutant::is(Mutant::ElectionIgnored);
+        if !may_lead() {
+            self.stand_by(worker, fence, tell);
+            return Ok(false);
+        }
         let leads = mutant::is(Mutant::LeadsUnasked) || lock::hold(worker, MONITOR_LOCK)?;
-        if self.leads != Some(leads) {
-            self.leads = Some(leads);
-            tell(if leads { Event::Leads } else { Event::Follows });
+        let (role, event) = match leads {
+            true => (Role::Leads, Event::Leads),
+            false => (Role::Follows, Event::Follows),
+        };
+        if self.role != Some(role) {
+            self.role = Some(role);
+            tell(event);
             if leads {
                 crash_point(Point::MonitorLeads);
             }
@@ -149,13 +193,24 @@ impl Monitor {
         self.seen.resize_with(high as usize, Seen::default);
         let mut is_fencing = false;
         for id in (1..high).filter(|&id| id != worker.pod().host()) {
+            if !may_lead() {
+                self.stand_by(worker, fence, tell);
+                return Ok(false);
+            }
             if !leads && only != Some(id) {
                 self.seen[id as usize] = Seen::default();
                 continue;
             }
             let state = HostRecord::new(geometry, id).read(mem)?;
             is_fencing |= match state.phase {
-                HostPhase::Up | HostPhase::Leaving => self.listen(worker, id, state, how, tell),
+                HostPhase::Up | HostPhase::Leaving if self.listen(worker, id, state, how) => {
+                    if !may_lead() {
+                        self.stand_by(worker, fence, tell);
+                        return Ok(false);
+                    }
+                    accuse(worker, id, state, self.clock, tell)
+                }
+                HostPhase::Up | HostPhase::Leaving => false,
                 HostPhase::Fencing => pursue(worker, id, state, fence, tell)?,
                 _ => {
                     self.seen[id as usize] = Seen::default();
@@ -166,15 +221,8 @@ impl Monitor {
         Ok(is_fencing)
     }
 
-    /// Looks for a new beat of a host. Whether it is accused now.
-    fn listen<M: Memory>(
-        &mut self,
-        worker: &Worker<M>,
-        id: u32,
-        state: HostState,
-        how: Look,
-        tell: &mut dyn FnMut(Event),
-    ) -> bool {
+    /// Looks for a new beat of a host. Whether it has missed too many.
+    fn listen<M: Memory>(&mut self, worker: &Worker<M>, id: u32, state: HostState, how: Look) -> bool {
         let mem = worker.mem();
         let record = HostRecord::new(worker.geometry(), id);
         let beat = record.beat().load(mem);
@@ -201,7 +249,7 @@ impl Monitor {
             beat,
             missed,
         };
-        missed >= missed_max && accuse(worker, id, state, self.clock, tell)
+        missed >= missed_max
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The program is run by a shell, with the host's id and generation behind its own arguments. It must exit with 0 when the
 //! host is certainly down, and only then. It runs beside the monitor's looks at other hosts. One that takes too long is
-//! killed, one that fails is run again, later and later. It dies with the monitor: the next one runs its own.
+//! killed, one that fails is run again, later and later. It dies with the monitor, or when that leads no more: the next one
+//! runs its own.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -44,6 +45,14 @@ impl CommandFence {
             time_out,
             attempts: BTreeMap::new(),
         }
+    }
+
+    fn end_all(&mut self) {
+        let attempts = std::mem::take(&mut self.attempts);
+        attempts
+            .into_values()
+            .filter_map(|attempt| attempt.running)
+            .for_each(end);
     }
 
     fn start(&self, host: u32, generation: u32) -> std::io::Result<Child> {
@@ -123,15 +132,15 @@ impl<M: Memory> Fence<M> for CommandFence {
     fn fence(&mut self, _: &Worker<M>, host: u32, generation: u32) -> Result<Fenced> {
         Ok(self.step(host, generation, Instant::now()))
     }
+
+    fn give_up(&mut self) {
+        self.end_all();
+    }
 }
 
 impl Drop for CommandFence {
     fn drop(&mut self) {
-        let attempts = std::mem::take(&mut self.attempts);
-        attempts
-            .into_values()
-            .filter_map(|attempt| attempt.running)
-            .for_each(end);
+        self.end_all();
     }
 }
 

@@ -156,6 +156,11 @@ impl<M: Memory> HostAgent<M> {
         })
     }
 
+    /// The random number that tells its pool from others.
+    pub fn pool_id(&self) -> Result<u64> {
+        Ok(self.pool()?.pod().superblock().id)
+    }
+
     /// What it says of itself. One round trip.
     pub fn status(&self) -> Result<AgentStatus> {
         self.reporter()?.status()
@@ -199,7 +204,16 @@ impl<M: Memory> HostAgent<M> {
 
     /// Watches the other hosts on this thread, as one of the pod's monitors, until `stops` says so. `tell` learns what is seen
     /// and done.
-    pub fn watch(&self, watch: &Watch, stops: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Event)) -> Result<()> {
+    ///
+    /// `may_lead` says whether this monitor may stand for the pool's lock of monitors, or keep it: always, where that lock
+    /// alone decides who leads, or as an election outside of the pool says. It is asked at every look and must answer at once.
+    pub fn watch(
+        &self,
+        watch: &Watch,
+        may_lead: &dyn Fn() -> bool,
+        stops: &dyn Fn() -> bool,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<()> {
         let worker = Worker::attach(self.pool()?.pod(), false)?;
         let mut fence: Box<dyn Fence<M>> = match &watch.fence {
             Some(command) => Box::new(CommandFence::new(command.clone(), watch.fence_time_out)),
@@ -218,7 +232,7 @@ impl<M: Memory> HostAgent<M> {
             if how != Look::Between {
                 last = Some(now);
             }
-            let is_fencing = monitor.look(&worker, &mut *fence, how, &mut |event| {
+            let is_fencing = monitor.look(&worker, &mut *fence, how, may_lead, &mut |event| {
                 if matches!(event, Event::Leads | Event::Moved { .. }) {
                     self.recover_soon();
                 }

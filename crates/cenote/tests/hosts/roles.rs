@@ -74,7 +74,7 @@ fn monitor<M: Mapped>(pool: &Path, host: u32) -> Outcome {
     };
     let stops = || TOLD.lock().is_ok_and(|told| *told);
     agent
-        .watch(&watch, &stops, &mut |event| say(format!("{event:?}")))
+        .watch(&watch, &|| true, &stops, &mut |event| say(format!("{event:?}")))
         .map_err(text)?;
     leave(agent)
 }

@@ -1,0 +1,49 @@
+//! What stands for an election in builds without one: there is none, and whoever asks for it is told so.
+
+use std::sync::Arc;
+
+use super::ElectionArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// No election.
+pub enum Election {}
+
+/// No candidate.
+pub enum Candidate {}
+
+impl Candidate {
+    /// Stands for election no more.
+    pub fn withdraw(self) {
+        match self {}
+    }
+}
+
+impl Election {
+    /// Fails if an election is asked for.
+    pub fn new(args: ElectionArgs) -> Result<Option<Arc<Self>>, Failure> {
+        match args.etcd.is_empty() {
+            true => Ok(None),
+            false => Err(Failure::misuse(format!(
+                "--etcd {}: this cenote was built without the feature `etcd`; build it by \
+                 `cargo install --path crates/cenote-cli --features etcd`",
+                args.etcd.join(",")
+            ))),
+        }
+    }
+
+    /// Stands for election.
+    pub fn stand(self: &Arc<Self>, _pool: u64, _name: String, _out: &Output) -> Result<Candidate, Failure> {
+        match **self {}
+    }
+
+    /// Whether this monitor may lead now.
+    pub fn may_lead(&self) -> bool {
+        match *self {}
+    }
+
+    /// For whoever asks how the monitor is.
+    pub fn status(&self) -> serde_json::Value {
+        match *self {}
+    }
+}
