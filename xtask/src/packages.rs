@@ -15,14 +15,12 @@ pub struct Needed {
 }
 
 /// Add a line here when a test needs one more thing. Peers that only benchmarks use do not belong here.
-pub const NEEDED: &[Needed] = &[Needed {
-    command: "cc",
-    package: "build-essential",
-    purpose: "linking, and building C sources",
-}];
-
-/// What the feature `etcd` of the command is built with, and tested by.
-pub const NEEDED_FOR_ETCD: &[Needed] = &[
+pub const NEEDED: &[Needed] = &[
+    Needed {
+        command: "cc",
+        package: "build-essential",
+        purpose: "linking, and building C sources",
+    },
     Needed {
         command: "protoc",
         package: "protobuf-compiler",

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 const SOAK_RUNS: u64 = 20;
 const SOAK_SECONDS: u64 = 60;
 const SMOKE_SECONDS: u64 = 10;
+/// All features, so that one build has everything that is tested: crash points and planted faults are nothing until they are
+/// asked for.
+const FEATURES: &str = "--features cenote/crash-points,cenote-sim/mutants,cenote-cli/etcd";
 /// Kinds of maps that are tortured.
 const MAPS: [&str; 2] = ["hash", "ordered"];
 
@@ -55,10 +58,12 @@ struct Step {
 }
 
 enum Work {
-    Packages(&'static [packages::Needed]),
+    Packages,
     Tidy,
     /// The arguments of one cargo command.
     Cargo(Vec<String>),
+    /// The planted faults that take few seeds, by the program that was built with the tests.
+    Mutants,
 }
 
 impl Step {
@@ -81,22 +86,33 @@ impl Step {
     /// What a person types to run this step alone.
     fn command_line(&self) -> String {
         match &self.work {
-            Work::Packages(_) => "apt-get install, if something is missing".into(),
+            Work::Packages => "apt-get install, if something is missing".into(),
             Work::Tidy => "cargo xtask tidy".into(),
             Work::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
+            Work::Mutants => "cargo xtask mutants --quick".into(),
         }
     }
 
     fn run(&self, root: &Path) -> Result<(), String> {
-        match &self.work {
-            Work::Packages(needed) => packages::install_missing(needed).map(|outcome| println!("{outcome}")),
-            Work::Tidy => tidy::run(root).then_some(()).ok_or_else(|| "found errors".into()),
+        let mut command = match &self.work {
+            Work::Packages => {
+                return packages::install_missing(packages::NEEDED).map(|outcome| println!("{outcome}"));
+            }
+            Work::Tidy => return tidy::run(root).then_some(()).ok_or_else(|| "found errors".into()),
             Work::Cargo(arguments) => {
                 let mut command = Command::new(cargo());
-                command.args(arguments).current_dir(root);
-                process::run(command, process::LIMIT_DEFAULT).map_err(|failure| failure.to_string())
+                command.args(arguments);
+                command
             }
-        }
+            Work::Mutants => {
+                let beside = std::env::current_exe().map_err(|error| error.to_string())?;
+                let mut command = Command::new(beside.with_file_name("mutants"));
+                command.arg("--quick");
+                command
+            }
+        };
+        command.current_dir(root);
+        process::run(command, process::LIMIT_DEFAULT).map_err(|failure| failure.to_string())
     }
 }
 
@@ -109,37 +125,27 @@ fn steps(options: &Options) -> Vec<Step> {
     let mut steps = vec![
         Step {
             name: "system packages".into(),
-            work: Work::Packages(packages::NEEDED),
+            work: Work::Packages,
         },
         Step::cargo("format", "fmt --all --check"),
-        Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
         Step {
             name: "tidy".into(),
             work: Work::Tidy,
         },
-        Step::cargo("tests", "test --workspace"),
+        Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
         Step::cargo(
-            "crash points",
-            "test -p cenote --release --features crash-points --test crash --test crash_locks",
+            "clippy, all features",
+            &format!("clippy --workspace --all-targets {FEATURES} -- -D warnings"),
         ),
+        Step::cargo(
+            "build of the tests",
+            &format!("test --workspace {FEATURES} --no-run"),
+        ),
+        Step::cargo("tests", &format!("test --workspace {FEATURES}")),
         Step {
-            name: "system packages for etcd".into(),
-            work: Work::Packages(packages::NEEDED_FOR_ETCD),
+            name: "mutants".into(),
+            work: Work::Mutants,
         },
-        Step::cargo(
-            "clippy with etcd",
-            "clippy -p cenote-cli --all-targets --features etcd -- -D warnings",
-        ),
-        Step::cargo("etcd", "test -p cenote-cli --features etcd --test etcd"),
-        Step::cargo(
-            "clippy with mutants",
-            "clippy -p cenote-sim --all-targets --features mutants -- -D warnings",
-        ),
-        Step::cargo("mutants", "xtask mutants --quick"),
-        Step::cargo(
-            "explorations",
-            "test -p cenote-sim --release --test exhaustive -- --nocapture",
-        ),
     ];
     if !options.quick {
         for map in MAPS {
@@ -151,6 +157,10 @@ fn steps(options: &Options) -> Vec<Step> {
         ));
     }
     if options.soak {
+        steps.push(Step::cargo(
+            "explorations with two preemptions",
+            "test -p cenote-sim --release --test exhaustive -- --nocapture",
+        ));
         for run in 0..SOAK_RUNS {
             let (map, seed) = (MAPS[run as usize % 2], options.seed.wrapping_add(run));
             steps.push(Step::torture("soak", map, seed, SOAK_SECONDS));
@@ -251,7 +261,7 @@ mod tests {
                 "demo"
             ]
         );
-        assert_eq!(soak.len(), usual.len() + 20);
+        assert_eq!(soak.len(), usual.len() + 21);
         assert!(
             soak.last()
                 .unwrap()

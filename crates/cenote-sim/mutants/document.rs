@@ -13,16 +13,17 @@ const HEAD: [&str; 2] = [
     "|---|---|---|---|---:|",
 ];
 
-/// Writes the table anew.
+/// Writes the table anew. What was not run keeps its row, as long as its plan is the same.
 pub fn write(reports: &[Report]) -> Result<(), String> {
-    let text = replaced(&read()?, &rendered(reports))?;
+    let text = read()?;
+    let text = replaced(&text, &rendered(reports, &text))?;
     fs::write(path(), text).map_err(|error| format!("docs/mutants.md: {error}"))
 }
 
 /// Compares the table with what was measured.
 pub fn check(reports: &[Report]) -> Result<(), String> {
     let text = read()?;
-    match replaced(&text, &rendered(reports))? == text {
+    match replaced(&text, &rendered(reports, &text))? == text {
         true => Ok(()),
         false => Err(OLD.into()),
     }
@@ -55,13 +56,18 @@ fn beginning(mutant: Mutant) -> String {
     format!("| `{}` | {} | {plan} |", mutant.name(), mutant.what())
 }
 
-fn rendered(reports: &[Report]) -> Vec<String> {
-    let rows = reports.iter().map(|report| {
+fn rendered(reports: &[Report], text: &str) -> Vec<String> {
+    let rows = Mutant::ALL.iter().map(|&mutant| {
+        let beginning = beginning(mutant);
+        let Some(report) = reports.iter().find(|report| report.mutant == mutant) else {
+            let before = text.lines().find(|line| line.starts_with(&beginning));
+            return before.map_or_else(|| format!("{beginning} not measured | |"), str::to_owned);
+        };
         let checker = match &report.outcome {
             Outcome::Caught(Caught { checker, .. }) => checker,
             Outcome::Survived | Outcome::CleanFails(_) => "none",
         };
-        format!("{} {checker} | {} |", beginning(report.mutant), report.seeds)
+        format!("{beginning} {checker} | {} |", report.seeds)
     });
     HEAD.iter().map(|line| (*line).to_owned()).chain(rows).collect()
 }

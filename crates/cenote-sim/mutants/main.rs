@@ -49,9 +49,6 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             other => return Err(format!("no argument is called `{other}`")),
         }
     }
-    if options.table && (options.quick || options.only.is_some()) {
-        return Err("`--table` needs all of them".into());
-    }
     Ok(options)
 }
 

@@ -121,11 +121,13 @@ pub fn trial(mutant: Mutant) -> Trial {
         ExecutedUnplanned => slow(delegated(Hash, 3, 1, 6, 3)),
         DeadNotSettled | SettledEarly => slow(delegated(Allocator, 3, 1, 6, 3)),
 
-        GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotReplayed | GroupNotTold
-        | LoneDeathIgnored => quick(coherent(Group, 3, 2, 20, 2, Random)),
+        GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotTold | LoneDeathIgnored => {
+            quick(coherent(Group, 3, 2, 20, 2, Random))
+        }
         GroupPendingIgnored => slow(coherent(Group, 3, 2, 20, 3, Random)),
         GroupCommitEarly => quick(noncoherent(Group, 3, 2, 20, 2, Random)),
-        GroupRoomForgotten => quick(coherent(Group, 3, 2, 40, 0, Random)),
+        GroupRoomForgotten => quick(coherent(Group, 3, 2, 40, 2, Random)),
+        GroupNotReplayed => quick(noncoherent(Group, 3, 2, 20, 3, Random)),
 
         FenceBelieved
         | FenceInherited
@@ -137,7 +139,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
         DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
 
-        InstanceByPlace => quick(coherent(Places, 3, 2, 10, 2, Random)),
+        InstanceByPlace => slow(coherent(Places, 3, 2, 10, 2, Random)),
     }
 }
 

@@ -77,52 +77,44 @@ fn explore_seed(subject: Subject, coherent: bool, bounds: Bounds, seed: u64) {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn one_bucket_on_coherent_memory() {
-    explore(Subject::Hash, true, bounds(2, 0));
+    explore(Subject::Hash, true, bounds(PREEMPTIONS, 0));
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn one_bucket_on_incoherent_memory() {
     explore(Subject::Hash, false, bounds(1, 0));
     explore(Subject::Hash, false, bounds(0, 1));
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn allocation_and_free_on_coherent_memory() {
     explore(Subject::Allocator, true, bounds(1, 0));
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn allocation_and_free_on_incoherent_memory() {
     explore(Subject::Allocator, false, bounds(1, 0));
     explore(Subject::Allocator, false, bounds(0, 1));
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn growth_on_coherent_memory() {
     explore(Subject::Growth, true, bounds(1, 0));
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn growth_on_incoherent_memory() {
     explore(Subject::Growth, false, bounds(1, 0));
 }
 
 /// The one leaf becomes full: the root rises, and the leaf below it is split.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn one_leaf_on_coherent_memory() {
     explore(Subject::Ordered, true, bounds(PREEMPTIONS, 0));
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn one_leaf_on_incoherent_memory() {
     explore(Subject::Ordered, false, bounds(1, 0));
     explore(Subject::Ordered, false, bounds(0, 1));
@@ -130,13 +122,11 @@ fn one_leaf_on_incoherent_memory() {
 
 /// Both put keys into a full leaf, and one of them posts the new one.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn a_split_on_coherent_memory() {
     explore(Subject::Split, true, bounds(PREEMPTIONS, 0));
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn a_split_on_incoherent_memory() {
     explore(Subject::Split, false, bounds(1, 0));
     explore(Subject::Split, false, bounds(0, 1));
@@ -144,13 +134,11 @@ fn a_split_on_incoherent_memory() {
 
 /// Both remove keys of a leaf that is merged.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn a_merge_on_coherent_memory() {
     explore(Subject::Merge, true, bounds(PREEMPTIONS, 0));
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn a_merge_on_incoherent_memory() {
     explore(Subject::Merge, false, bounds(1, 0));
     explore(Subject::Merge, false, bounds(0, 1));
@@ -158,7 +146,6 @@ fn a_merge_on_incoherent_memory() {
 
 /// Two ask for the same locks, twice each.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn locks_on_coherent_memory() {
     for subject in [Subject::Spin, Subject::Queue, Subject::Rwlock] {
         explore(subject, true, bounds(PREEMPTIONS, 0));
@@ -166,7 +153,6 @@ fn locks_on_coherent_memory() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without --release")]
 fn locks_on_incoherent_memory() {
     for subject in [Subject::Spin, Subject::Queue, Subject::Rwlock] {
         explore(subject, false, bounds(1, 0));
