@@ -14,7 +14,7 @@ use super::guard::Release;
 use super::held::Handle;
 use super::object::Form;
 use super::owner::{FREED, former, take};
-use super::wait::{Patience, Waiting};
+use super::wait::{Patience, SPINS, Waiting};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
@@ -59,6 +59,20 @@ impl<M: Memory> SpinLock<M> {
 
     #[cold]
     fn lock_slowly(&self) -> Result<Guard<'_, M, Self>> {
+        let (handle, mem) = (&self.0, self.0.mem());
+        // Most locks are held for a moment. Until that is over, nothing is written: neither the word, which the owner is about to
+        // write, nor that this thread waits.
+        for _ in 0..SPINS {
+            if handle.ready().is_none() {
+                break;
+            }
+            if handle.object.word().load(mem) == 0
+                && let Some(guard) = self.take_at_once()
+            {
+                return Ok(guard);
+            }
+            mem.pause();
+        }
         loop {
             if let Some(guard) = self.lock_with(Patience::Forever)? {
                 return Ok(guard);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::memory::Memory;
 
 /// Looks before others are let run.
-const SPINS: u32 = 64;
+pub(super) const SPINS: u32 = 64;
 /// Looks between which others are let run, before the first sleep.
 const YIELDS: u32 = 256;
 /// Looks between two questions whether those in front are alive, before the first sleep.
