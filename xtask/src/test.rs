@@ -107,7 +107,10 @@ impl Step {
             Work::Mutants => {
                 let beside = std::env::current_exe().map_err(|error| error.to_string())?;
                 let mut command = Command::new(beside.with_file_name("mutants"));
-                command.arg("--quick");
+                // It was told ours, and looks for its table from its own.
+                command
+                    .arg("--quick")
+                    .env("CARGO_MANIFEST_DIR", root.join("crates/cenote-sim"));
                 command
             }
         };
