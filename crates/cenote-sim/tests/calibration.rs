@@ -65,7 +65,7 @@ fn exchanges_of_different_words_hardly_ever_meet() {
 #[test]
 fn figures_have_the_papers_numbers_and_ours() {
     for name in ["pcc/fig5", "pcc/fig12"] {
-        let figure = make(name, &|_, _| {}).unwrap();
+        let figure = make(name, &std::env::temp_dir(), &|_, _| {}).unwrap();
         let table = figure.table();
         assert!(table.contains("simulated") && table.contains("paper"), "{table}");
         for row in figure
@@ -87,7 +87,9 @@ fn figures_have_the_papers_numbers_and_ours() {
             serde_json::from_str(&std::fs::read_to_string(files.json).unwrap()).unwrap();
         assert_eq!(numbers["rows"].as_array().unwrap().len(), figure.rows.len());
     }
-    let unknown = make("pcc/fig99", &|_, _| {}).unwrap_err().to_string();
+    let unknown = make("pcc/fig99", &std::env::temp_dir(), &|_, _| {})
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         unknown,
         format!(

@@ -2,7 +2,7 @@
 
 mod lupin;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,6 +11,7 @@ use cenote_sim::reproduce::{self, Figure, Files, Progress, ReproduceError};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::interrupt::on_interrupt;
 use crate::output::Output;
 
 /// Arguments.
@@ -40,9 +41,10 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let wanted = if is("all") { names() } else { known(&args.figures)? };
+    let folder = folder()?;
     for name in wanted {
         let bar = bar(name, out);
-        let figure = make(name, &|done, of| {
+        let figure = make(name, folder.path(), &|done, of| {
             bar.set_length(of as u64);
             bar.set_position(done as u64);
         });
@@ -59,10 +61,24 @@ fn names() -> Vec<&'static str> {
     reproduce::names().into_iter().chain(lupin::NAMES).collect()
 }
 
-fn make(name: &str, progress: Progress<'_>) -> Result<Figure, Failure> {
-    match lupin::make(name, progress) {
+/// Where pools and inputs of what is measured are; it goes at the end, also when the command is interrupted.
+fn folder() -> Result<tempfile::TempDir, Failure> {
+    let folder = tempfile::Builder::new()
+        .prefix("cenote-reproduce-")
+        .tempdir_in("/dev/shm")
+        .map_err(Failure::io("/dev/shm"))?;
+    let doomed = folder.path().to_owned();
+    on_interrupt(move || {
+        // Nothing is left to be told to anybody.
+        let _ = std::fs::remove_dir_all(doomed);
+    });
+    Ok(folder)
+}
+
+fn make(name: &str, folder: &Path, progress: Progress<'_>) -> Result<Figure, Failure> {
+    match lupin::make(name, folder, progress) {
         Some(figure) => figure,
-        None => reproduce::make(name, progress).map_err(failed),
+        None => reproduce::make(name, folder, progress).map_err(failed),
     }
 }
 

@@ -30,11 +30,11 @@ const CASES: [(&str, u64, u32); 3] = [
     ("64 MiB touched, cores busy", 64 << 20, 2),
 ];
 
-pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
+pub fn make(folder: &Path, progress: Progress<'_>) -> Result<Figure, ReproduceError> {
     let mut rows = Vec::new();
     for (n, (case, touched, busy)) in CASES.into_iter().enumerate() {
         let plan = Plan {
-            folder: Path::new("/dev/shm").to_owned(),
+            folder: folder.to_owned(),
             kills: KILLS,
             touched,
             members: 2,

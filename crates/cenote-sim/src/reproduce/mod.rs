@@ -220,18 +220,18 @@ pub enum ReproduceError {
 /// Is told how many runs are done, of how many.
 pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
-type Make = fn(Progress<'_>) -> Result<Figure, ReproduceError>;
+type Make = fn(&Path, Progress<'_>) -> Result<Figure, ReproduceError>;
 
 const FIGURES: [(&str, Make); 10] = [
-    (pcc_table1::NAME, |_| pcc_table1::make()),
-    (pcc_fig5::NAME, |_| pcc_fig5::make()),
-    (pcc_fig12::NAME, |_| pcc_fig12::make()),
-    (pcc_fig13::NAME, pcc_fig13::make),
-    (pcc_fig15::NAME, pcc_fig15::make),
-    (pcc_gc::NAME, pcc_gc::make),
-    (pcc_table2::NAME, pcc_table2::make),
-    (lupin_table4::NAME, lupin_table4::make),
-    (lupin_table2::NAME, lupin_table2::make),
+    (pcc_table1::NAME, |folder, _| pcc_table1::make(folder)),
+    (pcc_fig5::NAME, |_, _| pcc_fig5::make()),
+    (pcc_fig12::NAME, |_, _| pcc_fig12::make()),
+    (pcc_fig13::NAME, |_, progress| pcc_fig13::make(progress)),
+    (pcc_fig15::NAME, |_, progress| pcc_fig15::make(progress)),
+    (pcc_gc::NAME, |_, progress| pcc_gc::make(progress)),
+    (pcc_table2::NAME, |_, progress| pcc_table2::make(progress)),
+    (lupin_table4::NAME, |_, progress| lupin_table4::make(progress)),
+    (lupin_table2::NAME, |_, progress| lupin_table2::make(progress)),
     (lupin_detection::NAME, lupin_detection::make),
 ];
 
@@ -240,10 +240,11 @@ pub fn names() -> Vec<&'static str> {
     FIGURES.iter().map(|(name, _)| *name).collect()
 }
 
-/// Runs what a figure shows.
-pub fn make(name: &str, progress: Progress<'_>) -> Result<Figure, ReproduceError> {
+/// Runs what a figure shows. What is measured makes its pools in a folder, which should be in memory, and removes them if it
+/// comes to its end.
+pub fn make(name: &str, folder: &Path, progress: Progress<'_>) -> Result<Figure, ReproduceError> {
     match FIGURES.iter().find(|(known, _)| *known == name) {
-        Some((_, make)) => make(progress),
+        Some((_, make)) => make(folder, progress),
         None => Err(ReproduceError::Unknown {
             name: name.to_owned(),
         }),

@@ -1,7 +1,7 @@
 //! pcc-indexes, table 1: what lookups and inserts of one thread cost in indexes that were converted for incoherent memory,
 //! and how much of it is the conversion. Measured on this machine, on both backends.
 //!
-//! For each index a pool of either kind is made in `/dev/shm` and filled. Its file loses its name at once, so that nothing is
+//! For each index a pool of either kind is made and filled. Its file loses its name at once, so that nothing is
 //! left behind however this ends. Then, a turn each and over and over: fetches of random lines of the incoherent pool past
 //! the cache (flush, fence, load), lookups on both, inserts of new keys on both. What others do to the machine thus hits all
 //! alike. A round's figure is the mean over its turns, and what is told is the median of the rounds.
@@ -82,8 +82,8 @@ struct Latencies {
 /// What the paper has of an index: for lookups and inserts, the latency and how much of it is the conversion.
 type Paper = Option<[[f64; 2]; 2]>;
 
-pub fn make() -> std::result::Result<Figure, ReproduceError> {
-    figure(Path::new("/dev/shm"), FULL).map_err(|error| ReproduceError::Pool {
+pub fn make(folder: &Path) -> std::result::Result<Figure, ReproduceError> {
+    figure(folder, FULL).map_err(|error| ReproduceError::Pool {
         name: NAME,
         error: error.to_string(),
     })

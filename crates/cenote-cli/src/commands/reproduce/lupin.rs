@@ -92,10 +92,10 @@ const CASES: [Case; 6] = [
 ];
 
 /// Makes a table, if it is one of these.
-pub fn make(name: &str, progress: Progress<'_>) -> Option<Result<Figure, Failure>> {
+pub fn make(name: &str, folder: &Path, progress: Progress<'_>) -> Option<Result<Figure, Failure>> {
     match name {
-        "lupin/table3" => Some(table3(FULL, progress)),
-        "lupin/table4" => Some(table4(FULL, progress)),
+        "lupin/table3" => Some(table3(FULL, folder, progress)),
+        "lupin/table4" => Some(table4(FULL, folder, progress)),
         _ => None,
     }
 }
@@ -109,11 +109,11 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(case: &Case, scale: Scale) -> Result<Self, Failure> {
+    fn new(case: &Case, scale: Scale, folder: &Path) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new()
-            .prefix("cenote-lupin-")
-            .tempdir_in("/dev/shm")
-            .map_err(Failure::io("/dev/shm"))?;
+            .prefix("lupin-")
+            .tempdir_in(folder)
+            .map_err(Failure::io(folder.display()))?;
         let input = folder.path().join("input");
         let file = std::fs::File::create(&input).map_err(Failure::io(input.display()))?;
         let mut writer = std::io::BufWriter::new(file);
@@ -243,11 +243,11 @@ fn median(rounds: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn table3(scale: Scale, progress: Progress<'_>) -> Result<Figure, Failure> {
+fn table3(scale: Scale, folder: &Path, progress: Progress<'_>) -> Result<Figure, Failure> {
     let (mut rows, mut done) = (Vec::new(), 0);
     let runs = CASES.len() * scale.rounds * 4;
     for case in &CASES {
-        let prepared = Prepared::new(case, scale)?;
+        let prepared = Prepared::new(case, scale, folder)?;
         let mut times = [const { Vec::new() }; 4];
         for _ in 0..scale.rounds {
             for (n, times) in times.iter_mut().enumerate() {
@@ -288,11 +288,11 @@ fn table3(scale: Scale, progress: Progress<'_>) -> Result<Figure, Failure> {
     })
 }
 
-fn table4(scale: Scale, progress: Progress<'_>) -> Result<Figure, Failure> {
+fn table4(scale: Scale, folder: &Path, progress: Progress<'_>) -> Result<Figure, Failure> {
     let (mut rows, mut done) = (Vec::new(), 0);
     let runs = CASES.len() * scale.rounds * 3;
     for case in &CASES {
-        let prepared = Prepared::new(case, scale)?;
+        let prepared = Prepared::new(case, scale, folder)?;
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..scale.rounds {
             for (times, crashes) in times.iter_mut().zip([0, 1, 8]) {
