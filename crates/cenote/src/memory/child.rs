@@ -113,6 +113,12 @@ pub fn await_any<'c>(children: impl Iterator<Item = &'c WatchedChild>, at_most: 
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, millis) };
 }
 
+/// Kills a child that was started as a process group of its own and not waited for, and all that it has started in that group.
+pub(crate) fn kill_group(child: &Child) {
+    // SAFETY: a plain system call; the child was not waited for, so that the group's id is its own. It may have ended by itself.
+    unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
+}
+
 /// Ends this very process as a crash would: no destructor runs, nothing is given back. For tests of what outlives it.
 pub fn crash() -> ! {
     // SAFETY: a plain system call about this process.

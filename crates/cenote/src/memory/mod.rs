@@ -45,6 +45,7 @@ mod conformance_tests;
 
 pub use barrier::compiler_barrier;
 pub use cells::{OwnedWord, Published, SyncWord};
+pub(crate) use child::kill_group;
 pub use child::{Signal, WatchedChild, await_any, crash};
 pub use coherent::Coherent;
 pub use counting::{Counting, Counts};

@@ -3,14 +3,16 @@
 //! The program is run by a shell, with the host's id and generation behind its own arguments. It must exit with 0 when the
 //! host is certainly down, and only then. It runs beside the monitor's looks at other hosts. One that takes too long is
 //! killed, one that fails is run again, later and later. It dies with the monitor, or when that leads no more: the next one
-//! runs its own.
+//! runs its own. It is a process group of its own, so that what it has started is killed with it: a command that comes through late
+//! would switch off a host that is up again. Of a monitor that is itself killed only the shell is sure to die.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
-use crate::memory::{Memory, tether};
+use crate::memory::{Memory, kill_group, tether};
 use crate::pod::Worker;
 use crate::pod::fence::{Fence, Fenced};
 
@@ -64,7 +66,7 @@ impl CommandFence {
             .stdin(Stdio::null())
             // Standard output is for the monitor's own results.
             .stdout(Stdio::null());
-        tether(&mut command).spawn()
+        tether(command.process_group(0)).spawn()
     }
 
     /// How far it has come, without a pool.
@@ -121,10 +123,9 @@ impl CommandFence {
     }
 }
 
-/// Ends a program that took too long, or is not wanted any more.
+/// Ends a program that took too long, or is not wanted any more, and all that it has started.
 fn end((mut child, _): (Child, Instant)) {
-    // It may have ended by itself.
-    let _ = child.kill();
+    kill_group(&child);
     let _ = child.wait();
 }
 
@@ -189,6 +190,22 @@ mod tests {
         assert_eq!(fence.step(3, 9, now), Fenced::NotYet);
         let late = now + Duration::from_secs(6);
         assert!(matches!(fence.step(3, 9, late), Fenced::Failed(why) if why.contains("5 s")));
+        // What it has started goes with it.
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let program = format!(
+            "mkfifo {0}; (sleep 600; :) > {0} & exec sleep 600; :",
+            pipe.display()
+        );
+        let mut group = CommandFence::new(program, Duration::from_secs(5));
+        assert_eq!(group.step(3, 9, now), Fenced::NotYet);
+        while !pipe.exists() {
+            std::thread::yield_now();
+        }
+        let mut reader = std::fs::File::open(&pipe).unwrap();
+        assert!(matches!(group.step(3, 9, late), Fenced::Failed(_)));
+        // The pipe ends with its last writer.
+        assert_eq!(std::io::Read::read(&mut reader, &mut [0]).unwrap(), 0);
         // Another generation is another matter.
         assert_eq!(fence.step(3, 10, late), Fenced::NotYet);
         assert!(fence.attempts[&3].running.is_some());
