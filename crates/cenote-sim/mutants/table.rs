@@ -59,6 +59,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
         AppliedNotWrittenBack
         | CellsKept
+        | ClassesKept
         | EntryNotWrittenBack
         | PersistWithoutFence
         | RecordNotWrittenBack => quick(noncoherent(Allocator, 2, 2, 10, 1, Random)),

@@ -80,6 +80,7 @@ mutants! {
     LogNotWrittenBack = "log-not-written-back", "the log's entries are committed before they are written back";
     AppliedNotWrittenBack = "applied-not-written-back", "a transaction's owned words are not written back";
     CellsKept = "cells-kept", "the lines of a new block's cells stay in the cache of who wrote them";
+    ClassesKept = "classes-kept", "what a worker remembers of blocks outlives them";
     ReserveLate = "reserve-late", "cells are taken before the reserve names them";
     NamedLate = "named-late", "an object leaves the reserve before it is named";
     TakenEarly = "taken-early", "an object leaves the reserve before the record that names it is written back";

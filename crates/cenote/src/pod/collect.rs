@@ -22,6 +22,7 @@
 
 use super::abandoned::after_free;
 use super::block::{CELL_FREE, CELL_LIVE, RangeState};
+use super::classes::{place_of, renew_classes};
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::flush;
@@ -33,7 +34,7 @@ use super::retire::{
     chunks_max, count_in, entry, find, is_gone, next_of, next_position, push, refresh, set, set_position,
     span,
 };
-use super::slab::{CellAt, Place, locate, remembered_cell, table_word};
+use super::slab::{CellAt, Place, locate, table_word};
 use super::superblock::ORPHANS;
 use super::takes::settle_takes;
 use super::units::free_range;
@@ -42,15 +43,18 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 
-/// Retired objects after which a worker looks what is ripe.
-const COLLECT_EVERY: u32 = 256;
+/// Retired objects after which a worker looks what is ripe. On incoherent memory that moves announcements on, and what was read
+/// under them is not cached any longer: less often.
+const fn collect_every<M: Memory>() -> u32 {
+    if M::COHERENT { 256 } else { 1024 }
+}
 /// *Freeing* says that the batch is decided.
 const DECIDED: u64 = 1;
 
 /// Shelves and frees what may be, now and then. Called by operations that retire, before they pin.
 #[inline]
 pub fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    if worker.retired_since.get() < COLLECT_EVERY {
+    if worker.retired_since.get() < collect_every::<M>() {
         return Ok(());
     }
     collect_now(worker)
@@ -99,6 +103,7 @@ pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Resul
     let (head, _) = span(worker, actor.record)?;
     let is_own = actor == worker.actor();
     settle_takes(worker);
+    renew_classes(worker);
     let from = if is_own {
         worker.recycler.frontier(head)
     } else {
@@ -128,14 +133,15 @@ fn shelve<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
     if end == from {
         return Ok(0);
     }
+    renew_classes(worker);
     let mut unneeded = recycler.take_idle();
     let mut found = unneeded.len();
     for (chunk, which) in parts(worker, actor.record, from, end)? {
         for index in indexes(which) {
             let object = entry(chunk, index).0.get(mem);
             let kept = Kept { object, chunk, index };
-            let is_kept = match place_of(worker, actor, object) {
-                Some(Place::Slab(cell)) => recycler.put(cell.class, kept),
+            let is_kept = match place_of(worker, object) {
+                Ok(Place::Slab(cell)) => recycler.put(cell.class, kept),
                 _ => false,
             };
             if !is_kept {
@@ -203,15 +209,6 @@ fn indexes(which: u64) -> impl Iterator<Item = u64> {
     (0..CHUNK_ENTRIES).filter(move |index| which & 1 << index != 0)
 }
 
-/// Where an object is, if that can be found: by what the worker remembers if it is of its own list.
-fn place_of<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Option<Place> {
-    let is_own = actor == worker.actor();
-    match is_own.then(|| remembered_cell(worker, object)).flatten() {
-        Some(cell) => Some(Place::Slab(cell)),
-        None => locate(worker, object).ok(),
-    }
-}
-
 /// The first entry of a record's list, from one on, that somebody may still be reading; the list's end if there is none.
 fn ripe_until<M: Memory>(
     worker: &Worker<M>,
@@ -247,21 +244,21 @@ fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: 
     let mut small = 0;
     for index in indexes(which) {
         let object = entry(chunk, index).0.get(mem);
-        match place_of(worker, actor, object) {
-            Some(Place::Slab(cell)) => {
+        match place_of(worker, object) {
+            Ok(Place::Slab(cell)) => {
                 cells[index as usize] = cell.at;
                 small |= 1 << index;
                 if M::COHERENT {
                     cell.at.prefetch(mem);
                 }
             }
-            Some(Place::Range { .. }) => {
+            Ok(Place::Range { .. }) => {
                 name(worker, actor, chunk, 1 << index);
                 decide(worker, actor, chunk, 1 << index);
                 free_large(worker, actor, object)?;
             }
             // Of a damaged pool.
-            None => {
+            Err(_) => {
                 decide(worker, actor, chunk, 1 << index);
                 forget(worker, actor);
             }

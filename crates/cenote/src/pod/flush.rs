@@ -8,8 +8,8 @@
 //! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
 
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
-use super::retire::{self, CHUNK_BYTES, Position, entry, says_gone};
-use super::slab::locate;
+use super::retire::{self, CHUNK_BYTES, Position, entry, may_be_range, says_gone};
+use super::classes::{place_of, renew_classes};
 use super::superblock::FLUSH_ROUND;
 use super::worker::Worker;
 use crate::error::Result;
@@ -89,6 +89,7 @@ fn flush_between<M: Memory>(
     let mem = worker.mem();
     let is_own = record == worker.record();
     let mut chunks_left = CHUNKS_MAX;
+    renew_classes(worker);
     while from.chunk != 0 {
         worker.check("a flush request", from.chunk, CHUNK_BYTES)?;
         let is_last = from.chunk == to.chunk;
@@ -98,10 +99,11 @@ fn flush_between<M: Memory>(
             if says_gone(object) {
                 continue;
             }
-            let place = locate(worker, object)?;
-            // First what is read of it through the cache.
-            (worker.pod().hooks().range_lines)(worker, object, &mut |line| mem.invalidate(line, LINE))?;
-            mem.invalidate(object, place.capacity());
+            if may_be_range(worker, object) {
+                // First what is read of it through the cache.
+                (worker.pod().hooks().range_lines)(worker, object, &mut |line| mem.invalidate(line, LINE))?;
+            }
+            mem.invalidate(object, place_of(worker, object)?.capacity());
         }
         mem.invalidate(from.chunk, CHUNK_BYTES);
         if is_last {

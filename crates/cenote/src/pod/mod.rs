@@ -22,6 +22,7 @@ pub mod bell;
 pub mod block;
 pub mod buddy;
 pub mod class;
+mod classes;
 pub mod collect;
 mod contention;
 pub mod crash;

@@ -25,7 +25,6 @@
 use super::block::{Block, RangeState};
 use super::class::TABLE;
 use super::crash::{Point, crash_point};
-use super::epoch;
 use super::geometry::UNIT;
 use super::heap::allocate_for;
 use super::publish::{OWNED_LINK, clear_auxiliary, link_auxiliary};
@@ -304,7 +303,7 @@ pub(super) fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> 
         return Err(Error::corrupt("a retired list without room", tail.chunk));
     }
     let (object_word, epoch_word) = entry(tail.chunk, tail.index);
-    let tag = epoch::current(mem, actor.record, worker.replicates());
+    let tag = worker.epoch_to_tag(actor);
     epoch_word.set(mem, if mutant::is(Mutant::TagZero) { 0 } else { tag });
     // Behind the tag, in the same line: it says that there is an entry.
     object_word.set(mem, object);

@@ -147,46 +147,6 @@ impl Cell {
     }
 }
 
-/// Size classes of blocks, as a worker has seen them. They say something only of a block that has not been freed since.
-#[derive(Debug)]
-pub struct Classes(Box<[std::cell::Cell<u64>]>);
-
-/// Blocks that a worker remembers.
-const REMEMBERED: u64 = 1024;
-
-impl Classes {
-    /// None yet. On coherent memory none ever: the table is in the cache.
-    pub fn new<M: Memory>() -> Self {
-        let count = if M::COHERENT { 0 } else { REMEMBERED };
-        Self((0..count).map(|_| std::cell::Cell::new(0)).collect())
-    }
-
-    fn set(&self, unit: u64, class: usize) {
-        if let Some(entry) = self.0.get((unit % REMEMBERED) as usize) {
-            entry.set(unit << 8 | (class as u64 + 1));
-        }
-    }
-
-    fn get(&self, unit: u64) -> Option<usize> {
-        let entry = self.0.get((unit % REMEMBERED) as usize)?.get();
-        (entry >> 8 == unit && entry & 0xff != 0).then(|| (entry & 0xff) as usize - 1)
-    }
-}
-
-/// The cell of an object by what this worker remembers of its block: no round trip. For an object that the worker has
-/// looked up before, and that was not freed since.
-pub fn remembered_cell<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Cell> {
-    if !worker.is_committed(object, 16) {
-        return None;
-    }
-    let unit = worker.geometry().unit_of(object);
-    let class = worker.classes.get(unit)?;
-    let layout = TABLE.get(class)?;
-    let start = block_start(unit, layout.order);
-    let index = layout.index_of(object - worker.geometry().unit_offset(start))?;
-    Some(Cell::new(worker, start, class, index))
-}
-
 /// The cells of the block at `base`, a word after another with its number, from one on. They are fetched by the line; none
 /// stays in this host's cache beyond the next fence.
 pub fn cell_words<'m, M: Memory>(
@@ -231,7 +191,7 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
                 object - within,
                 layout.units() * UNIT,
             )?;
-            worker.classes.set(geometry.unit_of(object), class);
+            worker.classes.remember(geometry.unit_of(object), class);
             match layout.index_of(within) {
                 Some(index) => Ok(Place::Slab(Cell::new(worker, unit, class, index))),
                 None => Err(Error::corrupt("an offset between objects", object)),

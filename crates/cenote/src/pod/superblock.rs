@@ -36,6 +36,8 @@ pub const RECOVERIES: SyncWord = SyncWord::at(576);
 pub const DEATH_BELL: SyncWord = SyncWord::at(768);
 /// Entries that were ever begun in the log of recoveries.
 pub const LOGGED: SyncWord = SyncWord::at(832);
+/// Slab blocks that were ever given back to the buddy tree (incoherent memory).
+pub const BLOCKS_FREED: SyncWord = SyncWord::at(896);
 
 /// The recoverable lock of whoever leads the monitors of a pod.
 pub const MONITOR_LOCK: SyncWord = SyncWord::at(640);

@@ -11,7 +11,7 @@ use super::lock;
 use super::record::{Phase, ProcessRecord, State};
 use super::redo::Transaction;
 use super::slab::table_word;
-use super::superblock::{COMMITTED, HEAP_LOCK};
+use super::superblock::{BLOCKS_FREED, COMMITTED, HEAP_LOCK};
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{MapError, Memory, OwnedWord};
@@ -36,6 +36,10 @@ pub(super) fn free_slab<M: Memory>(
     }
     for (word, value) in owned {
         txn.write_owned(*word, *value);
+    }
+    if !M::COHERENT {
+        let freed = txn.read(BLOCKS_FREED.offset());
+        txn.write(BLOCKS_FREED.offset(), freed.wrapping_add(1));
     }
     txn.commit()
 }

@@ -73,6 +73,8 @@ pub struct Worker<M: Memory> {
     depth: Cell<u32>,
     /// Bytes known to be committed.
     committed: Cell<u64>,
+    /// Incoherent memory: the epoch as it was seen when the announcement stood.
+    epoch_since: Cell<u64>,
     /// Incoherent memory: grows whenever the announcement changes; what was cached under another stamp may have been
     /// reused.
     stamp: Cell<u64>,
@@ -88,7 +90,7 @@ pub struct Worker<M: Memory> {
     /// Incoherent memory: what was allocated for the present operation.
     pub(super) takes: Cell<super::takes::Takes>,
     /// Incoherent memory: size classes of blocks, as they were when they were looked up.
-    pub(super) classes: super::slab::Classes,
+    pub(super) classes: super::classes::Classes,
     slots: OwnSlots,
     /// What of its retired list may be allocated again.
     pub(super) recycler: super::recycle::Recycler,
@@ -182,6 +184,7 @@ impl<M: Memory> Worker<M> {
             brief: M::COHERENT && lazy && replicate,
             depth: Cell::new(0),
             committed: Cell::new(0),
+            epoch_since: Cell::new(0),
             stamp: Cell::new(1),
             local,
             retired_since: Cell::new(0),
@@ -191,7 +194,7 @@ impl<M: Memory> Worker<M> {
             contention: Contention::new(u64::from(index) + 1),
             is_end_in_flight: Cell::new(false),
             takes: Cell::default(),
-            classes: super::slab::Classes::new::<M>(),
+            classes: super::classes::Classes::new::<M>(),
             slots: OwnSlots::default(),
             recycler: super::recycle::Recycler::default(),
         };
@@ -333,8 +336,24 @@ impl<M: Memory> Worker<M> {
             let epoch = self.epoch_to_announce();
             self.actor.record.announced().announce(self.mem(), epoch);
             self.local.announced.store(epoch);
+            self.epoch_since
+                .set(epoch::current(self.mem(), self.actor.record, self.replicate));
             self.stamp.set(self.stamp.get() + 1);
         }
+    }
+
+    /// The epoch to tag with what an actor retires now: at most one behind the epoch.
+    ///
+    /// While an announcement stands, the epoch is at most one ahead of what was seen after it was made
+    /// (`docs/protocols/reclamation.md`).
+    ///
+    /// Cost: a load; on incoherent memory none for what a pinned worker retires itself.
+    #[inline]
+    pub(super) fn epoch_to_tag(&self, actor: Actor) -> u64 {
+        if !M::COHERENT && self.is_pinned() && actor == self.actor {
+            return self.epoch_since.get();
+        }
+        epoch::current(self.mem(), actor.record, self.replicate)
     }
 
     /// Whether a pin is held.

@@ -335,7 +335,7 @@ impl<M: Memory> OrderedMap<M> {
 }
 
 /// Entries of the cache.
-const CACHE_ENTRIES: usize = 1 << 10;
+const CACHE_ENTRIES: usize = 1 << 12;
 /// Nodes kept in mind that their parents may not know.
 const UNPOSTED_MAX: usize = 4;
 

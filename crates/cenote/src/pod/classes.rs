@@ -1,0 +1,85 @@
+//! What a worker remembers of slab blocks on incoherent memory, where a look into the block table is a round trip: their size classes.
+//!
+//! A block has its class until it is given back to the buddy tree, which counts such blocks ([`BLOCKS_FREED`]) in the same transaction:
+//! nobody makes the block anew before it is counted. So of an object that is not free, what is remembered holds if nothing was counted
+//! between the look into the table and a look at the count that comes after the object was seen.
+
+use std::cell::Cell as Plain;
+
+use super::class::{TABLE, block_start};
+use super::slab::{Cell, Place, locate};
+use super::superblock::BLOCKS_FREED;
+use super::worker::Worker;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+
+/// Units that a worker remembers.
+const REMEMBERED: u64 = 4096;
+
+/// Size classes of blocks by unit.
+#[derive(Debug)]
+pub struct Classes {
+    classes: Box<[Plain<u64>]>,
+    /// The count of blocks given back, from before all of it.
+    as_of: Plain<u64>,
+}
+
+impl Classes {
+    /// None yet. On coherent memory none ever: the table is in the cache.
+    pub fn new<M: Memory>() -> Self {
+        let count = if M::COHERENT { 0 } else { REMEMBERED };
+        Self {
+            classes: (0..count).map(|_| Plain::new(0)).collect(),
+            as_of: Plain::new(0),
+        }
+    }
+
+    /// A block of a class has this unit.
+    pub(super) fn remember(&self, unit: u64, class: usize) {
+        if let Some(entry) = self.classes.get((unit % REMEMBERED) as usize) {
+            entry.set(unit << 8 | (class as u64 + 1));
+        }
+    }
+
+    fn get(&self, unit: u64) -> Option<usize> {
+        let entry = self.classes.get((unit % REMEMBERED) as usize)?.get();
+        (entry >> 8 == unit && entry & 0xff != 0).then(|| (entry & 0xff) as usize - 1)
+    }
+}
+
+/// Forgets what may not hold for the objects that the caller has seen before: all of it, if a block was given back.
+///
+/// Cost: one sync load on incoherent memory.
+pub(super) fn renew_classes<M: Memory>(worker: &Worker<M>) {
+    let classes = &worker.classes;
+    if classes.classes.is_empty() || mutant::is(Mutant::ClassesKept) {
+        return;
+    }
+    let freed = BLOCKS_FREED.load(worker.mem());
+    if classes.as_of.replace(freed) != freed {
+        classes.classes.iter().for_each(|entry| entry.set(0));
+    }
+}
+
+/// The cell of an object by what this worker remembers of its block: no round trip. For an object that was not free at the last
+/// [`renew_classes`], nor since.
+pub fn remembered_cell<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Cell> {
+    if !worker.is_committed(object, 16) {
+        return None;
+    }
+    let unit = worker.geometry().unit_of(object);
+    let class = worker.classes.get(unit)?;
+    let layout = TABLE.get(class)?;
+    let start = block_start(unit, layout.order);
+    let index = layout.index_of(object - worker.geometry().unit_offset(start))?;
+    Some(Cell::new(worker, start, class, index))
+}
+
+/// Where an object is, by what is remembered if that helps; see [`remembered_cell`].
+pub(super) fn place_of<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
+    match remembered_cell(worker, object) {
+        Some(cell) => Ok(Place::Slab(cell)),
+        None => locate(worker, object),
+    }
+}
