@@ -5,6 +5,7 @@ mod server;
 #[path = "etcd/started.rs"]
 mod started;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -39,29 +40,87 @@ struct Pod {
 
 impl Pod {
     fn start(endpoints: &str, hosts: &[u32]) -> Self {
+        let mut pod = Self::create("");
+        hosts.iter().for_each(|&host| pod.start_agent(host));
+        pod.start_monitors(&format!("--etcd {endpoints}"));
+        pod
+    }
+
+    /// A pod of delegated memory, whose hosts are fenced by a program.
+    fn start_delegated(endpoints: &str, host: u32) -> Self {
+        let mut pod = Self::create("--delegated");
+        // Kills the host's agent, and ends when that is dead.
+        let program = "#!/bin/sh\nread pid < \"${0%/*}/pid$1\" || exit 1\nkill -9 $pid 2>/dev/null\n\
+                       while grep -qs '^State:.[^ZX]' /proc/$pid/status; do sleep 0.01; done\n";
+        std::fs::write(pod.path("fence"), program).unwrap();
+        let fence = format!("{}", pod.path("fence").display());
+        std::fs::set_permissions(&fence, std::fs::Permissions::from_mode(0o755)).unwrap();
+        pod.start_monitors(&format!("--etcd {endpoints} --fence {fence}"));
+        pod.start_agent(host);
+        pod
+    }
+
+    fn create(kind: &str) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("cenote-etcd-test-")
             .tempdir_in("/dev/shm")
             .unwrap();
-        let mut pod = Self {
+        let pod = Self {
             folder,
             monitors: Vec::new(),
             agents: Vec::new(),
         };
-        let created = pod.command("create ./p --hosts 8 --size 4MiB").output().unwrap();
+        let create = format!("create ./p --hosts 8 --size 4MiB {kind}");
+        let created = pod.command(&create).output().unwrap();
         assert!(created.status.success(), "{created:?}");
-        for &host in hosts {
-            let agent = Started::new(pod.command(&format!("agent ./p --host {host}")));
-            until("the agent is up", || !agent.told().is_empty());
-            pod.agents.push(agent);
-        }
+        pod
+    }
+
+    fn start_agent(&mut self, host: u32) {
+        let agent = self.started(host, &format!("agent ./p --host {host}"));
+        until("the agent is up", || !agent.told().is_empty());
+        self.agents.push(agent);
+    }
+
+    fn start_monitors(&mut self, how: &str) {
         for host in MONITORS {
             // Patient with hosts, as the machine may be busy.
-            let line = format!("monitor ./p --host {host} --missed 25 --health m{host} --etcd {endpoints}");
-            pod.monitors.push(Started::new(pod.command(&line)));
+            let line = format!("monitor ./p --host {host} --missed 25 --health m{host} {how}");
+            let monitor = self.started(host, &line);
+            self.monitors.push(monitor);
         }
-        until("the monitors are up", || (0..2).all(|n| pod.health(n).is_some()));
-        pod
+        until("the monitors are up", || (0..2).all(|n| self.health(n).is_some()));
+    }
+
+    /// Starts what answers for a host, and writes down who that is.
+    fn started(&self, host: u32, line: &str) -> Started {
+        let started = Started::new(self.command(line));
+        std::fs::write(self.path(&format!("pid{host}")), format!("{}\n", started.id())).unwrap();
+        started
+    }
+
+    /// What a command prints that must succeed, soon.
+    fn run(&self, line: &str) -> String {
+        let command = Started::new(self.command(line));
+        let code = command.ended();
+        assert_eq!(
+            code,
+            Some(0),
+            "{line}: {:?} {:?}",
+            command.told(),
+            command.warned()
+        );
+        command.told().iter().map(Value::to_string).collect()
+    }
+
+    /// Which of the monitors' hosts executes exchanges, by what they told last.
+    fn server(&self) -> Option<usize> {
+        let told = |n: &usize| self.monitors[*n].told();
+        (0..2)
+            .flat_map(|n| told(&n).into_iter().map(move |event| (n, event)))
+            .filter(|(_, event)| event["event"] == "seat-taken")
+            .max_by_key(|(_, event)| event["at_ms"].as_u64())
+            .map(|(n, _)| n)
     }
 
     fn command(&self, line: &str) -> Command {
@@ -207,6 +266,63 @@ fn nobody_leads_without_etcd() {
         .map(|monitor| was_told(monitor, "stands-by"))
         .sum();
     assert!(stood_by >= 2, "{stood_by}");
+}
+
+/// Exchanges are executed by a process of one host; when that can do so no more, by one of another: killed, stopped, or left.
+#[test]
+fn the_server_of_exchanges_moves() {
+    let etcd = Etcd::start();
+    let mut pod = Pod::start_delegated(&etcd.endpoint(), 3);
+    let first = pod.server().expect("a host has the seat");
+    for n in 0..20 {
+        pod.run(&format!("put ./p key{n} {n} --host 3"));
+    }
+    pod.monitors[first].signal(libc::SIGKILL);
+    pod.run("put ./p killed 1 --host 3");
+    let second = 1 - first;
+    assert_eq!(pod.server(), Some(second));
+    until("the dead host is over", || !pod.hosts("moved").is_empty());
+
+    // The dead one's successor takes over from one that is stopped, and would go on if it could.
+    let line = format!(
+        "monitor ./p --host {} --missed 25 --health again --etcd {} --fence {}",
+        MONITORS[first],
+        etcd.endpoint(),
+        pod.path("fence").display()
+    );
+    pod.monitors[first] = pod.started(MONITORS[first], &line);
+    until("it is up again", || !pod.monitors[first].told().is_empty());
+    pod.monitors[second].signal(libc::SIGSTOP);
+    pod.run("put ./p stopped 1 --host 3");
+    assert_eq!(pod.server(), Some(first));
+    pod.monitors[second].signal(libc::SIGCONT);
+    until("the stopped host is over", || {
+        was_told(&pod.monitors[first], "moved") == 1
+    });
+
+    // Who leaves in peace makes its last exchange itself, and nobody is fenced for it.
+    let line = line.replace(
+        &format!("--host {} ", MONITORS[first]),
+        &format!("--host {} ", MONITORS[second]),
+    );
+    pod.monitors[second] = pod.started(MONITORS[second], &line.replace("again", "third"));
+    until("it is up, too", || !pod.monitors[second].told().is_empty());
+    assert_eq!(pod.monitors[first].ends(), Some(0));
+    pod.run("put ./p left 1 --host 3");
+    assert_eq!(pod.server(), Some(second));
+    assert_eq!(was_told(&pod.monitors[second], "accused"), 0);
+
+    let keys = pod.run("export ./p --host 3");
+    for key in ["key0", "key19", "killed", "stopped", "left"] {
+        assert!(
+            keys.contains(&format!("{key}\\t")) || keys.contains(key),
+            "{key}: {keys}"
+        );
+    }
+    pod.run("fsck ./p --host 3");
+    let hostless = pod.command("get ./p left").output().unwrap();
+    assert_eq!(hostless.status.code(), Some(1), "{hostless:?}");
+    assert!(String::from_utf8_lossy(&hostless.stderr).contains("--host"));
 }
 
 #[test]

@@ -59,11 +59,11 @@ pub fn trial(mutant: Mutant) -> Trial {
         ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
         AppliedNotWrittenBack
         | CellsKept
-        | ClassesKept
         | EntryNotWrittenBack
         | PersistWithoutFence
         | RecordNotWrittenBack => quick(noncoherent(Allocator, 2, 2, 10, 1, Random)),
         AcknowledgedEarly | LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
+        ClassesKept => quick(noncoherent(Allocator, 2, 2, 80, 0, Random)),
 
         NotCaughtUp => quick(coherent(Allocator, 2, 2, 20, 0, Pct(8))),
 
@@ -139,6 +139,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ElectionIgnored
         | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
         DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
+
+        SeatNotReread | SeatUnfenced => quick(noncoherent(Seat, 3, 1, 40, 2, Random)),
 
         InstanceByPlace => slow(coherent(Places, 3, 2, 10, 2, Random)),
     }

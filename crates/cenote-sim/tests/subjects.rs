@@ -151,6 +151,11 @@ fn hosts() {
 }
 
 #[test]
+fn seat() {
+    all_cases(Subject::Seat);
+}
+
+#[test]
 fn baselines() {
     for subject in Subject::BASELINES {
         all_cases(subject);

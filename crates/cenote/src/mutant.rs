@@ -79,6 +79,8 @@ mutants! {
     CommitWithoutChecksum = "commit-without-checksum", "the commit word of the log has the checksum of no entries";
     LogNotWrittenBack = "log-not-written-back", "the log's entries are committed before they are written back";
     AppliedNotWrittenBack = "applied-not-written-back", "a transaction's owned words are not written back";
+    SeatUnfenced = "seat-unfenced", "the seat is taken without fencing those who may have it";
+    SeatNotReread = "seat-not-reread", "the seat is taken although somebody has written its word since";
     CellsKept = "cells-kept", "the lines of a new block's cells stay in the cache of who wrote them";
     ClassesKept = "classes-kept", "what a worker remembers of blocks outlives them";
     ReserveLate = "reserve-late", "cells are taken before the reserve names them";

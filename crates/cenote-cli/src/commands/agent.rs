@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::health::Health;
-use crate::interrupt::on_interrupt;
+use crate::interrupt::signals;
 use crate::output::Output;
 use crate::pool::{PoolArg, this_host};
 
@@ -63,29 +63,53 @@ fn serve<M: Mapped>(
     health: Option<PathBuf>,
     out: &Output,
 ) -> Result<ExitCode, Failure> {
-    let ends = until_interrupted();
-    let (mut agent, _health) = start::<M>(path, options, health, |_| {}, out)?;
+    let interrupted = Interrupted::listen();
+    let (mut agent, _health) = start::<M>(path, options, health, |_| {}, &interrupted, out)?;
     let reporter = agent.reporter()?;
     let generation = agent.status()?.generation;
-    while ends.load() == 0 {
+    while !interrupted.is_asked() {
         std::thread::sleep(LOOK);
         check_fenced(&reporter, generation)?;
     }
     leave(&mut agent, out)
 }
 
-/// A word that becomes 1 when the command is interrupted. It then ends in peace, or is killed.
-pub fn until_interrupted() -> Arc<LocalWord> {
-    let ends = Arc::new(LocalWord::new(0));
-    let theirs = ends.clone();
-    on_interrupt(move || {
-        theirs.store(1);
-        loop {
-            // The main thread ends the process when the host has left.
-            std::thread::park();
-        }
-    });
-    ends
+/// Whether the command is interrupted. From when its agent has begun it then ends in peace; if it is interrupted again, as there may be
+/// nobody who executes its exchanges, at once.
+#[derive(Default)]
+pub struct Interrupted {
+    is_asked: LocalWord,
+    has_begun: LocalWord,
+}
+
+impl Interrupted {
+    /// Listens from now on; before other threads are started.
+    pub fn listen() -> Arc<Self> {
+        let interrupted = Arc::<Self>::default();
+        let theirs = interrupted.clone();
+        let signals = signals();
+        // Without the thread, the command cannot be interrupted.
+        let _ = std::thread::Builder::new()
+            .name("interrupted".to_owned())
+            .spawn(move || {
+                for signal in signals {
+                    if !theirs.is_asked.exchange(0, 1) || theirs.has_begun.load() == 0 {
+                        std::process::exit(128 + signal);
+                    }
+                }
+            });
+        interrupted
+    }
+
+    /// There is something to be ended in peace.
+    fn begin(&self) {
+        self.has_begun.store(1);
+    }
+
+    /// Whether the command shall end.
+    pub fn is_asked(&self) -> bool {
+        self.is_asked.load() != 0
+    }
 }
 
 /// Starts the agent of this host, and says so. Whoever asks for its health is told what `more` adds, too.
@@ -94,10 +118,12 @@ pub fn start<M: Mapped>(
     options: &Options,
     health: Option<PathBuf>,
     more: impl Fn(&mut serde_json::Value) + Send + 'static,
+    interrupted: &Interrupted,
     out: &Output,
 ) -> Result<(HostAgent<M>, Option<Health>), Failure> {
     let locked = lock_code();
     let agent = HostAgent::<M>::start(path, options)?;
+    interrupted.begin();
     let reporter = agent.reporter()?;
     let health = health
         .map(|path| {

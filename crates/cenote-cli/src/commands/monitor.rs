@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cenote::memory::Mapped;
 use cenote::pod::monitor::Event;
-use cenote::{Coherent, Delegated, Kind, Noncoherent, Options, Watch};
+use cenote::pod::warden::SeatEvent;
+use cenote::{Coherent, Delegated, Kind, Noncoherent, Options, WardenThread, Watch};
 use serde::Serialize;
 
-use super::agent::{check_fenced, leave, start, until_interrupted};
+use super::agent::{Interrupted, check_fenced, leave, start};
 use crate::election::{Election, ElectionArgs};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -53,13 +54,24 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Between two looks whether somebody executes exchanges.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// An event, and when it was seen.
 #[derive(Serialize)]
 struct Told {
     /// Milliseconds since 1970.
     at_ms: u64,
     #[serde(flatten)]
-    event: Event,
+    event: Seen,
+}
+
+/// What was seen or done.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Seen {
+    Hosts(Event),
+    Seat(SeatEvent),
 }
 
 /// Runs the monitor.
@@ -91,22 +103,17 @@ fn serve<M: Mapped>(
     health: Option<PathBuf>,
     out: &Output,
 ) -> Result<ExitCode, Failure> {
-    let ends = until_interrupted();
+    let interrupted = Interrupted::listen();
     let asked = election.clone();
     let more = move |status: &mut serde_json::Value| {
         if let Some(election) = &asked {
             status["etcd"] = election.status();
         }
     };
-    let (mut agent, _health) = start::<M>(path, options, health, more, out)?;
-    let reporter = agent.reporter()?;
-    let began = agent.status()?;
-    let generation = began.generation;
-    let name = format!("host {}, generation {generation}", began.host);
-    let pool = agent.pool_id()?;
+    let pool = cenote::pool_id(path)?;
     let candidate = election
         .as_ref()
-        .map(|election| election.stand(pool, name, out))
+        .map(|election| election.stand(pool, format!("host {}", options.host), out))
         .transpose()?;
     let (tell, told) = channel();
     // Whoever reads our output must not keep the monitor from looking.
@@ -117,22 +124,32 @@ fn serve<M: Mapped>(
             .spawn(move || print(&told, &out))
             .map_err(Failure::io("the thread that prints events"))?
     };
+    let warden = match M::DELEGATED {
+        true => Some(start_warden::<M>(
+            path,
+            options,
+            watch,
+            &election,
+            pool,
+            tell.clone(),
+        )?),
+        false => None,
+    };
+    let has_server = || warden.as_ref().is_none_or(WardenThread::is_seat_taken);
+    while !has_server() {
+        std::thread::sleep(LOOK);
+    }
+    let (mut agent, _health) = start::<M>(path, options, health, more, &interrupted, out)?;
+    let reporter = agent.reporter()?;
+    let generation = agent.status()?.generation;
     let watched = agent.watch(
         watch,
         &|| election.as_ref().is_none_or(|election| election.may_lead()),
-        &|| ends.load() != 0 || check_fenced(&reporter, generation).is_err(),
-        &mut |event| {
-            let at_ms = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |time| time.as_millis() as u64);
-            // Nobody may be there to read it.
-            let _ = tell.send(Told {
-                at_ms,
-                event: event.clone(),
-            });
-        },
+        &|| interrupted.is_asked() || check_fenced(&reporter, generation).is_err(),
+        &mut |event| say(&tell, Seen::Hosts(event.clone())),
     );
     // It leads no more: another one may be elected.
+    drop(warden);
     if let Some(candidate) = candidate {
         candidate.withdraw();
     }
@@ -141,6 +158,44 @@ fn serve<M: Mapped>(
     watched?;
     check_fenced(&reporter, generation)?;
     leave(&mut agent, out)
+}
+
+/// Starts what has this host execute the exchanges when nobody else can.
+fn start_warden<M: Mapped>(
+    path: &std::path::Path,
+    options: &Options,
+    watch: &Watch,
+    election: &Option<Arc<Election>>,
+    pool: u64,
+    tell: Sender<Told>,
+) -> Result<WardenThread, Failure> {
+    let Some(election) = election else {
+        return Err(Failure::misuse(
+            "a server executes this pool's exchanges; which host's that is must be decided outside of the pool: give --etcd".to_owned(),
+        ));
+    };
+    if watch.fence.is_none() {
+        return Err(Failure::misuse(
+            "a server executes this pool's exchanges; only a program can make certain that its host is down: give --fence".to_owned(),
+        ));
+    }
+    let arbiter = election.seat(pool)?;
+    let tell = move |event| say(&tell, Seen::Seat(event));
+    Ok(WardenThread::start::<M>(
+        path,
+        options.host,
+        watch,
+        arbiter,
+        tell,
+    )?)
+}
+
+fn say(tell: &Sender<Told>, event: Seen) {
+    let at_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_millis() as u64);
+    // Nobody may be there to read it.
+    let _ = tell.send(Told { at_ms, event });
 }
 
 fn print(told: &Receiver<Told>, out: &Output) {
@@ -154,6 +209,13 @@ fn print(told: &Receiver<Told>, out: &Output) {
 
 fn text(told: &Told) -> String {
     match &told.event {
+        Seen::Hosts(event) => text_of_hosts(event),
+        Seen::Seat(event) => text_of_seat(event),
+    }
+}
+
+fn text_of_hosts(event: &Event) -> String {
+    match event {
         Event::Leads => "this monitor leads: it watches all hosts".to_owned(),
         Event::Follows => "another monitor leads: this one watches it".to_owned(),
         Event::StandsBy => "this monitor may not lead: it watches nobody until it is elected".to_owned(),
@@ -170,5 +232,37 @@ fn text(told: &Told) -> String {
         Event::Moved { host, generation } => {
             format!("host {host} is down; its generation {generation} is over, and is recovered")
         }
+    }
+}
+
+fn text_of_seat(event: &SeatEvent) -> String {
+    match event {
+        SeatEvent::HostlessServes => {
+            "a process without a host's id executes the exchanges, or was killed when it did: end it, or run `cenote stat` without \
+             a host's id on its machine"
+                .to_owned()
+        }
+        SeatEvent::SeatNamed { after } if after.is_empty() => "this host is to execute the exchanges".to_owned(),
+        SeatEvent::SeatNamed { after } => {
+            let hosts = after
+                .iter()
+                .map(|host| format!("host {} (generation {})", host.host, host.generation));
+            format!(
+                "this host is to execute the exchanges, when {} is certainly down",
+                hosts.collect::<Vec<_>>().join(" and ")
+            )
+        }
+        SeatEvent::SeatFenceFailed {
+            host,
+            generation,
+            why,
+        } => {
+            format!("host {host} (generation {generation}) is not fenced, which is tried again: {why}")
+        }
+        SeatEvent::SeatTaken => "this host executes the exchanges".to_owned(),
+        SeatEvent::SeatGivenBack => {
+            "this host may not take the execution of exchanges over any more, and has left it as it was".to_owned()
+        }
+        SeatEvent::SeatTrouble { why } => format!("nobody may execute the exchanges; it is tried again: {why}"),
     }
 }

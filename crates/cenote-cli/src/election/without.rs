@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use cenote::pod::host::HostInstance;
+use cenote::pod::warden::{Arbiter, Names};
+
 use super::ElectionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -11,6 +14,23 @@ pub enum Election {}
 
 /// No candidate.
 pub enum Candidate {}
+
+/// Nothing that decides.
+pub enum NoSeat {}
+
+impl Arbiter for NoSeat {
+    fn may_act(&mut self) -> bool {
+        match *self {}
+    }
+
+    fn names(&mut self) -> Result<Names, String> {
+        match *self {}
+    }
+
+    fn name(&mut self, _since: i64, _hosts: &[HostInstance]) -> Result<Option<i64>, String> {
+        match *self {}
+    }
+}
 
 impl Candidate {
     /// Stands for election no more.
@@ -34,6 +54,11 @@ impl Election {
 
     /// Stands for election.
     pub fn stand(self: &Arc<Self>, _pool: u64, _name: String, _out: &Output) -> Result<Candidate, Failure> {
+        match **self {}
+    }
+
+    /// What decides which host executes the exchanges of the pool with this id.
+    pub fn seat(self: &Arc<Self>, _pool: u64) -> Result<NoSeat, Failure> {
         match **self {}
     }
 

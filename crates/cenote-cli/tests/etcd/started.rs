@@ -42,8 +42,18 @@ impl Started {
         self.warned.lock().unwrap().clone()
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.borrow().id()
+    }
+
     pub fn signal(&self, signal: i32) {
         kill(&self.child.borrow(), signal);
+    }
+
+    /// Waits until it has ended by itself; its exit code.
+    pub fn ended(&self) -> Option<i32> {
+        until_ended(&mut self.child.borrow_mut(), super::DEADLINE).expect("it ends")
     }
 
     /// Has it end in peace; its exit code.

@@ -133,9 +133,9 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
     pod.close();
     context.wait_for(&attending);
     beating.set(0);
-    let mem = *pod.mem();
+    let (mem, geometry) = (*pod.mem(), *pod.geometry());
     drop(pod);
-    leaving.finish(&mem);
+    leaving.finish(&mem, &geometry);
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod log;
 mod messages;
 mod ordered;
 pub mod pool;
+mod seat;
 mod sherman;
 mod tasks;
 mod words;
@@ -112,6 +113,8 @@ pub enum Subject {
     Group,
     /// Hosts of a pod: agents that beat, monitors that fence, everybody's work on the allocator.
     Hosts,
+    /// The seat of the server of exchanges, and wardens that move it.
+    Seat,
     /// BTreeOLC with nodes of six pairs.
     BTree,
     /// CLHT.
@@ -126,7 +129,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -145,6 +148,7 @@ impl Subject {
         Self::Rwlock,
         Self::Group,
         Self::Hosts,
+        Self::Seat,
     ];
 
     /// Indexes made for comparison.
@@ -171,6 +175,7 @@ impl Subject {
             Self::Rwlock => "rwlock",
             Self::Group => "group",
             Self::Hosts => "hosts",
+            Self::Seat => "seat",
             Self::BTree => "btree",
             Self::Clht => "clht",
             Self::Art => "art",
@@ -222,13 +227,13 @@ impl Subject {
 
     /// Whether another process always begins in the place of one of a host that dies: a pod without monitors is stuck.
     pub fn restarts(self, host: u32) -> bool {
-        self == Self::Hosts && host < hosts::MONITORS
+        self == Self::Seat || self == Self::Hosts && host < hosts::MONITORS
     }
 
     /// About how many steps its processes take together.
     pub fn steps(self) -> u64 {
         match self {
-            Self::Epochs | Self::Spin | Self::Queue | Self::Rwlock => 1 << 11,
+            Self::Epochs | Self::Spin | Self::Queue | Self::Rwlock | Self::Seat => 1 << 11,
             Self::Moving => 1 << 13,
             _ => 1 << 14,
         }
@@ -260,6 +265,7 @@ impl Subject {
             Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
             Self::Group => group::scenario(load, parameters),
             Self::Hosts => hosts::scenario(load, parameters),
+            Self::Seat => seat::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::Barrier;
 
-use super::delegated::{MAILBOX_BYTES, Mailboxes};
+use super::delegated::{MAILBOX_BYTES, Mailboxes, Right, Words};
 use super::{Coherent, Counting, Counts, CpuExchange, LINE, Mapped, Mapping, Memory, Noncoherent};
 use super::{Delegated, Liveness, MapError};
 
@@ -39,6 +39,21 @@ impl Liveness for Alone {
     }
 }
 
+/// The right of one who shares a kernel with all others.
+struct Always;
+
+impl Right for Always {
+    fn may_serve(&self, _words: &dyn Words) -> bool {
+        true
+    }
+
+    fn begin(&self, _words: &dyn Words) -> bool {
+        true
+    }
+
+    fn end(&self, _words: &dyn Words) {}
+}
+
 /// Two views of the same memory.
 fn two<M: Mapped>() -> (M, M) {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
@@ -47,7 +62,7 @@ fn two<M: Mapped>() -> (M, M) {
         mapping.reserve(0, LEN, true).unwrap();
         let mem = M::over(Arc::new(mapping)).unwrap();
         let serves = Alone(place == 0);
-        mem.serve(BOXES, Box::new(serves), 0).unwrap();
+        mem.serve(BOXES, Box::new(serves), 0, Box::new(Always)).unwrap();
         assert!(mem.enter(place));
         mem
     };

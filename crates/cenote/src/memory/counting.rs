@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::delegated::Mailboxes;
+use super::delegated::{Mailboxes, Right};
 use super::{Kernel, Liveness, MapError, Mapped, Mapping, Memory, lines};
 
 /// Operations of one thread since its last [`Counts::reset`].
@@ -102,6 +102,11 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.announce(at, value)
     }
 
+    fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
+        count(|c| c.exchanges += 1);
+        self.0.exchange_as_last_server(at, current, new)
+    }
+
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         count(|c| c.exchanges += 1);
         self.0.compare_exchange(at, current, new)
@@ -194,7 +199,13 @@ impl<M: Mapped> Mapped for Counting<M> {
         self.0.mapping()
     }
 
-    fn serve(&self, boxes: Mailboxes, liveness: Box<dyn Liveness>, lock: u32) -> Result<(), MapError> {
-        self.0.serve(boxes, liveness, lock)
+    fn serve(
+        &self,
+        boxes: Mailboxes,
+        liveness: Box<dyn Liveness>,
+        lock: u32,
+        right: Box<dyn Right>,
+    ) -> Result<(), MapError> {
+        self.0.serve(boxes, liveness, lock, right)
     }
 }

@@ -138,6 +138,12 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// Sync word: compare-exchange; `Err` holds what was found instead.
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64>;
 
+    /// Sync word: the last read-modify-write of a process that executes those of all, or is about to, where that is so: it waits until
+    /// it does, and executes none after this one.
+    fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
+        let _ = self.compare_exchange(at, current, new);
+    }
+
     /// Sync word: wrapping add, returns what was there before.
     fn fetch_add(&self, at: u64, value: u64) -> u64;
 
@@ -229,12 +235,14 @@ pub trait Mapped: Memory {
     fn mapping(&self) -> &Mapping;
 
     /// Starts what must run in each process that has a pool open, before it takes a place: for memory whose
-    /// read-modify-writes are executed by a server, a thread that is it or stands by, until the last handle is dropped.
+    /// read-modify-writes are executed by a server, a thread that is it or stands by, until the last handle is dropped. It needs the
+    /// lock of this number, and the right.
     fn serve(
         &self,
         _boxes: delegated::Mailboxes,
         _liveness: Box<dyn Liveness>,
         _lock: u32,
+        _right: Box<dyn delegated::Right>,
     ) -> Result<(), MapError> {
         Ok(())
     }

@@ -20,6 +20,7 @@ use super::geometry::Geometry;
 use super::host::{self, HostPhase, HostRecord, HostState};
 use super::process::{Identity, Pod};
 use super::record::{Phase, ProcessRecord, State};
+use super::seat;
 use super::superblock::HOSTS_HIGH;
 use super::worker::{Worker, leave_bed};
 use crate::error::{Error, Result};
@@ -40,6 +41,42 @@ pub fn bring_up<M: Memory>(
             why: "that is the id of a machine that is no part of a pod; ids of hosts begin with 1",
         });
     }
+    // This process has no place yet, so it asks by the mailboxes of one that nobody else can have.
+    let borrowed = match M::DELEGATED {
+        true => Some(borrow_place(mem, geometry, host, liveness)?),
+        false => None,
+    };
+    let generation = bring_up_now(mem, geometry, identity, liveness);
+    if let Some(place) = borrowed {
+        liveness.unlock(place)?;
+    }
+    generation
+}
+
+/// Takes the lock of any place of a host that nobody living has, and enters it.
+fn borrow_place<M: Memory>(mem: &M, geometry: &Geometry, host: u32, liveness: &dyn Liveness) -> Result<u32> {
+    for place in geometry.places_of(host) {
+        if liveness.try_lock(place)? {
+            if mem.enter(place) {
+                return Ok(place);
+            }
+            liveness.unlock(place)?;
+        }
+    }
+    Err(Error::TooMany {
+        what: "process places",
+        limit: geometry.places_of(host).count() as u32,
+        flag: "processes",
+    })
+}
+
+fn bring_up_now<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    liveness: &dyn Liveness,
+) -> Result<u32> {
+    let host = identity.host;
     let mut high = HOSTS_HIGH.load(mem);
     while high <= u64::from(host) {
         match HOSTS_HIGH.compare_exchange(mem, high, u64::from(host) + 1) {
@@ -59,7 +96,8 @@ pub fn bring_up<M: Memory>(
             HostPhase::Leaving if is_left_behind(mem, geometry, identity, state, liveness)? => {
                 record.exchange(mem, state, state.with(HostPhase::Up));
             }
-            HostPhase::Fencing if is_all_dead(mem, geometry, identity, state, liveness)? => {
+            // Where a server executes exchanges, who fences may be about to take that over from this very generation.
+            HostPhase::Fencing if !M::DELEGATED && is_all_dead(mem, geometry, identity, state, liveness)? => {
                 record.exchange(mem, state, state.over());
             }
             _ => {
@@ -229,6 +267,7 @@ impl Agency {
         let others = of_host(pod).any(|(index, _)| index != pod.index());
         if !others {
             return Ok(Some(Leaving {
+                host: self.host,
                 record: self.record,
                 state: leaving,
             }));
@@ -241,15 +280,21 @@ impl Agency {
 /// A host that nobody can join any more.
 #[derive(Debug)]
 pub struct Leaving {
+    host: u32,
     record: HostRecord,
     state: HostState,
 }
 
 impl Leaving {
     /// Ends the host's generation: the last write of the host. Its agent's place must be free before.
-    pub fn finish<M: Memory>(self, mem: &M) {
+    pub fn finish<M: Memory>(self, mem: &M, geometry: &Geometry) {
+        let (from, to) = (self.state, self.state.over());
         // If it fails, a monitor has been faster.
-        self.record.exchange(mem, self.state, self.state.over());
+        if seat::is_of(mem, geometry, self.host, from.generation) {
+            mem.exchange_as_last_server(self.record.state().offset(), from.encode(), to.encode());
+        } else {
+            self.record.exchange(mem, from, to);
+        }
     }
 }
 
@@ -264,7 +309,8 @@ impl Pulse {
     /// One beat: one sync store.
     pub fn beat<M: Memory>(&mut self, mem: &M) {
         self.count = self.count.wrapping_add(1);
-        self.record.beat().store(mem, self.count);
+        // Nobody else writes it, and it is no exchange: whoever executes those may be dead.
+        self.record.beat().announce(mem, self.count);
     }
 }
 

@@ -7,9 +7,9 @@
 //!
 //! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
 
+use super::classes::{place_of, renew_classes};
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use super::retire::{self, CHUNK_BYTES, Position, entry, may_be_range, says_gone};
-use super::classes::{place_of, renew_classes};
 use super::superblock::FLUSH_ROUND;
 use super::worker::Worker;
 use crate::error::Result;

@@ -17,6 +17,7 @@
 //! Everything but the superblock and the first tables is sparse: only what belongs to committed units is reserved
 //! on the file system.
 
+use super::host::ALONE;
 use super::superblock::Kind;
 use crate::memory::delegated::{MAILBOX_BYTES, Mailboxes};
 
@@ -200,6 +201,16 @@ impl Geometry {
             count: self.parameters.workers,
             per_process: (self.parameters.workers / self.parameters.processes).max(1),
         }
+    }
+
+    /// The places of the process table that a process of a host may take. Where exchanges are executed by a server, each host has places
+    /// of its own: who takes one asks by its mailboxes before anybody of another host can know.
+    pub fn places_of(&self, host: u32) -> impl Iterator<Item = u32> + use<> {
+        let hosts = match self.parameters.kind {
+            Kind::Delegated if host != ALONE => self.parameters.hosts.max(1),
+            _ => 1,
+        };
+        (0..self.parameters.processes).filter(move |index| index % hosts == host % hosts)
     }
 
     /// A host's entry.

@@ -20,7 +20,7 @@
 
 use super::geometry::{Geometry, Parameters};
 use super::record::{Phase, ProcessRecord, State};
-use super::superblock::{HOSTS_HIGH, Kind};
+use super::superblock::HOSTS_HIGH;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
@@ -165,14 +165,8 @@ impl HostRecord {
     }
 }
 
-/// Checks a host's id against a pool's number of hosts, and whether its memory is for several.
+/// Checks a host's id against a pool's number of hosts.
 pub fn check_id(parameters: &Parameters, host: u32) -> Result<()> {
-    if parameters.kind == Kind::Delegated && host != ALONE {
-        return Err(Error::Host {
-            host,
-            why: "whether the server of this pool's exchanges lives is known to one kernel; such a pool is for one machine",
-        });
-    }
     if host < parameters.hosts {
         return Ok(());
     }

@@ -18,6 +18,7 @@
 
 pub mod abandoned;
 pub mod agency;
+mod beats;
 pub mod bell;
 pub mod block;
 pub mod buddy;
@@ -46,12 +47,14 @@ pub mod recycle;
 pub mod redo;
 pub mod reserve;
 pub mod retire;
+pub mod seat;
 pub mod slab;
 pub mod slots;
 pub mod superblock;
 mod takes;
 pub mod tasks;
 pub mod units;
+pub mod warden;
 pub mod watch;
 pub mod worker;
 

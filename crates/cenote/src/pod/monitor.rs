@@ -19,6 +19,9 @@
 //! as it cannot know how far that had come. A generation that has moved (`monitor.moved`): every process sees
 //! that, and recovers what it is held back by; who leads next recovers all.
 
+use std::time::Duration;
+
+use super::beats::Heard;
 use super::crash::{Point, crash_point};
 use super::fence::{Fence, Fenced};
 use super::host::{self, HostPhase, HostRecord, HostState};
@@ -29,11 +32,6 @@ use super::worker::Worker;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-
-/// By how much longer a monitor waits for the first beat of a host whose agent is just starting.
-const STARTING: u64 = 64;
-/// An agent cannot ask for more patience than this.
-const PATIENCE_MAX: u64 = 256;
 
 /// What a monitor has seen or done.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -81,6 +79,17 @@ pub enum Look {
     Between,
 }
 
+impl Look {
+    /// One that comes so long after the last look which counted, if there was one, where that is to be every `poll`.
+    pub fn after(since: Option<Duration>, poll: Duration) -> Self {
+        match since {
+            Some(since) if since < poll => Self::Between,
+            Some(since) if since <= 2 * poll => Self::Punctual,
+            _ => Self::Late,
+        }
+    }
+}
+
 /// What a monitor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -92,17 +101,6 @@ enum Role {
     StandsBy,
 }
 
-/// What a monitor remembers of a host.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    /// Whether anything was seen.
-    is_known: bool,
-    generation: u32,
-    beat: u64,
-    /// Looks in a row that saw no new beat.
-    missed: u64,
-}
-
 /// A monitor.
 #[derive(Debug)]
 pub struct Monitor {
@@ -112,7 +110,7 @@ pub struct Monitor {
     clock: fn() -> u64,
     /// What it was when it last looked.
     role: Option<Role>,
-    seen: Vec<Seen>,
+    heard: Vec<Heard>,
 }
 
 impl Monitor {
@@ -123,7 +121,7 @@ impl Monitor {
             missed_max: missed_max.max(1),
             clock,
             role: None,
-            seen: Vec::new(),
+            heard: Vec::new(),
         }
     }
 
@@ -136,7 +134,7 @@ impl Monitor {
     pub fn resign<M: Memory>(&mut self, worker: &Worker<M>) {
         lock::let_go(worker, MONITOR_LOCK);
         self.role = None;
-        self.seen.clear();
+        self.heard.clear();
     }
 
     /// Gives up what only one that may lead does: the lock, its counts, and fences that it has begun.
@@ -190,7 +188,7 @@ impl Monitor {
             false => leader_host(worker),
         };
         let high = host::hosts_high(mem, geometry);
-        self.seen.resize_with(high as usize, Seen::default);
+        self.heard.resize_with(high as usize, Heard::default);
         let mut is_fencing = false;
         for id in (1..high).filter(|&id| id != worker.pod().host()) {
             if !may_lead() {
@@ -198,12 +196,20 @@ impl Monitor {
                 return Ok(false);
             }
             if !leads && only != Some(id) {
-                self.seen[id as usize] = Seen::default();
+                self.heard[id as usize] = Heard::default();
                 continue;
             }
             let state = HostRecord::new(geometry, id).read(mem)?;
             is_fencing |= match state.phase {
-                HostPhase::Up | HostPhase::Leaving if self.listen(worker, id, state, how) => {
+                HostPhase::Up | HostPhase::Leaving
+                    if self.heard[id as usize].has_missed(
+                        mem,
+                        geometry,
+                        (id, state),
+                        how,
+                        self.missed_max,
+                    ) =>
+                {
                     if !may_lead() {
                         self.stand_by(worker, fence, tell);
                         return Ok(false);
@@ -213,43 +219,12 @@ impl Monitor {
                 HostPhase::Up | HostPhase::Leaving => false,
                 HostPhase::Fencing => pursue(worker, id, state, fence, tell)?,
                 _ => {
-                    self.seen[id as usize] = Seen::default();
+                    self.heard[id as usize] = Heard::default();
                     false
                 }
             };
         }
         Ok(is_fencing)
-    }
-
-    /// Looks for a new beat of a host. Whether it has missed too many.
-    fn listen<M: Memory>(&mut self, worker: &Worker<M>, id: u32, state: HostState, how: Look) -> bool {
-        let mem = worker.mem();
-        let record = HostRecord::new(worker.geometry(), id);
-        let beat = record.beat().load(mem);
-        let Some(seen) = self.seen.get_mut(id as usize) else {
-            return false;
-        };
-        let is_new = !seen.is_known || seen.generation != state.generation || seen.beat != beat;
-        let patience = match state.agent {
-            0 => STARTING,
-            _ => record.patience().peek(mem).clamp(1, PATIENCE_MAX),
-        };
-        let missed_max = self.missed_max * patience;
-        let missed = match (is_new, how) {
-            (true, _) if !seen.is_known && mutant::is(Mutant::FirstLookCounts) => missed_max,
-            (true, _) if mutant::is(Mutant::MissesKept) => seen.missed + 1,
-            (true, _) => 0,
-            (false, Look::Punctual) => seen.missed + 1,
-            (false, Look::Late) => 0,
-            (false, Look::Between) => seen.missed,
-        };
-        *seen = Seen {
-            is_known: true,
-            generation: state.generation,
-            beat,
-            missed,
-        };
-        missed >= missed_max
     }
 }
 

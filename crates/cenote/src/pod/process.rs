@@ -210,7 +210,7 @@ impl<M: Memory> Pod<M> {
     /// was a dead process's place when free ones were looked for may be free when those of the dead are.
     fn take_place(&mut self) -> Result<()> {
         for phase in [Phase::Free, Phase::Alive, Phase::Free, Phase::Alive] {
-            for index in 0..self.geometry.parameters.processes {
+            for index in self.geometry.places_of(self.identity.host) {
                 if self.try_place(index, phase)? {
                     return Ok(());
                 }

@@ -36,6 +36,10 @@ pub const RECOVERIES: SyncWord = SyncWord::at(576);
 pub const DEATH_BELL: SyncWord = SyncWord::at(768);
 /// Entries that were ever begun in the log of recoveries.
 pub const LOGGED: SyncWord = SyncWord::at(832);
+/// Which host's processes execute the exchanges of all, where a server does: see [`super::seat`].
+pub const SEAT: SyncWord = SyncWord::at(960);
+/// Whether a process without a host's id executes them, or did when it died.
+pub const HOSTLESS_SERVES: SyncWord = SyncWord::at(1024);
 /// Slab blocks that were ever given back to the buddy tree (incoherent memory).
 pub const BLOCKS_FREED: SyncWord = SyncWord::at(896);
 

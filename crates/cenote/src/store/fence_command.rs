@@ -49,7 +49,7 @@ impl CommandFence {
         }
     }
 
-    fn end_all(&mut self) {
+    pub(super) fn end_all(&mut self) {
         let attempts = std::mem::take(&mut self.attempts);
         attempts
             .into_values()
@@ -70,7 +70,7 @@ impl CommandFence {
     }
 
     /// How far it has come, without a pool.
-    fn step(&mut self, host: u32, generation: u32, now: Instant) -> Fenced {
+    pub(super) fn step(&mut self, host: u32, generation: u32, now: Instant) -> Fenced {
         let mut attempt = match self.attempts.remove(&host) {
             Some(attempt) if attempt.generation == generation => attempt,
             other => {

@@ -224,11 +224,7 @@ impl<M: Memory> HostAgent<M> {
         let mut last: Option<Instant> = None;
         while !stops() {
             let now = Instant::now();
-            let how = match last.map(|last| now.duration_since(last)) {
-                Some(since) if since < watch.poll => Look::Between,
-                Some(since) if since <= 2 * watch.poll => Look::Punctual,
-                _ => Look::Late,
-            };
+            let how = Look::after(last.map(|last| now.duration_since(last)), watch.poll);
             if how != Look::Between {
                 last = Some(now);
             }
@@ -264,10 +260,11 @@ impl<M: Memory> HostAgent<M> {
         let Some(leaving) = self.agency.leave(pool.pod())? else {
             return Ok(false);
         };
+        let geometry = *pool.pod().geometry();
         self.stop_minding();
         self.pool = None;
         self.stop_beating();
-        leaving.finish(&self.mem);
+        leaving.finish(&self.mem, &geometry);
         Ok(true)
     }
 

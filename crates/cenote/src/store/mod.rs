@@ -12,6 +12,7 @@ mod pool;
 mod stat;
 pub mod supervise;
 mod tasks;
+mod warden;
 
 pub use crate::pod::host::ALONE;
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
@@ -20,8 +21,9 @@ pub use host_agent::{AgentStatus, HostAgent, Reporter, Watch};
 pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
 pub use locks::{Mutex, Named, QueueMutex, RwLock};
 pub use options::{Options, parse_size};
-pub use pool::{Map, Ordered, Pool, has_hosts, kind_of};
+pub use pool::{Map, Ordered, Pool, has_hosts, kind_of, pool_id};
 pub use stat::{
     GroupStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat, RecoveryStat, Stat, TasksStat,
 };
 pub use tasks::Tasks;
+pub use warden::WardenThread;

@@ -24,6 +24,7 @@ use crate::pod::geometry::{Geometry, Parameters, UNIT};
 use crate::pod::host;
 use crate::pod::process::{Hooks, Identity, seconds_since_1970};
 use crate::pod::recovery::{self, Recovered};
+use crate::pod::seat::{self, HostsRight};
 use crate::pod::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
 use crate::pod::units;
 use crate::pod::{Pod, Worker};
@@ -66,6 +67,11 @@ pub(super) struct Inner<M: Memory> {
 /// Reads what kind of memory a pool is for, without joining it.
 pub fn kind_of(path: &Path) -> Result<Kind> {
     Ok(read_superblock(path, &mut open_file(path)?)?.parameters.kind)
+}
+
+/// The random number that tells a pool from others, without joining it.
+pub fn pool_id(path: &Path) -> Result<u64> {
+    Ok(read_superblock(path, &mut open_file(path)?)?.id)
 }
 
 /// Whether a host has ever had an agent on a pool, without joining it: processes need their host's id then.
@@ -298,17 +304,37 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-/// Starts what this memory needs in each process. The server of exchanges has the lock behind those of all places.
-fn serve<M: Mapped>(mem: &M, geometry: &Geometry, lock_file: &Path) -> Result<()> {
+/// Starts what this memory needs in each process of a host. The server of exchanges has the lock behind those of all places.
+fn serve<M: Mapped>(mem: &M, geometry: &Geometry, lock_file: &Path, host: u32) -> Result<()> {
+    if !M::DELEGATED {
+        return Ok(());
+    }
+    seat::check(mem, geometry, host)?;
+    let right = Box::new(HostsRight::new(mem, geometry, host)?);
     let liveness = Box::new(FileLock::open(lock_file)?);
-    Ok(mem.serve(geometry.mailboxes(), liveness, geometry.parameters.processes)?)
+    Ok(mem.serve(
+        geometry.mailboxes(),
+        liveness,
+        geometry.parameters.processes,
+        right,
+    )?)
 }
 
 /// How a process enters a pool: [`Pod::join`], or as an agent.
 type Enter<M> = fn(M, Superblock, Identity, Box<dyn Liveness>, Hooks<M>) -> Result<Pod<M>>;
 
-/// Maps a pool's file, checks it, and enters it.
+/// Maps a pool's file, and enters it.
 fn join<M: Mapped>(path: &Path, options: &Options, enter: Enter<M>) -> Result<Pod<M>> {
+    let (mem, superblock, geometry) = map_pool::<M>(path)?;
+    let lock_file = options.lock_file.as_deref().unwrap_or(path);
+    let liveness = Box::new(FileLock::open(lock_file)?);
+    serve(&mem, &geometry, lock_file, options.host)?;
+    let identity = Identity::here(path, options.host);
+    enter(mem, superblock, identity, liveness, hooks())
+}
+
+/// Maps a pool's file, and checks it.
+pub(super) fn map_pool<M: Mapped>(path: &Path) -> Result<(M, Superblock, Geometry)> {
     let mut file = open_file(path)?;
     let superblock = read_superblock(path, &mut file)?;
     let parameters = superblock.parameters;
@@ -330,11 +356,7 @@ fn join<M: Mapped>(path: &Path, options: &Options, enter: Enter<M>) -> Result<Po
     let committed = crate::pod::superblock::COMMITTED.load(&mem);
     // The length after that: the file grows before the pool does.
     Superblock::check_committed(&geometry, committed, mem.mapping().file_len()?)?;
-    let lock_file = options.lock_file.as_deref().unwrap_or(path);
-    let liveness = Box::new(FileLock::open(lock_file)?);
-    serve(&mem, &geometry, lock_file)?;
-    let identity = Identity::here(path, options.host);
-    enter(mem, superblock, identity, liveness, hooks())
+    Ok((mem, superblock, geometry))
 }
 
 fn format<M: Mapped>(nameless: &NamelessFile, superblock: Superblock, options: &Options) -> Result<()> {
@@ -343,7 +365,7 @@ fn format<M: Mapped>(nameless: &NamelessFile, superblock: Superblock, options: &
     let mem = M::over(Arc::new(Mapping::of_file(nameless.file()?, mapped)?))?;
     superblock.format(&mem)?;
     let liveness = Box::new(FileLock::open(&path)?);
-    serve(&mem, &Geometry::new(superblock.parameters), &path)?;
+    serve(&mem, &Geometry::new(superblock.parameters), &path, host::ALONE)?;
     let identity = Identity::here(&path, host::ALONE);
     let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;

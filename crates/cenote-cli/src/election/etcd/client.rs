@@ -4,7 +4,7 @@ use std::error::Error;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use etcd_client::{Client, ConnectOptions};
+use etcd_client::{Client, Compare, CompareOp, ConnectOptions, Txn, TxnOp};
 
 /// For requests that no lease waits for.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -103,6 +103,28 @@ impl Etcd {
             ))),
             None => Err(Trouble::Lost(format!("etcd at {}: nobody leads", self.endpoint))),
         }
+    }
+
+    /// What a key holds, and when that was put there: an empty text and 0 if there is none.
+    pub async fn read(&mut self, key: &str) -> Result<(String, i64), Trouble> {
+        let found = within(&self.endpoint, PATIENCE, self.client.get(key, None)).await?;
+        Ok(found.kvs().first().map_or((String::new(), 0), |held| {
+            (
+                String::from_utf8_lossy(held.value()).into_owned(),
+                held.mod_revision(),
+            )
+        }))
+    }
+
+    /// Puts a value in the place of one that was put there at a certain time; when, or `None` if another one is there.
+    pub async fn exchange(&mut self, key: &str, since: i64, value: &str) -> Result<Option<i64>, Trouble> {
+        let is_same = Compare::mod_revision(key, CompareOp::Equal, since);
+        let exchange = Txn::new()
+            .when([is_same])
+            .and_then([TxnOp::put(key, value, None)]);
+        let done = within(&self.endpoint, PATIENCE, self.client.txn(exchange)).await?;
+        let revision = done.header().map_or(0, |header| header.revision());
+        Ok(done.succeeded().then_some(revision))
     }
 
     /// Gives a lease back, so that another monitor is elected at once.

@@ -4,6 +4,7 @@
 
 mod candidate;
 mod client;
+mod seat;
 mod standing;
 mod term;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use self::candidate::Campaigner;
+use self::seat::SeatKeeper;
 use self::standing::Standing;
 use self::term::Term;
 use super::ElectionArgs;
@@ -80,6 +82,11 @@ impl Election {
             Some(key) => key.clone(),
             None => format!("cenote/monitor/{pool:016x}"),
         }
+    }
+
+    /// What decides which host executes the exchanges of the pool with this id.
+    pub fn seat(self: &Arc<Self>, pool: u64) -> Result<SeatKeeper, Failure> {
+        SeatKeeper::new(self, pool)
     }
 
     /// Whether this monitor may lead now. One load and a look at the clock.

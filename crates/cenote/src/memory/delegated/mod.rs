@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 pub use client::Client;
 pub use mailbox::{MAILBOX_BYTES, Mailbox, Mailboxes, Request, Wish};
 pub use server::Server;
-pub use serving::Serving;
+pub use serving::{Right, Serving, Words};
 
 use super::{Kernel, Liveness, MapError, Mapped, Mapping, Memory, Noncoherent, watch_fork};
 
@@ -103,6 +103,12 @@ impl<M: Memory> Memory for Delegated<M> {
         match self.execute(at, Wish::CompareExchange(current, new)) {
             before if before == current => Ok(before),
             before => Err(before),
+        }
+    }
+
+    fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
+        if let Some(serving) = self.shared.serving.get() {
+            serving.end_with(at, current, new);
         }
     }
 
@@ -206,9 +212,23 @@ impl<M: Mapped> Mapped for Delegated<M> {
         self.base.mapping()
     }
 
-    fn serve(&self, boxes: Mailboxes, liveness: Box<dyn Liveness>, lock: u32) -> Result<(), MapError> {
+    fn serve(
+        &self,
+        boxes: Mailboxes,
+        liveness: Box<dyn Liveness>,
+        lock: u32,
+        right: Box<dyn Right>,
+    ) -> Result<(), MapError> {
         let limit = self.mapping().len();
-        let serving = Serving::start(self.base.clone(), boxes, limit, liveness, lock, watch_fork()?)?;
+        let serving = Serving::start(
+            self.base.clone(),
+            boxes,
+            limit,
+            liveness,
+            lock,
+            right,
+            watch_fork()?,
+        )?;
         let _ = self.shared.client.set(Client::new(boxes));
         let _ = self.shared.serving.set(serving);
         Ok(())

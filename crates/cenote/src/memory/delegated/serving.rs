@@ -1,10 +1,10 @@
 //! Who serves: a thread of each process stands by, and the one whose process holds a certain lock is the server.
 //!
-//! The lock is given back by the kernel when the process that holds it has made its last access; so there is never more than
-//! one server, and a stopped one keeps everybody waiting until it goes on or is killed. Across hosts that share no kernel, the
-//! lock must be one that only the living hold: see `docs/protocols/exchange.md`.
+//! The lock is given back by the kernel when the process that holds it has made its last access; so of the processes of one
+//! kernel there is never more than one server, and a stopped one keeps everybody waiting until it goes on or is killed. Hosts that
+//! share no kernel exclude each other by a [`Right`]: see `docs/protocols/exchange.md`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,57 @@ const BUSY: Duration = Duration::from_millis(2);
 /// Between two looks of a server that has had nothing to do for longer than that.
 const IDLE: Duration = Duration::from_micros(100);
 
+/// The thread goes on; ends; makes one more exchange as the server, and ends.
+const GO_ON: u64 = 0;
+const END: u64 = 1;
+const END_WITH_ONE: u64 = 2;
+
+/// Words of the pool, loaded from memory and stored to it past the cache, by nobody else's leave.
+pub trait Words {
+    /// A load from memory.
+    fn load(&self, at: u64) -> u64;
+
+    /// A store that is in memory before whatever comes next.
+    fn store(&self, at: u64, value: u64);
+}
+
+/// What a process needs besides the lock, so that nobody of another kernel serves at the same time.
+pub trait Right: Send {
+    /// Whether it may serve, as far as can be told without the lock.
+    fn may_serve(&self, words: &dyn Words) -> bool;
+
+    /// Takes the right, now that this process has the lock, which it keeps until [`Right::end`]; whether it could.
+    fn begin(&self, words: &dyn Words) -> bool;
+
+    /// This process serves no more.
+    fn end(&self, words: &dyn Words);
+}
+
 /// A thread that serves, or stands by. Ends when it is dropped; what it has planned is carried out first.
 pub struct Serving {
-    ends: Arc<LocalWord>,
+    told: Arc<Told>,
     watch: ForkWatch,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a thread that serves is told.
+#[derive(Default)]
+struct Told {
+    what: LocalWord,
+    /// For [`END_WITH_ONE`]: where, what must be there, what shall be there.
+    last: Mutex<(u64, u64, u64)>,
+}
+
+struct Base<'m, M: Memory>(&'m M);
+
+impl<M: Memory> Words for Base<'_, M> {
+    fn load(&self, at: u64) -> u64 {
+        self.0.load(at)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        self.0.store(at, value)
+    }
 }
 
 impl Serving {
@@ -34,20 +80,32 @@ impl Serving {
         limit: u64,
         liveness: Box<dyn Liveness>,
         lock: u32,
+        right: Box<dyn Right>,
         watch: ForkWatch,
     ) -> Result<Self, MapError> {
-        let ends = Arc::new(LocalWord::new(0));
-        let told = ends.clone();
+        let told = Arc::<Told>::default();
+        let theirs = told.clone();
         let thread = std::thread::Builder::new()
             .name("cenote-exchange".to_owned())
             .spawn(move || {
-                while told.load() == 0 {
+                let words = Base(&mem);
+                while theirs.what.load() != END {
                     // A kernel that refuses to answer will refuse the others as well; nothing is served on a guess.
-                    if liveness.try_lock(lock).unwrap_or(false) {
-                        serve(mem.clone(), boxes, limit, &told);
-                        let _ = liveness.unlock(lock);
-                    } else {
+                    if !right.may_serve(&words) || !liveness.try_lock(lock).unwrap_or(false) {
                         std::thread::sleep(STANDBY);
+                        continue;
+                    }
+                    let has_served = right.begin(&words);
+                    if has_served {
+                        serve(mem.clone(), boxes, limit, &theirs.what);
+                        if theirs.what.load() == END_WITH_ONE {
+                            theirs.exchange(&words);
+                        }
+                        right.end(&words);
+                    }
+                    let _ = liveness.unlock(lock);
+                    if has_served {
+                        return;
                     }
                 }
             })
@@ -56,10 +114,35 @@ impl Serving {
                 source,
             })?;
         Ok(Self {
-            ends,
+            told,
             watch,
-            thread: Some(thread),
+            thread: Mutex::new(Some(thread)),
         })
+    }
+
+    /// Waits until this process is the server, which it must be about to be; makes one more exchange, the last one, and serves no more
+    /// when it returns. If it stood by until now, what others have asked for before is carried out first as far as it was planned.
+    pub(crate) fn end_with(&self, at: u64, current: u64, new: u64) {
+        *self.told.last.lock().unwrap_or_else(PoisonError::into_inner) = (at, current, new);
+        self.end(END_WITH_ONE);
+    }
+
+    fn end(&self, how: u64) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            self.told.what.store(how);
+            // A thread that panicked serves no more.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Told {
+    fn exchange(&self, words: &dyn Words) {
+        let (at, current, new) = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if words.load(at) == current {
+            words.store(at, new);
+        }
     }
 }
 
@@ -67,7 +150,7 @@ fn serve<M: Memory>(mem: M, boxes: Mailboxes, limit: u64, told: &LocalWord) {
     let mut server = Server::take_over(mem.clone(), boxes, limit);
     let mut last = Instant::now();
     let mut looks = 0u32;
-    while told.load() == 0 {
+    while told.load() == GO_ON {
         if server.pass() > 0 {
             looks = 0;
             continue;
@@ -89,15 +172,11 @@ fn serve<M: Memory>(mem: M, boxes: Mailboxes, limit: u64, told: &LocalWord) {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        let thread = self.thread.take();
         if forked(self.watch) {
             // A forked child has no such thread.
-            std::mem::forget(thread);
+            std::mem::forget(self.thread.get_mut().map(Option::take));
             return;
         }
-        self.ends.store(1);
-        if let Some(thread) = thread {
-            let _ = thread.join();
-        }
+        self.end(END);
     }
 }

@@ -1,0 +1,303 @@
+//! The seat of the server of exchanges, and the wardens that move it: every process is a host with a warden and a thread that serves
+//! when it may. There is nothing else in the pool. Hosts are slow, die, are fenced, leave in peace, and begin anew, in the same generation
+//! unless they have left; who may act changes at any moment, and sometimes two may.
+//!
+//! What is looked at: no two serve. Somebody serves again and again, or the run takes too many steps.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use cenote::Result;
+use cenote::memory::delegated::{Right, Words};
+use cenote::memory::{Killer, Liveness, Memory};
+use cenote::pod::fence::Fenced;
+use cenote::pod::geometry::{Geometry, Parameters};
+use cenote::pod::host::{HostInstance, HostPhase, HostRecord, HostState};
+use cenote::pod::monitor::Look;
+use cenote::pod::seat::HostsRight;
+use cenote::pod::warden::{Arbiter, Executioner, Names, Warden};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{Load, Log, Scenario, below, random};
+use crate::check::leak::Account;
+use crate::exec::{Context, SimMemory};
+
+/// The numbers of the locks by which a host's server is found; those of living hosts come before.
+const SERVERS: u32 = 16;
+/// Hosts accuse after at most so many looks without a new beat.
+const MISSED_MAX: u64 = 3;
+/// With each so many processes the number doubles, at most so often.
+const PATIENCE: u32 = 4;
+const PATIENCE_MAX: u32 = 16;
+/// Some agents wait up to so long between two beats.
+const SLOWNESS: u64 = 64;
+/// In one of so many questions another host may act; in one of so many, this one, whoever may.
+const ELECTIONS: u64 = 16;
+/// Of so many turns of a server one is its last: the host leaves in peace.
+const LEAVES: u64 = 32;
+
+/// What all processes of a run share, outside of the machine.
+struct Pods {
+    load: Load,
+    log: Log,
+    /// What the cluster knows that decides.
+    names: RefCell<Names>,
+    /// The host that may act.
+    acts: Cell<u32>,
+    /// The process that serves, or did when it died.
+    serves: Cell<Option<u32>>,
+    /// Turns that servers had.
+    turns: Cell<u32>,
+}
+
+impl Pods {
+    /// Whether there was enough of it.
+    fn is_over(&self) -> bool {
+        self.turns.get() >= self.load.operations * self.load.hosts
+    }
+}
+
+pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
+    let log = Log::default();
+    let pods = Rc::new(Pods {
+        load,
+        log: log.clone(),
+        names: RefCell::default(),
+        acts: Cell::new(1),
+        serves: Cell::new(None),
+        turns: Cell::new(0),
+    });
+    Scenario {
+        prepare: Box::new(|_| ()),
+        body: {
+            let log = log.clone();
+            Rc::new(move |context: Context<C>| {
+                log.check("being a host", host(&context, &pods, Geometry::new(parameters)));
+            })
+        },
+        audit: {
+            let log = log.clone();
+            // No pool was made.
+            Box::new(move |_| log.account(Account::default()))
+        },
+        log,
+    }
+}
+
+/// A host in one generation.
+struct Host {
+    id: u32,
+    geometry: Geometry,
+    /// Threads besides the one that beats.
+    running: Rc<Cell<u32>>,
+    /// The server wants to make its last write.
+    leaves: Cell<bool>,
+    /// Nobody of the host acts any more.
+    is_quiet: Cell<bool>,
+}
+
+/// One process: its host, generation after generation.
+fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>, geometry: Geometry) -> Result<()> {
+    let (mem, alive) = (context.memory(), context.liveness());
+    let id = context.host() + 1;
+    while !alive.try_lock(id)? {
+        context.wait();
+    }
+    let record = HostRecord::new(&geometry, id);
+    let mut random = random(pods.load.seed, context.thread());
+    let slowness = match below(&mut random, 3) {
+        0 => below(&mut random, SLOWNESS),
+        _ => 0,
+    };
+    while !pods.is_over() {
+        let state = HostState {
+            phase: HostPhase::Up,
+            agent: 1,
+            tag: 0,
+            generation: record.read(&mem)?.generation,
+        };
+        mem.announce(record.state().offset(), state.encode());
+        let here = Rc::new(Host {
+            id,
+            geometry,
+            running: Rc::new(Cell::new(0)),
+            leaves: Cell::new(false),
+            is_quiet: Cell::new(false),
+        });
+        for body in [warden::<C>, server::<C>] {
+            let (here, pods) = (here.clone(), pods.clone());
+            let running = here.running.clone();
+            context.spawn_counted(&running, move |context| {
+                pods.log.check("a thread of a host", body(&context, &pods, &here));
+            });
+        }
+        let mut beat = record.beat().load(&mem);
+        while here.running.get() > 0 {
+            beat += 1;
+            record.beat().announce(&mem, beat);
+            for _ in 0..=slowness {
+                context.wait();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Serves whenever this host has the seat.
+fn server<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Result<()> {
+    let mem = context.memory();
+    let (locks, words) = (context.liveness(), Direct(mem));
+    let right = HostsRight::new(&mem, &here.geometry, here.id)?;
+    let mut random = random(pods.load.seed, 1 << 16 | context.thread());
+    while !pods.is_over() && !here.leaves.get() {
+        if right.may_serve(&words) && locks.try_lock(SERVERS + here.id)? {
+            if right.begin(&words) {
+                serve(context, pods, here, &mut random)?;
+                right.end(&words);
+            }
+            locks.unlock(SERVERS + here.id)?;
+        }
+        context.wait();
+    }
+    here.leaves.set(true);
+    Ok(())
+}
+
+fn serve<const C: bool>(
+    context: &Context<C>,
+    pods: &Pods,
+    here: &Host,
+    random: &mut Xoshiro256PlusPlus,
+) -> Result<()> {
+    let me = context.process();
+    while !pods.is_over() {
+        match pods.serves.replace(Some(me)) {
+            Some(other) if other != me && context.is_alive(other) => {
+                pods.log.fault(format!(
+                    "process {me} executes exchanges, and process {other} does"
+                ));
+            }
+            _ => {}
+        }
+        pods.turns.set(pods.turns.get() + 1);
+        context.wait();
+        if below(random, LEAVES) == 0 {
+            here.leaves.set(true);
+            while !here.is_quiet.get() {
+                pods.serves.set(Some(me));
+                context.wait();
+            }
+            let mem = context.memory();
+            let record = HostRecord::new(&here.geometry, here.id);
+            let over = record.read(&mem)?.over();
+            pods.serves.set(None);
+            mem.announce(record.state().offset(), over.encode());
+            return Ok(());
+        }
+    }
+    pods.serves.set(None);
+    Ok(())
+}
+
+/// Has its host serve when nobody does.
+fn warden<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Result<()> {
+    // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
+    let missed = (1 + pods.load.seed % MISSED_MAX) << (context.process() / PATIENCE).min(PATIENCE_MAX);
+    let mut warden = Warden::new(context.memory(), here.geometry, here.id, missed)?;
+    let mut arbiter = Cluster {
+        context,
+        pods,
+        host: here.id,
+        random: random(pods.load.seed, 1 << 17 | context.thread()),
+    };
+    let mut executioner = Kills {
+        locks: context.liveness(),
+        killers: [context.killer(0), context.killer(pods.load.hosts)],
+        random: random(pods.load.seed, 1 << 18 | context.thread()),
+    };
+    while !pods.is_over() && !here.leaves.get() {
+        warden.look(Look::Punctual, &mut arbiter, &mut executioner, &mut |_| ())?;
+        context.wait();
+    }
+    here.is_quiet.set(true);
+    Ok(())
+}
+
+/// The pool's words as they are.
+struct Direct<const C: bool>(SimMemory<C>);
+
+impl<const C: bool> Words for Direct<C> {
+    fn load(&self, at: u64) -> u64 {
+        self.0.load(at)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        self.0.announce(at, value)
+    }
+}
+
+/// What decides outside of the pool: never wrong about exchanges, and often about who may act.
+struct Cluster<'r, const C: bool> {
+    context: &'r Context<C>,
+    pods: &'r Pods,
+    host: u32,
+    random: Xoshiro256PlusPlus,
+}
+
+impl<const C: bool> Arbiter for Cluster<'_, C> {
+    fn may_act(&mut self) -> bool {
+        let hosts = u64::from(self.pods.load.hosts);
+        match below(&mut self.random, ELECTIONS) {
+            0 => self.pods.acts.set(1 + below(&mut self.random, hosts) as u32),
+            1 => return true,
+            _ => {}
+        }
+        self.pods.acts.get() == self.host
+    }
+
+    fn names(&mut self) -> std::result::Result<Names, String> {
+        self.context.wait();
+        let names = self.pods.names.borrow().clone();
+        self.context.wait();
+        Ok(names)
+    }
+
+    fn name(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Option<i64>, String> {
+        self.context.wait();
+        let revision = {
+            let mut names = self.pods.names.borrow_mut();
+            (names.revision == since).then(|| {
+                names.revision += 1;
+                names.hosts = hosts.to_vec();
+                names.revision
+            })
+        };
+        self.context.wait();
+        Ok(revision)
+    }
+}
+
+/// Kills a host's process; it begins anew, or does not.
+struct Kills {
+    locks: Box<dyn Liveness>,
+    killers: [Box<dyn Killer>; 2],
+    random: Xoshiro256PlusPlus,
+}
+
+impl Executioner for Kills {
+    fn fence(&mut self, host: HostInstance) -> Fenced {
+        match self.locks.is_locked(host.host) {
+            Ok(false) => Fenced::Certainly,
+            // It may be another one's by now.
+            Ok(true) => {
+                match self.killers[below(&mut self.random, 2) as usize].kill_holders(host.host, &|| true) {
+                    Ok(_) => Fenced::NotYet,
+                    Err(error) => Fenced::Failed(error.to_string()),
+                }
+            }
+            Err(error) => Fenced::Failed(error.to_string()),
+        }
+    }
+
+    fn give_up(&mut self) {}
+}

@@ -1,0 +1,61 @@
+//! What a monitor has heard of a host: its beats, and looks that saw no new one.
+
+use super::geometry::Geometry;
+use super::host::{HostRecord, HostState};
+use super::monitor::Look;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+
+/// By how much longer a monitor waits for the first beat of a host whose agent is just starting.
+const STARTING: u64 = 64;
+/// An agent cannot ask for more patience than this.
+const PATIENCE_MAX: u64 = 256;
+
+/// What a monitor remembers of a host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heard {
+    /// Whether anything was heard.
+    is_known: bool,
+    generation: u32,
+    beat: u64,
+    /// Looks in a row that saw no new beat.
+    missed: u64,
+}
+
+impl Heard {
+    /// Looks for a new beat of a host that is in this state. Whether it has missed so many, times what its agent asks for.
+    ///
+    /// Cost: two round trips.
+    pub fn has_missed<M: Memory>(
+        &mut self,
+        mem: &M,
+        geometry: &Geometry,
+        (host, state): (u32, HostState),
+        how: Look,
+        missed_max: u64,
+    ) -> bool {
+        let record = HostRecord::new(geometry, host);
+        let beat = record.beat().load(mem);
+        let is_new = !self.is_known || self.generation != state.generation || self.beat != beat;
+        let patience = match state.agent {
+            0 => STARTING,
+            _ => record.patience().peek(mem).clamp(1, PATIENCE_MAX),
+        };
+        let missed_max = missed_max * patience;
+        let missed = match (is_new, how) {
+            (true, _) if !self.is_known && mutant::is(Mutant::FirstLookCounts) => missed_max,
+            (true, _) if mutant::is(Mutant::MissesKept) => self.missed + 1,
+            (true, _) => 0,
+            (false, Look::Punctual) => self.missed + 1,
+            (false, Look::Late) => 0,
+            (false, Look::Between) => self.missed,
+        };
+        *self = Self {
+            is_known: true,
+            generation: state.generation,
+            beat,
+            missed,
+        };
+        missed >= missed_max
+    }
+}

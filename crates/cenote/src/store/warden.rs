@@ -1,0 +1,123 @@
+//! The thread that has a pool's exchanges executed by this host when the host that did can do so no more.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::fence_command::CommandFence;
+use super::host_agent::Watch;
+use super::pool::map_pool;
+use crate::error::{Error, Result};
+use crate::memory::{LocalWord, Mapped, raise_priority};
+use crate::pod::fence::Fenced;
+use crate::pod::host::HostInstance;
+use crate::pod::monitor::Look;
+use crate::pod::seat::Seat;
+use crate::pod::warden::{Arbiter, Executioner, SeatEvent, Warden};
+
+/// Between two looks while there is something to be done.
+const BUSY: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// A warden on a thread of its own. Ends when it is dropped.
+pub struct WardenThread {
+    shared: Arc<Shared>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    ends: LocalWord,
+    /// Whether some host has the seat.
+    is_taken: LocalWord,
+}
+
+impl Executioner for CommandFence {
+    fn fence(&mut self, host: HostInstance) -> Fenced {
+        self.step(host.host, host.generation, Instant::now())
+    }
+
+    fn give_up(&mut self) {
+        self.end_all();
+    }
+}
+
+impl WardenThread {
+    /// Starts the warden of a host's monitor. It needs no place in the pool, and makes no exchange there. `tell` learns what is seen and
+    /// done.
+    pub fn start<M: Mapped>(
+        path: impl AsRef<Path>,
+        host: u32,
+        watch: &Watch,
+        mut arbiter: impl Arbiter + Send + 'static,
+        mut tell: impl FnMut(SeatEvent) + Send + 'static,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let (mem, _, geometry) = map_pool::<M>(path)?;
+        let Some(command) = watch.fence.clone() else {
+            return Err(Error::Option {
+                option: "the fence of a monitor",
+                value: "none".to_owned(),
+                why: "a server executes this pool's exchanges; only a program (--fence) can make certain that its host is down",
+            });
+        };
+        let mut warden = Warden::new(mem, geometry, host, watch.missed)?;
+        let (poll, time_out) = (watch.poll, watch.fence_time_out);
+        let shared = Arc::<Shared>::default();
+        let theirs = shared.clone();
+        let work = move || {
+            raise_priority();
+            let mut fence = CommandFence::new(command, time_out);
+            let mut last: Option<Instant> = None;
+            let mut trouble = None;
+            while theirs.ends.load() == 0 {
+                let now = Instant::now();
+                let how = Look::after(last.map(|last| now.duration_since(last)), poll);
+                if how != Look::Between {
+                    last = Some(now);
+                }
+                let is_busy = match warden.look(how, &mut arbiter, &mut fence, &mut tell) {
+                    Ok(is_busy) => is_busy,
+                    Err(error) => {
+                        let why = error.to_string();
+                        if trouble.replace(why.clone()).as_ref() != Some(&why) {
+                            tell(SeatEvent::SeatTrouble { why });
+                        }
+                        false
+                    }
+                };
+                theirs
+                    .is_taken
+                    .store(u64::from(matches!(warden.seat(), Seat::Of(_))));
+                let due = last.map_or(now, |last| last + poll);
+                let pause = due.saturating_duration_since(Instant::now());
+                std::thread::sleep(if is_busy { pause.min(BUSY) } else { pause });
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("cenote-warden".to_owned())
+            .spawn(work)
+            .map_err(|source| Error::Io {
+                path: path.to_owned(),
+                source,
+            })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Whether some host has the seat: then there is somebody, or soon will be, who executes exchanges.
+    pub fn is_seat_taken(&self) -> bool {
+        self.shared.is_taken.load() != 0
+    }
+}
+
+impl Drop for WardenThread {
+    fn drop(&mut self) {
+        self.shared.ends.store(1);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing to say here.
+            let _ = thread.join();
+        }
+    }
+}
