@@ -326,6 +326,30 @@ fn the_server_of_exchanges_moves() {
 }
 
 #[test]
+fn a_delegated_pool_needs_a_cluster_and_a_fence() {
+    let pod = Pod::create("--delegated");
+    for (line, code, says) in [
+        ("monitor ./p --host 1", 2, "--etcd"),
+        ("monitor ./p --host 1 --etcd 127.0.0.1:1", 2, "--fence"),
+        (
+            "monitor ./p --host 0 --etcd 127.0.0.1:1 --fence true",
+            1,
+            "host id of its own",
+        ),
+        ("agent ./p --host 1", 1, "start a monitor first"),
+    ] {
+        let output = pod.command(line).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{line}: {output:?}");
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains(says),
+            "{line}: {output:?}"
+        );
+    }
+    // Nothing has changed: processes without a host's id use it as before.
+    pod.run("put ./p key 1");
+}
+
+#[test]
 fn misuse_is_refused() {
     let here = tempfile::tempdir().unwrap();
     let refused = |line: &str| {

@@ -24,7 +24,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ObjectNotWrittenBack
         | ObjectPartlyWrittenBack => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
         EndNotAwaited => slow(noncoherent(Tree, 3, 2, 40, 3, Random)),
-        ReservedKept | TakenEarly => quick(noncoherent(Tree, 3, 2, 20, 2, Random)),
+        TakenEarly => quick(noncoherent(Tree, 3, 2, 20, 2, Random)),
+        ReservedKept => quick(noncoherent(Tree, 3, 2, 40, 3, Random)),
         EvidenceSlotAlone | EvidenceWithoutLists => quick(noncoherent(Hash, 2, 2, 80, 1, Random)),
 
         ClaimOfTheDead | PhaseNotAwaited | ResultReplaced | SecondResultKept => {

@@ -218,7 +218,7 @@ fn without_coherence_a_write_waits_twice_besides_its_exchange() {
     let mean = |count: fn(&Counts) -> u64| counts.iter().map(count).sum::<u64>() as f64 / KEYS as f64;
     let (exchanges, sync_loads) = (mean(|counts| counts.exchanges), mean(|counts| counts.sync_loads));
     assert!(
-        exchanges < 1.6 && sync_loads < 7.0,
+        exchanges < 1.3 && sync_loads < 3.0,
         "{exchanges} exchanges, {sync_loads} sync loads"
     );
 }

@@ -141,7 +141,7 @@ fn shelve<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
             let object = entry(chunk, index).0.get(mem);
             let kept = Kept { object, chunk, index };
             let is_kept = match place_of(worker, object) {
-                Ok(Place::Slab(cell)) => recycler.put(cell.class, kept),
+                Ok(Place::Slab(cell)) => recycler.put::<M>(cell.class, kept),
                 _ => false,
             };
             if !is_kept {

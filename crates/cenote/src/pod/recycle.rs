@@ -19,9 +19,12 @@ use std::cell::Cell;
 
 use super::class::{CLASSES, TABLE};
 use super::retire::Position;
+use crate::memory::Memory;
 
-/// Bytes of objects on a shelf, at most.
-const SHELF_BYTES: u64 = 512 << 10;
+/// Bytes of objects on a shelf, at most. On incoherent memory more become ripe at a time.
+const fn shelf_bytes<M: Memory>() -> u64 {
+    if M::COHERENT { 512 << 10 } else { 2 << 20 }
+}
 
 /// An entry whose object may be taken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,12 +82,12 @@ impl Recycler {
     }
 
     /// Puts an entry on a shelf; `false` if that is full.
-    pub(super) fn put(&self, class: usize, kept: Kept) -> bool {
+    pub(super) fn put<M: Memory>(&self, class: usize, kept: Kept) -> bool {
         let Some(shelf) = self.shelves.get(class) else {
             return false;
         };
         shelf.with(|all| {
-            let has_room = (all.len() as u64 + 1) * u64::from(TABLE[class].size) <= SHELF_BYTES;
+            let has_room = (all.len() as u64 + 1) * u64::from(TABLE[class].size) <= shelf_bytes::<M>();
             if has_room {
                 all.push(kept);
             }

@@ -120,7 +120,7 @@ impl Right for HostsRight {
     fn begin(&self, words: &dyn Words) -> bool {
         if self.mine.host == ALONE {
             words.store(HOSTLESS_SERVES.offset(), 1);
-            // PAIRS WITH: pod::warden
+            // PAIRS WITH: pod::warden::go_on
             let may = self.may_serve(words);
             if !may {
                 words.store(HOSTLESS_SERVES.offset(), 0);

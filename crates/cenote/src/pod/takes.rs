@@ -188,7 +188,7 @@ pub(super) fn shelve_again<M: Memory>(worker: &Worker<M>, taken: &Taken) {
         // Behind the others if the shelf is full meanwhile, which it cannot be: then it waits in the list.
         worker
             .recycler
-            .put(taken.class as usize, Kept { object, chunk, index });
+            .put::<M>(taken.class as usize, Kept { object, chunk, index });
     }
 }
 

@@ -27,7 +27,7 @@ use super::host::{self, HostInstance, HostPhase, HostRecord};
 use super::monitor::Look;
 use super::seat::Seat;
 use super::superblock::HOSTLESS_SERVES;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 
@@ -128,6 +128,12 @@ impl<M: Memory> Warden<M> {
     /// That of a host, which finds another one silent after so many looks in a row without a new beat.
     pub fn new(mem: M, geometry: Geometry, host: u32, missed_max: u64) -> Result<Self> {
         host::check_id(&geometry.parameters, host)?;
+        if host == host::ALONE {
+            return Err(Error::Host {
+                host,
+                why: "a monitor needs a host id of its own, from 1 on",
+            });
+        }
         Ok(Self {
             mem,
             geometry,
@@ -280,6 +286,7 @@ impl<M: Memory> Warden<M> {
         executioner: &mut dyn Executioner,
         tell: &mut dyn FnMut(SeatEvent),
     ) -> Result<bool> {
+        // PAIRS WITH: pod::seat::begin
         if !arbiter.may_act() || (taking.before == Seat::Nobodys && self.is_held_hostless()) {
             executioner.give_up();
             self.give_back(&taking, arbiter);

@@ -236,8 +236,30 @@ pub fn pad(bytes: &mut Vec<u8>, len: u64) {
     }
 }
 
+/// Bytes for a leaf's page on incoherent memory: those of a full one with short fences. There, a page that is replaced should do for any other
+/// leaf's next one: to free it, and to find another, is some round trips.
+const LEAF_ROOM: u64 = (64 + 16 * LEAF_MAX as u64 + 64).next_multiple_of(LINE);
+
+/// Has memory allocated for a page, and writes it there.
+pub fn place<M: Memory>(mem: &M, page: &[u8], allocate: impl Fn(u64) -> Result<u64>) -> Result<u64> {
+    let len = page.len() as u64;
+    let is_leaf = page
+        .first_chunk()
+        .is_some_and(|first| Meta(u64::from_le_bytes(*first)).level() == 0);
+    let at = match allocate(if !M::COHERENT && is_leaf {
+        len.max(LEAF_ROOM)
+    } else {
+        len
+    }) {
+        Err(Error::Full { .. }) => allocate(len)?,
+        other => other?,
+    };
+    write(mem, at, page);
+    Ok(at)
+}
+
 /// Writes a page to memory that is not published, and has it written back: complete by the fence of `pod::publish`.
-pub fn write<M: Memory>(mem: &M, at: u64, bytes: &[u8]) {
+fn write<M: Memory>(mem: &M, at: u64, bytes: &[u8]) {
     mem.write(at, bytes);
     if !M::COHERENT && !mutant::is(Mutant::PageNotWrittenBack) {
         mem.write_back(at, bytes.len() as u64);

@@ -92,8 +92,7 @@ impl<M: Memory> OrderedMap<M> {
     /// A node with a page, both companions of the operation.
     pub(super) fn new_node(&self, page: &[u8]) -> Result<SyncWord> {
         let worker = &*self.worker;
-        let at = heap::allocate_companion(worker, 0, page.len() as u64)?;
-        build::write(worker.mem(), at, page);
+        let at = build::place(worker.mem(), page, |len| heap::allocate_companion(worker, 0, len))?;
         let node = SyncWord::at(heap::allocate_companion(worker, 1, 16)?);
         node.store(worker.mem(), at);
         Ok(node)

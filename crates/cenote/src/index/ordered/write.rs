@@ -269,8 +269,7 @@ impl<M: Memory> OrderedMap<M> {
     /// Publishes a new page; whether the node was still as it was.
     pub(super) fn replace_page(&self, replacement: &Replacement<'_>) -> Result<bool> {
         let worker = &*self.worker;
-        let at = heap::allocate(worker, replacement.page.len() as u64)?;
-        build::write(worker.mem(), at, replacement.page);
+        let at = build::place(worker.mem(), replacement.page, |len| heap::allocate(worker, len))?;
         let change = Change {
             slot: replacement.word,
             current: replacement.current,
