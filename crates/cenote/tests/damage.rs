@@ -3,6 +3,7 @@
 //! Each case damages a copy of a well-filled pool and uses it in a child process, so that a fault or a hang is seen
 //! as one. The seed of a case is printed when it fails; `CENOTE_TEST_SEED` and `CENOTE_DAMAGE_CASES` change the run.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -163,4 +164,34 @@ fn foreign_and_newer_files_are_refused() {
     bytes[8] = 9;
     std::fs::write(&path, &bytes).unwrap();
     assert!(open().contains("version 9"), "{}", open());
+}
+
+/// What a damaged thing is called does not keep `fsck` from what else there is.
+#[test]
+fn fsck_goes_on_behind_a_damaged_header() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let at = {
+        let pool: Pool = Pool::create(&path, &options()).unwrap();
+        pool.map("first").unwrap().put(b"key", b"value").unwrap();
+        pool.ordered("second").unwrap().put(b"key", b"value").unwrap();
+        pool.mutex("third").unwrap();
+        let names = cenote::pod::directory::list(&*pool.worker().unwrap()).unwrap();
+        let offset = |name: &str| names.iter().find(|named| named.name == name).unwrap().offset;
+        [offset("first"), offset("third")]
+    };
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    for at in at {
+        file.write_all_at(&[0xff; 64], at).unwrap();
+    }
+    let pool: Pool = Pool::open(&path, &options()).unwrap();
+    let report = pool.fsck(false).unwrap();
+    assert!(report.problems.len() >= 2, "{:?}", report.problems);
+    assert!(
+        report
+            .maps
+            .iter()
+            .any(|map| map.name == "second" && map.keys == 1),
+        "{report:?}"
+    );
 }

@@ -25,7 +25,7 @@ use crate::pod::directory::{
 use crate::pod::geometry::UNIT;
 use crate::pod::group;
 use crate::pod::heap::repair_cell;
-use crate::pod::record::{Phase, WorkerRecord};
+use crate::pod::record::{Phase, State, WorkerRecord};
 use crate::pod::redo::Transaction;
 use crate::pod::reserve::Reserve;
 use crate::pod::retire;
@@ -130,12 +130,9 @@ impl<M: Memory> Pool<M> {
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;
         collect::collect_all(&worker)?;
-        let others = self
-            .stat()?
-            .processes
-            .iter()
-            .filter(|p| p.index != self.pod().index())
-            .count();
+        let is_other =
+            |&(index, entry): &(u32, State)| entry.phase != Phase::Free && index != self.pod().index();
+        let others = self.pod().entries().filter(is_other).count();
         if repair && others > 0 {
             return Err(Error::Option {
                 option: "--repair",

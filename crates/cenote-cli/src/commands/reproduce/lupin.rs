@@ -86,7 +86,7 @@ const CASES: [Case; 6] = [
     case!(Wordcount, "word count", 256 << 20, [0.68, 28.0], [0.0, 2.9]),
     case!(Kmeans, "k-means", 64 << 20, [3.86, 28.8], [0.0, 2.5]),
     case!(Matrix, "matrix multiply", 18 << 20, [5.24, 31.7], [0.0, 4.6]),
-    case!(Histogram, "histogram", 1 << 30, [0.25, 12.2], [0.0, 7.8]),
+    case!(Histogram, "histogram", 3 << 30, [0.25, 12.2], [0.0, 7.8]),
     case!(Blackscholes, "black-scholes", 24 << 20, [2.36, 26.5], [0.0, 0.0]),
     case!(Dedup, "dedup", 128 << 20, [0.73, 15.9], [3.4, 6.3]),
 ];
