@@ -74,7 +74,7 @@ impl<M: Memory> SpinLock<M> {
             mem.pause();
         }
         loop {
-            if let Some(guard) = self.lock_with(Patience::Forever)? {
+            if let Some(guard) = self.wait(&mut Waiting::after_spins())? {
                 return Ok(guard);
             }
         }
@@ -93,6 +93,10 @@ impl<M: Memory> SpinLock<M> {
 
     /// Waits for the lock as patiently as told.
     pub fn lock_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
+        self.wait(&mut Waiting::new(patience))
+    }
+
+    fn wait(&self, waiting: &mut Waiting) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
         let slot = handle.claim()?.slot;
         let mut waits = false;
@@ -100,7 +104,7 @@ impl<M: Memory> SpinLock<M> {
             &handle.worker,
             handle.object.word(),
             handle.mine(),
-            &mut Waiting::new(patience),
+            waiting,
             || {
                 waits = true;
                 handle.set_turn(slot, handle.turn(slot).to(Stand::Waiting));

@@ -69,6 +69,14 @@ impl Waiting {
         }
     }
 
+    /// Goes on, for as long as it takes, with one that has looked close together already.
+    pub fn after_spins() -> Self {
+        Self {
+            looks: SPINS - 1,
+            ..Self::new(Patience::Forever)
+        }
+    }
+
     /// Looked in vain: waits a moment.
     pub fn lose<M: Memory>(&mut self, mem: &M) -> Next {
         self.looks = self.looks.saturating_add(1);
