@@ -60,6 +60,8 @@ pub(super) struct Reached {
     pub anchor: Option<(SyncWord, u64)>,
     /// The page that led here and which of its children this is, if it was the short way.
     pub parent: Option<(u64, usize)>,
+    /// The node whose page led here, if that is cached perhaps.
+    pub above: Option<SyncWord>,
 }
 
 impl Reached {
@@ -70,6 +72,7 @@ impl Reached {
             at,
             anchor: None,
             parent: None,
+            above: None,
         }
     }
 }
@@ -128,6 +131,7 @@ impl<M: Memory> OrderedMap<M> {
         let worker = &*self.worker;
         let mut word = self.root();
         let (mut expected, mut passed) = (None, None);
+        let mut above: Option<SyncWord> = None;
         // The page and the child that led here; none if the node before it did.
         let mut way: Option<(Page<'_>, usize)> = None;
         let mut lost = 0;
@@ -173,7 +177,10 @@ impl<M: Memory> OrderedMap<M> {
                     0 if !mutant::is(Mutant::LeafCached) => self.expect_soon(at),
                     _ => self.cache(word, at),
                 }
-                return Ok(Some(Reached::new(word, at)));
+                return Ok(Some(Reached {
+                    above,
+                    ..Reached::new(word, at)
+                }));
             }
             if at == 0 && expected.is_none() {
                 return Ok(None);
@@ -196,10 +203,12 @@ impl<M: Memory> OrderedMap<M> {
             let child = page.child_for(self.worker.mem(), target)?;
             // Only behind the last child there may be a node that the page does not know.
             if child + 1 == page.count() && page.is_beyond(target)? {
+                self.forget_way(above.take());
                 word = self.right_of(&page, &mut passed)?;
                 self.note(&page, word)?;
                 (expected, way) = (Some(page.level()), None);
             } else {
+                above = Some(word);
                 word = self.node(page.child(child))?;
                 (expected, passed) = (Some(page.level() - 1), None);
                 way = Some((page, child));
@@ -226,6 +235,7 @@ impl<M: Memory> OrderedMap<M> {
             if !page.is_beyond(target)? || level == 0 && mutant::is(Mutant::FenceIgnored) {
                 return Ok(visit);
             }
+            self.forget_way(reached.above);
             let word = self.right_of(&page, &mut passed)?;
             if takes_notes {
                 self.note(&page, word)?;
@@ -324,6 +334,15 @@ impl<M: Memory> OrderedMap<M> {
     #[inline(always)]
     fn may_cache(&self, word: SyncWord) -> bool {
         self.guidelines.speculate || self.guidelines.replicate && word == self.root()
+    }
+
+    /// Has a node read afresh whose page, perhaps out of date, led too far left.
+    fn forget_way(&self, above: Option<SyncWord>) {
+        if !M::COHERENT
+            && let Some(word) = above
+        {
+            self.cache[place_of(word)].set((0, 0, 0));
+        }
     }
 
     /// Has all nodes read afresh.

@@ -100,6 +100,7 @@ impl<M: Memory> OrderedMap<M> {
                     word: node,
                     at,
                     anchor: None,
+                    above: None,
                     parent: Some(parent),
                 });
             }
