@@ -147,7 +147,7 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>, geometry: Geometry
 fn server<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Result<()> {
     let mem = context.memory();
     let (locks, words) = (context.liveness(), Direct(mem));
-    let right = HostsRight::new(&mem, &here.geometry, here.id)?;
+    let right = HostsRight::new(&mem, &here.geometry, here.id, 0)?;
     let mut random = random(pods.load.seed, 1 << 16 | context.thread());
     while !pods.is_over() && !here.leaves.get() {
         if right.may_serve(&words) && locks.try_lock(SERVERS + here.id)? {

@@ -88,13 +88,14 @@ pub fn check<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<()> {
 #[derive(Debug)]
 pub struct HostsRight {
     mine: HostInstance,
-    /// Where the state of its host is.
-    state: u64,
+    /// The start of the machine that it runs on, and its host's entry.
+    machine: u64,
+    record: HostRecord,
 }
 
 impl HostsRight {
-    /// That of a process of a host, in the host's present generation. One round trip.
-    pub fn new<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<Self> {
+    /// That of a process of a host, in the host's present generation, on a start of a machine. One round trip.
+    pub fn new<M: Memory>(mem: &M, geometry: &Geometry, host: u32, machine: u64) -> Result<Self> {
         super::host::check_id(&geometry.parameters, host)?;
         let record = HostRecord::new(geometry, host);
         let generation = match host {
@@ -103,7 +104,8 @@ impl HostsRight {
         };
         Ok(Self {
             mine: HostInstance { host, generation },
-            state: record.state().offset(),
+            machine,
+            record,
         })
     }
 }
@@ -128,10 +130,13 @@ impl Right for HostsRight {
             return may;
         }
         // The last write of a host is made by its server, which had the lock until then.
-        let generation = HostState::decode(words.load(self.state)).generation;
+        let state = HostState::decode(words.load(self.record.state().offset()));
+        // The lock is a kernel's: another machine with this id, or this one before it was started anew, has its own.
+        let is_here = state.agent == 0 || words.load(self.record.machine().offset()) == self.machine;
         self.may_serve(words)
             && words.load(HOSTLESS_SERVES.offset()) == 0
-            && generation == self.mine.generation
+            && state.generation == self.mine.generation
+            && is_here
     }
 
     fn end(&self, words: &dyn Words) {
@@ -146,6 +151,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
 
+    use super::super::geometry::Parameters;
     use super::super::host::HostPhase;
     use super::*;
 
@@ -163,12 +169,24 @@ mod tests {
         }
     }
 
-    const STATE: u64 = 1 << 20;
+    const MACHINE: u64 = 77;
 
     fn of(host: u32, generation: u32) -> HostsRight {
         HostsRight {
             mine: HostInstance { host, generation },
-            state: STATE,
+            machine: MACHINE,
+            record: HostRecord::new(&Geometry::new(parameters()), host),
+        }
+    }
+
+    fn parameters() -> Parameters {
+        Parameters {
+            kind: Kind::Delegated,
+            max_units: 64,
+            processes: 8,
+            workers: 8,
+            entries: 8,
+            hosts: 8,
         }
     }
 
@@ -183,8 +201,9 @@ mod tests {
                 tag: 0,
                 generation,
             };
-            words.store(STATE, up.encode());
+            words.store(mine.record.state().offset(), up.encode());
         };
+        words.store(mine.record.machine().offset(), MACHINE);
         state(7);
         assert!(!mine.may_serve(&words) && !mine.begin(&words));
         words.store(SEAT.offset(), Seat::Named(mine.mine).encode());
@@ -194,6 +213,10 @@ mod tests {
         assert!(
             !of(3, 8).may_serve(&words) && !of(4, 7).may_serve(&words) && !of(ALONE, 0).may_serve(&words)
         );
+        // Another machine has the same id.
+        words.store(mine.record.machine().offset(), MACHINE + 1);
+        assert!(!mine.begin(&words));
+        words.store(mine.record.machine().offset(), MACHINE);
         // One that comes after the host's last write.
         state(8);
         assert!(!mine.begin(&words));

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::hooks;
 use crate::index::ordered::OrderedMap;
-use crate::memory::{Coherent, FileLock, Liveness, Mapped, Mapping, Memory, NamelessFile};
+use crate::memory::{Coherent, FileLock, Liveness, Mapped, Mapping, Memory, NamelessFile, ProcessName};
 use crate::pod::agency;
 use crate::pod::collect;
 use crate::pod::directory;
@@ -310,7 +310,7 @@ fn serve<M: Mapped>(mem: &M, geometry: &Geometry, lock_file: &Path, host: u32) -
         return Ok(());
     }
     seat::check(mem, geometry, host)?;
-    let right = Box::new(HostsRight::new(mem, geometry, host)?);
+    let right = Box::new(HostsRight::new(mem, geometry, host, ProcessName::here().machine)?);
     let liveness = Box::new(FileLock::open(lock_file)?);
     Ok(mem.serve(
         geometry.mailboxes(),
