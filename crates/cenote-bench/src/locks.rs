@@ -171,53 +171,54 @@ impl Lock {
         let mem = self.worker.mem();
         let add = || self.counter.store(mem, self.counter.load(mem) + 1);
         let begun = Instant::now();
-        // A loop for each kind, so that what is measured is the lock.
         match &self.of {
-            Kind::PlainSpin(lock) => (0..ops).for_each(|_| {
+            Kind::PlainSpin(lock) => repeat(ops, || {
                 lock.lock(mem);
                 add();
                 lock.unlock(mem);
+                Ok(())
             }),
-            Kind::PlainQueue(lock, node) => (0..ops).for_each(|_| {
+            Kind::PlainQueue(lock, node) => repeat(ops, || {
                 lock.lock(mem, *node);
                 add();
                 lock.unlock(mem, *node);
+                Ok(())
             }),
-            Kind::Spin(lock) => {
-                for _ in 0..ops {
-                    let _guard = lock.lock()?;
-                    add();
-                }
-            }
-            Kind::Queue(lock) => {
-                for _ in 0..ops {
-                    let _guard = lock.lock()?;
-                    add();
-                }
-            }
-            Kind::Pthread(lock) => {
-                let well = (0..ops).all(|_| lock.with(add));
-                check(well, "a pthread mutex refused")?;
-            }
-            Kind::Parking(lock) => (0..ops).for_each(|_| {
+            Kind::Spin(lock) => repeat(ops, || {
+                let _guard = lock.lock()?;
+                add();
+                Ok(())
+            }),
+            Kind::Queue(lock) => repeat(ops, || {
+                let _guard = lock.lock()?;
+                add();
+                Ok(())
+            }),
+            Kind::Pthread(lock) => repeat(ops, || check(lock.with(add), "a pthread mutex refused")),
+            Kind::Parking(lock) => repeat(ops, || {
                 let _guard = lock.lock();
                 add();
+                Ok(())
             }),
-            Kind::Write(lock) => {
-                for _ in 0..ops {
-                    let _guard = lock.write()?;
-                    add();
-                }
-            }
-            Kind::Read(lock) => {
-                for _ in 0..ops {
-                    let _guard = lock.read()?;
-                    black_box(self.counter.load(mem));
-                }
-            }
-        }
+            Kind::Write(lock) => repeat(ops, || {
+                let _guard = lock.write()?;
+                add();
+                Ok(())
+            }),
+            Kind::Read(lock) => repeat(ops, || {
+                let _guard = lock.read()?;
+                black_box(self.counter.load(mem));
+                Ok(())
+            }),
+        }?;
         Ok(begun.elapsed().as_nanos() as f64)
     }
+}
+
+/// A function of its own for each kind, so that none's registers and places hang on what the others need.
+#[inline(never)]
+fn repeat(ops: u64, mut pair: impl FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+    (0..ops).try_for_each(|_| pair())
 }
 
 fn measure(program: &Path, options: &Options) -> Result<Figures, Failure> {

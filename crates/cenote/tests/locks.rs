@@ -384,7 +384,7 @@ fn a_lock_that_nobody_has_costs_one_exchange() {
         (counts.sync_loads, counts.sync_stores, counts.exchanges)
     };
     assert_eq!(counted(&|| drop(spin.lock().unwrap())), (0, 1, 1));
-    assert_eq!(counted(&|| drop(queue.lock().unwrap())), (2, 3, 1));
+    assert_eq!(counted(&|| drop(queue.lock().unwrap())), (1, 3, 1));
     assert_eq!(counted(&|| drop(rw.read().unwrap())), (1, 2, 0));
     // One place has read, and none of its eight slots reads now; the bits of all places are in four words.
     let (loads, stores, exchanges) = counted(&|| drop(rw.write().unwrap()));

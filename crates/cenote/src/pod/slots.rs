@@ -132,6 +132,13 @@ impl Place {
     pub fn number(self) -> u64 {
         self.0 >> 19 & ((1 << NUMBER_BITS) - 1)
     }
+
+    /// Whether this is the same slot in another turn.
+    #[inline]
+    pub fn is_other_turn(self, place: u64) -> bool {
+        let difference = self.0 ^ place;
+        difference != 0 && difference & !(((1 << NUMBER_BITS) - 1) << 19) == 0
+    }
 }
 
 /// Where a slot is.
@@ -142,7 +149,13 @@ impl Slot {
     /// A slot of a worker.
     #[inline]
     pub fn new(geometry: &Geometry, worker: u32, slot: usize) -> Self {
-        Self(geometry.annex(worker) + SLOTS_AT + (slot as u64 & 7) * LINE)
+        Self(geometry.annex(worker) + SLOTS_AT).nth(slot)
+    }
+
+    /// Another of the same worker's, where this is its first.
+    #[inline]
+    pub fn nth(self, slot: usize) -> Self {
+        Self(self.0 + (slot as u64 & 7) * LINE)
     }
 
     /// The line.
@@ -178,8 +191,10 @@ impl Slot {
 /// What a worker knows of its own slots without looking.
 #[derive(Debug, Default)]
 pub struct OwnSlots {
-    /// One bit for each slot that a guard or somebody who waits uses.
-    pub used: Cell<u8>,
+    /// Which slots a guard or somebody who waits uses. A word of its own for each: what is stored does not hang on what is read.
+    pub used: [Cell<bool>; SLOTS],
+    /// Behind the last slot that was ever used.
+    pub most: Cell<usize>,
     /// The lock that a slot names, 0 if that is not known.
     pub locks: [Cell<u64>; SLOTS],
     /// Its turn, where the lock is known.

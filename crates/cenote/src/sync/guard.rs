@@ -73,7 +73,7 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
     /// Cost: a store; a second one in the unlock.
     pub fn set_note(&self, note: u64) {
         let handle = self.lock.handle();
-        if !handle.worker.is_forked() {
+        if !handle.is_forked() {
             self.noted.set(true);
             handle.object.note().store(handle.mem(), note);
             crash_point(Point::HeldNoted);
@@ -98,16 +98,27 @@ impl<M: Memory, L: Release<M>> Drop for Guard<'_, M, L> {
     #[inline]
     fn drop(&mut self) {
         let handle = self.lock.handle();
-        if handle.worker.is_forked() {
+        if handle.is_forked() {
             return;
         }
         let abandoned = std::thread::panicking();
-        if self.noted.get() && !abandoned && !mutant::is(Mutant::NoteKept) {
-            handle.object.note().store(handle.mem(), 0);
-            crash_point(Point::HeldForgotten);
+        if abandoned || self.noted.get() {
+            return end(self.lock, self.slot, self.noted.get(), abandoned);
         }
-        self.lock.unlock(self.slot, abandoned);
+        self.lock.unlock(self.slot, false);
     }
+}
+
+/// Ends a hold that left a note, or that a panic ends. It does not see the guard, which so need not be in memory.
+#[cold]
+#[inline(never)]
+fn end<M: Memory, L: Release<M>>(lock: &L, slot: usize, noted: bool, abandoned: bool) {
+    let handle = lock.handle();
+    if noted && !abandoned && !mutant::is(Mutant::NoteKept) {
+        handle.object.note().store(handle.mem(), 0);
+        crash_point(Point::HeldForgotten);
+    }
+    lock.unlock(slot, abandoned);
 }
 
 /// A shared hold of a lock.

@@ -18,18 +18,23 @@ use super::Acquired;
 use super::object::{Form, Object};
 use super::settle;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{ForkWatch, Memory, SyncWord, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::lock::identity;
-use crate::pod::slots::{SLOTS, Slot, Stand, Turn};
+use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
 
 /// A thread's handle on a lock of any form.
 pub struct Handle<M: Memory> {
     pub(super) worker: Rc<Worker<M>>,
     pub(super) object: Object,
-    /// The worker's identity.
+    /// What the fast paths need of the worker and the lock, so that an exchange waits for one load of its address, not for two.
+    mem: M,
+    watch: ForkWatch,
+    word: SyncWord,
     mine: u64,
+    me: u16,
+    first: Slot,
     /// The slot used last.
     slot: Cell<usize>,
     /// What the last owner was told that took the lock from a dead one through this handle.
@@ -56,7 +61,12 @@ impl<M: Memory> Handle<M> {
 
     fn new(worker: Rc<Worker<M>>, object: Object) -> Self {
         Self {
+            mem: worker.mem().clone(),
+            watch: worker.pod().watch(),
+            word: object.word(),
             mine: identity(&worker),
+            me: worker.me(),
+            first: Slot::new(worker.geometry(), u32::from(worker.me() - 1), 0),
             worker,
             object,
             slot: Cell::new(0),
@@ -64,8 +74,21 @@ impl<M: Memory> Handle<M> {
         }
     }
 
+    #[inline]
     pub(super) fn mem(&self) -> &M {
-        self.worker.mem()
+        &self.mem
+    }
+
+    /// Whether this process is a child of the worker's.
+    #[inline]
+    pub(super) fn is_forked(&self) -> bool {
+        forked(self.watch)
+    }
+
+    /// The word that decides who owns the lock.
+    #[inline]
+    pub(super) fn word(&self) -> SyncWord {
+        self.word
     }
 
     /// What the words of locks and slots are while this worker has them.
@@ -74,10 +97,16 @@ impl<M: Memory> Handle<M> {
         self.mine
     }
 
+    /// One of this worker's slots in a turn, as others refer to it.
+    #[inline]
+    pub(super) fn place(&self, slot: usize, turn: Turn) -> Place {
+        Place::new(self.me, slot, turn)
+    }
+
     /// One of this worker's slots.
     #[inline]
     pub(super) fn own(&self, slot: usize) -> Slot {
-        Slot::new(self.worker.geometry(), u32::from(self.worker.me() - 1), slot)
+        self.first.nth(slot)
     }
 
     /// The turn that one of this worker's slots is in, as it wrote it last.
@@ -93,55 +122,58 @@ impl<M: Memory> Handle<M> {
         self.own(slot).turn().store(self.mem(), turn.0);
     }
 
-    /// The slot used last, if it is free and names this lock, and this worker uses no other: then [`Handle::claim`] would return
-    /// it. It is not used yet.
+    /// The slot used last, if it names this lock. Where a word says who has the lock, that tells whether the slot is used.
     #[inline]
-    pub(super) fn ready(&self) -> Option<usize> {
-        let own = self.worker.slots();
+    pub(super) fn named(&self) -> Option<usize> {
         let slot = self.slot.get() % SLOTS;
-        let is_ready = own.used.get() == 0 && own.locks[slot].get() == self.object.offset();
-        (is_ready && !self.worker.is_forked()).then_some(slot)
+        let is_named = self.worker.slots().locks[slot].get() == self.object.offset();
+        (is_named && !self.is_forked()).then_some(slot)
     }
 
-    /// Uses a slot that is [ready](Handle::ready).
+    /// The slot used last, if it is free and names this lock. It is not used yet, and nobody has asked whether another of this worker's
+    /// slots is used for the same lock: [`Handle::refuse_twice`].
+    #[inline]
+    pub(super) fn ready(&self) -> Option<usize> {
+        self.named().filter(|&slot| !self.worker.slots().used[slot].get())
+    }
+
+    /// Uses a slot that is free.
     #[inline]
     pub(super) fn enter(&self, slot: usize) {
-        self.worker.slots().used.set(1 << (slot % SLOTS));
+        self.worker.slots().used[slot % SLOTS].set(true);
     }
 
     /// Finds a slot that names this lock, and uses it.
     ///
     /// Cost: nothing if the last use of the slot was for this lock, else two stores and a load for each slot looked at.
+    #[inline]
     pub(super) fn claim(&self) -> Result<Ready> {
-        if self.worker.is_forked() {
+        if self.is_forked() {
             return Err(Error::Forked);
         }
-        let own = self.worker.slots();
-        let (used, slot) = (own.used.get(), self.slot.get() % SLOTS);
-        if used != 0 {
-            self.refuse_twice(used)?;
+        self.refuse_twice(SLOTS)?;
+        match self.ready() {
+            Some(slot) => {
+                self.enter(slot);
+                Ok(Ready { slot, stands: false })
+            }
+            None => self.claim_slowly(),
         }
-        if used >> slot & 1 == 0 && own.locks[slot].get() == self.object.offset() {
-            own.used.set(used | 1 << slot);
-            return Ok(Ready { slot, stands: false });
-        }
-        self.claim_slowly(used)
     }
 
-    /// Whoever waits for what it has waits for ever.
-    fn refuse_twice(&self, used: u8) -> Result<()> {
-        let locks = &self.worker.slots().locks;
-        let is_held =
-            |(slot, lock): (usize, &Cell<u64>)| used >> slot & 1 != 0 && lock.get() == self.object.offset();
-        match locks.iter().enumerate().any(is_held) {
+    /// Whoever waits for what it has waits for ever: fails if another slot than one is used for this lock.
+    pub(super) fn refuse_twice(&self, but: usize) -> Result<()> {
+        let own = self.worker.slots();
+        let holds = |slot: usize| own.used[slot].get() && own.locks[slot].get() == self.object.offset();
+        match (0..own.most.get().min(SLOTS)).any(|slot| slot != but && holds(slot)) {
             true => Err(Error::Deadlock),
             false => Ok(()),
         }
     }
 
     #[cold]
-    fn claim_slowly(&self, used: u8) -> Result<Ready> {
-        let free = || (0..SLOTS).filter(move |slot| used >> slot & 1 == 0);
+    fn claim_slowly(&self) -> Result<Ready> {
+        let free = || (0..SLOTS).filter(|&slot| !self.worker.slots().used[slot].get());
         if let Some(slot) = free().find(|&slot| self.come_back(slot)) {
             return Ok(self.take(slot, true));
         }
@@ -183,7 +215,8 @@ impl<M: Memory> Handle<M> {
     /// Names the lock in a slot that is nobody's.
     fn take(&self, slot: usize, stands: bool) -> Ready {
         let (mem, slots, own) = (self.mem(), self.worker.slots(), self.own(slot));
-        slots.used.set(slots.used.get() | 1 << slot);
+        slots.used[slot].set(true);
+        slots.most.set(slots.most.get().max(slot + 1));
         slots.locks[slot].set(self.object.offset());
         slots.turns[slot].set(own.turn().load(mem));
         if !stands {
@@ -197,8 +230,7 @@ impl<M: Memory> Handle<M> {
     /// Ends the use of a slot that is at rest.
     #[inline]
     pub(super) fn release(&self, slot: usize) {
-        let slots = self.worker.slots();
-        slots.used.set(slots.used.get() & !(1 << slot));
+        self.worker.slots().used[slot % SLOTS].set(false);
     }
 
     /// Ends the use of a slot that still stands in a queue: it must be looked at before it is used again.

@@ -175,15 +175,16 @@ impl<M: Memory> QueueLock<M> {
 
     /// Waits for the lock.
     ///
-    /// Cost if nobody has it: two loads, two stores, a compare-exchange; a store for the unlock. It fails if this thread has the
-    /// lock already, holds too many, or is in a forked child.
+    /// Cost if nobody has it: a load, two stores, a compare-exchange; a second load if another thread had it last; a store for the unlock.
+    /// It fails if this thread has the lock already, holds too many, or is in a forked child.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
         if let Some(slot) = self.0.ready() {
             self.0.enter(slot);
             let before = self.join(slot);
             crash_point(Point::QueueJoined);
-            if self.is_first(before) {
+            // Mostly this thread was the last one, too.
+            if self.0.place(slot, self.0.turn(slot)).is_other_turn(before) || self.is_first(before) {
                 return Ok(Guard::clean(self, slot));
             }
             return self.lock_slowly(Some((slot, before)));
@@ -193,10 +194,14 @@ impl<M: Memory> QueueLock<M> {
 
     #[cold]
     fn lock_slowly(&self, joined: Option<(usize, u64)>) -> Result<Guard<'_, M, Self>> {
-        if let Some((slot, before)) = joined
-            && let Some(guard) = self.wait_behind(slot, before, Patience::Forever)?
-        {
-            return Ok(guard);
+        if let Some((slot, before)) = joined {
+            if let Err(error) = self.0.refuse_twice(slot) {
+                self.give_up(slot);
+                return Err(error);
+            }
+            if let Some(guard) = self.wait_behind(slot, before, Patience::Forever)? {
+                return Ok(guard);
+            }
         }
         loop {
             if let Some(guard) = self.lock_with(Patience::Forever)? {
@@ -210,10 +215,10 @@ impl<M: Memory> QueueLock<M> {
     /// Cost if somebody does: two loads or more, and nothing is written.
     pub fn try_lock(&self) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
-        if handle.worker.is_forked() {
+        if handle.is_forked() {
             return Err(Error::Forked);
         }
-        let end = handle.object.word().load(handle.mem());
+        let end = handle.word().load(handle.mem());
         match look_along(&handle.worker, handle.object, end)?.is_held {
             true => Ok(None),
             false => self.lock_with(Patience::None),
@@ -258,9 +263,9 @@ impl<M: Memory> QueueLock<M> {
     #[inline]
     fn join(&self, slot: usize) -> u64 {
         let handle = &self.0;
-        let (mem, word, own) = (handle.mem(), handle.object.word(), handle.own(slot));
+        let (mem, word, own) = (handle.mem(), handle.word(), handle.own(slot));
         let turn = handle.turn(slot).next(Stand::Queued);
-        let place = Place::new(handle.worker.me(), slot, turn);
+        let place = handle.place(slot, turn);
         let late = mutant::is(Mutant::QueuedLate);
         let mut end = word.load(mem);
         own.before().store(mem, end);
@@ -352,9 +357,8 @@ impl<M: Memory> QueueLock<M> {
     fn abandon(&self, slot: usize) {
         let handle = &self.0;
         let turn = handle.turn(slot);
-        let place = Place::new(handle.worker.me(), slot, turn);
+        let place = handle.place(slot, turn);
         let is_last = handle
-            .object
             .word()
             .compare_exchange(handle.mem(), place.0, dirty(handle.mine()))
             .is_ok();

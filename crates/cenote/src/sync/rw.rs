@@ -102,7 +102,7 @@ impl<M: Memory> ReadWriteLock<M> {
     /// Takes the word, then waits for the readers; what the word was.
     fn exclude(&self, waiting: &mut Waiting, on_wait: impl FnOnce()) -> Result<Option<u64>> {
         let handle = &self.handle;
-        let (word, mine) = (handle.object.word(), handle.mine());
+        let (word, mine) = (handle.word(), handle.mine());
         let Some(before) = take(&handle.worker, word, mine, waiting, on_wait)? else {
             return Ok(None);
         };
@@ -189,7 +189,7 @@ impl<M: Memory> ReadWriteLock<M> {
 
     fn share(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
         let handle = &self.handle;
-        let (mem, word) = (handle.mem(), handle.object.word());
+        let (mem, word) = (handle.mem(), handle.word());
         let early = mutant::is(Mutant::WriterLookedAtFirst).then(|| word.load(mem));
         self.mark();
         loop {
@@ -231,7 +231,7 @@ impl<M: Memory> ReadWriteLock<M> {
 
     /// Gives a shared hold up, or the wish for one.
     pub(super) fn unlock_shared(&self, slot: usize) {
-        if !self.handle.worker.is_forked() {
+        if !self.handle.is_forked() {
             self.handle.set_turn(slot, self.handle.turn(slot).to(Stand::Rest));
             self.handle.release(slot);
         }
@@ -261,7 +261,7 @@ impl<M: Memory> Release<M> for ReadWriteLock<M> {
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.handle;
         let word = if abandoned { handle.mine() | FREED } else { 0 };
-        handle.object.word().store(handle.mem(), word);
+        handle.word().store(handle.mem(), word);
         handle.release(slot);
     }
 }

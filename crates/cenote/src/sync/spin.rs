@@ -50,8 +50,8 @@ impl<M: Memory> SpinLock<M> {
     #[inline]
     fn take_at_once(&self) -> Option<Guard<'_, M, Self>> {
         let handle = &self.0;
-        let slot = handle.ready()?;
-        let word = handle.object.word();
+        let slot = handle.named()?;
+        let word = handle.word();
         word.compare_exchange(handle.mem(), 0, handle.mine()).ok()?;
         handle.enter(slot);
         Some(Guard::clean(self, slot))
@@ -66,7 +66,7 @@ impl<M: Memory> SpinLock<M> {
             if handle.ready().is_none() {
                 break;
             }
-            if handle.object.word().load(mem) == 0
+            if handle.word().load(mem) == 0
                 && let Some(guard) = self.take_at_once()
             {
                 return Ok(guard);
@@ -100,16 +100,10 @@ impl<M: Memory> SpinLock<M> {
         let handle = &self.0;
         let slot = handle.claim()?.slot;
         let mut waits = false;
-        let taken = take(
-            &handle.worker,
-            handle.object.word(),
-            handle.mine(),
-            waiting,
-            || {
-                waits = true;
-                handle.set_turn(slot, handle.turn(slot).to(Stand::Waiting));
-            },
-        );
+        let taken = take(&handle.worker, handle.word(), handle.mine(), waiting, || {
+            waits = true;
+            handle.set_turn(slot, handle.turn(slot).to(Stand::Waiting));
+        });
         if waits {
             handle.set_turn(slot, handle.turn(slot).to(Stand::Rest));
         }
@@ -133,7 +127,7 @@ impl<M: Memory> Release<M> for SpinLock<M> {
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.0;
         let word = if abandoned { handle.mine() | FREED } else { 0 };
-        handle.object.word().store(handle.mem(), word);
+        handle.word().store(handle.mem(), word);
         handle.release(slot);
     }
 }

@@ -2,9 +2,10 @@
 
 use std::hint::select_unpredictable;
 
+use super::find::Reached;
 use super::key::{Target, head_of};
 use super::page::{LEAF_MAX, LINE_ENTRIES, Meta};
-use super::short::word;
+use super::short::{Way, up_to, word};
 use super::{OrderedMap, Value};
 use crate::error::Result;
 use crate::index::hash::Bytes;
@@ -44,18 +45,41 @@ impl<M: Memory> OrderedMap<M> {
 
     #[inline]
     fn find(&self, key: &[u8]) -> Result<Option<&[u8]>> {
-        let worker = &*self.worker;
         let target = Target::at(key);
-        let Some(leaf) = self.reach_leaf(target)? else {
+        let Ok(short) = <[u8; 8]>::try_from(key) else {
+            return self.find_from(self.reach_leaf(target)?, key);
+        };
+        let short = u64::from_be_bytes(short);
+        // What a hit needs of the short way stays in registers; the rest is made where it is used.
+        let way = if M::COHERENT {
+            self.way_to(short, true)
+        } else {
+            None
+        };
+        let (at, reached) = match way {
+            Some(Way { at, .. }) => {
+                self.expect_soon(at);
+                (at, None)
+            }
+            None => match self.reach_leaf(target)? {
+                Some(leaf) => (leaf.at, Some(leaf)),
+                None => return Ok(None),
+            },
+        };
+        match self.look_shortly(at, short) {
+            Short::Hit(value) => Ok(Some(value)),
+            Short::Miss => Ok(None),
+            Short::Unknown => self.find_from(reached.or_else(|| way.map(Reached::from)), key),
+        }
+    }
+
+    /// [`OrderedMap::find`] for all keys, from a leaf on; none has none.
+    #[inline(never)]
+    fn find_from(&self, leaf: Option<Reached>, key: &[u8]) -> Result<Option<&[u8]>> {
+        let (worker, target) = (&*self.worker, Target::at(key));
+        let Some(leaf) = leaf else {
             return Ok(None);
         };
-        if let Ok(key) = <[u8; 8]>::try_from(key) {
-            match self.look_shortly(leaf.at, u64::from_be_bytes(key)) {
-                Short::Hit(value) => return Ok(Some(value)),
-                Short::Miss => return Ok(None),
-                Short::Unknown => {}
-            }
-        }
         let page = self.settle_leaf(leaf, target)?.page;
         match page.search(worker, key, head_of(key))? {
             (n, true) => page.value(worker, n).map(Some),
@@ -76,10 +100,7 @@ impl<M: Memory> OrderedMap<M> {
             return Short::Unknown;
         }
         // Fixed numbers of comparisons: no branch has to be guessed.
-        let mut line = 0;
-        for n in 1..LEAF_MAX / LINE_ENTRIES {
-            line = select_unpredictable(n < lines && word(first, n + 1) <= key, n, line);
-        }
+        let line = up_to(first, 2, key).min(lines - 1);
         let Some(entries) = self.lines_at::<{ LINE as usize }>(at + LINE * (1 + line as u64)) else {
             return Short::Unknown;
         };

@@ -20,6 +20,28 @@ const UP_TO_CHILDREN: u64 = (HEADS_AT + 16 * INNER_MAX) as u64;
 /// The longest separator that is in its head as a whole.
 const HEAD_BYTES: u64 = 8;
 
+/// Where the short way leads.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// The leaf's node, and its page.
+    pub node: SyncWord,
+    pub at: u64,
+    /// The page that led there, and which of its children this is.
+    pub parent: (u64, usize),
+}
+
+impl From<Way> for Reached {
+    fn from(way: Way) -> Self {
+        Self {
+            word: way.node,
+            at: way.at,
+            anchor: None,
+            above: None,
+            parent: Some(way.parent),
+        }
+    }
+}
+
 /// A word of a line or two.
 #[inline(always)]
 pub(super) fn word<const BYTES: usize>(bytes: &[u8; BYTES], n: usize) -> u64 {
@@ -28,16 +50,24 @@ pub(super) fn word<const BYTES: usize>(bytes: &[u8; BYTES], n: usize) -> u64 {
 }
 
 /// How many of ascending words of a line or two, from one on, are not above a number. All are compared, so that no branch has to
-/// be guessed; a chain of selections, as compilers make something slow of a sum of comparisons.
+/// be guessed: in chains of selections, as compilers make something slow of a sum of comparisons, and in short ones, which are
+/// executed beside each other.
 #[inline(always)]
 pub(super) fn up_to<const BYTES: usize>(bytes: &[u8; BYTES], from: usize, own: u64) -> usize {
     let (words, _) = bytes.as_chunks::<8>();
     let mut count = 0;
-    for (n, word) in words[from..].iter().enumerate() {
-        count = select_unpredictable(u64::from_le_bytes(*word) <= own, n + 1, count);
+    for part in words[from..].chunks(CHAIN) {
+        let mut of_part = 0;
+        for (n, word) in part.iter().enumerate() {
+            of_part = select_unpredictable(u64::from_le_bytes(*word) <= own, n + 1, of_part);
+        }
+        count += of_part;
     }
     count
 }
+
+/// Selections that wait for each other.
+const CHAIN: usize = 4;
 
 impl<M: Memory> OrderedMap<M> {
     /// Bytes of a fixed number at the start of a line, if they are committed.
@@ -51,6 +81,12 @@ impl<M: Memory> OrderedMap<M> {
     /// is its head.
     #[inline(always)]
     pub(super) fn reach_shortly(&self, head: u64, is_head: bool) -> Option<Reached> {
+        self.way_to(head, is_head).map(Reached::from)
+    }
+
+    /// [`reach_shortly`](Self::reach_shortly) for who needs no more than that.
+    #[inline(always)]
+    pub(super) fn way_to(&self, head: u64, is_head: bool) -> Option<Way> {
         let (worker, mem) = (&*self.worker, self.worker.mem());
         let mut at = self.root().load(mem);
         let mut expected = None;
@@ -96,13 +132,7 @@ impl<M: Memory> OrderedMap<M> {
             at = node.load(mem);
             if level == 1 {
                 let is_frozen = at & FROZEN != 0;
-                return (!is_frozen).then_some(Reached {
-                    word: node,
-                    at,
-                    anchor: None,
-                    above: None,
-                    parent: Some(parent),
-                });
+                return (!is_frozen).then_some(Way { node, at, parent });
             }
             expected = Some(level - 1);
         }
