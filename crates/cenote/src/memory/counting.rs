@@ -112,6 +112,14 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.compare_exchange(at, current, new)
     }
 
+    fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        count(|c| {
+            c.fences += 1;
+            c.exchanges += 1;
+        });
+        self.0.fence_and_exchange(at, current, new)
+    }
+
     fn fetch_add(&self, at: u64, value: u64) -> u64 {
         count(|c| c.exchanges += 1);
         self.0.fetch_add(at, value)

@@ -11,6 +11,9 @@ use super::flush::Flusher;
 
 /// A way to execute read-modify-writes on sync words in memory.
 pub trait Exchange: Clone + Default + Send + Sync + 'static {
+    /// Whether an exchange completes the write-backs that this thread has begun before it changes the word.
+    const BEGINS_WITH_FENCE: bool = false;
+
     /// Replaces `current` by `new`; `Err` holds what was found instead. Complete in memory on return.
     fn compare_exchange(
         &self,
@@ -61,6 +64,9 @@ impl Modify {
 pub struct CpuExchange;
 
 impl Exchange for CpuExchange {
+    // To drop the line takes one.
+    const BEGINS_WITH_FENCE: bool = true;
+
     #[inline]
     fn compare_exchange(
         &self,

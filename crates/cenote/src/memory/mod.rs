@@ -138,6 +138,14 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// Sync word: compare-exchange; `Err` holds what was found instead.
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64>;
 
+    /// Sync word: [`Memory::fence`], then [`Memory::compare_exchange`], so that what was begun is complete before the word changes. One wait
+    /// where an exchange begins with a fence anyway, else two.
+    #[inline]
+    fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.fence();
+        self.compare_exchange(at, current, new)
+    }
+
     /// Sync word: the last read-modify-write of a process that executes those of all, or is about to, where that is so: it waits until
     /// it does, and executes none after this one.
     fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {

@@ -10,6 +10,7 @@
 //! | `store`, `announce` | `clflushopt`, `mfence`, `movnti`, `mfence` | 1 |
 //! | `store_line` | `clflushopt`, `mfence`, eight `movnti`, `mfence` | 1 |
 //! | `compare_exchange` and kin | by the [`Exchange`] seam | 1, here 2 |
+//! | `fence_and_exchange` | the same, with no fence of its own before, where the exchange begins with one | 1, here 2 |
 //! | `write_back`, `invalidate` | `clwb` or `clflushopt` a line | 0 |
 //! | `fence` | `mfence` | waits for those begun |
 //!
@@ -100,6 +101,14 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.exchange
             .compare_exchange(self.flusher, self.word(at), current, new)
+    }
+
+    #[inline]
+    fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        if !X::BEGINS_WITH_FENCE {
+            self.fence();
+        }
+        self.compare_exchange(at, current, new)
     }
 
     fn fetch_add(&self, at: u64, value: u64) -> u64 {

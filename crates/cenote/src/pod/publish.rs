@@ -122,13 +122,16 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
         if !mutant::is(Mutant::RecordNotWrittenBack) {
             record.write_back_operation(mem);
         }
-        // What the new objects hold, the names, and what is to happen: all of it before it happens.
-        mem.fence();
         worker.is_end_in_flight.set(false);
-        leave_sources(worker);
     }
     crash_point(Point::PublishIntent);
-    if let Err(found) = change.slot.compare_exchange(mem, change.current, change.next) {
+    let (slot, current, next) = (change.slot, change.current, change.next);
+    let exchanged = match M::COHERENT {
+        true => slot.compare_exchange(mem, current, next),
+        // What the new objects hold, the names, and what is to happen: all of it before it happens.
+        false => mem.fence_and_exchange(slot.offset(), current, next),
+    };
+    if let Err(found) = exchanged {
         record.operation().set(mem, operation::NONE);
         // A name kept beyond the pin would be mistaken for evidence once the object is reused.
         set(worker, record.old_object(), 0);
@@ -136,6 +139,9 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
         return Err(found);
     }
     crash_point(Point::PublishDone);
+    if !M::COHERENT {
+        leave_sources(worker);
+    }
     worker.contention.won();
     set_soon(worker, record.operation(), operation::COMMITTED);
     Ok(())

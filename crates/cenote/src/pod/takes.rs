@@ -3,7 +3,7 @@
 //!
 //! **Takes.** On incoherent memory each *before* is a wait for a write-back. So what is allocated for an operation stays in
 //! the reserve or the list, and the worker remembers that it is taken, until the operation's record has been written back with
-//! the names, which is waited for anyway; then it leaves ([`settle_takes`]). Whatever else changes a reserve or frees entries
+//! the names, which the operation's exchange waits for anyway; then it leaves ([`settle_takes`]). Whatever else changes a reserve or frees entries
 //! settles first.
 
 use super::crash::{Point, crash_point};
