@@ -311,6 +311,11 @@ fn the_server_of_exchanges_moves() {
     pod.run("put ./p left 1 --host 3");
     assert_eq!(pod.server(), Some(second));
     assert_eq!(was_told(&pod.monitors[second], "accused"), 0);
+    let stat: Value = serde_json::from_str(&pod.run("stat ./p --host 3")).unwrap();
+    let hosts = stat["hosts"].as_array().expect("hosts");
+    let has_seat = |host: &&Value| host["has_seat"] == true;
+    let seats: Vec<&Value> = hosts.iter().filter(has_seat).map(|host| &host["host"]).collect();
+    assert_eq!(seats, [&Value::from(MONITORS[second])]);
 
     let keys = pod.run("export ./p --host 3");
     for key in ["key0", "key19", "killed", "stopped", "left"] {

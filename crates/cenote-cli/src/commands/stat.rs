@@ -170,10 +170,14 @@ fn text(stat: &Stat) -> String {
             None if host.phase == HostPhase::Down => "",
             None => ", without an agent",
         };
+        let seat = match host.has_seat {
+            true => ", executes the exchanges",
+            false => "",
+        };
         line(
             "host",
             format!(
-                "{}: {}{agent}, generation {}, {} beats",
+                "{}: {}{agent}, generation {}, {} beats{seat}",
                 host.host,
                 phase(host.phase),
                 host.generation,

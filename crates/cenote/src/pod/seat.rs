@@ -62,8 +62,8 @@ impl Seat {
     }
 }
 
-/// Whether a host has the seat in this generation.
-pub(super) fn is_of<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
+/// Whether a host has the seat in this generation. One round trip.
+pub(crate) fn is_of<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
     geometry.parameters.kind == Kind::Delegated
         && Seat::read(mem) == Seat::Of(HostInstance { host, generation })
 }

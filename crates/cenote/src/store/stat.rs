@@ -14,6 +14,7 @@ use crate::pod::host::{self, HostPhase, HostRecord};
 use crate::pod::log::{self, Entry};
 use crate::pod::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::retire;
+use crate::pod::seat;
 use crate::pod::superblock::{EPOCH, Kind, RECOVERIES};
 use crate::pod::tasks::TaskList;
 use crate::sync::look::{Seen, look};
@@ -157,6 +158,8 @@ pub struct HostStat {
     pub patience: u64,
     /// When a monitor last began to fence it, in seconds since 1970; 0 if none has.
     pub fenced_at: u64,
+    /// Whether its processes may execute the exchanges of all, where a server does that.
+    pub has_seat: bool,
 }
 
 /// A worker that holds memory by reading for long.
@@ -263,6 +266,7 @@ impl<M: Memory> Pool<M> {
                 beats: record.beat().load(mem),
                 patience: record.patience().peek(mem),
                 fenced_at: record.fenced_at().load(mem),
+                has_seat: seat::is_of(mem, geometry, id, state.generation),
             });
         }
         Ok(Stat {
