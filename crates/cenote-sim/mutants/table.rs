@@ -106,14 +106,14 @@ pub fn trial(mutant: Mutant) -> Trial {
         FrozenRead | JoinedUnfrozen | JoinWithoutNext | JoinedPageKept | JoinedNodeKept | JoinedNodeEarly => {
             quick(coherent(Thin, 3, 2, 20, 1, Random))
         }
-        RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 2, Pct(3))),
+        RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 3, Random)),
 
         FreedTakenClean | NoteKept | SettledBlindly | SuccessorNotTold => {
             quick(coherent(Spin, 3, 2, 12, 2, Random))
         }
         BeforeKept | DeadTakenForOwner | HeldNotSettled | LeftNotPassed | QueuedLate | SeenPutAtRest
         | SlotTakenStanding => quick(coherent(Queue, 3, 2, 12, 2, Random)),
-        TurnNotReread => slow(coherent(Queue, 3, 1, 4, 0, Pct(3))),
+        TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Pct(3))),
         DeadReaderAwaited | ReaderNotMarked | ReadersNotAwaited | WriterLookedAtFirst => {
             quick(coherent(Rwlock, 3, 2, 12, 2, Random))
         }
@@ -121,7 +121,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         WordPlannedTwice => quick(delegated(Hash, 3, 2, 10, 0)),
         PlansForgotten => quick(delegated(Hash, 3, 2, 10, 2)),
         ExecutedUnplanned => slow(delegated(Hash, 3, 1, 6, 3)),
-        DeadNotSettled | SettledEarly => slow(delegated(Allocator, 3, 1, 6, 3)),
+        DeadNotSettled => quick(delegated(Epochs, 3, 2, 10, 3)),
+        SettledEarly => slow(delegated(Epochs, 3, 2, 10, 3)),
 
         GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotTold | LoneDeathIgnored => {
             quick(coherent(Group, 3, 2, 20, 2, Random))
@@ -140,6 +141,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ElectionIgnored
         | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
         DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
+
+        GroupHostForgotten | GroupBurialLeft => quick(coherent(Mourners, 3, 2, 10, 2, Random)),
 
         SeatNotReread | SeatUnfenced => quick(noncoherent(Seat, 3, 1, 40, 2, Random)),
 

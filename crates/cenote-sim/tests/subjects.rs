@@ -151,6 +151,11 @@ fn hosts() {
 }
 
 #[test]
+fn mourners() {
+    all_cases(Subject::Mourners);
+}
+
+#[test]
 fn seat() {
     all_cases(Subject::Seat);
 }

@@ -102,6 +102,8 @@ mutants! {
     GroupRoomForgotten = "group-room-forgotten", "a join makes no room for the ends of those who are there";
     GroupDeathTwice = "group-death-twice", "a death is told without a look whether it was told already";
     GroupPendingIgnored = "group-pending-ignored", "recovery looks for the dead among a group's members alone, not in what is being appended";
+    GroupHostForgotten = "group-host-forgotten", "a member's death is told without that of its host";
+    GroupBurialLeft = "group-burial-left", "who takes a group's lock over does not go on with the deaths of a host's members";
     GroupNotTold = "group-not-told", "recovery does not tell groups";
     InstanceByPlace = "instance-by-place", "a worker counts as alive if anybody lives in its process's place";
     MovedForgotten = "moved-forgotten", "a lookup does not mind that a slot has moved after its line was read";

@@ -27,8 +27,8 @@ use crate::output::{Output, count};
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What to run: hash, growth, moving, ordered, tree, thin, allocator, epochs, instances, places, or all of these; an index
-    /// made for comparison: btree, clht, art, messages, sherman
+    /// What to run: hash, growth, moving, ordered, tree, thin, split, merge, allocator, epochs, instances, places, tasks, spin, queue,
+    /// rwlock, group, hosts, mourners, seat, or all of these; an index made for comparison: btree, clht, art, messages, sherman
     #[arg(default_value = "all")]
     subject: String,
     /// Which machine

@@ -10,7 +10,7 @@
 //!   of the pool takes their leave to lead away now and then, in the middle of a look too.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ use cenote::pod::{Pod, Worker, recovery};
 use cenote::{Error, Result};
 
 use super::allocator::{self, SIZES, Shared, WORDS, exchange, word};
-use super::pool::{format, is_full};
+use super::mourners::Mourners;
+use super::pool::{Member, format, is_full};
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -54,13 +55,17 @@ struct Pods {
     work: Shared,
     /// The process that leads the monitors, as far as it knows.
     leader: Cell<Option<u32>>,
+    /// A group, if all workers shall be in one.
+    mourners: Option<Mourners>,
 }
 
-pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
+/// Hosts; `mourn` says whether their workers are members of a group.
+pub fn scenario<const C: bool>(load: Load, parameters: Parameters, mourn: bool) -> Scenario<C> {
     let log = Log::default();
     let pods = Rc::new(Pods {
         work: Shared::new(load, &log),
         leader: Cell::new(None),
+        mourners: mourn.then(|| Mourners::new(&log)),
     });
     Scenario {
         prepare: {
@@ -68,6 +73,8 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
             Box::new(move |context| {
                 log.check("formatting", format(&context, parameters, 4));
                 log.check("preparing", allocator::prepare(&context, &pods.work));
+                let with = |mourners: &Mourners, worker: &_| mourners.prepare(worker);
+                log.check("making the group", once(&context, &pods, with));
             })
         },
         body: {
@@ -79,11 +86,28 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         audit: {
             let log = log.clone();
             Box::new(move |context| {
+                let with = |mourners: &Mourners, worker: &_| mourners.audit(worker);
+                log.check("looking at the group", once(&context, &pods, with));
                 log.check("auditing", allocator::audit(&context, &pods.work));
             })
         },
         log,
     }
+}
+
+/// Does something with the group, if there is one, before or after all hosts.
+fn once<const C: bool>(
+    context: &Context<C>,
+    pods: &Pods,
+    with: impl FnOnce(&Mourners, &Worker<SimMemory<C>>) -> Result<()>,
+) -> Result<()> {
+    let Some(mourners) = &pods.mourners else {
+        return Ok(());
+    };
+    let member = Member::join(context, !C)?;
+    let done = with(mourners, &Worker::attach(&member.pod, true)?);
+    member.leave(context);
+    done
 }
 
 /// A pool as a host's agent has it open.
@@ -92,7 +116,7 @@ type Opened<const C: bool> = (Arc<Pod<SimMemory<C>>>, Agency);
 /// One process: a host from when it goes up until it leaves.
 fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
     let (pod, agency) = loop {
-        match open(context) {
+        match open(context, pods) {
             // Its last generation is being fenced, or this one was before it had begun.
             Err(Error::Host { .. }) => context.wait(),
             other => break other?,
@@ -139,7 +163,7 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
     Ok(())
 }
 
-fn open<const C: bool>(context: &Context<C>) -> Result<Opened<C>> {
+fn open<const C: bool>(context: &Context<C>, pods: &Pods) -> Result<Opened<C>> {
     let memory = context.memory();
     let mut head = [0; HEADER_BYTES];
     head.copy_from_slice(memory.bytes(0, HEADER_BYTES as u64));
@@ -148,7 +172,12 @@ fn open<const C: bool>(context: &Context<C>) -> Result<Opened<C>> {
     let geometry = Geometry::new(superblock.parameters);
     bring_up(&memory, &geometry, &identity, &*liveness)?;
     let pod = Pod::join_as_agent(memory, superblock, identity, liveness, hooks())?;
-    let agency = Agency::take(&pod, 1)?;
+    // Where work waits for a group's lock, monitors that live long would fence those who begin again and again for ever.
+    let patience = match pods.mourners {
+        Some(_) => 1 + u64::from(context.process()) / PATIENCE,
+        None => 1,
+    };
+    let agency = Agency::take(&pod, patience)?;
     Ok((Arc::new(pod), agency))
 }
 
@@ -203,7 +232,14 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, pods:
     let Shared { load, log, words, .. } = &pods.work;
     let mut random = random(load.seed, context.thread());
     let worker = Worker::attach(pod, load.guidelines.replicate)?;
+    let mut seat = match &pods.mourners {
+        Some(mourners) => mourners.join(context, &worker)?,
+        None => None,
+    };
     for n in 0..load.operations {
+        if let Some(mourners) = &pods.mourners {
+            mourners.read(&worker, &mut seat)?;
+        }
         let slot = word(words.get(), below(&mut random, WORDS));
         let len = SIZES[below(&mut random, SIZES.len() as u64) as usize];
         let value = u64::from(context.thread()) << 32 | u64::from(n);
@@ -216,7 +252,10 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, pods:
         }
         check_alive(&worker, log);
     }
-    Ok(())
+    match &pods.mourners {
+        Some(mourners) => mourners.leave(&worker, seat),
+        None => Ok(()),
+    }
 }
 
 /// Whoever runs must not be taken for dead.
@@ -264,13 +303,28 @@ fn start_minding<const C: bool>(
     let worker = Worker::attach(pod, false)?;
     context.spawn(move |context| {
         let log = &pods.work.log;
+        let mourners = pods.mourners.as_ref();
+        let mut seat = mourners
+            .and_then(|mourners| log.check("observing", mourners.observe(&worker)))
+            .flatten();
         while !theirs.ends.get() {
             let has_found = log.check("declaring", agency.declare_dead(&worker));
-            if theirs.wanted.take() || has_found == Some(true) {
+            let is_wanted = theirs.wanted.take();
+            if let Some(mourners) = mourners {
+                log.check("reading", mourners.read(&worker, &mut seat));
+                if is_wanted {
+                    log.check("telling", mourners.tell(&worker));
+                }
+            }
+            if is_wanted || has_found == Some(true) {
                 log.check("recovering", recovery::recover_dead(&worker));
             }
             check_alive(&worker, log);
             context.wait();
+        }
+        if let Some(mourners) = mourners {
+            log.check("reading", mourners.read(&worker, &mut seat));
+            log.check("leaving", mourners.leave(&worker, seat));
         }
         drop(worker);
         theirs.running.set(0);
@@ -327,8 +381,14 @@ fn monitor<const C: bool>(
             witness.remember(before);
         }
         check_leader(context, pods, monitor.leads());
+        let events = events.take();
+        for event in &events {
+            if let (Event::Moved { host, generation }, Some(mourners)) = (event, &pods.mourners) {
+                mourners.fenced(&worker, *host, *generation)?;
+            }
+        }
         let is_over = |event: &Event| matches!(event, Event::Leads | Event::Moved { .. });
-        if events.take().iter().any(is_over) {
+        if events.iter().any(is_over) {
             mind.wanted.set(true);
         }
         check_alive(&worker, log);
@@ -375,6 +435,10 @@ struct Witness {
     missed: u64,
     /// For each host its generations and beats at this monitor's last looks.
     seen: BTreeMap<u32, VecDeque<(u32, u64)>>,
+    /// Looks that count.
+    looks: u64,
+    /// Hosts that were not there before the first of them. The monitor may have seen each one look earlier than the witness did.
+    late: BTreeSet<u32>,
 }
 
 impl Witness {
@@ -382,6 +446,8 @@ impl Witness {
         Self {
             missed,
             seen: BTreeMap::new(),
+            looks: 0,
+            late: BTreeSet::new(),
         }
     }
 
@@ -397,17 +463,23 @@ impl Witness {
 
     fn remember(&mut self, beats: BTreeMap<u32, (u32, u64)>) {
         for (host, beat) in beats {
+            if self.looks > 0 && !self.seen.contains_key(&host) {
+                self.late.insert(host);
+            }
             let seen = self.seen.entry(host).or_default();
             seen.push_back(beat);
             if seen.len() as u64 > self.missed {
                 seen.pop_front();
             }
         }
+        self.looks += 1;
     }
 
     /// The monitor stands by: what it saw before counts for nothing.
     fn forget(&mut self) {
         self.seen.clear();
+        self.late.clear();
+        self.looks = 0;
     }
 
     /// Who is accused must have been looked at before, and been silent: a new beat may have come only since the look before
@@ -415,7 +487,8 @@ impl Witness {
     fn check(&self, before: &BTreeMap<u32, (u32, u64)>, host: u32, generation: u32, log: &Log) {
         let seen = self.seen.get(&host).cloned().unwrap_or_default();
         let is_silent = seen.iter().skip(1).all(|beat| Some(beat) == seen.back());
-        if (seen.len() as u64) < self.missed || !is_silent {
+        let is_late = self.late.contains(&host) || self.looks > 0 && !self.seen.contains_key(&host);
+        if seen.len() as u64 + u64::from(is_late) < self.missed || !is_silent {
             let now = before.get(&host);
             log.fault(format!(
                 "host {host} is accused in generation {generation} after {seen:?}, and now {now:?}"

@@ -12,6 +12,7 @@ mod hosts;
 mod locks;
 mod log;
 mod messages;
+mod mourners;
 mod ordered;
 pub mod pool;
 mod seat;
@@ -113,6 +114,8 @@ pub enum Subject {
     Group,
     /// Hosts of a pod: agents that beat, monitors that fence, everybody's work on the allocator.
     Hosts,
+    /// The same, with all workers in a group.
+    Mourners,
     /// The seat of the server of exchanges, and wardens that move it.
     Seat,
     /// BTreeOLC with nodes of six pairs.
@@ -129,7 +132,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -148,6 +151,7 @@ impl Subject {
         Self::Rwlock,
         Self::Group,
         Self::Hosts,
+        Self::Mourners,
         Self::Seat,
     ];
 
@@ -175,6 +179,7 @@ impl Subject {
             Self::Rwlock => "rwlock",
             Self::Group => "group",
             Self::Hosts => "hosts",
+            Self::Mourners => "mourners",
             Self::Seat => "seat",
             Self::BTree => "btree",
             Self::Clht => "clht",
@@ -196,6 +201,7 @@ impl Subject {
     pub fn parameters(self, coherent: bool, hosts: u32) -> Parameters {
         let units_max = match self {
             Self::Allocator | Self::Epochs | Self::Hosts => 12,
+            Self::Mourners => 16,
             Self::Tree | Self::Thin => 128,
             Self::Messages | Self::Sherman => 64,
             _ => 40,
@@ -203,13 +209,13 @@ impl Subject {
         Parameters {
             processes: match self {
                 Self::Places => hosts,
-                Self::Hosts => 32,
+                Self::Hosts | Self::Mourners => 32,
                 _ => 16,
             },
             workers: match self {
                 Self::Moving => 24 + WORKERS_BESIDES,
                 // Until they are fenced, the dead keep their places, and others begin in their stead.
-                Self::Hosts => 96,
+                Self::Hosts | Self::Mourners => 96,
                 _ => 24,
             },
             entries: if self == Self::Messages { 1 + hosts } else { 4 },
@@ -227,7 +233,10 @@ impl Subject {
 
     /// Whether another process always begins in the place of one of a host that dies: a pod without monitors is stuck.
     pub fn restarts(self, host: u32) -> bool {
-        self == Self::Seat || self == Self::Hosts && host < hosts::MONITORS
+        match self {
+            Self::Hosts | Self::Mourners => host < hosts::MONITORS,
+            _ => self == Self::Seat,
+        }
     }
 
     /// About how many steps its processes take together.
@@ -264,7 +273,8 @@ impl Subject {
             Self::Queue => locks::scenario(load, Form::Queue, parameters),
             Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
             Self::Group => group::scenario(load, parameters),
-            Self::Hosts => hosts::scenario(load, parameters),
+            Self::Hosts => hosts::scenario(load, parameters, false),
+            Self::Mourners => hosts::scenario(load, parameters, true),
             Self::Seat => seat::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),

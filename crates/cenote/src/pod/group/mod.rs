@@ -166,7 +166,9 @@ impl Group {
             self.layout.commit().store(worker.mem(), 0);
         }
         self.apply(worker)?;
-        self.finish_burial(worker)?;
+        if !mutant::is(Mutant::GroupBurialLeft) {
+            self.finish_burial(worker)?;
+        }
         Ok(held)
     }
 

@@ -1,0 +1,177 @@
+//! A group over hosts that die: what its members must be told then. The hosts are those of [`hosts`](super::hosts), whose threads
+//! are its members.
+//!
+//! What is looked at, as far as what was read is without gaps:
+//!
+//! - a host's death comes once, and behind it at once those of all of its members that were there; nobody joins it afterwards;
+//! - when a host was fenced, no death of a member of its is told before its own;
+//! - when all are gone, the group knows that they are.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use cenote::group::{Creation, Event, Group, Kind, Seat, Status, hosts_died};
+use cenote::pod::host::HostInstance;
+use cenote::pod::{Worker, lock};
+use cenote::{Error, Result};
+
+use super::Log;
+use crate::exec::{Context, SimMemory};
+
+const NAME: &str = "group";
+const TOKEN: &[u8] = b"token";
+/// Room for all threads that can ever begin, and for nearly all that can be told of them.
+const ROOM: Creation = Creation {
+    members: 64,
+    events: 192,
+    salt: 1,
+};
+
+/// The group, and what is known of it outside of the machine.
+#[derive(Default)]
+pub struct Mourners {
+    log: Log,
+    /// Events that somebody has read, by number.
+    events: RefCell<BTreeMap<u64, Event>>,
+    /// The hosts of members, by their identities.
+    origins: RefCell<BTreeMap<u64, HostInstance>>,
+    /// Hosts that a monitor says to have fenced, in their generations, and how much had been told by then.
+    fenced: RefCell<BTreeMap<(u32, u32), u64>>,
+}
+
+impl Mourners {
+    pub fn new(log: &Log) -> Self {
+        Self {
+            log: log.clone(),
+            ..Self::default()
+        }
+    }
+
+    pub fn prepare<const C: bool>(&self, worker: &Worker<SimMemory<C>>) -> Result<()> {
+        Group::open_or_create(worker, NAME, TOKEN, ROOM).map(drop)
+    }
+
+    /// Has a thread join under a name that no other has; whether there was room.
+    pub fn join<const C: bool>(
+        &self,
+        context: &Context<C>,
+        worker: &Worker<SimMemory<C>>,
+    ) -> Result<Option<Seat>> {
+        let group = Group::open(worker, NAME, TOKEN)?;
+        // Before it joins: afterwards it may be dead.
+        let identity = lock::identity(worker);
+        self.origins
+            .borrow_mut()
+            .insert(identity, HostInstance::of(worker));
+        match group.join(worker, &context.thread().to_string()) {
+            Err(Error::GroupFull { .. } | Error::GroupCrowded { .. }) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// Has a thread read what is told from now on; whether there was room.
+    pub fn observe<const C: bool>(&self, worker: &Worker<SimMemory<C>>) -> Result<Option<Seat>> {
+        match Group::open(worker, NAME, TOKEN)?.observe(worker) {
+            Err(Error::GroupFull { .. } | Error::GroupCrowded { .. }) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// Reads all that is told.
+    pub fn read<const C: bool>(&self, worker: &Worker<SimMemory<C>>, seat: &mut Option<Seat>) -> Result<()> {
+        let Some(seat) = seat else { return Ok(()) };
+        let group = Group::open(worker, NAME, TOKEN)?;
+        while let Some(event) = group.next(worker, seat)? {
+            let mut events = self.events.borrow_mut();
+            let known = events.entry(event.number).or_insert_with(|| event.clone());
+            if known != &event {
+                self.log
+                    .fault(format!("event {} was read in two ways", event.number));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn leave<const C: bool>(&self, worker: &Worker<SimMemory<C>>, seat: Option<Seat>) -> Result<()> {
+        match seat {
+            Some(seat) => Group::open(worker, NAME, TOKEN)?.leave(worker, seat),
+            None => Ok(()),
+        }
+    }
+
+    /// What a monitor's host does when one was fenced.
+    pub fn tell<const C: bool>(&self, worker: &Worker<SimMemory<C>>) -> Result<()> {
+        hosts_died(worker)
+    }
+
+    /// A monitor says that it has fenced a host.
+    pub fn fenced<const C: bool>(
+        &self,
+        worker: &Worker<SimMemory<C>>,
+        host: u32,
+        generation: u32,
+    ) -> Result<()> {
+        let told = Group::open(worker, NAME, TOKEN)?.counted(worker);
+        self.fenced.borrow_mut().insert((host, generation), told);
+        Ok(())
+    }
+
+    pub fn audit<const C: bool>(&self, worker: &Worker<SimMemory<C>>) -> Result<()> {
+        for member in Group::open(worker, NAME, TOKEN)?.members(worker)? {
+            if !matches!(member.status, Status::Left | Status::Died) {
+                self.log
+                    .fault(format!("all are gone, and {member:?} is a member"));
+            }
+        }
+        self.check_order();
+        Ok(())
+    }
+
+    fn check_order(&self) {
+        let (events, origins, fenced) = (self.events.borrow(), self.origins.borrow(), self.fenced.borrow());
+        let mut dead = BTreeSet::new();
+        let mut last: Option<&Event> = None;
+        // Whether all events up to here were read.
+        let mut is_whole = true;
+        for event in events.values() {
+            let before = last.filter(|before| before.number + 1 == event.number);
+            is_whole &= event.number == 1 || before.is_some();
+            last = Some(event);
+            let origin = match event.kind {
+                Kind::HostDied => Some(HostInstance {
+                    host: event.host,
+                    generation: event.identity as u32,
+                }),
+                _ => origins.get(&event.identity).copied(),
+            };
+            let Some(origin) = origin.map(|HostInstance { host, generation }| (host, generation)) else {
+                continue;
+            };
+            let is_dead = dead.contains(&origin);
+            let follows = |before: &Event| {
+                matches!(before.kind, Kind::Died | Kind::HostDied) && before.host == event.host
+            };
+            let is_right = match event.kind {
+                Kind::HostDied => dead.insert(origin),
+                Kind::Joined | Kind::Rejoined | Kind::Left => !is_dead,
+                Kind::Died if is_dead => before.is_none_or(follows),
+                Kind::Died => !is_whole || fenced.get(&origin).is_none_or(|&told| event.number <= told),
+            };
+            if !is_right {
+                self.log.fault(format!(
+                    "{event:?}, of host {} in generation {}, comes behind {before:?}, and its host is {}dead",
+                    origin.0,
+                    origin.1,
+                    if is_dead { "" } else { "not " }
+                ));
+            }
+            let needs_more = before.is_some_and(|before| before.kind == Kind::HostDied);
+            if needs_more
+                && !(event.kind == Kind::Died && before.is_some_and(|before| before.host == event.host))
+            {
+                self.log
+                    .fault(format!("{event:?} comes behind {before:?} at once"));
+            }
+        }
+    }
+}
