@@ -44,8 +44,8 @@ impl Group {
     /// Tells of the death of who is at a place, and of that of its host if that is why. The caller holds the lock.
     fn tell_of<M: Memory>(&self, worker: &Worker<M>, place: u64) -> Result<()> {
         let member = self.member(worker, place)?;
-        let is_over = member.origin().is_over(worker.mem(), worker.geometry())?;
-        if member.status == Status::Joined && is_over && !mutant::is(Mutant::GroupHostForgotten) {
+        let is_member = member.status == Status::Joined && !mutant::is(Mutant::GroupHostForgotten);
+        if is_member && member.origin().is_over(worker.mem(), worker.geometry())? {
             return self.tell_of_host(worker, member.origin());
         }
         self.end(worker, place, member, Kind::Died)?;
