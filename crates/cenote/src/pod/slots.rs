@@ -191,7 +191,7 @@ impl Slot {
 /// What a worker knows of its own slots without looking.
 #[derive(Debug, Default)]
 pub struct OwnSlots {
-    /// Which slots a guard or somebody who waits uses. A word of its own for each: what is stored does not hang on what is read.
+    /// Which slots a guard or somebody who waits uses. A flag of its own for each: what is stored does not hang on what is read.
     pub used: [Cell<bool>; SLOTS],
     /// Behind the last slot that was ever used.
     pub most: Cell<usize>,
