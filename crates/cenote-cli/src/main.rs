@@ -15,6 +15,7 @@ mod place;
 mod pool;
 mod recorded;
 mod records;
+mod trial;
 mod whole_file;
 
 use std::process::ExitCode;
@@ -58,6 +59,8 @@ enum Command {
     Stat(commands::stat::Args),
     /// Check a pool and account for every byte of it
     Fsck(commands::fsck::Args),
+    /// Give memory of a pool that is free back to the file system
+    Trim(commands::trim::Args),
     /// Groups: who is there, who left, who died
     Group(commands::group::Args),
     /// Answer for this host to the pod: beat, and recover this host's dead
@@ -72,6 +75,8 @@ enum Command {
     Replay(commands::replay::Args),
     /// Kill workers again and again and check that nothing is lost
     Torture(commands::torture::Args),
+    /// Run for hours, kill and stop workers, and check that memory comes back and nothing gets slower
+    Soak(commands::soak::Args),
     /// Run a command in several processes, and start those again that fail
     Run(commands::run::Args),
     /// Count, cluster, multiply, price or deduplicate with workers that may be killed
@@ -105,6 +110,7 @@ fn main() -> ExitCode {
         Command::Lock(args) => commands::lock::run(args, &out),
         Command::Stat(args) => commands::stat::run(args, &out),
         Command::Fsck(args) => commands::fsck::run(args, &out),
+        Command::Trim(args) => commands::trim::run(args, &out),
         Command::Group(args) => commands::group::run(args, &out),
         Command::Agent(args) => commands::agent::run(args, &out),
         Command::Monitor(args) => commands::monitor::run(args, &out),
@@ -112,6 +118,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => commands::trace::run(args, &out),
         Command::Replay(args) => commands::replay::run(args, &out),
         Command::Torture(args) => commands::torture::run(args, &out),
+        Command::Soak(args) => commands::soak::run(args, &out),
         Command::Run(args) => commands::run::run(args, &out),
         Command::Mapreduce(args) => commands::mapreduce::run(args, &out),
         Command::Sim(args) => commands::sim::run(args, &out),

@@ -46,6 +46,7 @@ fn count(seed: u64, increment: fn(&SimMemory<false>)) -> u64 {
         profile: None,
         traces: false,
         delegated: None,
+        limits: None,
     };
     let seen = Rc::new(std::cell::Cell::new(0));
     let at_end = seen.clone();

@@ -1,7 +1,7 @@
 //! Each mutant's plan: the one that shows it soonest.
 
 use cenote::mutant::Mutant;
-use cenote_sim::campaign::{Plan, PolicyKind};
+use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind};
 use cenote_sim::subjects::Subject;
 
 /// How a mutant is tried.
@@ -23,6 +23,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         | NamedLate
         | ObjectNotWrittenBack
         | ObjectPartlyWrittenBack => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
+        TakenWhileHeld | TakeoverNotAwaited => quick(small(coherent(Allocator, 3, 2, 20, 1, Random))),
+        MoveNotCounted => slow(small(coherent(Hash, 3, 2, 40, 2, Random))),
         EndNotAwaited => slow(noncoherent(Tree, 3, 2, 40, 3, Random)),
         TakenEarly => quick(noncoherent(Tree, 3, 2, 20, 2, Random)),
         ReservedKept => quick(noncoherent(Tree, 3, 2, 40, 3, Random)),
@@ -41,6 +43,15 @@ pub fn trial(mutant: Mutant) -> Trial {
         FrozenChanged => quick(noncoherent(Growth, 3, 2, 10, 2, Random)),
         EmptyNotFrozen => quick(coherent(Moving, 3, 2, 6, 0, Random)),
 
+        ChainUnconfirmed | ClaimLeft | ClaimUnconfirmed | RivalsIgnored => {
+            quick(coherent(Reuse, 3, 2, 10, 2, Random))
+        }
+        ClaimBesideEmpty => slow(coherent(Reuse, 3, 2, 10, 2, Random)),
+        DeadClaimKept => quick(coherent(Reuse, 3, 2, 10, 3, Random)),
+        EvidenceReused => slow(noncoherent(Reuse, 3, 2, 20, 3, Random)),
+        ClaimMoved => slow(coherent(Shrinking, 3, 2, 10, 3, Random)),
+        ReplicasTriedOnce => slow(coherent(Shrinking, 2, 2, 10, 0, Pct(3))),
+
         DoneBeforeMoved | GroupNotHelped | ReplicasNotMoved | RestNotMoved => {
             quick(coherent(Moving, 2, 3, 6, 1, Random))
         }
@@ -50,24 +61,33 @@ pub fn trial(mutant: Mutant) -> Trial {
 
         ClearedEarly
         | CommitWithoutChecksum
-        | HeirWithoutClaim
         | PublishedNameKept
         | RecoveryWithoutClaim
         | ReplaySkipped
         | ReserveReturnedBlindly
         | StateNotClaimed => quick(coherent(Allocator, 2, 2, 10, 1, Random)),
-        LogsNotSettled => quick(coherent(Allocator, 3, 2, 10, 2, Pct(3))),
+        LogsNotSettled => quick(noncoherent(Allocator, 3, 2, 20, 2, Random)),
+        CellsKept => quick(noncoherent(Allocator, 2, 2, 20, 0, Random)),
+        HeirWithoutClaim => quick(small(coherent(Allocator, 3, 2, 20, 2, Random))),
         ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
-        AppliedNotWrittenBack
-        | CellsKept
-        | EntryNotWrittenBack
-        | PersistWithoutFence
-        | RecordNotWrittenBack => quick(noncoherent(Allocator, 2, 2, 10, 1, Random)),
+        AppliedNotWrittenBack | EntryNotWrittenBack | PersistWithoutFence | RecordNotWrittenBack => {
+            quick(noncoherent(Allocator, 2, 2, 10, 1, Random))
+        }
         AcknowledgedEarly | LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
+        HoleFilledUnlocked | HoleMarkedLate | HoleNotReserved | HolePunchedUnripe => {
+            quick(coherent(Trim, 3, 2, 40, 2, Random))
+        }
+        HoleLookedInto => slow(coherent(Trim, 3, 2, 40, 2, Random)),
+        NameCached => quick(noncoherent(Names, 3, 2, 10, 0, Random)),
         ClassesKept => quick(noncoherent(Allocator, 2, 2, 80, 0, Random)),
 
         NotCaughtUp => quick(coherent(Allocator, 2, 2, 20, 0, Pct(8))),
 
+        BarrierLeftOut => quick(coherent(Epochs, 4, 1, 40, 2, Random)),
+        ValueUnpinned => quick(coherent(Hash, 2, 2, 40, 1, Random)),
+        AnnouncedWithoutFence => slow(noncoherent(Epochs, 3, 1, 100, 0, Random)),
+        ReaderWithoutFence => quick(coherent(Rwlock, 3, 2, 12, 2, Random)),
+        SealUnchecked => quick(delegated(Hash, 3, 2, 10, 0)),
         EpochNotHelped | NeverWithdrawn | NotAnnounced | ReplicasNotRaised | TagZero => {
             quick(coherent(Epochs, 4, 1, 40, 2, Random))
         }
@@ -100,7 +120,8 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(coherent(Tree, 2, 2, 20, 2, Random))
         }
         NeighboursOnce => slow(coherent(Ordered, 4, 1, 80, 0, Pct(8))),
-        PostUnchecked => quick(coherent(Thin, 3, 2, 40, 1, Random)),
+        PostUnchecked => quick(coherent(Notes, 3, 2, 40, 0, Random)),
+        NoteByOffset => slow(small(coherent(Notes, 3, 2, 80, 1, Random))),
         FrozenNotHelped => slow(coherent(Thin, 3, 1, 30, 2, Random)),
         MergingChanged => quick(coherent(Thin, 3, 3, 40, 0, Random)),
         FrozenRead | JoinedUnfrozen | JoinWithoutNext | JoinedPageKept | JoinedNodeKept | JoinedNodeEarly => {
@@ -113,7 +134,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         }
         BeforeKept | DeadTakenForOwner | HeldNotSettled | LeftNotPassed | QueuedLate | SeenPutAtRest
         | SlotTakenStanding => quick(coherent(Queue, 3, 2, 12, 2, Random)),
-        TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Pct(3))),
+        TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Random)),
         DeadReaderAwaited | ReaderNotMarked | ReadersNotAwaited | WriterLookedAtFirst => {
             quick(coherent(Rwlock, 3, 2, 12, 2, Random))
         }
@@ -121,7 +142,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         WordPlannedTwice => quick(delegated(Hash, 3, 2, 10, 0)),
         PlansForgotten => quick(delegated(Hash, 3, 2, 10, 2)),
         ExecutedUnplanned => slow(delegated(Hash, 3, 1, 6, 3)),
-        DeadNotSettled => quick(delegated(Epochs, 3, 2, 10, 3)),
+        DeadNotSettled => slow(delegated(Epochs, 3, 2, 10, 3)),
         SettledEarly => slow(delegated(Epochs, 3, 2, 10, 3)),
 
         GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotTold | LoneDeathIgnored => {
@@ -129,7 +150,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         }
         GroupPendingIgnored => slow(coherent(Group, 3, 2, 20, 3, Random)),
         GroupCommitEarly => quick(noncoherent(Group, 3, 2, 20, 2, Random)),
-        GroupRoomForgotten => quick(coherent(Group, 3, 2, 40, 2, Random)),
+        GroupRoomForgotten => slow(coherent(Group, 4, 3, 40, 3, Random)),
         GroupNotReplayed => quick(noncoherent(Group, 3, 2, 20, 3, Random)),
 
         FenceBelieved
@@ -146,6 +167,8 @@ pub fn trial(mutant: Mutant) -> Trial {
 
         SeatNotReread | SeatUnfenced => quick(noncoherent(Seat, 3, 1, 40, 2, Random)),
 
+        DeadNotDrained => slow(noncoherent(Lodgers, 2, 2, 20, 2, Random)),
+        AttachLooksOnce => quick(noncoherent(Places, 3, 2, 10, 2, Random)),
         InstanceByPlace => slow(coherent(Places, 3, 2, 10, 2, Random)),
     }
 }
@@ -177,6 +200,7 @@ fn coherent(
         draws_guidelines: false,
         prefetches: false,
         blind_exchanges: false,
+        limits: LimitsKind::Usual,
         profile: None,
         policy,
         steps_max: 1_000_000,
@@ -197,6 +221,14 @@ fn noncoherent(
     }
 }
 
+/// With small thresholds.
+fn small(plan: Plan) -> Plan {
+    Plan {
+        limits: LimitsKind::Small,
+        ..plan
+    }
+}
+
 /// With a server that executes exchanges, of which there are many more steps.
 fn delegated(subject: Subject, hosts: u32, threads: u32, operations: u32, crashes: u32) -> Plan {
     Plan {
@@ -208,8 +240,13 @@ fn delegated(subject: Subject, hosts: u32, threads: u32, operations: u32, crashe
 
 /// A plan in a few words.
 pub fn describe(plan: &Plan) -> String {
+    let limits = match plan.limits {
+        LimitsKind::Usual => "",
+        LimitsKind::Small => ", small limits",
+        LimitsKind::Drawn => ", limits drawn",
+    };
     format!(
-        "{}, {}, {} × {}, {}, {}, {}",
+        "{}, {}, {} × {}, {}, {}, {}{limits}",
         plan.subject.name(),
         plan.memory(),
         plan.hosts,

@@ -2,6 +2,7 @@
 
 use cenote::Guidelines;
 use cenote::pod::geometry::Geometry;
+use cenote::pod::limits::Limits;
 
 use crate::check::linear::{self, Durability};
 use crate::check::spec::ordered::{Op, OrderedMap, Ret};
@@ -27,6 +28,17 @@ pub enum PolicyKind {
     Exhaustive(Bounds),
 }
 
+/// Which thresholds the processes of a run have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitsKind {
+    /// Those of users.
+    Usual,
+    /// Small ones, drawn from the seed.
+    Small,
+    /// Small ones for every other seed or so.
+    Drawn,
+}
+
 /// What a campaign runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -50,6 +62,8 @@ pub struct Plan {
     pub prefetches: bool,
     /// A planted fault, to see that it is found: compare-exchanges succeed whatever they find.
     pub blind_exchanges: bool,
+    /// Which thresholds processes have.
+    pub limits: LimitsKind,
     /// Which policy decides.
     pub policy: PolicyKind,
     /// With it, threads run in the order of virtual clocks, and the policy has nothing to decide.
@@ -138,8 +152,11 @@ impl Plan {
                 format!("process {} dies at its step {}{then}", crash.process, crash.step)
             })
             .collect();
+        let limits = self
+            .limits(seed)
+            .map_or_else(String::new, |limits| format!("{limits:?}; "));
         format!(
-            "{:?}; {}",
+            "{:?}; {limits}{}",
             load.guidelines,
             if crashes.is_empty() {
                 "nobody dies".to_owned()
@@ -179,10 +196,31 @@ impl Plan {
         }
     }
 
+    /// The thresholds of a run's processes, if not the usual ones: so small that a short run goes beyond them.
+    fn limits(&self, seed: u64) -> Option<Limits> {
+        let mut random = random(seed, 1 << 22);
+        let is_small = match self.limits {
+            LimitsKind::Usual => false,
+            LimitsKind::Small => true,
+            LimitsKind::Drawn => below(&mut random, 2) == 1,
+        };
+        let mut draw = |from: u64, to: u64| from + below(&mut random, to - from + 1);
+        is_small.then(|| Limits {
+            collect_every: draw(1, 8) as u32,
+            collect_bytes: 64 << draw(0, 10),
+            collect_chunks: draw(1, 2),
+            look_around_every: draw(1, 4) as u32,
+            trim_order: 0,
+            removals: 0,
+            shelf_bytes: 32 << draw(0, 8),
+            unposted: draw(1, 2) as usize,
+        })
+    }
+
     /// Steps at which processes die: short distances and long ones are equally likely.
     fn crashes(&self, seed: u64) -> Vec<Crash> {
         let mut random = random(seed, 1 << 21);
-        let mut victims: Vec<u32> = (0..self.hosts).collect();
+        let mut victims: Vec<u32> = (0..self.subject.processes(self.hosts).len() as u32).collect();
         (0..self.crashes.min(self.hosts))
             .map(|_| {
                 let process = victims.swap_remove(below(&mut random, victims.len() as u64) as usize);
@@ -277,7 +315,7 @@ impl Plan {
         traces: bool,
         crashes: Vec<Crash>,
     ) -> Run {
-        let parameters = self.subject.parameters(C, self.hosts);
+        let parameters = self.subject.parameters(C, self.hosts, self.threads);
         let settings = Settings {
             shape: Shape {
                 coherent: C,
@@ -289,7 +327,7 @@ impl Plan {
                 coherent_bytes: 0,
                 blind_exchanges: self.blind_exchanges,
             },
-            processes: (0..self.hosts).collect(),
+            processes: self.subject.processes(self.hosts),
             crashes: crashes.clone(),
             steps_max: self.steps_max,
             capacity: u64::MAX,
@@ -303,6 +341,7 @@ impl Plan {
                     limit: geometry.mapped,
                 }
             }),
+            limits: self.limits(seed),
         };
         let scenario = self.subject.scenario::<C>(self.load(seed), parameters);
         let log = scenario.log.clone();
@@ -374,6 +413,20 @@ impl Plan {
                         mixed.host
                     ),
                 );
+            }
+            Ended::Stopped(Stop::Hole(op)) => {
+                return Result::Wrong(
+                    "holes",
+                    format!(
+                        "{} of {} bytes at {:#x}, which were given back to the file system",
+                        op.kind.name(),
+                        op.len,
+                        op.at
+                    ),
+                );
+            }
+            Ended::Stopped(Stop::SliceChanged(changed)) => {
+                return Result::Wrong("slices", changed.to_string());
             }
             _ => {}
         }
@@ -456,6 +509,11 @@ impl Plan {
                 text += &format!(" --policy exhaustive --preemptions {preemptions} --faults {faults}");
             }
         }
+        match self.limits {
+            LimitsKind::Usual => text += " --limits usual",
+            LimitsKind::Small => text += " --limits small",
+            LimitsKind::Drawn => {}
+        }
         if self.prefetches {
             text += " --prefetch";
         }
@@ -493,6 +551,9 @@ pub fn timeline(events: &[Event], last: usize) -> Vec<String> {
                 op.len,
                 op.value
             ),
+            Event::Drained { thread, at } => {
+                format!("{:>7}  thread {thread:<3} drained     {at:#010x}", skipped + n)
+            }
             Event::Evicted { host, line } => format!("{:>7}  host {host} evicts {line:#010x}", skipped + n),
             Event::Killed { process } => format!("{:>7}  process {process} is killed", skipped + n),
             Event::KilledThread { thread } => format!("{:>7}  thread {thread} dies", skipped + n),

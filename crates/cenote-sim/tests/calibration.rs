@@ -128,6 +128,7 @@ fn mixture(profile: &Profile, threads: u32, rounds: u64) -> cenote_sim::exec::Ou
         profile: Some(profile.clone()),
         traces: false,
         delegated: None,
+        limits: None,
     };
     let body = move |context: Context<false>| {
         let mem = context.memory();

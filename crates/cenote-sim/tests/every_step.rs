@@ -2,7 +2,7 @@
 //!
 //! `CENOTE_SIM_SEEDS` sets how many schedules there are (default 2).
 
-use cenote_sim::campaign::{Plan, PolicyKind, Result as Ended};
+use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended};
 use cenote_sim::exec::Crash;
 use cenote_sim::subjects::Subject;
 
@@ -22,6 +22,7 @@ fn plan(subject: Subject, coherent: bool) -> Plan {
         draws_guidelines: false,
         prefetches: false,
         blind_exchanges: false,
+        limits: LimitsKind::Usual,
         policy: PolicyKind::Random,
         profile: None,
         steps_max: 400_000,

@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 
-use cenote_sim::campaign::{Explored, Plan, PolicyKind, Result as Ended};
+use cenote_sim::campaign::{Explored, LimitsKind, Plan, PolicyKind, Result as Ended};
 use cenote_sim::policy::Bounds;
 use cenote_sim::subjects::Subject;
 
@@ -30,6 +30,7 @@ fn explored(subject: Subject, coherent: bool, bounds: Bounds, blind_exchanges: b
         draws_guidelines: false,
         prefetches: false,
         blind_exchanges,
+        limits: LimitsKind::Usual,
         policy: PolicyKind::Exhaustive(bounds),
         profile: None,
         steps_max: 1_000_000,

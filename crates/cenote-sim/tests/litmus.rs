@@ -7,6 +7,8 @@
 //!
 //! Each prints how many schedules it ran, or the first seed that it found (`cargo test --test litmus -- --nocapture`).
 
+#[path = "litmus/buffers.rs"]
+mod buffers;
 #[path = "litmus/deaths.rs"]
 mod deaths;
 #[path = "litmus/faults.rs"]
@@ -17,3 +19,5 @@ mod guarantees;
 mod harness;
 #[path = "litmus/publication.rs"]
 mod publication;
+#[path = "litmus/slices.rs"]
+mod slices;

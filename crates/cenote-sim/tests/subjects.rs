@@ -1,7 +1,7 @@
 //! Every subject on both machines under both seeded policies, with and without crashes. A failure prints the command that
 //! repeats it. `CENOTE_SIM_SEEDS` sets how many seeds each case gets (default 12; 20000 is a night's work).
 
-use cenote_sim::campaign::{Plan, PolicyKind, Result as Ended};
+use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended};
 use cenote_sim::subjects::Subject;
 
 fn seeds() -> u64 {
@@ -20,6 +20,7 @@ fn plan(subject: Subject, coherent: bool, policy: PolicyKind) -> Plan {
         draws_guidelines: true,
         prefetches: false,
         blind_exchanges: false,
+        limits: LimitsKind::Drawn,
         policy,
         profile: None,
         steps_max: 4_000_000,
@@ -76,6 +77,16 @@ fn allocator() {
 }
 
 #[test]
+fn trim() {
+    all_cases(Subject::Trim);
+}
+
+#[test]
+fn names() {
+    all_cases(Subject::Names);
+}
+
+#[test]
 fn group() {
     all_cases(Subject::Group);
 }
@@ -88,6 +99,16 @@ fn instances() {
 #[test]
 fn moving() {
     all_cases(Subject::Moving);
+}
+
+#[test]
+fn reuse() {
+    all_cases(Subject::Reuse);
+}
+
+#[test]
+fn shrinking() {
+    all_cases(Subject::Shrinking);
 }
 
 #[test]
@@ -113,6 +134,11 @@ fn split() {
 #[test]
 fn merge() {
     all_cases(Subject::Merge);
+}
+
+#[test]
+fn notes() {
+    all_cases(Subject::Notes);
 }
 
 #[test]
@@ -156,6 +182,11 @@ fn mourners() {
 }
 
 #[test]
+fn lodgers() {
+    all_cases(Subject::Lodgers);
+}
+
+#[test]
 fn seat() {
     all_cases(Subject::Seat);
 }
@@ -186,6 +217,7 @@ fn what_was_found_stays_mended() {
     let base = |subject, coherent, policy| Plan {
         operations: 10,
         crashes: 2,
+        limits: LimitsKind::Usual,
         steps_max: 2_000_000,
         ..plan(subject, coherent, policy)
     };
@@ -245,6 +277,29 @@ fn what_was_found_stays_mended() {
                 ..base(Subject::Moving, false, PolicyKind::Random)
             },
             vec![3, 7],
+        ),
+        // All places of workers were held when one was looked for, some by the dead by the time of the answer.
+        (
+            Plan {
+                hosts: 6,
+                threads: 3,
+                operations: 25,
+                crashes: 4,
+                steps_max: 4_000_000,
+                ..base(Subject::Hash, false, PolicyKind::Random)
+            },
+            vec![88003],
+        ),
+        (base(Subject::Places, false, PolicyKind::Random), vec![1, 2, 3]),
+        // What a killed process had left in its host's cache came back over what others had made of that memory.
+        (
+            Plan {
+                hosts: 2,
+                operations: 20,
+                draws_guidelines: false,
+                ..base(Subject::Lodgers, false, PolicyKind::Random)
+            },
+            vec![134],
         ),
         // A second recoverer freed what the first had committed to free.
         (base(Subject::Allocator, true, pct), vec![2053]),

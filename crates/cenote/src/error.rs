@@ -69,13 +69,16 @@ pub enum Error {
     },
     /// There is no room.
     #[error(
-        "the pool is full: {needed} bytes do not fit ({why}); delete something, or use a larger maximum or file system"
+        "the pool is full: {needed} bytes do not fit ({why}{}); delete something, or use a larger maximum or file system",
+        at_most(*.largest)
     )]
     Full {
         /// How many bytes were wanted.
         needed: u64,
         /// What the limit was.
         why: &'static str,
+        /// Bytes of the largest piece that there is, or that there may be once the pool has grown; `None` where that says nothing.
+        largest: Option<u64>,
     },
     /// All places in a table of the pool are taken.
     #[error(
@@ -201,6 +204,10 @@ pub enum Error {
     /// This process was forked off the one that opened the pool.
     #[error("this process was forked from the one that opened the pool; open the pool anew in the child")]
     Forked,
+}
+
+fn at_most(largest: Option<u64>) -> String {
+    largest.map_or_else(String::new, |bytes| format!("; at most {bytes} would"))
 }
 
 impl Error {

@@ -14,7 +14,9 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::mpsc::channel;
 
+use cenote::index::hash::level::Level;
 use cenote::memory::Mapped;
 use cenote::pod::crash::Point;
 use cenote::{Coherent, Noncoherent, Options, Pool};
@@ -193,9 +195,13 @@ fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
             step(&map, key, false)?;
         }
     }
+    if M::COHERENT {
+        // Most of the pool is free now; what comes next needs some of it again.
+        pool.trim().map_err(text)?;
+    }
     // A worker that left has abandoned its blocks; a new one adopts them.
     let map = pool.map("victim").map_err(text)?;
-    let _another = pool.map("another").map_err(text)?;
+    let another = pool.map("another").map_err(text)?;
     for key in 0..KEYS {
         step(&map, key, true)?;
         if key % 5 == 0 {
@@ -203,6 +209,40 @@ fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
             let bytes = key.to_le_bytes();
             map.insert(&bytes, b"not written").map_err(text)?;
         }
+    }
+    churn(&another)?;
+    idle(&pool)
+}
+
+/// A thread retires something and then does nothing; its list is taken over.
+fn idle<M: Mapped>(pool: &Pool<M>) -> Outcome {
+    let (tell, told) = channel();
+    let (end, ended) = channel::<()>();
+    let its_pool = pool.clone();
+    let thread = std::thread::spawn(move || -> Outcome {
+        let map = its_pool.map("another").map_err(text)?;
+        for _ in 0..20 {
+            map.put(&SURVIVOR.to_le_bytes(), b"here for a while")
+                .map_err(text)?;
+            map.remove(&SURVIVOR.to_le_bytes()).map_err(text)?;
+        }
+        let _ = tell.send(());
+        let _ = ended.recv();
+        Ok(())
+    });
+    let _ = told.recv();
+    pool.collect().map_err(text)?;
+    drop(end);
+    thread.join().map_err(|_| "a thread panicked".to_owned())?
+}
+
+/// Keys of one group, few at a time: slots of removed keys are claimed for new ones.
+fn churn<M: Mapped>(map: &cenote::Map<M>) -> Outcome {
+    let level = Level::new(0, 0);
+    let is_in_group = |key: &u64| level.group_of(map.hash_of(&key.to_le_bytes())) == 0;
+    for key in (SURVIVOR..).filter(is_in_group).take(100) {
+        map.put(&key.to_le_bytes(), b"here for a while").map_err(text)?;
+        map.remove(&key.to_le_bytes()).map_err(text)?;
     }
     Ok(())
 }
@@ -362,6 +402,21 @@ fn run_case<M: Mapped>(folder: &Path, run: impl FnOnce(&Case<'_, M>) -> Outcome)
     outcome
 }
 
+/// A crash, and three more of those who recover from it.
+fn kill_recoverers<M: Mapped>(
+    case: &Case<'_, M>,
+    first: &str,
+    second: &str,
+    log: &Path,
+    kills: &mut u64,
+) -> Outcome {
+    *kills += u64::from(case.victim("work", first, 2, log)?);
+    for passing in [1, 1, 2] {
+        *kills += u64::from(case.victim("open", second, passing, log)?);
+    }
+    case.survive()
+}
+
 /// A pool with a place for one process: who opens it after the victim's death must take over the victim's place, and
 /// whatever it held, before it has one of its own.
 fn run_alone<M: Mapped>(folder: &Path, point: &str, log: &Path) -> Outcome {
@@ -478,13 +533,15 @@ fn orchestrate() -> Outcome {
     let recovery: Vec<&str> = points().filter(|name| name.starts_with("recover.")).collect();
     for first in begun {
         for second in recovery.iter().filter(|name| wanted(name)) {
-            if let Err(what) = run_case::<Coherent>(folder.path(), |case| {
-                kills += u64::from(case.victim("work", first, 2, &log)?);
-                for passing in [1, 1, 2] {
-                    kills += u64::from(case.victim("open", second, passing, &log)?);
-                }
-                case.survive()
-            }) {
+            let outcome = match *second == Point::RecoverDrained.name() {
+                true => run_case::<Noncoherent>(folder.path(), |case| {
+                    kill_recoverers(case, first, second, &log, &mut kills)
+                }),
+                false => run_case::<Coherent>(folder.path(), |case| {
+                    kill_recoverers(case, first, second, &log, &mut kills)
+                }),
+            };
+            if let Err(what) = outcome {
                 failures.push(format!("{first}:2 then {second}: {what}"));
             }
         }

@@ -179,11 +179,22 @@ fn a_reader_that_stays_is_named_and_what_it_reads_stays() {
         let stat = pool.stat().unwrap();
         // The epoch waits for the reader; it is at most a step behind, and everything since is still retired.
         assert!(stat.retired_objects >= 4_900, "{stat:#?}");
+        assert!(stat.retired_bytes >= 4_900 * 32, "{stat:#?}");
+        // It is named, and so is what waits for it.
+        let held = stat.held_back.as_ref().expect("somebody holds reclamation back");
+        assert!(held.waiting.objects >= 4_900, "{stat:#?}");
+        assert!(held.waiting.bytes <= stat.retired_bytes, "{stat:#?}");
+        assert_eq!(stat.laggards.len(), 1, "{stat:#?}");
+        assert_eq!(stat.laggards[0].pid, u64::from(std::process::id()));
+        let me = u32::from(pool.worker().unwrap().me()) - 1;
+        assert_ne!(stat.laggards[0].worker, me, "{stat:#?}");
         done.send(()).unwrap();
         reader.join().unwrap();
     });
     pool.collect().unwrap();
-    assert!(pool.stat().unwrap().retired_objects < 100);
+    let stat = pool.stat().unwrap();
+    assert!(stat.retired_objects < 100);
+    assert!(stat.laggards.is_empty() && stat.held_back.is_none(), "{stat:#?}");
 }
 
 #[test]

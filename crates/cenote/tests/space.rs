@@ -117,6 +117,35 @@ fn a_pool_at_its_maximum_gives_errors_and_goes_on() {
     fill_and_refill::<Ordered>(&folder.path().join("ordered"), 48 << 20);
 }
 
+/// What does not fit, whatever the pool grows by, grows it by nothing.
+#[test]
+fn an_impossible_value_commits_nothing() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = Options {
+        size: 1 << 20,
+        max: 256 << 20,
+        ..Options::default()
+    };
+    let pool: Pool = Pool::create(folder.path().join("pool"), &options).unwrap();
+    let map = pool.map("m").unwrap();
+    map.put(b"a", b"b").unwrap();
+    let before = pool.stat().unwrap().committed_bytes;
+    // Larger than the pool may be; smaller, but not beside what is there; a range needs a block of a power of two.
+    for mib in [300, 250, 129] {
+        match map.put(b"k", &vec![0; mib << 20]) {
+            Err(Error::Full { needed, largest, .. }) => {
+                assert!(needed >= (mib as u64) << 20);
+                assert_eq!(largest, Some(128 << 20), "{mib} MiB");
+            }
+            other => panic!("{mib} MiB: {other:?}"),
+        }
+        assert_eq!(pool.stat().unwrap().committed_bytes, before, "{mib} MiB");
+    }
+    // What the error says that would fit does.
+    map.put(b"k", &vec![0; (128 << 20) - 64]).unwrap();
+    assert!(pool.fsck(false).unwrap().is_clean());
+}
+
 /// A small pool of one ordered map with small values, which is full of leaves: every key can be removed.
 #[test]
 fn a_pool_full_of_leaves_can_be_emptied() {
@@ -172,9 +201,14 @@ fn inside() {
 
 #[test]
 fn a_full_tmpfs_gives_errors_and_the_pool_goes_on() {
+    run_inside("inside", "CENOTE_SMALL_TMPFS");
+}
+
+/// Runs a test of this file in a namespace that has a small file system, whose folder a variable names.
+fn run_inside(test: &str, variable: &str) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let script = format!(
-        "mount -t tmpfs -o size=64m tmpfs {0} && CENOTE_SMALL_TMPFS={0} exec {1} --exact inside --nocapture",
+        "mount -t tmpfs -o size=64m tmpfs {0} && {variable}={0} exec {1} --exact {test} --nocapture",
         folder.path().display(),
         std::env::current_exe().unwrap().display(),
     );
@@ -189,4 +223,163 @@ fn a_full_tmpfs_gives_errors_and_the_pool_goes_on() {
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// Takes all but so much of the file system.
+fn take_all_but(folder: &Path, left: u64) -> std::path::PathBuf {
+    let filler = folder.join("filler");
+    let mut bytes = vec![1; 64 << 20];
+    while std::fs::write(&filler, &bytes).is_err() {
+        bytes.truncate(bytes.len() - (64 << 10));
+    }
+    bytes.truncate(bytes.len().saturating_sub(left as usize));
+    std::fs::write(&filler, &bytes).unwrap();
+    filler
+}
+
+/// Puts values of half a megabyte until there is no room for more; how many there was room for.
+fn fill(map: &Map) -> u64 {
+    (0..)
+        .take_while(
+            |key: &u64| match map.put(&key.to_le_bytes(), &vec![*key as u8; 500_000]) {
+                Ok(_) => true,
+                Err(Error::Full { .. }) => false,
+                Err(other) => panic!("{other}"),
+            },
+        )
+        .count() as u64
+}
+
+/// What the first `fill` put is there, and can be removed.
+fn empty(map: &Map, keys: u64) {
+    for key in 0..keys {
+        let value = map.get(&key.to_le_bytes()).unwrap().unwrap();
+        assert!(value.iter().all(|byte| *byte == key as u8), "key {key}");
+        drop(value);
+        assert!(map.remove(&key.to_le_bytes()).unwrap());
+    }
+}
+
+/// The part that runs in the namespace; does nothing unless it is started there.
+#[test]
+fn inside_trimmed() {
+    let Ok(folder) = std::env::var("CENOTE_TRIMMED_TMPFS") else {
+        return;
+    };
+    let folder = Path::new(&folder);
+    let options = Options {
+        size: 1 << 20,
+        max: 1 << 30,
+        ..Options::default()
+    };
+    let pool: Pool = Pool::create(folder.join("pool"), &options).unwrap();
+    let map = pool.map("m").unwrap();
+    let first = fill(&map);
+    assert!(first > 80, "{first} values fit");
+    let full = pool.stat().unwrap();
+    empty(&map, first);
+    let trimmed = pool.trim().unwrap();
+    assert!(trimmed.given_back_bytes > full.committed_bytes / 2, "{trimmed:?}");
+    let stat = pool.stat().unwrap();
+    assert!(
+        stat.file_bytes.unwrap() < full.file_bytes.unwrap() / 2,
+        "{stat:#?}"
+    );
+    assert_eq!(stat.trimmed_bytes, trimmed.trimmed_bytes);
+    assert!(pool.fsck(false).unwrap().is_clean());
+
+    // Somebody else takes what was given back: then the pool is full, and no signal says so.
+    let filler = take_all_but(folder, 20 << 20);
+    let second = fill(&map);
+    assert!((5..first).contains(&second), "{second} values fit");
+    assert!(pool.fsck(false).unwrap().is_clean());
+    empty(&map, second);
+
+    // Others use the pool while it is trimmed, and there is hardly any room.
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let pool = pool.clone();
+            scope.spawn(move || {
+                let map = pool.map("m").unwrap();
+                let mut refused = 0;
+                for n in 0..600u64 {
+                    let key = ((thread << 32) | (n % 16)).to_le_bytes();
+                    let len = [20, 3_000, 70_000, 900_000][(n * 7 + thread) as usize % 4];
+                    match map.put(&key, &vec![n as u8; len]) {
+                        Ok(_) => {
+                            let found = map.get(&key).unwrap().unwrap();
+                            assert!(found.len() == len && found.iter().all(|byte| *byte == n as u8));
+                        }
+                        Err(Error::Full { .. }) => refused += 1,
+                        Err(other) => panic!("{other}"),
+                    }
+                    if n % 5 == 0 {
+                        map.remove(&key).unwrap();
+                    }
+                }
+                assert!(refused < 600, "not one value fits");
+            });
+        }
+        for _ in 0..60 {
+            pool.trim().unwrap();
+        }
+    });
+    let report = pool.fsck(false).unwrap();
+    assert!(report.is_clean(), "{report:#?}");
+    for thread in 0..3u64 {
+        for n in 0..16 {
+            map.remove(&(thread << 32 | n).to_le_bytes()).unwrap();
+        }
+    }
+    std::fs::remove_file(filler).unwrap();
+    let last = fill(&map);
+    // Small blocks lie about by now.
+    assert!(
+        last > first / 4 * 3,
+        "{last} values fit, and {first} did at first"
+    );
+    empty(&map, last);
+}
+
+#[test]
+fn what_is_given_back_is_reserved_before_it_is_used_again() {
+    run_inside("inside_trimmed", "CENOTE_TRIMMED_TMPFS");
+}
+
+#[test]
+fn the_background_thread_gives_back_what_stays_free() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = Options {
+        size: 64 << 20,
+        max: 1 << 30,
+        trim_after: Some(std::time::Duration::from_millis(20)),
+        ..Options::default()
+    };
+    let pool: Pool = Pool::create(folder.path().join("pool"), &options).unwrap();
+    let begun = std::time::Instant::now();
+    while pool.stat().unwrap().file_bytes.unwrap() > 16 << 20 {
+        assert!(begun.elapsed().as_secs() < 60, "{:#?}", pool.stat().unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let map = pool.map("m").unwrap();
+    for key in 0..32 {
+        map.put_u64(key, key).unwrap();
+        map.put(&key.to_le_bytes(), &vec![key as u8; 1 << 20]).unwrap();
+    }
+    for key in 0..32u64 {
+        let value = map.get(&key.to_le_bytes()).unwrap().unwrap();
+        assert!(value.iter().all(|byte| *byte == key as u8));
+    }
+    assert!(pool.fsck(false).unwrap().is_clean());
+}
+
+#[test]
+fn incoherent_memory_is_not_given_back() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool<cenote::Noncoherent> =
+        Pool::create(folder.path().join("pool"), &Options::default()).unwrap();
+    let error = pool.trim().unwrap_err();
+    assert!(error.to_string().contains("incoherent"), "{error}");
+    assert!(pool.trim_after(std::time::Duration::from_secs(1)).is_err());
+    assert!(pool.fsck(false).unwrap().is_clean());
 }

@@ -165,6 +165,7 @@ fn an_error_leaves_the_task_to_a_later_call() {
         let full = || Error::Full {
             needed: 1,
             why: "a test",
+            largest: None,
         };
         tasks
             .run(|task| if task == 1 { Err(full()) } else { Ok(Vec::new()) })

@@ -19,7 +19,10 @@ pub mod reproduce;
 pub mod run;
 pub mod scan;
 pub mod sim;
+pub mod soak;
 pub mod stat;
 pub mod torture;
 pub mod trace;
+pub mod trim;
+
 pub mod worker;

@@ -7,7 +7,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cenote_sim::campaign::{Plan, PolicyKind, Result as Ended, Run, STEPS_MAX, timeline};
+use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended, Run, STEPS_MAX, timeline};
 use cenote_sim::policy::Bounds;
 use cenote_sim::profile::Profile;
 use cenote_sim::schedule;
@@ -27,8 +27,9 @@ use crate::output::{Output, count};
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What to run: hash, growth, moving, ordered, tree, thin, split, merge, allocator, epochs, instances, places, tasks, spin, queue,
-    /// rwlock, group, hosts, mourners, seat, or all of these; an index made for comparison: btree, clht, art, messages, sherman
+    /// What to run: hash, growth, moving, reuse, shrinking, ordered, tree, thin, split, merge, notes, allocator, trim, names, epochs, instances,
+    /// places, tasks, spin, queue, rwlock, group, hosts, mourners, lodgers, seat, or all of these; an index made for comparison: btree, clht,
+    /// art, messages, sherman
     #[arg(default_value = "all")]
     subject: String,
     /// Which machine
@@ -73,6 +74,9 @@ pub struct Args {
     /// Run threads in the order of virtual clocks, with the costs of dram, cxl-local, cxl-remote, or a TOML file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["policy", "depth", "preemptions", "faults", "replay"])]
     profile: Option<String>,
+    /// Which thresholds processes have: after how much they collect, how much they keep at hand
+    #[arg(long, value_enum, default_value_t = LimitsArg::Drawn)]
+    limits: LimitsArg,
     /// Run every schedule twice, and fail if the two differ
     #[arg(long)]
     twice: bool,
@@ -104,6 +108,16 @@ enum MemoryArg {
     Delegated,
     /// Coherent, then noncoherent
     Both,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LimitsArg {
+    /// Those of users
+    Usual,
+    /// Small ones, drawn from the seed
+    Small,
+    /// Small ones for half of the seeds
+    Drawn,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -205,6 +219,11 @@ fn plan(args: &Args, subject: Subject, memory: MemoryArg, profile: Option<Profil
         draws_guidelines: true,
         prefetches: args.prefetch,
         blind_exchanges: false,
+        limits: match args.limits {
+            LimitsArg::Usual => LimitsKind::Usual,
+            LimitsArg::Small => LimitsKind::Small,
+            LimitsArg::Drawn => LimitsKind::Drawn,
+        },
         policy: match args.policy {
             PolicyArg::Random => PolicyKind::Random,
             PolicyArg::Pct => PolicyKind::Pct(args.depth),

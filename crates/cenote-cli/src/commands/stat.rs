@@ -129,10 +129,16 @@ fn text(stat: &Stat) -> String {
         "reserved",
         format!(
             "{} of at most {}",
-            bytes(stat.committed_bytes),
+            bytes(stat.committed_bytes.saturating_sub(stat.trimmed_bytes)),
             bytes(stat.max_bytes)
         ),
     );
+    if stat.trimmed_bytes > 0 {
+        line("given back", bytes(stat.trimmed_bytes));
+    }
+    if let Some(file) = stat.file_bytes {
+        line("file", format!("takes {}", bytes(file)));
+    }
     for map in &stat.maps {
         line("map", format!("{:?}: {} keys", map.name, count(map.keys)));
     }
@@ -190,16 +196,27 @@ fn text(stat: &Stat) -> String {
     line(
         "retired",
         format!(
-            "{} objects that someone may still be reading",
-            count(stat.retired_objects)
+            "{} objects ({}) that someone may still be reading",
+            count(stat.retired_objects),
+            bytes(stat.retired_bytes)
         ),
     );
+    if let Some(held) = &stat.held_back {
+        line(
+            "held back",
+            format!(
+                "{} objects ({}) wait for those who have been reading since {} or longer",
+                count(held.waiting.objects),
+                bytes(held.waiting.bytes),
+                ago(held.since)
+            ),
+        );
+    }
     for laggard in &stat.laggards {
-        let behind = laggard.epochs_behind;
         line(
             "laggard",
             format!(
-                "worker {} of process {} holds memory since {behind} epochs",
+                "worker {} of process {} has been reading since before the epoch",
                 laggard.worker, laggard.pid
             ),
         );

@@ -3,15 +3,15 @@
 //! | file | |
 //! |---|---|
 //! | `torture` | arguments, the report |
-//! | `supervisor`, `agenda` | starts, kills, restarts, watches |
+//! | `supervisor` | starts, kills, restarts, watches |
 //! | `worker`, `owned`, `shared` | a worker process and its operations |
-//! | `content` | keys and values that say what they are |
-//! | `journal`, `latency` | what outlives a worker: what it did, how long it took |
+//! | `content` | keys, and what their values are like |
+//! | `latency` | how long operations took, which outlives a worker as its journal does |
 //! | `state`, `verdict` | journals beside the pool: what must be there, is there, and nothing else |
+//!
+//! What it shares with `soak` is in `trial/`.
 
-mod agenda;
 mod content;
-mod journal;
 mod latency;
 mod owned;
 mod plan;
@@ -31,8 +31,9 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::map::MapKind;
 use crate::output::{Output, bytes, count};
+use crate::trial::fault::{Fault, Kind};
 
-use plan::{Fault, Kind, Plan, Plant};
+use plan::{Plan, Plant};
 use supervisor::Supervisor;
 use verdict::Verdict;
 

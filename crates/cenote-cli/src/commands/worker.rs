@@ -24,6 +24,8 @@ pub enum Role {
     Bench,
     /// Writes and journals until it is killed.
     Torture,
+    /// Goes through the phases of a long run.
+    Soak,
     /// Indexes its share of the demo's data.
     Demo,
     /// Does tasks of a job until all are done.
@@ -38,6 +40,7 @@ impl Role {
             Self::Load => "load",
             Self::Bench => "bench",
             Self::Torture => "torture",
+            Self::Soak => "soak",
             Self::Demo => "demo",
             Self::Mapreduce => "mapreduce",
             Self::Detection => "detection",
@@ -63,6 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Role::Load => super::load::worker(args.args),
         Role::Bench => super::bench::worker(args.args),
         Role::Torture => super::torture::worker(args.args),
+        Role::Soak => super::soak::worker(args.args),
         Role::Demo => super::demo::worker(args.args),
         Role::Mapreduce => super::mapreduce::worker(args.args),
         Role::Detection => cenote_sim::detection::part(&args.args)

@@ -275,3 +275,30 @@ fn a_full_pool_is_an_error() {
     assert_eq!(here.json("fsck ./p")["clean"], true);
     here.ok("stat ./p");
 }
+
+#[test]
+fn free_memory_is_given_back() {
+    let here = Here::new();
+    here.ok("create ./p --size 64MiB");
+    here.ok("put ./p k v");
+    let before = here.json("stat ./p");
+    let trimmed = here.json("trim ./p");
+    let number = |answer: &serde_json::Value, what: &str| answer[what].as_u64().unwrap();
+    assert!(number(&trimmed, "given_back_bytes") >= 56 << 20, "{trimmed}");
+    assert_eq!(
+        number(&trimmed, "committed_bytes") + number(&trimmed, "trimmed_bytes"),
+        number(&before, "committed_bytes")
+    );
+    assert!(number(&trimmed, "file_bytes") + (56 << 20) <= number(&before, "file_bytes"));
+    let fsck = here.json("fsck ./p");
+    assert_eq!(fsck["clean"], true);
+    assert_eq!(number(&fsck, "trimmed_bytes"), number(&trimmed, "trimmed_bytes"));
+    assert_eq!(here.ok("get ./p k"), "v");
+    assert!(here.ok("stat ./p").contains("given back"));
+    // There is nothing more to give back, and that is no failure.
+    assert_eq!(number(&here.json("trim ./p"), "given_back_bytes"), 0);
+
+    here.ok("create ./n --noncoherent");
+    assert!(here.fails(1, "trim ./n").contains("incoherent memory"));
+    assert!(here.fails(1, "trim ./missing").contains("cenote create"));
+}

@@ -7,9 +7,11 @@ use cenote::memory::delegated::Wish;
 use cenote::memory::{Kernel, MapError, Memory};
 use corosensei::Yielder;
 
+use super::buffer::{Data, Way};
 use super::op::{Kind, Op};
 use super::world::World;
 use crate::machine::{Found, LINE};
+use crate::policy::Fault;
 
 /// A host's view of a simulated pool. `COHERENT` says which of the two machines it is.
 #[derive(Clone, Copy)]
@@ -70,18 +72,49 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         self.world().charge(op, found);
     }
 
-    /// A sync operation: what was there, past the caches.
+    /// A sync operation that no load overtakes: what was there, past the caches.
     fn sync(&self, op: Op, change: impl FnOnce(u64) -> Option<u64>) -> u64 {
         self.arrive(op);
         let world = self.world();
+        world.drain_own();
         world.check_use(op);
         let before = world.machine.load(op.at);
         if let Some(after) = change(before) {
+            world.note_change(world.current, op.at, op.len);
             world.machine.store(op.at, after);
         }
         world.done(op, before);
         self.spend(op, Found::Hit);
         before
+    }
+
+    /// A load past the caches.
+    fn sync_load(&self, op: Op) -> u64 {
+        self.arrive(op);
+        let world = self.world();
+        let own = world.forwarded(op.at, Way::Memory);
+        world.check_use(op);
+        let found = own.unwrap_or_else(|| world.machine.load(op.at));
+        world.done(op, found);
+        self.spend(op, Found::Hit);
+        found
+    }
+
+    /// How cached accesses are buffered: on a coherent machine there is one way only.
+    const CACHED: Way = if COHERENT { Way::Memory } else { Way::Cache };
+
+    /// Pins on incoherent memory are exchanges and stores of words of the process, which is no simulated memory: what was stored
+    /// before is seen before them.
+    fn meets_own_process(&self) {
+        if !COHERENT {
+            self.world().drain_own();
+        }
+    }
+
+    /// Whether a line is transferred word by word.
+    fn tears(&self) -> bool {
+        let world = self.world();
+        world.clock.is_none() && world.fault(Fault::Tear, 2) == 1
     }
 }
 
@@ -107,15 +140,34 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     const COHERENT: bool = COHERENT;
     const NAME: &'static str = "simulated";
 
+    fn is_delegated(&self) -> bool {
+        !self.is_direct && self.world().delegation.is_some()
+    }
+
     fn reserve(&self, at: u64, len: u64, _unshared: bool) -> Result<(), MapError> {
+        let op = Op::other(Kind::Kernel);
+        self.arrive(op);
+        let world = self.world();
+        world.drain_own();
+        let is_refused = world.refuses();
+        world.done(op, u64::from(is_refused));
+        self.spend(op, Found::Hit);
+        match at.checked_add(len) {
+            Some(end) if end <= self.world().capacity && !is_refused && !self.world().refuses_space() => {
+                self.world().set_holes(at, len, false);
+                Ok(())
+            }
+            _ => Err(MapError::NoSpace { bytes: len }),
+        }
+    }
+
+    fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
         let op = Op::other(Kind::Kernel);
         self.arrive(op);
         self.world().done(op, 0);
         self.spend(op, Found::Hit);
-        match at.checked_add(len) {
-            Some(end) if end <= self.world().capacity => Ok(()),
-            _ => Err(MapError::NoSpace { bytes: len }),
-        }
+        self.world().set_holes(at, len, true);
+        Ok(())
     }
 
     fn kernel(&self) -> &dyn Kernel {
@@ -127,8 +179,27 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn barrier_everywhere(&self) -> bool {
-        // Each thread's operations happen in program order here: there is nothing that a barrier would have to order.
+        let op = Op::other(Kind::Kernel);
+        self.arrive(op);
+        let world = self.world();
+        world.drain_everybody();
+        world.done(op, 0);
+        self.spend(op, Found::Hit);
         true
+    }
+
+    fn pinned(&self) {
+        self.world().pin();
+        self.meets_own_process();
+    }
+
+    fn unpinned(&self) {
+        self.meets_own_process();
+        self.world().unpin();
+    }
+
+    fn tells_own_process(&self) {
+        self.meets_own_process();
     }
 
     fn enter(&self, place: u32) -> bool {
@@ -143,12 +214,16 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn pause(&self) {
-        self.relax();
+        let op = Op::other(Kind::Wait);
+        self.arrive(op);
+        self.world().done(op, 0);
+        self.spend(op, Found::Hit);
     }
 
     fn relax(&self) {
         let op = Op::other(Kind::Wait);
         self.arrive(op);
+        self.world().drain_own();
         self.world().done(op, 0);
         self.spend(op, Found::Hit);
     }
@@ -163,25 +238,43 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn load(&self, at: u64) -> u64 {
-        self.sync(Op::word(Kind::Load, at, 0), |_| None)
+        self.sync_load(Op::word(Kind::Load, at, 0))
     }
 
     fn store(&self, at: u64, value: u64) {
         if self.delegate(at, Wish::Store(value)).is_some() {
             return;
         }
-        self.sync(Op::word(Kind::Store, at, value), |_| Some(value));
+        let op = Op::word(Kind::Store, at, value);
+        self.arrive(op);
+        let world = self.world();
+        world.check_use(op);
+        let before = world.machine.load(at);
+        world.put(at, Data::Word(value), Way::Memory);
+        world.done(op, before);
+        self.spend(op, Found::Hit);
     }
 
     fn store_line(&self, at: u64, line: [u64; 8]) {
         let op = Op::range(Kind::Store, at, LINE);
         self.arrive(op);
-        let world = self.world();
-        world.check_use(op);
-        for (n, word) in line.into_iter().enumerate() {
-            world.machine.store(at + 8 * n as u64, word);
+        self.world().check_use(op);
+        if self.tears() {
+            for (n, word) in line.into_iter().enumerate() {
+                let op = Op::word(Kind::Store, at + 8 * n as u64, word);
+                if n > 0 {
+                    self.arrive(op);
+                }
+                let world = self.world();
+                world.put(op.at, Data::Word(word), Way::Memory);
+                world.done(op, 0);
+            }
+        } else {
+            let bytes = line.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let world = self.world();
+            world.put(at, Data::Bytes(bytes), Way::Memory);
+            world.done(op, line[0]);
         }
-        world.done(op, line[0]);
         self.spend(op, Found::Hit);
     }
 
@@ -240,15 +333,28 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         let at = at & !(LINE - 1);
         let op = Op::range(Kind::FetchLine, at, LINE);
         self.arrive(op);
+        let tears = self.tears();
         let world = self.world();
+        world.drain_lines(at, LINE);
         world.begin(at, LINE, true);
         world.complete();
         let found = world.machine.fetch(self.host, at, LINE);
-        let line = std::array::from_fn(|n| world.machine.load_cached(self.host, at + 8 * n as u64).0);
-        world.done(
-            op,
-            line.iter().fold(0, |sum: u64, word| sum.rotate_left(7) ^ word),
-        );
+        let mut line = [0; 8];
+        for (n, word) in line.iter_mut().enumerate() {
+            let op = Op::word(Kind::FetchLine, at + 8 * n as u64, 0);
+            if tears && n > 0 {
+                self.arrive(op);
+            }
+            let world = self.world();
+            *word = world.machine.load_cached(self.host, op.at).0;
+            if tears {
+                world.done(op, *word);
+            }
+        }
+        if !tears {
+            let sum = line.iter().fold(0, |sum: u64, word| sum.rotate_left(7) ^ word);
+            self.world().done(op, sum);
+        }
         self.spend(op, found);
         line
     }
@@ -276,7 +382,8 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         let op = Op::word(Kind::Load, at, 0);
         self.arrive(op);
         let world = self.world();
-        let found = world.machine.load(at);
+        let own = world.forwarded(at, Way::Memory);
+        let found = own.unwrap_or_else(|| world.machine.load(at));
         world.done(op, found);
         self.spend(op, Found::Hit);
         found
@@ -286,7 +393,11 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         let op = Op::range(Kind::Read, at, len);
         self.arrive(op);
         let world = self.world();
+        world.drain_range(at, len);
         let found = world.machine.fetch(self.host, at, len);
+        if COHERENT {
+            world.give(at, len);
+        }
         world.done(op, 0);
         self.spend(op, found);
         self.world().machine.bytes(self.host, at, len)
@@ -296,7 +407,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         let op = Op::range(Kind::Write, at, data.len() as u64);
         self.arrive(op);
         let world = self.world();
-        let found = world.machine.write(self.host, at, data);
+        let found = world.put(at, Data::Bytes(data.into()), Self::CACHED);
         world.done(op, data.len() as u64);
         self.spend(op, found);
     }
@@ -327,6 +438,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     fn fence(&self) {
         let op = Op::other(Kind::Fence);
         self.arrive(op);
+        self.world().drain_own();
         let completed = self.world().complete();
         self.world().done(op, completed as u64);
         self.spend(op, Found::Missed(completed as u32));
@@ -338,7 +450,10 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         let op = Op::word(kind, at, 0);
         self.arrive(op);
         let world = self.world();
-        let (value, found) = world.machine.load_cached(self.host, at);
+        let (value, found) = match world.forwarded(at, Self::CACHED) {
+            Some(own) => (own, Found::Hit),
+            None => world.machine.load_cached(self.host, at),
+        };
         world.done(op, value);
         self.spend(op, found);
         value
@@ -348,7 +463,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         let op = Op::word(kind, at, value);
         self.arrive(op);
         let world = self.world();
-        let found = world.machine.store_cached(self.host, at, value);
+        let found = world.put(at, Data::Word(value), Self::CACHED);
         world.done(op, 0);
         self.spend(op, found);
     }
@@ -357,6 +472,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         self.arrive(op);
         let world = self.world();
         if !COHERENT {
+            world.drain_lines(op.at, op.len);
             world.begin(op.at, op.len, drops);
         }
         world.done(op, 0);
@@ -370,6 +486,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         let op = Op::word(Kind::Kernel, bed, 0);
         self.arrive(op);
         let world = self.world();
+        world.drain_own();
         let result = work(world);
         world.done(op, 0);
         self.spend(op, Found::Hit);

@@ -8,13 +8,16 @@ use std::sync::Arc;
 
 use cenote::memory::delegated::Client;
 use cenote::memory::{Killer, Liveness, ProcessName};
+use cenote::pod::limits::Limits;
 use cenote::pod::process::Identity;
 
 use super::backend::{SimMemory, arrive};
+use super::buffer::StoreBuffer;
 use super::delegation::Delegation;
 use super::liveness::{SimKiller, SimLiveness};
 use super::op::{Kind, Op};
 use super::run::{Body, Crash};
+use super::slices::{Held, Slices};
 use super::traffic::Traffic;
 use super::world::{Life, Process, Thread, World};
 use crate::machine::Found;
@@ -50,6 +53,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         world: NonNull<World>,
         births: &Births<COHERENT>,
         host: u32,
+        origin: u32,
         crash: Option<Crash>,
         body: Body<COHERENT>,
         delegated: Option<Delegation>,
@@ -62,6 +66,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             life: Life::Alive,
             steps: 0,
             restarts: crash.is_some_and(|crash| crash.restarts),
+            origin,
             crash,
             client: delegated.map(|delegated| Arc::new(Client::new(delegated.boxes))),
         });
@@ -77,6 +82,11 @@ impl<const COHERENT: bool> Context<COHERENT> {
             context.spawn(move |context| delegated.serve(&context));
         }
         process
+    }
+
+    /// Whether a server executes read-modify-writes.
+    pub fn is_delegated(&self) -> bool {
+        self.world().delegation.is_some()
     }
 
     /// Whether this is the last thread of its process.
@@ -119,6 +129,30 @@ impl<const COHERENT: bool> Context<COHERENT> {
         others
             .filter(|(number, _)| *number != self.process as usize)
             .any(|(_, other)| other.host >= host && other.life == Life::Alive)
+    }
+
+    /// Which of the processes that the run begins with this one is, or began in the place of.
+    pub fn origin(&self) -> u32 {
+        self.world().processes[self.process as usize].origin
+    }
+
+    /// Whether somebody is, or is about to begin, in the place of one of the processes that the run begins with.
+    pub fn is_manned(&self, origin: u32) -> bool {
+        let mut in_place = self
+            .world()
+            .processes
+            .iter()
+            .filter(|other| other.origin == origin);
+        in_place.any(|other| other.life == Life::Alive || (other.life == Life::Killed && other.restarts))
+    }
+
+    /// Ends all processes of a host at once, and its cache is lost. Others begin in their places if `restarts` says so.
+    pub fn power_off(&self, host: u32, restarts: bool) {
+        let op = Op::word(Kind::Kernel, u64::from(host), 2);
+        arrive(self.world, op);
+        self.world().power_off(host, restarts);
+        self.world().done(op, 0);
+        self.world().charge(op, Found::Hit);
     }
 
     /// What this process says of itself, on a machine that is no part of a pod: kernel locks say who lives.
@@ -193,6 +227,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
     pub fn wait(&self) {
         let op = Op::other(Kind::Wait);
         arrive(self.world, op);
+        self.world().drain_own();
         self.world().done(op, 0);
         self.world().charge(op, Found::Hit);
     }
@@ -211,9 +246,44 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().threads[thread].until = None;
     }
 
+    /// From now on the file system refuses now and then to reserve bytes, or does no more.
+    pub fn make_space_scarce(&self, is_scarce: bool) {
+        self.world().is_space_scarce = is_scarce;
+    }
+
+    /// This thread holds bytes that it was given, until [`Context::release`]: nobody may change them.
+    pub fn hold(&self, bytes: &[u8]) -> Held {
+        self.world().hold(bytes)
+    }
+
+    /// From now on only what threads say that they hold is watched, and not all that they were given under a pin.
+    pub fn watch_held_alone(&self) {
+        self.world().watches_given = false;
+    }
+
+    /// This thread does not hold them any longer.
+    pub fn release(&self, held: Held) {
+        self.world().release(held);
+    }
+
+    /// How often the file system has said that it has no space, although it has.
+    pub fn refusals(&self) -> u64 {
+        self.world().refusals
+    }
+
+    /// A word of memory, without a step.
+    pub fn peek(&self, at: u64) -> u64 {
+        self.world().machine.load(at)
+    }
+
+    /// The thresholds that processes have in this run, if not the usual ones.
+    pub fn limits(&self) -> Option<Limits> {
+        self.world().limits
+    }
+
     /// Tells the policy that all threads have come to where the run begins in earnest.
     pub fn gathered(&self) {
-        self.world().policy.enter(Phase::Gathered);
+        self.world().enter(Phase::Gathered);
     }
 
     /// This process dies at its next step. Another begins in its place if the run's settings have a crash of it that restarts,
@@ -241,6 +311,10 @@ impl<const COHERENT: bool> Context<COHERENT> {
 
     fn spawn_boxed(&self, body: Body<COHERENT>, counted: Option<Rc<Cell<u32>>>) {
         let world = self.world();
+        if !world.ended {
+            // The new thread sees what its parent has stored.
+            world.drain_own();
+        }
         let thread = world.threads.len() as u32;
         world.threads.push(Thread {
             process: self.process,
@@ -252,6 +326,8 @@ impl<const COHERENT: bool> Context<COHERENT> {
             until: None,
             counted,
             traffic: Traffic::default(),
+            stores: StoreBuffer::default(),
+            slices: Slices::default(),
         });
         world.runnable.push(thread);
         let parent = self.thread;

@@ -27,6 +27,7 @@ impl SimLiveness {
         arrive(self.world, op);
         // SAFETY: as in `SimMemory::world`.
         let world = unsafe { &mut *self.world.as_ptr() };
+        world.drain_own();
         if world.locks.len() <= number as usize {
             world.locks.resize(number as usize + 1, None);
         }
@@ -55,6 +56,7 @@ impl SimKiller {
         arrive(self.world, op);
         // SAFETY: as in `SimMemory::world`.
         let world = unsafe { &mut *self.world.as_ptr() };
+        world.drain_own();
         let found = world.processes.get_mut(process as usize);
         let is_killed = found.is_some_and(|found| {
             let lives = found.life == Life::Alive;

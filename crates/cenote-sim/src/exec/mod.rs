@@ -4,11 +4,13 @@
 //! A thread that is killed is never resumed: its stack is dropped without running destructors, as `kill -9` runs none.
 
 mod backend;
+mod buffer;
 mod context;
 mod delegation;
 mod liveness;
 mod op;
 mod run;
+mod slices;
 mod traffic;
 mod world;
 
@@ -17,5 +19,6 @@ pub use context::Context;
 pub use delegation::Delegation;
 pub use op::{Kind, Op};
 pub use run::{Body, Crash, Ended, Outcome, Settings, run};
+pub use slices::{Held, SliceChanged};
 pub use traffic::Traffic;
 pub use world::{Event, Stop};

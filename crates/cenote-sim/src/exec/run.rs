@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
+use cenote::pod::limits::Limits;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
@@ -54,6 +55,8 @@ pub struct Settings {
     pub traces: bool,
     /// Whether read-modify-writes are executed by a server, and how it is found.
     pub delegated: Option<Delegation>,
+    /// The thresholds of processes, if not the usual ones.
+    pub limits: Option<Limits>,
 }
 
 /// How the code under test ended.
@@ -122,6 +125,7 @@ pub fn run<const COHERENT: bool>(
     world.timeline = settings.traces.then(Vec::new);
     world.capacity = settings.capacity;
     world.delegation = settings.delegated;
+    world.limits = settings.limits;
     let world = NonNull::from(Box::leak(Box::new(world)));
     let mut runner = Runner {
         world,
@@ -159,13 +163,13 @@ impl<const COHERENT: bool> Runner<COHERENT> {
         body: Rc<dyn Fn(Context<COHERENT>)>,
         audit: Body<COHERENT>,
     ) -> Option<Ended> {
-        self.world().policy.enter(Phase::Prepare);
+        self.world().enter(Phase::Prepare);
         let delegated = settings.delegated;
-        self.start(0, None, prepare, delegated);
+        self.start((0, u32::MAX), None, prepare, delegated);
         if let Some(ended) = self.until_all_ended() {
             return Some(ended);
         }
-        self.world().policy.enter(Phase::Run);
+        self.world().enter(Phase::Run);
         for (number, &host) in settings.processes.iter().enumerate() {
             let crash = settings
                 .crashes
@@ -173,7 +177,7 @@ impl<const COHERENT: bool> Runner<COHERENT> {
                 .find(|crash| crash.process == number as u32);
             let of_body = body.clone();
             let body = Box::new(move |context| of_body(context));
-            self.start(host, crash.copied(), body, delegated);
+            self.start((host, number as u32), crash.copied(), body, delegated);
         }
         let is_missed = |process: &Process| process.restarts && process.life == Life::Killed;
         loop {
@@ -189,22 +193,22 @@ impl<const COHERENT: bool> Runner<COHERENT> {
                 break;
             };
             dead.restarts = false;
-            let (host, of_body) = (dead.host, body.clone());
-            self.start(host, None, Box::new(move |context| of_body(context)), delegated);
+            let (place, of_body) = ((dead.host, dead.origin), body.clone());
+            self.start(place, None, Box::new(move |context| of_body(context)), delegated);
         }
-        self.world().policy.enter(Phase::Audit);
-        self.start(0, None, audit, delegated);
+        self.world().enter(Phase::Audit);
+        self.start((0, u32::MAX), None, audit, delegated);
         self.until_all_ended()
     }
 
     fn start(
         &mut self,
-        host: u32,
+        (host, origin): (u32, u32),
         crash: Option<Crash>,
         body: Body<COHERENT>,
         delegated: Option<Delegation>,
     ) {
-        Context::of_new_process(self.world, &self.births, host, crash, body, delegated);
+        Context::of_new_process(self.world, &self.births, host, origin, crash, body, delegated);
     }
 
     fn until_all_ended(&mut self) -> Option<Ended> {

@@ -4,20 +4,26 @@
 //! the length of one method; no reference into it is held while another coroutine runs.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::memory::delegated::Client;
+use cenote::pod::limits::Limits;
 use corosensei::Yielder;
 
+use super::buffer::StoreBuffer;
 use super::delegation::Delegation;
 use super::op::{Kind, Op};
 use super::run::Crash;
+use super::slices::{SliceChanged, Slices};
 use super::traffic::Traffic;
 use crate::clock::Clock;
 use crate::machine::{Found, Machine, MixedUse, Pending};
-use crate::policy::{Candidate, Fault, Policy};
+use crate::policy::{Candidate, Fault, Phase, Policy};
+
+/// Bytes of a page of the file system.
+const PAGE: u64 = 4096;
 
 /// Why a run was stopped before its threads had ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +32,10 @@ pub enum Stop {
     Stuck,
     /// A word was used as a sync word while a cache held it dirty.
     MixedUse(MixedUse, Op),
+    /// Bytes were touched that had been given back to the file system.
+    Hole(Op),
+    /// Bytes changed that a thread was given to read, and still held.
+    SliceChanged(SliceChanged),
 }
 
 /// One step of a timeline.
@@ -47,6 +57,13 @@ pub enum Event {
         /// The line.
         line: u64,
     },
+    /// A thread's oldest store came out of its buffer.
+    Drained {
+        /// The thread.
+        thread: u32,
+        /// Where it had stored.
+        at: u64,
+    },
     /// A process died.
     Killed {
         /// The process.
@@ -58,6 +75,9 @@ pub enum Event {
         thread: u32,
     },
 }
+
+/// Steps for which the death of a process is put off until it has stored something that it leaves behind.
+const PATIENCE: u64 = 64;
 
 pub(super) struct Thread {
     pub process: u32,
@@ -72,6 +92,10 @@ pub(super) struct Thread {
     pub counted: Option<Rc<Cell<u32>>>,
     /// What reached memory, in runs that keep time.
     pub traffic: Traffic,
+    /// What it has stored and others do not see.
+    pub stores: StoreBuffer,
+    /// What it was given to read.
+    pub slices: Slices,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,6 +117,8 @@ pub(super) struct Process {
     pub client: Option<Arc<Client>>,
     /// Whether another one begins in its place once it is killed.
     pub restarts: bool,
+    /// Which of the processes that the run begins with it is, or began in the place of.
+    pub origin: u32,
 }
 
 pub(super) struct World {
@@ -116,12 +142,29 @@ pub(super) struct World {
     pub recording: bool,
     pub decisions: Vec<u32>,
     pub timeline: Option<Vec<Event>>,
+    /// Lines that the dead have left dirty in the caches of hosts that go on, each with its host.
+    left: Vec<(u32, u64)>,
     /// Bytes that the file system has.
     pub capacity: u64,
+    /// Pages that were given back to the file system and not reserved since.
+    pub holes: BTreeSet<u64>,
+    /// Whether the file system refuses to reserve bytes now and then.
+    pub is_space_scarce: bool,
     /// How read-modify-writes are executed, if not by the machine.
     pub delegation: Option<Delegation>,
     /// The threads that were killed, and when.
     pub deaths: Vec<(u32, u64)>,
+    /// The threads whose store buffers are not empty.
+    pub buffering: Vec<u32>,
+    /// Whether what pinned threads were given is watched.
+    pub watches_given: bool,
+    /// The threads that hold slices.
+    pub reading: Vec<u32>,
+    /// How often the file system said that it has no space, although it has.
+    pub refusals: u64,
+    /// The thresholds of processes, if not the usual ones.
+    pub limits: Option<Limits>,
+    pub phase: Phase,
     /// A checksum over all events, to compare runs by.
     pub digest: u64,
     candidates: Vec<Candidate>,
@@ -146,12 +189,35 @@ impl World {
             beds: BTreeMap::new(),
             decisions: Vec::new(),
             timeline: None,
+            left: Vec::new(),
             capacity: u64::MAX,
+            holes: BTreeSet::new(),
+            is_space_scarce: false,
             delegation: None,
             deaths: Vec::new(),
+            buffering: Vec::new(),
+            watches_given: true,
+            reading: Vec::new(),
+            refusals: 0,
+            limits: None,
+            phase: Phase::Prepare,
             digest: 0,
             candidates: Vec::new(),
         }
+    }
+
+    /// A part of the run begins.
+    pub fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.policy.enter(phase);
+    }
+
+    /// Whether the file system says now that it has no space, although it has: at times, while the processes run.
+    pub fn refuses(&mut self) -> bool {
+        let may = self.clock.is_none() && matches!(self.phase, Phase::Run | Phase::Gathered);
+        let refuses = may && self.fault(Fault::NoSpace, 2) == 1;
+        self.refusals += u64::from(refuses);
+        refuses
     }
 
     pub fn host_of(&self, thread: u32) -> u32 {
@@ -170,7 +236,7 @@ impl World {
         }
     }
 
-    fn fault(&mut self, fault: Fault, bound: u32) -> u32 {
+    pub fn fault(&mut self, fault: Fault, bound: u32) -> u32 {
         let outcome = self.policy.fault(fault, bound);
         self.record(outcome)
     }
@@ -182,7 +248,7 @@ impl World {
         outcome
     }
 
-    fn note(&mut self, event: Event) {
+    pub fn note(&mut self, event: Event) {
         if let Some(timeline) = &mut self.timeline {
             timeline.push(event);
         }
@@ -191,14 +257,16 @@ impl World {
     /// The running thread is about to do `op`. Whether it may: else it must give way.
     pub fn arrive(&mut self, op: Op) -> bool {
         let current = self.current as usize;
-        self.threads[current].next = op;
+        let has_stored = std::mem::replace(&mut self.threads[current].next, op)
+            .kind
+            .changes_cache();
         self.steps += 1;
         if self.steps > self.steps_max {
             self.stop.get_or_insert(Stop::Stuck);
         }
         let process = self.threads[current].process;
         if let Some(crash) = self.processes[process as usize].crash
-            && self.processes[process as usize].steps >= crash.step
+            && self.is_due(process, crash, has_stored)
         {
             self.processes[process as usize].crash = None;
             match crash.alone {
@@ -209,9 +277,26 @@ impl World {
         if self.stop.is_some() {
             return false;
         }
+        self.disturb_buffers();
         self.disturb();
         self.pick();
         self.current as usize == current && self.threads[current].alive
+    }
+
+    /// Whether a process dies now. One whose host goes on waits for a moment in which it leaves something dirty in the cache.
+    fn is_due(&self, process: u32, crash: Crash, has_stored: bool) -> bool {
+        let Process { steps, host, .. } = &self.processes[process as usize];
+        let is_late = *steps >= crash.step + PATIENCE;
+        *steps >= crash.step
+            && (is_late || has_stored || self.machine.shape().coherent || self.is_last_of(process, *host))
+    }
+
+    /// Whether no other process of a host lives.
+    fn is_last_of(&self, process: u32, host: u32) -> bool {
+        let mut others = self.processes.iter().enumerate();
+        others.all(|(other, state)| {
+            other == process as usize || state.host != host || state.life != Life::Alive
+        })
     }
 
     /// Chooses who runs next; nobody if nobody can.
@@ -272,6 +357,9 @@ impl World {
         if self.clock.is_some() || self.machine.shape().coherent {
             return;
         }
+        if !self.left.is_empty() {
+            self.write_back_late();
+        }
         let host = self.host_of(self.current);
         let running = self.candidate(self.current);
         if let Some(cache) = self.machine.cache(host).filter(|cache| !cache.is_empty()) {
@@ -294,8 +382,53 @@ impl World {
         }
     }
 
+    /// A line that one who died has left may be written back at any time, whoever runs then.
+    fn write_back_late(&mut self) {
+        let chosen = self.fault(Fault::WriteBackLate, self.left.len() as u32 + 1) as usize;
+        if chosen > 0 {
+            let (host, line) = self.left.swap_remove(chosen - 1);
+            if self
+                .machine
+                .cache(host)
+                .is_some_and(|cache| cache.dirty_words(line) != 0)
+            {
+                self.machine.complete(host, Pending { line, drops: true });
+                self.note(Event::Evicted { host, line });
+            }
+        }
+    }
+
+    /// Gives pages back to the file system, or reserves them.
+    pub fn set_holes(&mut self, at: u64, len: u64, are_holes: bool) {
+        for page in at / PAGE..(at + len).div_ceil(PAGE) {
+            match are_holes {
+                true => self.holes.insert(page),
+                false => self.holes.remove(&page),
+            };
+        }
+    }
+
+    /// Whether the file system refuses to reserve bytes now.
+    pub fn refuses_space(&self) -> bool {
+        self.is_space_scarce && self.digest.is_multiple_of(4)
+    }
+
+    /// Reports an operation on bytes that have gone. Hints touch nothing.
+    fn check_holes(&mut self, op: Op) {
+        let touches = !matches!(op.kind, Kind::Prefetch | Kind::WriteBack | Kind::Invalidate);
+        if touches && op.lines().is_some() {
+            let (first, last) = (op.at / PAGE, (op.at + op.len.max(1) - 1) / PAGE);
+            if self.holes.range(first..=last).next().is_some() {
+                self.stop.get_or_insert(Stop::Hole(op));
+            }
+        }
+    }
+
     /// Counts and notes an operation that has just happened.
     pub fn done(&mut self, op: Op, found: u64) {
+        if !self.holes.is_empty() {
+            self.check_holes(op);
+        }
         let thread = self.current;
         let state = &mut self.threads[thread as usize];
         state.steps += 1;
@@ -313,6 +446,11 @@ impl World {
             let found = clock.charge(self.current, host, op, found);
             self.threads[self.current as usize].traffic.count(op, found);
         }
+    }
+
+    /// Reports a sync store that a cache holds dirty when it comes out of its buffer.
+    pub fn check_word(&mut self, at: u64) {
+        self.check_use(Op::word(Kind::Store, at, 0));
     }
 
     /// Reports a sync operation on a word that a cache holds dirty.
@@ -348,6 +486,8 @@ impl World {
     pub fn retire_current(&mut self) {
         let thread = self.current;
         self.discount(thread);
+        self.drain(thread);
+        self.put_down(thread);
         self.threads[thread as usize].alive = false;
         self.runnable.retain(|&other| other != thread);
         self.ended = true;
@@ -396,10 +536,23 @@ impl World {
     fn end_thread(&mut self, thread: u32) {
         if std::mem::take(&mut self.threads[thread as usize].alive) {
             self.discount(thread);
+            self.drain(thread);
+            self.put_down(thread);
             self.deaths.push((thread, self.steps));
             self.runnable.retain(|&other| other != thread);
             if let Some(clock) = &mut self.clock {
                 clock.end(thread);
+            }
+        }
+    }
+
+    /// Kills all processes of a host, and its cache is lost. Others begin in their places if `restarts` says so.
+    pub fn power_off(&mut self, host: u32, restarts: bool) {
+        for number in 0..self.processes.len() as u32 {
+            let process = &mut self.processes[number as usize];
+            if process.host == host && process.life == Life::Alive {
+                process.restarts |= restarts;
+                self.kill(number);
             }
         }
     }
@@ -422,10 +575,7 @@ impl World {
             .get(self.current as usize)
             .is_some_and(|thread| thread.alive);
         self.note(Event::Killed { process });
-        let is_last = self
-            .processes
-            .iter()
-            .all(|other| other.host != host || other.life != Life::Alive);
+        let is_last = self.is_last_of(process, host);
         if self.machine.shape().coherent {
             return;
         }
@@ -433,8 +583,11 @@ impl World {
             if self.machine.shape().persists_at_crash {
                 self.machine.persist(host);
             }
+            let dirty = self.machine.cache(host).map_or(Vec::new(), |cache| cache.dirty());
+            self.left.extend(dirty.into_iter().map(|line| (host, line)));
             return;
         }
+        self.left.retain(|&(of, _)| of != host);
         let dirty = self.machine.cache(host).map_or(Vec::new(), |cache| cache.dirty());
         let how = if dirty.is_empty() {
             0

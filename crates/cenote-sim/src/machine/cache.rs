@@ -143,6 +143,11 @@ impl Cache {
         self.mirror.bytes(at, len)
     }
 
+    /// Where bytes are that were given out.
+    pub fn offset_of(&self, bytes: &[u8]) -> Option<u64> {
+        self.mirror.offset_of(bytes)
+    }
+
     /// Writes a word of a line that is present.
     pub fn set(&mut self, at: u64, value: u64) {
         self.mirror.set(at, value);

@@ -18,8 +18,10 @@
 //! operation on a word that some cache holds dirty is reported as a fault of the program: what it reads or writes is about
 //! to be overwritten.
 //!
-//! **What is not simulated.** Memory orders weaker than the contract's (each thread's operations happen in program order, but
-//! for write-backs and flushes before a fence); words that tear; devices that fail.
+//! **Orders.** Here operations take effect in the order in which they come. That stores wait in buffers, and lines are transferred
+//! word by word, is `exec`'s.
+//!
+//! **What is not simulated.** Memory orders weaker than the contract's; words that tear; devices that fail.
 
 mod cache;
 mod words;
@@ -136,6 +138,11 @@ impl Machine {
         self.memory.set(at, value);
     }
 
+    /// Sets bytes in memory, past the caches.
+    pub fn store_bytes(&self, at: u64, data: &[u8]) {
+        self.memory.write(at, data);
+    }
+
     /// A word as a host sees it through its cache.
     pub fn load_cached(&mut self, host: u32, at: u64) -> (u64, Found) {
         let found = self.fetch(host, at, 8);
@@ -176,6 +183,15 @@ impl Machine {
             Some(cache) if at >= self.shape.coherent_bytes => cache.bytes(at, len),
             _ => self.memory.bytes(at, len),
         }
+    }
+
+    /// Where bytes are that a host was given, if they are simulated memory.
+    pub fn offset_of(&self, host: u32, bytes: &[u8]) -> Option<u64> {
+        let cached = self
+            .caches
+            .get(host as usize)
+            .and_then(|cache| cache.offset_of(bytes));
+        cached.or_else(|| self.memory.offset_of(bytes))
     }
 
     /// Writes bytes through a host's cache.

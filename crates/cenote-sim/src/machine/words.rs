@@ -128,6 +128,12 @@ impl Words {
         unsafe { std::slice::from_raw_parts(self.base.cast::<u8>().add(at as usize), len as usize) }
     }
 
+    /// The offset of bytes that were given out by [`Words::bytes`]; `None` if they are others.
+    pub fn offset_of(&self, bytes: &[u8]) -> Option<u64> {
+        let at = bytes.as_ptr().addr().checked_sub(self.base.addr())? as u64;
+        (at < self.len).then_some(at)
+    }
+
     /// Copies bytes in.
     pub fn write(&self, at: u64, data: &[u8]) {
         let _ = self.bytes(at, data.len() as u64);

@@ -51,10 +51,21 @@ pub enum Fault {
     Evict,
     /// A write-back that was begun completes before its fence: 0 no, 1 yes.
     CompleteEarly,
+    /// A line that one who died has left dirty in the cache of a host that goes on is written back: 0 none, else one more than its
+    /// number.
+    WriteBackLate,
     /// What becomes of a lost cache's dirty lines: 0 all are lost, 1 all reach memory, 2 each is asked for.
     LoseCache,
     /// Whether one dirty line reaches memory: 0 no, 1 yes.
     LoseLine,
+    /// Whether a store waits in its thread's empty buffer: 0 no, 1 yes.
+    Buffer,
+    /// Whose oldest buffered store takes effect: 0 nobody's, else one more than the number among those who have any.
+    Drain,
+    /// Whether a line is loaded or stored word by word: 0 no, 1 yes.
+    Tear,
+    /// Whether the file system says that it has no space: 0 no, 1 yes.
+    NoSpace,
 }
 
 /// Decides what a run leaves open.

@@ -8,6 +8,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Candidate, Fault, Policy};
 
+/// From which the steps between late write-backs are drawn.
+const LATE: [u32; 5] = [16, 0, 64, 512, 4096];
+
 /// See the [module documentation](self).
 pub struct RandomWalk {
     random: Xoshiro256PlusPlus,
@@ -17,6 +20,19 @@ pub struct RandomWalk {
     evict: u32,
     /// One early completion in so many chances; 0 is never.
     complete: u32,
+    /// One write-back of what the dead have left in so many steps; 0 is never.
+    late: u32,
+    /// What buffers, lines and the file system do. They have numbers of their own: runs in which nothing of it happens are what
+    /// they would be without.
+    others: Xoshiro256PlusPlus,
+    /// One store in so many is buffered; 0 is none.
+    buffer: u32,
+    /// One buffered store takes effect in so many steps.
+    drain: u32,
+    /// One line in so many is transferred word by word; 0 is none.
+    tear: u32,
+    /// One reservation in so many fails; 0 is none.
+    no_space: u32,
 }
 
 impl RandomWalk {
@@ -25,11 +41,30 @@ impl RandomWalk {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut draw = |from: &[u32]| from[(random.next_u32() % from.len() as u32) as usize];
         let (switch, evict, complete) = (draw(&[2, 4, 16, 64]), draw(&[0, 0, 8, 64, 512]), draw(&[0, 1, 4]));
+        let mut others = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5453_4f00);
+        let mut draw = |from: &[u32]| from[(others.next_u32() % from.len() as u32) as usize];
+        let (buffer, drain) = (draw(&[0, 0, 1, 4]), draw(&[2, 16, 128, 1024]));
+        let (tear, no_space) = (draw(&[0, 0, 1, 8]), draw(&[0, 0, 0, 0, 0, 0, 0, 8]));
         Self {
             random,
             switch,
             evict,
             complete,
+            late: LATE[(seed % LATE.len() as u64) as usize],
+            others,
+            buffer,
+            drain,
+            tear,
+            no_space,
+        }
+    }
+
+    /// A number below a bound for what `others` is for: 0 but once in so many times.
+    fn other(&mut self, one_in: u32, bound: u32) -> u32 {
+        let mut below = |bound: u32| ((u64::from(self.others.next_u32()) * u64::from(bound)) >> 32) as u32;
+        match one_in > 0 && below(one_in) == 0 {
+            true => 1 + below(bound - 1),
+            false => 0,
         }
     }
 
@@ -46,17 +81,25 @@ impl RandomWalk {
         match fault {
             Fault::Evict if self.one_in(self.evict) => 1 + self.below(bound - 1),
             Fault::Evict => 0,
+            Fault::WriteBackLate if self.one_in(self.late) => 1 + self.below(bound - 1),
+            Fault::WriteBackLate => 0,
             Fault::CompleteEarly => u32::from(self.one_in(self.complete)),
             Fault::LoseCache | Fault::LoseLine => self.below(bound),
+            Fault::Buffer => self.other(self.buffer, bound),
+            Fault::Drain => self.other(self.drain, bound),
+            Fault::Tear => self.other(self.tear, bound),
+            Fault::NoSpace => self.other(self.no_space, bound),
         }
     }
 }
 
 impl Policy for RandomWalk {
-    fn thread(&mut self, candidates: &[Candidate], ended: bool) -> usize {
-        if !(ended || candidates[0].waits || self.one_in(self.switch)) {
-            return 0;
-        }
+    fn stays(&mut self, running: &Candidate) -> bool {
+        !(running.waits || self.one_in(self.switch))
+    }
+
+    /// Asked if the running thread does not stay.
+    fn thread(&mut self, candidates: &[Candidate], _ended: bool) -> usize {
         self.below(candidates.len() as u32) as usize
     }
 
@@ -66,8 +109,9 @@ impl Policy for RandomWalk {
 
     fn parameters(&self) -> String {
         format!(
-            "random walk: a switch in {} steps, an eviction in {}, an early completion in {} (0: never)",
-            self.switch, self.evict, self.complete
+            "random walk: a switch in {} steps, an eviction in {}, an early completion in {}, a store of {} buffered, one drained \
+             in {}, a line of {} torn, a reservation of {} refused (0: never)",
+            self.switch, self.evict, self.complete, self.buffer, self.drain, self.tear, self.no_space
         )
     }
 }

@@ -134,6 +134,7 @@ fn measure(lock: Lock, profile: &Profile) -> Result<f64, ReproduceError> {
         profile: Some(profile.clone()),
         traces: false,
         delegated: None,
+        limits: None,
     };
     let shared = Rc::new(Shared {
         lock,

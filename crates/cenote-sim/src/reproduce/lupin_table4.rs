@@ -154,6 +154,7 @@ fn time_of<const C: bool>(profile: &Profile, deaths: u64) -> Result<f64, Reprodu
         profile: Some(profile.clone()),
         traces: false,
         delegated: None,
+        limits: None,
     };
     let shared = Rc::new(Shared {
         deaths,

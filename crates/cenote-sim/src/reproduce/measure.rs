@@ -59,6 +59,7 @@ pub fn measure(
         profile: Some(profile.clone()),
         traces: false,
         delegated: None,
+        limits: None,
     };
     let measured = Rc::new(RefCell::new(Measured {
         times: Vec::new(),

@@ -9,6 +9,7 @@
 
 mod bars;
 mod chart;
+pub mod curves;
 mod lupin_detection;
 mod lupin_table2;
 mod lupin_table4;

@@ -11,12 +11,12 @@ use cenote::memory::{Memory, SyncWord};
 use cenote::pod::geometry::{Parameters, UNIT};
 use cenote::pod::publish::{Change, publish};
 use cenote::pod::record::operation;
-use cenote::pod::{Pod, Worker, collect, heap, retire};
+use cenote::pod::{Pod, Worker, collect, heap};
 
 use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
 use super::hash::account;
-use super::pool::{Member, is_full};
+use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -92,7 +92,7 @@ fn work<const C: bool>(
         let len = SIZES[below(&mut random, SIZES.len() as u64) as usize];
         let value = u64::from(context.thread()) << 32 | u64::from(n);
         match exchange(&worker, slot, Some((len, value)), log) {
-            Err(error) if !is_full(&error) => return Err(error),
+            Err(error) if !log.is_full(&error) => return Err(error),
             _ => {}
         }
         match below(&mut random, 4) {
@@ -112,8 +112,7 @@ pub(super) fn exchange<const C: bool>(
     log: &Log,
 ) -> cenote::Result<()> {
     let mem = worker.mem();
-    collect::collect_sometimes(worker)?;
-    retire::ensure_room(worker, worker.actor())?;
+    let _hold = collect::begin_write(worker)?;
     let _pin = worker.pin()?;
     let mut next = 0;
     if let Some((len, value)) = new {
@@ -135,7 +134,10 @@ pub(super) fn exchange<const C: bool>(
             return Ok(());
         }
         let (operation, next) = match next {
-            0 => (operation::REMOVE, Slot::tombstone(worker.me()).0),
+            0 => (
+                operation::REMOVE,
+                Slot::tombstone(worker.me(), worker.next_removal()).0,
+            ),
             object => (operation::PUT, object),
         };
         let change = Change {

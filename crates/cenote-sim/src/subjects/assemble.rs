@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cenote::pod::Pod;
 use cenote::pod::geometry::Parameters;
 
-use super::pool::{Member, format};
+use super::pool::{Member, format, space_is_out};
 use super::{Load, Log, Scenario};
 use crate::exec::{Context, SimMemory};
 
@@ -35,6 +35,7 @@ pub fn assemble<const C: bool, S: 'static>(
         prepare: {
             let (log, shared) = (log.clone(), shared.clone());
             Box::new(move |context| {
+                log.may_be_full_if(space_is_out(&context, parameters));
                 log.check("formatting", format(&context, parameters, units));
                 log.check("preparing", prepare(&context, &shared));
             })

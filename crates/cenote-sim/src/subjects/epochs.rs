@@ -8,12 +8,12 @@ use cenote::index::hash::slot::Slot;
 use cenote::memory::Memory;
 use cenote::pod::geometry::Parameters;
 use cenote::pod::slab::locate;
-use cenote::pod::{Pod, Worker, collect, epoch};
+use cenote::pod::{Pod, Worker, collect, epoch, retire};
 
 use super::allocator::{Shared, exchange, prepare, word};
 use super::assemble::{Parts, assemble};
 use super::hash::account;
-use super::pool::{Member, is_full};
+use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -61,7 +61,7 @@ fn work<const C: bool>(
             REPLACE => {
                 let value = u64::from(context.thread()) << 32 | u64::from(n);
                 match exchange(&worker, slot, Some((SIZE, value)), log) {
-                    Err(error) if !is_full(&error) => return Err(error),
+                    Err(error) if !log.is_full(&error) => return Err(error),
                     _ => {}
                 }
                 match below(&mut random, 2) {
@@ -83,6 +83,8 @@ fn work<const C: bool>(
 
 /// What threads do; what is not named is to collect all.
 const PARTS: u64 = 4;
+/// Looks of the audit until nothing is retired.
+const LOOKS_MAX: u32 = 200;
 const READ: u64 = 0;
 const REPLACE: u64 = 1;
 const ADVANCE: u64 = 2;
@@ -129,6 +131,14 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         // The background thread withdraws what this one has announced.
         for _ in 0..ROUNDS {
             collect::collect_all(&worker)?;
+            context.wait();
+        }
+        // The background thread may have taken the list over, and frees it at its own pace.
+        for _ in 0..LOOKS_MAX {
+            collect::collect_all(&worker)?;
+            if retire::waiting(&worker) == 0 {
+                break;
+            }
             context.wait();
         }
         let retired = account(&worker, log)?;

@@ -14,7 +14,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
-use super::pool::{Member, is_full};
+use super::holding::Holding;
+use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::check::leak::Account;
 use crate::check::spec::map::{Op, Ret};
@@ -29,6 +30,11 @@ pub enum Shape {
     Growing,
     /// All moved to the next level but the last groups, in which the keys are.
     Moving,
+    /// All moved to a smaller level but the last groups, in which the keys are.
+    Shrinking,
+    /// All keys in one group, whose slots were all used; for every other seed it has a chain of one line, with a last free slot
+    /// or none.
+    Removed,
     /// Every thread opens the pool anew for every few calls.
     Visits,
 }
@@ -40,6 +46,13 @@ const WANTED: usize = 3;
 const FILLERS: usize = 15 + 7 * 7;
 /// Keys that make it grow.
 const NEW: usize = 12;
+/// Slots of a group, and of one with a chain of one line.
+const GROUP: usize = 15;
+const CHAINED: usize = 22;
+/// Keys of those that stay in a group of removed ones.
+const STAY: usize = 2;
+/// Keys for which a level has two units.
+const MANY: u64 = 5000;
 /// Parts of a level that are left to move: some writers take another than that of the keys, and go on to write there.
 const CHUNKS_LEFT: u64 = 5;
 /// Workers of each thread that look at the map first: a worker's first look is a special one.
@@ -84,13 +97,35 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Resu
         ..
     } = shared;
     let (load, shape) = (*load, *shape);
+    if matches!(shape, Shape::Growing | Shape::Moving | Shape::Shrinking) {
+        // Who frees a level reads it first, perhaps in an operation's own pin.
+        context.watch_held_alone();
+    }
     let member = Member::join(context, !C)?;
     {
         let worker = Rc::new(Worker::attach(&member.pod, load.guidelines.replicate)?);
         let map = HashMap::open_or_create(worker, NAME, load.guidelines)?;
-        map.reserve(1)?;
+        if shape != Shape::Shrinking {
+            map.reserve(1)?;
+        }
         *keys.borrow_mut() = match shape {
             Shape::Bucket | Shape::Visits => sharing(&map, 0, WANTED),
+            Shape::Removed => {
+                let count = match load.seed % 4 {
+                    0 | 1 => GROUP,
+                    2 => CHAINED - 1,
+                    _ => CHAINED,
+                };
+                let keys = sharing(&map, 0, WANTED + count);
+                for &key in &keys[WANTED..] {
+                    put(context, &map, log, key, 1);
+                }
+                for &key in &keys[WANTED + STAY..] {
+                    remove(context, &map, log, key);
+                }
+                keys
+            }
+            Shape::Shrinking => shrink_nearly_all(context, &map, log)?,
             Shape::Growing => {
                 let keys = sharing(&map, 0, WANTED + FILLERS + NEW);
                 for &key in &keys[WANTED..WANTED + FILLERS] {
@@ -107,7 +142,16 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Resu
 
 /// The first keys of a group, in a map of one unit: which those are can be told without looking.
 fn sharing<const C: bool>(map: &HashMap<SimMemory<C>>, group: u64, count: usize) -> Vec<u64> {
-    let level = Level::new(0, 0);
+    sharing_in(map, &Level::new(0, 0), group, count)
+}
+
+/// The first keys of a group of a level.
+fn sharing_in<const C: bool>(
+    map: &HashMap<SimMemory<C>>,
+    level: &Level,
+    group: u64,
+    count: usize,
+) -> Vec<u64> {
     (0..)
         .filter(|key: &u64| level.group_of(map.hash_of(&key.to_le_bytes())) == group)
         .take(count)
@@ -139,12 +183,38 @@ fn move_nearly_all<const C: bool>(
         if old.cursor().load(worker.mem()) + CHUNKS_LEFT >= old.chunks() {
             break;
         }
-        log.call(context, Op::Remove { key }, |_| {
-            answer(log, map.remove(&key.to_le_bytes())).map(|_| Ret::Removed)
-        });
+        remove(context, map, log, key);
     }
     keys.truncate(WANTED + FILLERS);
     keys.extend(new);
+    Ok(keys)
+}
+
+/// Puts some keys into the last groups of a level that is far too large, and removes keys until all but the last groups have
+/// moved to a smaller one.
+fn shrink_nearly_all<const C: bool>(
+    context: &Context<C>,
+    map: &HashMap<SimMemory<C>>,
+    log: &Log,
+) -> cenote::Result<Vec<u64>> {
+    map.reserve(MANY)?;
+    map.reserve(1)?;
+    let worker = map.worker().clone();
+    let Some(old) = map.oldest_level()? else {
+        return Ok(Vec::new());
+    };
+    // Of both groups that become the last one of a level of half the size.
+    let mut keys = sharing_in(map, &old, old.groups - 1, WANTED + FILLERS);
+    keys.extend(sharing_in(map, &old, old.groups - 2, NEW));
+    for &key in &keys[WANTED..] {
+        put(context, map, log, key, 1);
+    }
+    for &key in &keys[WANTED..WANTED + FILLERS] {
+        if old.cursor().load(worker.mem()) + CHUNKS_LEFT >= old.chunks() {
+            break;
+        }
+        remove(context, map, log, key);
+    }
     Ok(keys)
 }
 
@@ -164,7 +234,7 @@ fn work<const C: bool>(
     let (load, shape, keys) = (*load, *shape, &keys.borrow()[..]);
     let mut random = random(load.seed, context.thread());
     let mut early = Vec::new();
-    if shape == Shape::Moving {
+    if matches!(shape, Shape::Moving | Shape::Shrinking) {
         for _ in 0..load.workers_besides(EARLY) {
             let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
             let map = HashMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
@@ -184,26 +254,38 @@ fn work<const C: bool>(
         let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
         let map = HashMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
         gathering.arrive(context);
+        let mut holding = Holding::new(load.seed, context);
         for n in 0..stretch {
             let is_new = match shape {
                 Shape::Growing => below(&mut random, 3) == 0,
-                Shape::Moving => below(&mut random, 3) != 0,
+                // In half of the runs: else there are fewer calls of the same key at a time.
+                Shape::Removed => load.seed & 4 != 0 && below(&mut random, 3) == 0,
+                Shape::Moving | Shape::Shrinking => below(&mut random, 3) != 0,
                 Shape::Bucket | Shape::Visits => false,
             };
+            let new = match shape {
+                Shape::Removed => &keys[WANTED..],
+                _ => keys.get(WANTED + FILLERS..).unwrap_or_default(),
+            };
             let key = match is_new {
-                true => keys[WANTED + FILLERS + below(&mut random, NEW as u64) as usize],
+                true => new[below(&mut random, new.len() as u64) as usize],
                 false => keys[below(&mut random, WANTED as u64) as usize],
             };
-            let is_large = shape == Shape::Moving && below(&mut random, 8) == 0;
+            let is_large = matches!(shape, Shape::Moving | Shape::Shrinking) && below(&mut random, 8) == 0;
             let large = if is_large { LARGE } else { 0 };
             let value = u64::from(context.thread()) << 32 | u64::from(load.operations - left + n + 1) | large;
             one_call(context, &map, log, key, value, &mut random);
+            holding.go_on(context, log, |number| {
+                let key = keys[(number % WANTED as u64) as usize];
+                answer(log, map.get(&key.to_le_bytes()))?
+            });
             match below(&mut random, 8) {
                 0 => collect::collect_all(&worker)?,
                 1..=4 => collect::collect_now(&worker)?,
                 _ => {}
             }
         }
+        holding.give_back(context, log);
         left -= stretch;
     }
     Ok(())
@@ -234,10 +316,7 @@ fn one_call<const C: bool>(
                 })
             });
         }
-        5 | 6 => log.call(context, Op::Remove { key }, |_| {
-            answer(log, map.remove(&key.to_le_bytes()))
-                .map(|removed| if removed { Ret::Removed } else { Ret::Missing })
-        }),
+        5 | 6 => remove(context, map, log, key),
         7 => log.call(context, Op::Get { key }, |_| {
             let mut found = None;
             answer(
@@ -261,6 +340,13 @@ fn put<const C: bool>(context: &Context<C>, map: &HashMap<SimMemory<C>>, log: &L
     });
 }
 
+fn remove<const C: bool>(context: &Context<C>, map: &HashMap<SimMemory<C>>, log: &Log, key: u64) {
+    log.call(context, Op::Remove { key }, |_| {
+        answer(log, map.remove(&key.to_le_bytes()))
+            .map(|removed| if removed { Ret::Removed } else { Ret::Missing })
+    });
+}
+
 fn get<const C: bool>(context: &Context<C>, map: &HashMap<SimMemory<C>>, log: &Log, key: u64) {
     log.call(context, Op::Get { key }, |_| {
         let found = answer(log, map.get(&key.to_le_bytes()))?;
@@ -274,7 +360,7 @@ pub(super) fn answer<R>(log: &Log, result: cenote::Result<R>) -> Option<R> {
     match result {
         Ok(result) => Some(result),
         Err(error) => {
-            if !is_full(&error) && !matches!(error, Error::InPlace { .. }) {
+            if !log.is_full(&error) && !matches!(error, Error::InPlace { .. }) {
                 log.fault(format!("a call: {error}"));
             }
             None
@@ -337,7 +423,7 @@ pub(super) fn account<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Lo
     }
     log.account(Account {
         reachable: report.reachable_bytes + report.overhead_bytes + report.held_bytes,
-        free: report.free_bytes,
+        free: report.free_bytes + report.trimmed_bytes,
         retired: report.retired_bytes,
         total: report.committed_bytes,
         unreachable: report.leaked.clone(),

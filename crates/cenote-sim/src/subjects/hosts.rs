@@ -19,7 +19,7 @@ use cenote::index::hooks;
 use cenote::memory::Memory;
 use cenote::pod::agency::{Agency, bring_up};
 use cenote::pod::collect::{self, collect_inherited};
-use cenote::pod::fence::KillFence;
+use cenote::pod::fence::{Fence, KillFence};
 use cenote::pod::flush::Attendant;
 use cenote::pod::geometry::{Geometry, Parameters};
 use cenote::pod::host::{HostPhase, HostRecord, hosts_high};
@@ -30,8 +30,9 @@ use cenote::pod::{Pod, Worker, recovery};
 use cenote::{Error, Result};
 
 use super::allocator::{self, SIZES, Shared, WORDS, exchange, word};
+use super::lodgers::{self, PowerFence};
 use super::mourners::Mourners;
-use super::pool::{Member, format, is_full};
+use super::pool::{Member, format, limited, space_is_out};
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -50,27 +51,41 @@ const ELECTIONS_MAX: u32 = 4;
 /// It is told so when it has asked up to so many times.
 const QUESTIONS: u64 = 4;
 
+/// What there is besides hosts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Nothing.
+    Alone,
+    /// A group of all their workers.
+    Mourners,
+    /// On each a second process.
+    Lodgers,
+}
+
 /// What all processes of a run share, outside the machine.
-struct Pods {
-    work: Shared,
+pub(super) struct Pods {
+    pub work: Shared,
     /// The process that leads the monitors, as far as it knows.
     leader: Cell<Option<u32>>,
     /// A group, if all workers shall be in one.
     mourners: Option<Mourners>,
+    shape: Shape,
 }
 
-/// Hosts; `mourn` says whether their workers are members of a group.
-pub fn scenario<const C: bool>(load: Load, parameters: Parameters, mourn: bool) -> Scenario<C> {
+/// Hosts.
+pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape) -> Scenario<C> {
     let log = Log::default();
     let pods = Rc::new(Pods {
         work: Shared::new(load, &log),
         leader: Cell::new(None),
-        mourners: mourn.then(|| Mourners::new(&log)),
+        mourners: (shape == Shape::Mourners).then(|| Mourners::new(&log)),
+        shape,
     });
     Scenario {
         prepare: {
             let (log, pods) = (log.clone(), pods.clone());
             Box::new(move |context| {
+                log.may_be_full_if(space_is_out(&context, parameters));
                 log.check("formatting", format(&context, parameters, 4));
                 log.check("preparing", allocator::prepare(&context, &pods.work));
                 let with = |mourners: &Mourners, worker: &_| mourners.prepare(worker);
@@ -80,7 +95,10 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, mourn: bool) 
         body: {
             let (log, pods) = (log.clone(), pods.clone());
             Rc::new(move |context: Context<C>| {
-                log.check("being a host", host(&context, &pods));
+                match context.origin() < load.hosts {
+                    true => log.check("being a host", host(&context, &pods)),
+                    false => log.check("being a lodger", lodgers::lodger(&context, &pods)),
+                };
             })
         },
         audit: {
@@ -171,11 +189,15 @@ fn open<const C: bool>(context: &Context<C>, pods: &Pods) -> Result<Opened<C>> {
     let (identity, liveness) = (context.identity_on(context.host() + 1), context.liveness());
     let geometry = Geometry::new(superblock.parameters);
     bring_up(&memory, &geometry, &identity, &*liveness)?;
-    let pod = Pod::join_as_agent(memory, superblock, identity, liveness, hooks())?;
-    // Where work waits for a group's lock, monitors that live long would fence those who begin again and again for ever.
-    let patience = match pods.mourners {
-        Some(_) => 1 + u64::from(context.process()) / PATIENCE,
-        None => 1,
+    let pod = limited(
+        context,
+        Pod::join_as_agent(memory, superblock, identity, liveness, hooks())?,
+    );
+    // Where work takes long, for a group's lock, for many threads or for a server of exchanges, monitors that live long would fence those who begin
+    // again and again for ever.
+    let patience = match pods.shape != Shape::Alone || context.is_delegated() {
+        true => 1 + u64::from(context.process()) / PATIENCE,
+        false => 1,
     };
     let agency = Agency::take(&pod, patience)?;
     Ok((Arc::new(pod), agency))
@@ -207,7 +229,7 @@ fn start_beating<const C: bool>(
 }
 
 /// On incoherent memory, the thread that serves flush rounds; what it returns is zero when that has ended.
-fn start_attendant<const C: bool>(
+pub(super) fn start_attendant<const C: bool>(
     context: &Context<C>,
     pod: &Arc<Pod<SimMemory<C>>>,
 ) -> Result<Rc<Cell<u32>>> {
@@ -215,12 +237,13 @@ fn start_attendant<const C: bool>(
     if !C {
         let (worker, running) = (Worker::attach(pod, true)?, running.clone());
         context.spawn(move |context| {
-            let mut attendant = Attendant::default();
+            let mut attendant = Attendant::begin(&worker);
             while !worker.pod().is_closing() {
                 attendant.tick(&worker);
                 let _ = collect_inherited(&worker);
                 context.wait();
             }
+            Attendant::end(&worker);
             drop(worker);
             running.set(0);
         });
@@ -228,7 +251,11 @@ fn start_attendant<const C: bool>(
     Ok(running)
 }
 
-fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, pods: &Pods) -> Result<()> {
+pub(super) fn work<const C: bool>(
+    context: &Context<C>,
+    pod: &Arc<Pod<SimMemory<C>>>,
+    pods: &Pods,
+) -> Result<()> {
     let Shared { load, log, words, .. } = &pods.work;
     let mut random = random(load.seed, context.thread());
     let worker = Worker::attach(pod, load.guidelines.replicate)?;
@@ -244,7 +271,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, pods:
         let len = SIZES[below(&mut random, SIZES.len() as u64) as usize];
         let value = u64::from(context.thread()) << 32 | u64::from(n);
         match exchange(&worker, slot, Some((len, value)), log) {
-            Err(error) if !is_full(&error) => return Err(error),
+            Err(error) if !log.is_full(&error) => return Err(error),
             _ => {}
         }
         if below(&mut random, 2) == 0 {
@@ -342,7 +369,10 @@ fn monitor<const C: bool>(
 ) -> Result<()> {
     let log = &pods.work.log;
     let worker = Worker::attach(pod, false)?;
-    let mut fence = KillFence::new(context.killer(MONITORS));
+    let mut fence: Box<dyn Fence<SimMemory<C>>> = match pods.shape {
+        Shape::Lodgers => Box::new(PowerFence::new(context, pods.work.load.seed)),
+        _ => Box::new(KillFence::new(context.killer(MONITORS))),
+    };
     // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
     let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / PATIENCE;
     let mut monitor = Monitor::new(missed, || 0);
@@ -360,9 +390,13 @@ fn monitor<const C: bool>(
         let may_lead = || {
             is_told.set(questions.get() == 0);
             questions.set(questions.get().saturating_sub(1));
+            if is_told.get() && pods.leader.get() == Some(context.process()) {
+                // From now on it gives the lock back; another one may have it before this one knows that it has.
+                pods.leader.set(None);
+            }
             !is_told.get()
         };
-        monitor.look(&worker, &mut fence, Look::Punctual, &may_lead, &mut |event| {
+        monitor.look(&worker, &mut *fence, Look::Punctual, &may_lead, &mut |event| {
             if let Event::Accused { host, generation } = event {
                 witness.check(&before, host, generation, log);
                 if is_told.get() {

@@ -1,8 +1,9 @@
 //! What the threads of a run write down for the checkers. It lies outside the simulated machine: nothing happens to it.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
+use super::pool;
 use crate::check::leak::Account;
 use crate::check::progress::Spent;
 use crate::check::spec::map;
@@ -15,6 +16,8 @@ use crate::history::Recorder;
 #[derive(Clone, Default)]
 pub struct Log {
     inner: Rc<RefCell<Inner>>,
+    /// Whether a pool may be full now, where that can be told.
+    may_be_full: Rc<OnceCell<Box<dyn Fn() -> bool>>>,
 }
 
 /// What was written.
@@ -38,10 +41,24 @@ impl Log {
         self.inner.borrow_mut().faults.push(text.into());
     }
 
-    /// Writes a fault down, if there is one.
+    /// A pool may be full if it has grown to its maximum, or if the file system has once refused to let it grow.
+    pub fn may_be_full_if(&self, may_be: impl Fn() -> bool + 'static) {
+        let _ = self.may_be_full.set(Box::new(may_be));
+    }
+
+    /// Whether an error says that the pool is full, and it may be.
+    pub fn is_full(&self, error: &cenote::Error) -> bool {
+        pool::is_full(error) && self.may_be_full.get().is_none_or(|may_be| may_be())
+    }
+
+    /// Writes a fault down, if there is one. That the pool is full is none if it may be.
     pub fn check<R>(&self, what: &str, result: cenote::Result<R>) -> Option<R> {
         result
-            .map_err(|error| self.fault(format!("{what}: {error}")))
+            .map_err(|error| {
+                if !self.is_full(&error) {
+                    self.fault(format!("{what}: {error}"))
+                }
+            })
             .ok()
     }
 

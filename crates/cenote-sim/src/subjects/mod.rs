@@ -8,16 +8,20 @@ mod epochs;
 pub(crate) mod gathering;
 mod group;
 mod hash;
+mod holding;
 mod hosts;
 mod locks;
+mod lodgers;
 mod log;
 mod messages;
 mod mourners;
+mod names;
 mod ordered;
 pub mod pool;
 mod seat;
 mod sherman;
 mod tasks;
+mod trim;
 mod words;
 
 pub use log::{Inner, Log};
@@ -84,6 +88,10 @@ pub enum Subject {
     Growth,
     /// The hash map with all but its last groups moved.
     Moving,
+    /// The hash map on one bucket full of slots that removed keys have left.
+    Reuse,
+    /// The hash map with all but its last groups moved to a smaller level.
+    Shrinking,
     /// The ordered map, whose one leaf is nearly full.
     Ordered,
     /// The ordered map with keys so long that all its nodes are nearly full.
@@ -94,13 +102,19 @@ pub enum Subject {
     Split,
     /// The ordered map with two leaves that a remove begins to merge.
     Merge,
+    /// The ordered map whose last leaf comes and goes, and handles that mostly read.
+    Notes,
     /// Units, slabs and the pool's growth, without a map.
     Allocator,
+    /// The same, and bytes of free units are given back to the file system.
+    Trim,
+    /// Names that are made, found, and left half made.
+    Names,
     /// Readers, and objects that are reused at once.
     Epochs,
     /// Processes that come and go.
     Instances,
-    /// The same, with no more places than processes: who begins takes the place of a dead one.
+    /// The same, with no more places than processes and workers: who begins takes the place of a dead one.
     Places,
     /// A task list, in three phases.
     Tasks,
@@ -116,6 +130,8 @@ pub enum Subject {
     Hosts,
     /// The same, with all workers in a group.
     Mourners,
+    /// Hosts with a second process each, which works beside the agent and dies alone: its lines stay behind in a cache that others use.
+    Lodgers,
     /// The seat of the server of exchanges, and wardens that move it.
     Seat,
     /// BTreeOLC with nodes of six pairs.
@@ -132,16 +148,21 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 26] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
+        Self::Reuse,
+        Self::Shrinking,
         Self::Ordered,
         Self::Tree,
         Self::Thin,
         Self::Split,
         Self::Merge,
+        Self::Notes,
         Self::Allocator,
+        Self::Trim,
+        Self::Names,
         Self::Epochs,
         Self::Instances,
         Self::Places,
@@ -152,6 +173,7 @@ impl Subject {
         Self::Group,
         Self::Hosts,
         Self::Mourners,
+        Self::Lodgers,
         Self::Seat,
     ];
 
@@ -164,12 +186,17 @@ impl Subject {
             Self::Hash => "hash",
             Self::Growth => "growth",
             Self::Moving => "moving",
+            Self::Reuse => "reuse",
+            Self::Shrinking => "shrinking",
             Self::Ordered => "ordered",
             Self::Tree => "tree",
             Self::Thin => "thin",
             Self::Split => "split",
             Self::Merge => "merge",
+            Self::Notes => "notes",
             Self::Allocator => "allocator",
+            Self::Trim => "trim",
+            Self::Names => "names",
             Self::Epochs => "epochs",
             Self::Instances => "instances",
             Self::Places => "places",
@@ -180,6 +207,7 @@ impl Subject {
             Self::Group => "group",
             Self::Hosts => "hosts",
             Self::Mourners => "mourners",
+            Self::Lodgers => "lodgers",
             Self::Seat => "seat",
             Self::BTree => "btree",
             Self::Clht => "clht",
@@ -197,11 +225,13 @@ impl Subject {
             .find(|subject| subject.name() == name)
     }
 
-    /// The tables of its pools, for so many hosts.
-    pub fn parameters(self, coherent: bool, hosts: u32) -> Parameters {
+    /// The tables of its pools, for so many hosts with so many threads each.
+    pub fn parameters(self, coherent: bool, hosts: u32, threads: u32) -> Parameters {
+        // A worker a thread, and one for the background thread; the last place is for recovery.
+        let workers_least = hosts * (threads + u32::from(!coherent)) + 1;
         let units_max = match self {
-            Self::Allocator | Self::Epochs | Self::Hosts => 12,
-            Self::Mourners => 16,
+            Self::Allocator | Self::Trim | Self::Epochs | Self::Hosts => 12,
+            Self::Mourners | Self::Lodgers => 16,
             Self::Tree | Self::Thin => 128,
             Self::Messages | Self::Sherman => 64,
             _ => 40,
@@ -210,13 +240,16 @@ impl Subject {
             processes: match self {
                 Self::Places => hosts,
                 Self::Hosts | Self::Mourners => 32,
+                Self::Lodgers => 64,
                 _ => 16,
             },
             workers: match self {
-                Self::Moving => 24 + WORKERS_BESIDES,
+                Self::Moving | Self::Shrinking => 24 + WORKERS_BESIDES,
                 // Until they are fenced, the dead keep their places, and others begin in their stead.
                 Self::Hosts | Self::Mourners => 96,
-                _ => 24,
+                Self::Lodgers => 192,
+                Self::Places => workers_least,
+                _ => workers_least.max(24),
             },
             entries: if self == Self::Messages { 1 + hosts } else { 4 },
             ..pool::parameters(coherent, units_max)
@@ -231,10 +264,18 @@ impl Subject {
         }
     }
 
-    /// Whether another process always begins in the place of one of a host that dies: a pod without monitors is stuck.
-    pub fn restarts(self, host: u32) -> bool {
+    /// The host of each process that a run begins with, for so many hosts.
+    pub fn processes(self, hosts: u32) -> Vec<u32> {
         match self {
-            Self::Hosts | Self::Mourners => host < hosts::MONITORS,
+            Self::Lodgers => (0..hosts).chain(0..hosts).collect(),
+            _ => (0..hosts).collect(),
+        }
+    }
+
+    /// Whether another process always begins in the place of one that dies: a pod without monitors is stuck.
+    pub fn restarts(self, process: u32) -> bool {
+        match self {
+            Self::Hosts | Self::Mourners | Self::Lodgers => process < hosts::MONITORS,
             _ => self == Self::Seat,
         }
     }
@@ -243,7 +284,7 @@ impl Subject {
     pub fn steps(self) -> u64 {
         match self {
             Self::Epochs | Self::Spin | Self::Queue | Self::Rwlock | Self::Seat => 1 << 11,
-            Self::Moving => 1 << 13,
+            Self::Moving | Self::Shrinking => 1 << 13,
             _ => 1 << 14,
         }
     }
@@ -254,10 +295,13 @@ impl Subject {
             Self::Hash => hash::scenario(load, hash::Shape::Bucket, parameters),
             Self::Growth => hash::scenario(load, hash::Shape::Growing, parameters),
             Self::Moving => hash::scenario(load, hash::Shape::Moving, parameters),
+            Self::Reuse => hash::scenario(load, hash::Shape::Removed, parameters),
+            Self::Shrinking => hash::scenario(load, hash::Shape::Shrinking, parameters),
             Self::Instances | Self::Places => hash::scenario(load, hash::Shape::Visits, parameters),
             Self::Ordered => ordered::scenario(load, ordered::Shape::Leaf, parameters),
             Self::Split => ordered::scenario(load, ordered::Shape::Split, parameters),
             Self::Merge => ordered::scenario(load, ordered::Shape::Merge, parameters),
+            Self::Notes => ordered::scenario(load, ordered::Shape::Notes, parameters),
             Self::Tree => ordered::scenario(load, ordered::Shape::Tree, parameters),
             Self::Thin => {
                 let shape = match load.seed % 2 {
@@ -267,14 +311,17 @@ impl Subject {
                 ordered::scenario(load, shape, parameters)
             }
             Self::Allocator => allocator::scenario(load, parameters),
+            Self::Trim => trim::scenario(load, parameters),
+            Self::Names => names::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
             Self::Tasks => tasks::scenario(load, parameters),
             Self::Spin => locks::scenario(load, Form::Spin, parameters),
             Self::Queue => locks::scenario(load, Form::Queue, parameters),
             Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
             Self::Group => group::scenario(load, parameters),
-            Self::Hosts => hosts::scenario(load, parameters, false),
-            Self::Mourners => hosts::scenario(load, parameters, true),
+            Self::Hosts => hosts::scenario(load, parameters, hosts::Shape::Alone),
+            Self::Mourners => hosts::scenario(load, parameters, hosts::Shape::Mourners),
+            Self::Lodgers => hosts::scenario(load, parameters, hosts::Shape::Lodgers),
             Self::Seat => seat::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),

@@ -1,6 +1,7 @@
 //! The ordered map: calls on few keys, and looks at several, written down for the check of linearizability. Nodes are nearly
 //! full, so that they are split, their parents learn of it, and the root rises, while all that goes on.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
 use super::hash::{account, answer, bytes_of, value_of};
+use super::holding::Holding;
 use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::check::spec::map::{Op, Ret};
@@ -34,6 +36,9 @@ pub enum Shape {
     Split,
     /// A root and two leaves: any remove from the second one begins a merge.
     Merge,
+    /// A full leaf, and few keys behind all others that come and go, and with them a leaf, each time with another low fence.
+    /// Threads have several handles, one of which mostly reads: what that keeps in mind grows old.
+    Notes,
 }
 
 type Map<const C: bool> = OrderedMap<SimMemory<C>>;
@@ -59,6 +64,7 @@ impl Shape {
             Self::Thin | Self::ThinTree => 70,
             Self::Split => 42,
             Self::Merge => 29,
+            Self::Notes => 28,
         }
     }
 
@@ -75,7 +81,7 @@ impl Shape {
     /// Units that the pool begins with.
     fn units(self) -> u64 {
         match self {
-            Self::Leaf | Self::Thin | Self::Split | Self::Merge => 6,
+            Self::Leaf | Self::Thin | Self::Split | Self::Merge | Self::Notes => 6,
             Self::Tree | Self::ThinTree => 96,
         }
     }
@@ -103,6 +109,7 @@ impl Shape {
     fn any_key(self, random: &mut Xoshiro256PlusPlus) -> u64 {
         match self {
             Self::Merge => SECOND_LEAF + below(random, WANTED / 3) * STRIDE,
+            Self::Notes => self.fillers() * STRIDE + below(random, WANTED),
             _ if self.is_thin() => below(random, self.fillers()) * STRIDE,
             _ => (self.fillers() / 2) * STRIDE + below(random, WANTED) * STRIDE / 4,
         }
@@ -115,6 +122,8 @@ struct Shared {
     shape: Shape,
     log: Log,
     gathering: Gathering,
+    /// In [`Shape::Notes`]: the key that comes and goes.
+    present: Cell<u64>,
 }
 
 pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters) -> Scenario<C> {
@@ -124,6 +133,7 @@ pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters)
         shape,
         log: log.clone(),
         gathering: Gathering::new(load.gathers),
+        present: Cell::new(shape.fillers() * STRIDE),
     };
     let parts = Parts {
         prepare: |context, shared: &Shared| prepare(context, shared.load, shared.shape, &shared.log),
@@ -161,21 +171,37 @@ fn work<const C: bool>(
         shape,
         log,
         gathering,
+        present,
     } = shared;
     let (load, shape) = (*load, *shape);
     let mut random = random(load.seed, context.thread());
     let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
     let map = OrderedMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
+    let open = || OrderedMap::open_or_create(worker.clone(), NAME, load.guidelines);
+    let handles = Handles {
+        lazy: open()?.with_notes(0),
+        busy: open()?,
+        quiet: open()?,
+    };
     gathering.arrive(context);
+    let mut holding = Holding::new(load.seed, context);
     for n in 1..=load.operations {
         let value = u64::from(context.thread()) << 32 | u64::from(n);
-        one_call(context, &map, shape, log, value, &mut random);
+        match shape {
+            Shape::Notes => call_of_some(context, &handles, present, shape, log, value, &mut random),
+            _ => one_call(context, &map, shape, log, value, &mut random),
+        }
+        holding.go_on(context, log, |number| {
+            let key = shape.any_key(&mut super::random(number, 0));
+            answer(log, map.get(&shape.bytes(key)))?
+        });
         match below(&mut random, 8) {
             0 => collect::collect_all(&worker)?,
             1..=4 => collect::collect_now(&worker)?,
             _ => {}
         }
     }
+    holding.give_back(context, log);
     Ok(())
 }
 
@@ -212,6 +238,40 @@ fn one_call<const C: bool>(
         7 => neighbour(context, map, shape, log, key),
         8 => look(context, map, shape, log, key),
         _ => get(context, map, shape, log, key),
+    }
+}
+
+/// Handles of one thread, in [`Shape::Notes`].
+struct Handles<const C: bool> {
+    /// One that splits nodes and leaves it to others to post them.
+    lazy: Map<C>,
+    /// One that does what there is to do.
+    busy: Map<C>,
+    /// One that mostly reads, and sometimes writes elsewhere.
+    quiet: Map<C>,
+}
+
+/// A call about the key that is there, as far as threads know: were there several, the full leaf would be split in its middle.
+fn call_of_some<const C: bool>(
+    context: &Context<C>,
+    handles: &Handles<C>,
+    present: &Cell<u64>,
+    shape: Shape,
+    log: &Log,
+    value: u64,
+    random: &mut Xoshiro256PlusPlus,
+) {
+    let Handles { lazy, busy, quiet } = handles;
+    let key = present.get();
+    match below(random, 16) {
+        0..=3 => put(context, lazy, shape, log, key, value),
+        4 => put(context, busy, shape, log, key, value),
+        5..=9 => {
+            remove(context, busy, shape, log, key);
+            present.set(shape.any_key(random));
+        }
+        10 | 11 => put(context, quiet, shape, log, STRIDE * below(random, 2), value),
+        _ => get(context, quiet, shape, log, key),
     }
 }
 

@@ -11,7 +11,8 @@ use cenote::memory::Memory;
 use cenote::pod::collect::collect_inherited;
 use cenote::pod::flush::Attendant;
 use cenote::pod::geometry::{Geometry, Parameters};
-use cenote::pod::superblock::{HEADER_BYTES, Kind, Superblock};
+use cenote::pod::limits::Limits;
+use cenote::pod::superblock::{COMMITTED, HEADER_BYTES, Kind, Superblock};
 use cenote::pod::{Pod, Worker, recovery, units};
 use cenote::{Error, Result};
 
@@ -47,13 +48,16 @@ pub fn format<const C: bool>(context: &Context<C>, parameters: Parameters, units
     };
     let memory = context.memory();
     superblock.format(&memory)?;
-    let pod = Arc::new(Pod::join(
-        memory,
-        superblock,
-        context.identity(),
-        context.liveness(),
-        hooks(),
-    )?);
+    let pod = Arc::new(limited(
+        context,
+        Pod::join(
+            memory,
+            superblock,
+            context.identity(),
+            context.liveness(),
+            hooks(),
+        )?,
+    ));
     units::commit_initial(&Worker::attach(&pod, false)?, units)
 }
 
@@ -75,13 +79,16 @@ impl<const C: bool> Member<C> {
         let mut head = [0; HEADER_BYTES];
         head.copy_from_slice(memory.bytes(0, HEADER_BYTES as u64));
         let superblock = Superblock::decode(Path::new("simulated"), &head)?;
-        let pod = Arc::new(Pod::join(
-            memory,
-            superblock,
-            context.identity(),
-            context.liveness(),
-            hooks(),
-        )?);
+        let pod = Arc::new(limited(
+            context,
+            Pod::join(
+                memory,
+                superblock,
+                context.identity(),
+                context.liveness(),
+                hooks(),
+            )?,
+        ));
         recovery::recover_dead(&Worker::attach(&pod, false)?)?;
         if attended {
             let pod = pod.clone();
@@ -92,13 +99,14 @@ impl<const C: bool> Member<C> {
                     Err(error) => panic!("the background thread: {error}"),
                 };
                 drop(pod);
-                let mut attendant = Attendant::default();
+                let mut attendant = Attendant::begin(&worker);
                 while !worker.pod().is_closing() {
                     attendant.tick(&worker);
                     let _ = collect_inherited(&worker);
                     agent.wait();
                     agent.spend_ps(TICK_PS);
                 }
+                Attendant::end(&worker);
             });
         }
         Ok(Self {
@@ -122,6 +130,25 @@ impl<const C: bool> Member<C> {
         context.wait_for(&self.running);
         self.pod.close();
     }
+}
+
+/// A process's view of a pool, with the thresholds of the run.
+pub fn limited<const C: bool>(context: &Context<C>, pod: Pod<SimMemory<C>>) -> Pod<SimMemory<C>> {
+    // Maps are small: whether one is too large is asked at each removal.
+    let limits = context.limits().unwrap_or(Limits {
+        removals: 0,
+        ..Limits::usual::<SimMemory<C>>()
+    });
+    pod.with_limits(limits)
+}
+
+/// What tells whether a pool may be full: it has grown to its maximum, or the file system has refused to let it grow.
+pub fn space_is_out<const C: bool>(
+    context: &Context<C>,
+    parameters: Parameters,
+) -> impl Fn() -> bool + 'static {
+    let context = context.clone();
+    move || context.refusals() > 0 || context.peek(COMMITTED.offset()) >= parameters.max_units
 }
 
 /// Whether an error is what a full pool answers.

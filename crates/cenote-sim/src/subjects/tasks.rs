@@ -15,7 +15,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::assemble::{Parts, assemble};
 use super::hash::account;
-use super::pool::{Member, is_full};
+use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -164,7 +164,7 @@ fn do_task<const C: bool>(
             }
             Ok(Committed::Second) => {}
             // Somebody tries again with less.
-            Err(error) if is_full(&error) => {}
+            Err(error) if log.is_full(&error) => {}
             Err(error) => return Err(error),
         }
     }

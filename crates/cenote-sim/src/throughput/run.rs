@@ -94,6 +94,7 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
         profile: Some(plan.profile.clone()),
         traces: false,
         delegated: None,
+        limits: None,
     };
     let shared = Rc::new(Shared {
         measured: RefCell::new(plan.workloads.iter().map(|_| Measured::default()).collect()),

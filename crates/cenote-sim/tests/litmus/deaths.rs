@@ -35,6 +35,7 @@ fn settings() -> Settings {
         profile: None,
         traces: false,
         delegated: None,
+        limits: None,
     }
 }
 

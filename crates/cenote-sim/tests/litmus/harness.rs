@@ -100,6 +100,7 @@ impl<const C: bool> Litmus<C> {
             profile: None,
             traces: true,
             delegated: None,
+            limits: None,
         };
         let found = Rc::new(RefCell::new(Registers::default()));
         let body = |threads: fn(&Thread<'_, C>)| {

@@ -30,6 +30,10 @@ impl Memory for Coherent {
         self.mapping.reserve(at, len, unshared)
     }
 
+    fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
+        self.mapping.punch(at, len)
+    }
+
     fn kernel(&self) -> &dyn Kernel {
         &self.view
     }

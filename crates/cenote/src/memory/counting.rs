@@ -70,12 +70,24 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.reserve(at, len, unshared)
     }
 
+    fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
+        self.0.punch(at, len)
+    }
+
     fn enter(&self, place: u32) -> bool {
         self.0.enter(place)
     }
 
     fn settle(&self) {
         self.0.settle()
+    }
+
+    fn pinned(&self) {
+        self.0.pinned()
+    }
+
+    fn unpinned(&self) {
+        self.0.unpinned()
     }
 
     fn store_line(&self, at: u64, line: [u64; 8]) {

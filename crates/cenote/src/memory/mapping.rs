@@ -175,6 +175,28 @@ impl Mapping {
         fallocate(file, at, len)
     }
 
+    /// Gives a range of the file back to its file system; the file stays as long as it is.
+    pub fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
+        const UNSUPPORTED: MapError =
+            MapError::Unsupported("giving bytes of a pool back on its file system (tmpfs, ext4 and xfs do)");
+        let Some(file) = &self.file else {
+            return Err(UNSUPPORTED);
+        };
+        let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        loop {
+            // SAFETY: a plain system call on a file that we own. What is mapped of the range reads as zeroes afterwards.
+            if unsafe { libc::fallocate(file.as_raw_fd(), how, at as i64, len as i64) } == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => continue,
+                Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Err(UNSUPPORTED),
+                _ => return Err(os("giving space of the pool back")(error)),
+            }
+        }
+    }
+
     /// Begins to reserve a range, as many whole huge pages of it as there are. tmpfs gives none by itself, but makes one
     /// of a page that is there and the holes around it (`MADV_COLLAPSE`). To do so before the holes are filled saves
     /// filling and copying them. Whatever fails here is left to the caller.

@@ -79,12 +79,23 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// Whether read-modify-writes are executed by a server, so that all who share a pool must ask it.
     const DELEGATED: bool = false;
 
+    /// Whether that is so for this memory: the simulator knows it when it runs.
+    #[inline]
+    fn is_delegated(&self) -> bool {
+        Self::DELEGATED
+    }
+
     /// The backend's name, as stored in pools and printed by tools.
     const NAME: &'static str;
 
     /// Reserves a range, so that touching it cannot fail.
     /// What is `unshared`, because no other process has the pool open, may take the kernel longer, to make huge pages of it.
     fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError>;
+
+    /// Gives a range that was reserved back. Until it is reserved again, nobody may touch it; then it holds anything.
+    fn punch(&self, _at: u64, _len: u64) -> Result<(), MapError> {
+        Err(MapError::Unsupported("giving bytes of a pool back"))
+    }
 
     /// Whether this process's threads may announce without a barrier, because [`Memory::barrier_everywhere`] reaches them.
     fn relies_on_barrier(&self) -> bool {
@@ -106,6 +117,20 @@ pub trait Memory: Clone + Send + Sync + 'static {
 
     /// What the operating system says of threads and does for those who wait.
     fn kernel(&self) -> &dyn Kernel;
+
+    /// What this thread is given of protected data from now on stays as it is until [`Memory::unpinned`]. Nothing on real memory;
+    /// a simulated one looks whether it is so.
+    #[inline(always)]
+    fn pinned(&self) {}
+
+    /// This thread holds nothing any longer that it was given since [`Memory::pinned`].
+    #[inline(always)]
+    fn unpinned(&self) {}
+
+    /// This thread is about to tell threads of its process something by a [`LocalWord`], which comes after all that it has stored. Nothing
+    /// on real memory, where both go the same way; a simulated one knows nothing of such words.
+    #[inline(always)]
+    fn tells_own_process(&self) {}
 
     /// The caller waits for somebody else, who needs a moment.
     fn pause(&self) {

@@ -1,6 +1,9 @@
 //! Slab blocks that nobody owns: abandoned by a worker that found nothing free in them, hinted at by whoever frees an
 //! object in them, adopted by whoever needs their size class, and returned when they are empty. Hints may be lost or
 //! wrong; nothing depends on them but speed.
+//!
+//! Who looks at the cells of a block that is not his looks at the block table first, both under a pin: the block may be free by then, but
+//! its memory is there ([`super::holes`]).
 
 use super::block::Block;
 use super::class::{Class, TABLE};
@@ -11,9 +14,10 @@ use super::reserve::Reserve;
 use super::retire::Actor;
 use super::slab::{CellAt, count_of, free_lanes, full_word, table_word};
 use super::units::free_slab;
-use super::worker::Worker;
+use super::worker::{Pin, Worker};
 use crate::error::Result;
 use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
 
 /// Hinted blocks that one refill looks at before it takes a fresh block.
 const ADOPTIONS_MAX: u32 = 8;
@@ -35,6 +39,7 @@ pub(super) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize,
         owner: 0,
     }
     .encode();
+    let _shield = shield(worker);
     if table_word(worker, unit)
         .compare_exchange(mem, owned, nobodys)
         .is_ok()
@@ -48,6 +53,14 @@ pub(super) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize,
     }
     actor.record.reserve(class).set(mem, Reserve::NONE.0);
     mem.persist(actor.record.reserve(class).offset(), 8);
+}
+
+/// As long as it stands, a block that was none of free units when it began keeps its bytes, whatever becomes of it.
+fn shield<M: Memory>(worker: &Worker<M>) -> Option<Pin<'_, M>> {
+    match mutant::is(Mutant::HoleLookedInto) {
+        true => None,
+        false => worker.pin().ok(),
+    }
 }
 
 fn hint_word<M: Memory>(worker: &Worker<M>, unit: u64) -> u64 {
@@ -83,6 +96,7 @@ pub(super) fn adopt_hinted<M: Memory>(worker: &Worker<M>, actor: Actor, class: u
     let units = worker.committed_units()?;
     let words = units.div_ceil(64);
     let mut tried = 0;
+    let _shield = shield(worker);
     for step in 0..words.min(HINT_WORDS_MAX) {
         let word = (worker.hint_cursor.get() + step) % words;
         let mut bits = worker.mem().load(worker.geometry().hints + 8 * word);
@@ -129,6 +143,7 @@ pub(super) fn is_whole<M: Memory>(worker: &Worker<M>, unit: u64, layout: &Class)
 
 /// Adopts any abandoned block of the class with a free cell.
 pub(super) fn adopt_any<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
+    let _shield = shield(worker);
     for unit in 0..worker.committed_units()? {
         if is_abandoned(worker, unit, class) && adopt(worker, actor, class, unit, 1) {
             return Ok(true);
@@ -201,6 +216,7 @@ pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Resu
     let mut unit = 0;
     let units = worker.committed_units()?;
     while unit < units {
+        let _shield = shield(worker);
         let block = Block::decode(table_word(worker, unit).load(mem));
         let here = unit;
         unit += 1;

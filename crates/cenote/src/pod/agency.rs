@@ -16,13 +16,14 @@
 //! then, the agent the other way round: one of the two sees the other.
 
 use super::crash::{Point, crash_point};
+use super::drain;
 use super::geometry::Geometry;
 use super::host::{self, HostPhase, HostRecord, HostState};
 use super::process::{Identity, Pod};
 use super::record::{Phase, ProcessRecord, State};
 use super::seat;
 use super::superblock::HOSTS_HIGH;
-use super::worker::{Worker, leave_bed};
+use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory};
 
@@ -42,7 +43,7 @@ pub fn bring_up<M: Memory>(
         });
     }
     // This process has no place yet, so it asks by the mailboxes of one that nobody else can have.
-    let borrowed = match M::DELEGATED {
+    let borrowed = match mem.is_delegated() {
         true => Some(borrow_place(mem, geometry, host, liveness)?),
         false => None,
     };
@@ -97,7 +98,11 @@ fn bring_up_now<M: Memory>(
                 record.exchange(mem, state, state.with(HostPhase::Up));
             }
             // Where a server executes exchanges, who fences may be about to take that over from this very generation.
-            HostPhase::Fencing if !M::DELEGATED && is_all_dead(mem, geometry, identity, state, liveness)? => {
+            HostPhase::Fencing
+                if !mem.is_delegated() && is_all_dead(mem, geometry, identity, state, liveness)? =>
+            {
+                // Its cache is not lost, as that of a host which was fenced is.
+                drain::drop_cached(mem, geometry);
                 record.exchange(mem, state, state.over());
             }
             _ => {
@@ -229,22 +234,17 @@ impl Agency {
     }
 
     /// Declares the dead processes of this host dead, so that other hosts need not wait until they are recovered; whether there
-    /// are any. Not while the host is being fenced: then they die with it. One round trip for each place, and one system call
-    /// for each process of the host.
+    /// are any. Not while the host is being fenced: then they die with it. On incoherent memory, what they have left in this host's cache
+    /// reaches memory first (`drain`). One round trip for each place, and one system call for each process of the host.
     pub fn declare_dead<M: Memory>(&self, worker: &Worker<M>) -> Result<bool> {
-        let (mem, pod) = (worker.mem(), worker.pod());
+        let pod = worker.pod();
         let mut found = false;
         for (index, entry) in of_host(pod) {
             if index != pod.index() && !pod.is_locked(index)? && pod.may_recover()? {
-                let workers = pod.attached_workers().into_iter();
-                for (worker, _) in workers.filter(|(_, state)| state.process == index) {
-                    // What this host's cache has of its bed must not come back over that of another host's worker.
-                    leave_bed(mem, pod.geometry().annex(worker));
+                match M::COHERENT {
+                    true => declare(worker, index, entry),
+                    false => drain::drain(pod, index, entry)?,
                 }
-                ProcessRecord::new(worker.geometry(), index)
-                    .declared()
-                    .store(mem, host::declaration(entry.generation));
-                crash_point(Point::Declared);
                 found = true;
             }
         }
@@ -312,6 +312,14 @@ impl Pulse {
         // Nobody else writes it, and it is no exchange: whoever executes those may be dead.
         self.record.beat().announce(mem, self.count);
     }
+}
+
+/// Tells other hosts of a death.
+fn declare<M: Memory>(worker: &Worker<M>, index: u32, entry: State) {
+    ProcessRecord::new(worker.geometry(), index)
+        .declared()
+        .store(worker.mem(), host::declaration(entry.generation));
+    crash_point(Point::Declared);
 }
 
 /// Whether a host's agent lives, for processes of that host.

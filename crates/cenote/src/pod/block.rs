@@ -6,9 +6,10 @@
 //! | slab | kind, ready bit, class, owner |
 //! | tail | kind: a further unit of the slab block that begins at the aligned unit before |
 //! | range | kind, state (pending, live, retired), owner or retirer, number of units |
+//! | hole | kind, punched bit, order, epoch; see [`super::holes`] |
 //!
 //! The owner is a worker's index plus one; 0 is nobody. A slab's owner alone takes free cells from it; a pending
-//! range belongs to a worker that has not published it. Only the first unit's word of a range means anything.
+//! range belongs to a worker that has not published it. Only the first unit's word of a range or of a hole means anything.
 
 /// What a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,15 @@ pub enum Block {
         state: RangeState,
         /// Owner while pending, retirer when retired: worker index plus one.
         owner: u16,
+    },
+    /// The first unit of a block that is free, and without bytes.
+    Hole {
+        /// The logarithm of its number of units.
+        order: u8,
+        /// Whether its bytes are gone for certain.
+        is_punched: bool,
+        /// An epoch after it was marked; 0 if it has not been looked up.
+        epoch: u64,
     },
     /// Not a value that this library writes.
     Damaged,
@@ -76,6 +86,11 @@ impl Block {
                     owner,
                 }
             }
+            4 if (word >> 8) as u8 <= 31 => Self::Hole {
+                order: (word >> 8) as u8,
+                is_punched: word & 0x10 != 0,
+                epoch: word >> 16,
+            },
             _ => Self::Damaged,
         }
     }
@@ -92,6 +107,11 @@ impl Block {
             Self::Range { units, state, owner } => {
                 3 | (state as u64) << 4 | u64::from(owner) << 16 | u64::from(units) << 32
             }
+            Self::Hole {
+                order,
+                is_punched,
+                epoch,
+            } => 4 | u64::from(is_punched) << 4 | u64::from(order) << 8 | epoch << 16,
             Self::Damaged => 0xf,
         }
     }
@@ -130,6 +150,11 @@ mod tests {
                 units: 1,
                 state: RangeState::Pending,
                 owner: 1,
+            },
+            Block::Hole {
+                order: 5,
+                is_punched: true,
+                epoch: 1 << 40,
             },
         ];
         for block in blocks {

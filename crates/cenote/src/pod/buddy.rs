@@ -83,6 +83,30 @@ impl Buddy {
         Ok(Some(start))
     }
 
+    /// Allocates a certain block; `false` if it is not wholly free, and then this transaction must not be committed.
+    pub fn take_at<M: Memory>(&self, txn: &mut Transaction<'_, M>, start: u64, order: u32) -> Result<bool> {
+        if order > self.depth || !start.is_multiple_of(1 << order) || start + (1 << order) > 1 << self.depth {
+            return Ok(false);
+        }
+        let target = (start + (1 << self.depth)) >> order;
+        let (mut node, mut at) = (1, self.depth);
+        while at > order {
+            let value = self.value(txn, node, at)?;
+            if value <= order {
+                return Ok(false);
+            }
+            self.split(txn, node, at, value);
+            at -= 1;
+            node = target >> (at - order);
+        }
+        if self.value(txn, node, order)? != order + 1 {
+            return Ok(false);
+        }
+        self.mark(txn, node, order, 1 << order, false)?;
+        self.lift(txn, node, order)?;
+        Ok(true)
+    }
+
     /// Frees what `take` gave, or what the pool has grown by.
     pub fn give<M: Memory>(&self, txn: &mut Transaction<'_, M>, start: u64, units: u64) -> Result<()> {
         let order = units.next_power_of_two().trailing_zeros();
@@ -96,15 +120,25 @@ impl Buddy {
 
     /// Whether a unit is free.
     pub fn is_free<M: Memory>(&self, txn: &mut Transaction<'_, M>, unit: u64) -> Result<bool> {
+        Ok(self.free_around(txn, unit)?.is_some())
+    }
+
+    /// The order of the largest wholly free block around a unit; `None` if the unit is not free.
+    pub fn free_around<M: Memory>(&self, txn: &mut Transaction<'_, M>, unit: u64) -> Result<Option<u32>> {
         let (mut node, mut order) = (1, self.depth);
         loop {
             let value = self.value(txn, node, order)?;
             if value == order + 1 || value == 0 {
-                return Ok(value != 0);
+                return Ok((value != 0).then_some(order));
             }
             order -= 1;
             node = 2 * node + (unit >> order & 1);
         }
+    }
+
+    /// The order of the largest free block, if there is any.
+    pub fn largest<M: Memory>(&self, txn: &mut Transaction<'_, M>) -> Result<Option<u32>> {
+        Ok(self.value(txn, 1, self.depth)?.checked_sub(1))
     }
 
     /// Gives the children of a wholly free node their values; they meant nothing until now.

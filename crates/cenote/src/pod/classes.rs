@@ -42,7 +42,7 @@ impl Classes {
         }
     }
 
-    fn get(&self, unit: u64) -> Option<usize> {
+    pub(super) fn get(&self, unit: u64) -> Option<usize> {
         let entry = self.classes.get((unit % REMEMBERED) as usize)?.get();
         (entry >> 8 == unit && entry & 0xff != 0).then(|| (entry & 0xff) as usize - 1)
     }

@@ -31,11 +31,12 @@ use super::record::{Phase, State, WorkerRecord};
 use super::recycle::Kept;
 use super::retire::{
     Actor, CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, Position, ROOM, await_entries, begin_anew,
-    chunks_max, count_in, entry, find, is_gone, next_of, next_position, push, refresh, set, set_position,
-    span,
+    chunks_max, count_in, ensure_room, entry, find, is_gone, mark_range, next_of, next_position, push,
+    refresh, set, set_position, span,
 };
 use super::slab::{CellAt, Place, locate, table_word};
 use super::superblock::ORPHANS;
+use super::takeover::{ListHold, Whose, take_over};
 use super::takes::settle_takes;
 use super::units::free_range;
 use super::worker::Worker;
@@ -43,31 +44,47 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 
-/// Retired objects after which a worker looks what is ripe. On incoherent memory that moves announcements on, and what was read
-/// under them is not cached any longer: less often.
-const fn collect_every<M: Memory>() -> u32 {
-    if M::COHERENT { 256 } else { 1024 }
-}
 /// *Freeing* says that the batch is decided.
 const DECIDED: u64 = 1;
 
-/// Shelves and frees what may be, now and then. Called by operations that retire, before they pin.
+/// Shelves and frees what may be, now and then.
 #[inline]
-pub fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    if worker.retired_since.get() < collect_every::<M>() {
+fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    let limits = worker.limits();
+    if worker.retired_since.get() < limits.collect_every
+        && worker.retired_bytes_since.get() < limits.collect_bytes
+    {
         return Ok(());
     }
     collect_now(worker)
 }
 
+/// What every operation that may retire does first: it holds the worker's list, collects if it is time, and makes room in the list. It
+/// pins only then.
+#[inline]
+pub fn begin_write<M: Memory>(worker: &Worker<M>) -> Result<ListHold<'_, M>> {
+    let hold = worker.hold_list()?;
+    collect_sometimes(worker)?;
+    ensure_room(worker, worker.actor())?;
+    Ok(hold)
+}
+
 /// What [`collect_sometimes`] does when it is time.
 #[cold]
 pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    let _hold = worker.hold_list()?;
     worker.retired_since.set(0);
+    worker.retired_bytes_since.set(0);
     let least = epoch::advance(worker);
     let found = shelve(worker, least)?;
-    if ORPHANS.load(worker.mem()) != 0 {
+    let looks = worker.looks.get().wrapping_add(1);
+    worker.looks.set(looks);
+    let looks_around = looks.is_multiple_of(worker.limits().look_around_every.max(1));
+    if looks_around || ORPHANS.load(worker.mem()) != 0 {
         inherit(worker, least)?;
+    }
+    if looks_around {
+        take_over(worker, Whose::Quiet)?;
     }
     if found == 0 {
         super::recovery::recover_if_held_back(worker)?;
@@ -78,7 +95,10 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
 /// Frees what the worker's place came with, as far as that can be freed now. For workers that retire nothing themselves:
 /// others come to it sooner or later, and whoever leaves leaves it to heirs.
 pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    if worker.has_inherited.get() {
+    if worker.has_inherited.get()
+        && let Some(_right) = worker.pod().may_reclaim()
+    {
+        let _hold = worker.hold_list()?;
         let least = epoch::advance(worker);
         collect(worker, worker.actor(), least)?;
         let (head, tail) = span(worker, worker.record())?;
@@ -87,21 +107,55 @@ pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
     Ok(())
 }
 
-/// Frees all that can be freed without waiting for anybody who lives.
+/// [`free_all`], for who does not count.
 pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    super::recovery::recover_dead(worker)?;
-    for _ in 0..4 {
-        let least = epoch::advance(worker);
-        collect(worker, worker.actor(), least)?;
-        inherit(worker, least)?;
-    }
-    Ok(())
+    free_all(worker).map(drop)
 }
 
-/// Frees the entries of the actor's list whose tag is below `least - 1`. Returns how many.
+/// Frees all that can be freed without waiting for anybody who lives: what the dead, those who left, the idle and the caller have
+/// retired. Returns how many objects.
+pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    super::recovery::recover_dead(worker)?;
+    let _hold = worker.hold_list()?;
+    take_over(worker, Whose::Idle)?;
+    let mut freed = 0;
+    // What is retired is ripe two epochs later; each pass goes through a part of a list.
+    let mut passes_left = 4;
+    while passes_left > 0 {
+        let least = epoch::advance(worker);
+        let here = collect(worker, worker.actor(), least)? + inherit(worker, least)?;
+        freed += here;
+        if here == 0 {
+            passes_left -= 1;
+        }
+    }
+    Ok(freed)
+}
+
+/// Whether objects wait in any list whose bytes come to so many. Costs a walk of the lists as far as it takes.
+pub fn do_wait<M: Memory>(worker: &Worker<M>, bytes: u64) -> Result<bool> {
+    let _pin = worker.pin()?;
+    let mut found = 0;
+    for index in 0..worker.pod().workers_high() {
+        let record = WorkerRecord::new(worker.geometry(), index);
+        let enough = |object, _| {
+            found += locate(worker, object).map_or(0, |place| place.capacity());
+            found < bytes
+        };
+        // A list that changes meanwhile may look odd.
+        let _ = super::retire::pending_while(worker, record, enough);
+        if found >= bytes {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Frees the first entries of the actor's list whose tag is below `least - 1`, as many as one look goes through. Returns how many.
 pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
-    let (head, _) = span(worker, actor.record)?;
     let is_own = actor == worker.actor();
+    let _hold = is_own.then(|| worker.hold_list()).transpose()?;
+    let (head, _) = span(worker, actor.record)?;
     settle_takes(worker);
     renew_classes(worker);
     let from = if is_own {
@@ -141,7 +195,7 @@ fn shelve<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
             let object = entry(chunk, index).0.get(mem);
             let kept = Kept { object, chunk, index };
             let is_kept = match place_of(worker, object) {
-                Ok(Place::Slab(cell)) => recycler.put::<M>(cell.class, kept),
+                Ok(Place::Slab(cell)) => recycler.put(cell.class, kept, worker.limits().shelf_bytes),
                 _ => false,
             };
             if !is_kept {
@@ -209,7 +263,8 @@ fn indexes(which: u64) -> impl Iterator<Item = u64> {
     (0..CHUNK_ENTRIES).filter(move |index| which & 1 << index != 0)
 }
 
-/// The first entry of a record's list, from one on, that somebody may still be reading; the list's end if there is none.
+/// The first entry of a record's list, from one on, that somebody may still be reading, or that is too far off for one look; the
+/// list's end if there is none.
 fn ripe_until<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
@@ -219,7 +274,10 @@ fn ripe_until<M: Memory>(
     let mem = worker.mem();
     let (_, tail) = span(worker, record)?;
     let mut chunks_left = chunks_max(worker)?;
-    while position.chunk != 0 {
+    for _ in 0..worker.limits().collect_chunks.max(1) {
+        if position.chunk == 0 {
+            break;
+        }
         let count = count_in(worker, position.chunk, tail);
         while position.index < count {
             let one = u64::from(!mutant::is(Mutant::EpochRuleWithoutOne));
@@ -240,6 +298,10 @@ fn ripe_until<M: Memory>(
 /// Frees entries of a chunk that are not gone. Returns how many.
 fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) -> Result<u64> {
     let mem = worker.mem();
+    debug_assert!(
+        actor != worker.actor() || worker.holds_list(),
+        "a worker frees from a list that it does not hold"
+    );
     let mut cells = [CellAt::UNKNOWN; CHUNK_ENTRIES as usize];
     let mut small = 0;
     for index in indexes(which) {
@@ -252,8 +314,10 @@ fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: 
                     cell.at.prefetch(mem);
                 }
             }
-            Ok(Place::Range { .. }) => {
+            Ok(Place::Range { unit, units, .. }) => {
                 name(worker, actor, chunk, 1 << index);
+                // It may have been retired by another, whose list was taken over.
+                mark_range(worker, actor, unit, units);
                 decide(worker, actor, chunk, 1 << index);
                 free_large(worker, actor, object)?;
             }
@@ -381,10 +445,12 @@ pub(super) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor) -> Res
     };
     if freeing & DECIDED == 0 {
         for (_, place) in places() {
-            if let Place::Slab(cell) = place
-                && cell.load(mem) == CELL_LIVE
-            {
-                cell.change(mem, CELL_LIVE, actor.me);
+            match place {
+                Place::Slab(cell) if cell.load(mem) == CELL_LIVE => {
+                    cell.change(mem, CELL_LIVE, actor.me);
+                }
+                Place::Slab(_) => {}
+                Place::Range { unit, units, .. } => mark_range(worker, actor, unit, units),
             }
         }
     }
@@ -466,9 +532,10 @@ pub(super) fn finish_chunk<M: Memory>(
     Ok(())
 }
 
-/// Frees what vacant records still hold.
-pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<()> {
+/// Frees what vacant records still hold, of each list as much as one look goes through. Returns how many objects.
+pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
     let mem = worker.mem();
+    let mut freed = 0;
     let before = ORPHANS.load(mem);
     let mut left = false;
     for index in 0..worker.pod().workers_high() {
@@ -498,10 +565,10 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<()> {
         left |= record.head().get(mem) != record.tail().get(mem);
         record.write_back(mem);
         let _ = record.state().compare_exchange(mem, claimed.encode(), word);
-        done?;
+        freed += done?;
     }
     if !left && before != 0 {
         let _ = ORPHANS.compare_exchange(mem, before, 0);
     }
-    Ok(())
+    Ok(freed)
 }

@@ -34,6 +34,9 @@ points! {
     RedoApplied = "redo.applied", "all is applied, the log still committed";
     RedoCleared = "redo.cleared", "the log is cleared, the lock still held";
     GrowReserved = "grow.reserved", "the file has grown, the units are not committed";
+    TrimMarked = "trim.marked", "a free block is a hole, whose bytes are reserved still";
+    TrimPunched = "trim.punched", "the bytes of a hole are given back, and its word does not say so";
+    TrimReserved = "trim.reserved", "the bytes of a hole are reserved again, and it is a hole still";
     SlabCells = "slab.cells", "a new slab block is owned, its cells are not initialised";
     SlabReady = "slab.ready", "a new slab block is ready, nothing taken from it";
     SlabIntent = "slab.intent", "cells are about to be taken, the reserve says so";
@@ -44,6 +47,7 @@ points! {
     AllocNew = "alloc.new", "an object is named in the operation record, still in the reserve";
     AllocTaken = "alloc.taken", "an object is allocated and not written";
     PublishIntent = "publish.intent", "the operation record is complete, the slot unchanged";
+    PublishClaimed = "publish.claimed", "the slot of a removed key is claimed for a new one, which it does not bind";
     PublishDone = "publish.done", "the slot is changed, the operation not finished";
     PublishCounted = "publish.counted", "the length is counted, the old object not retired";
     PublishCompanion = "publish.companion", "the slot is changed, the further old object not retired";
@@ -55,6 +59,8 @@ points! {
     CollectDecided = "collect.decided", "it is decided that objects are freed, their entries may still be in the list";
     CollectFreed = "collect.freed", "an object of a batch is freed, others are not";
     CollectChunk = "collect.chunk", "the head has left an exhausted chunk, which is in no list";
+    TakeoverWanted = "takeover.wanted", "a worker's list is said to be wanted, and the allocator's lock is held";
+    TakeoverDone = "takeover.done", "a list is taken over, the allocator's lock is held";
     DrainedLine = "drain.unlinked", "a chain line is taken out of a freed level, not freed";
     EpochHalf = "epoch.half", "the epoch is advanced, its replicas are not";
     LinkIntent = "link.intent", "a chain line is allocated, not linked";
@@ -85,6 +91,7 @@ points! {
     QueueEnded = "queue.ended", "a queue of the dead is taken off its lock, its slots are not at rest";
     ReaderAnnounced = "shared.announced", "a reader is announced, whether somebody writes not seen";
     WriterWaits = "shared.writer", "a writer is named, and has not looked for readers";
+    RecoverDrained = "recover.drained", "what a dead process has left in its host's cache is in memory, its death is not declared";
     RecoverHeld = "recover.held", "what a dead worker held of users' locks is settled";
     RecoverClaimed = "recover.claimed", "a dead process is claimed for recovery";
     RecoverStep = "recover.step", "a registered step of a dead worker's recovery is done";
@@ -96,6 +103,7 @@ points! {
     GroupCounted = "group.counted", "an event is counted, its commit not cleared";
     GroupCleared = "group.cleared", "an event is complete, nobody has been woken";
     GroupBurying = "group.burying", "a host's death is in the log, not yet those of its members";
+    RecoverClaim = "recover.claim", "a dead operation's claim is cleared, its outcome not recorded";
     RecoverVerdict = "recover.verdict", "a dead operation's outcome is decided, not acted on";
     RecoverOperation = "recover.operation", "a dead operation is finished";
     RecoverReserve = "recover.reserve", "a dead worker's reserves are returned";

@@ -3,6 +3,10 @@
 //! An entry is published by its first word, which holds the offset of what is named, and its kind; the name is
 //! written before and never changed. Entries are made under a recoverable lock of their own; looking one up takes
 //! none.
+//!
+//! A creator that dies before it has published leaves a free entry with a name, and the next one writes another there. If a thread dies
+//! alone, or a process whose host has others, that host's cache keeps the lines of the first name, and nobody drops them: they were
+//! never anybody's memory. So names are read past what the cache has of them.
 
 use super::crash::Point;
 use super::geometry::ENTRY_BYTES;
@@ -11,7 +15,8 @@ use super::publish::publish_auxiliary;
 use super::superblock::DIRECTORY_LOCK;
 use super::worker::Worker;
 use crate::error::{Error, Result};
-use crate::memory::{Memory, SyncWord};
+use crate::memory::{LINE, Memory, SyncWord};
+use crate::mutant::{self, Mutant};
 
 /// The longest name, in bytes.
 pub const NAME_MAX: usize = 180;
@@ -42,6 +47,24 @@ pub struct Named {
     pub offset: u64,
 }
 
+/// What an entry says behind its first word, as it is in memory now. Its first word has been read, so it does not change.
+///
+/// Cost: three lines.
+fn name_area<M: Memory>(mem: &M, at: u64) -> [u8; (ENTRY_BYTES - NAME_AT) as usize] {
+    let mut bytes = [0; (ENTRY_BYTES - NAME_AT) as usize];
+    if mutant::is(Mutant::NameCached) {
+        bytes.copy_from_slice(mem.bytes(at + NAME_AT, ENTRY_BYTES - NAME_AT));
+        return bytes;
+    }
+    for (line, bytes) in bytes.chunks_exact_mut(LINE as usize).enumerate() {
+        let words = mem.fetch_line(at + NAME_AT + LINE * line as u64);
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+    bytes
+}
+
 fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Result<Option<Named>> {
     let mem = worker.mem();
     let at = worker.geometry().entry(index);
@@ -49,11 +72,13 @@ fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Result<Option<Named>> {
     if word == 0 {
         return Ok(None);
     }
-    let len = mem.owned_load(at + NAME_AT);
+    let bytes = name_area(mem, at);
+    let (len, name) = bytes.split_at(8);
+    let len = len.iter().rev().fold(0, |len, byte| len << 8 | u64::from(*byte));
     if len == 0 || len > NAME_MAX as u64 {
         return Err(Error::corrupt("a name's length", at + NAME_AT));
     }
-    let name = std::str::from_utf8(mem.bytes(at + NAME_AT + 8, len))
+    let name = std::str::from_utf8(&name[..len as usize])
         .map_err(|_| Error::corrupt("a name", at + NAME_AT + 8))?
         .to_owned();
     Ok(Some(Named {
@@ -112,19 +137,9 @@ pub fn find_or_create<M: Memory>(
     if let Some(named) = find(worker, name)? {
         return Ok(named);
     }
-    let limit = worker.geometry().parameters.entries;
-    let at = (0..limit)
-        .map(|index| worker.geometry().entry(index))
-        .find(|&at| mem.load(at) == 0)
-        .ok_or(Error::TooMany {
-            what: "directory entries",
-            limit,
-            flag: "names",
-        })?;
+    let at = free_entry(worker)?;
     let offset = build()?;
-    mem.write_word(at + NAME_AT, name.len() as u64);
-    mem.write(at + NAME_AT + 8, name.as_bytes());
-    mem.persist(at + NAME_AT, ENTRY_BYTES - NAME_AT);
+    write_name(mem, at, name);
     let points = [Point::NameIntent, Point::NameDone];
     if !publish_auxiliary(worker, SyncWord::at(at), 0, offset | kind, offset, points)? {
         return Err(Error::corrupt(
@@ -137,4 +152,31 @@ pub fn find_or_create<M: Memory>(
         kind,
         offset,
     })
+}
+
+/// The first entry that names nothing. The caller has the directory's lock.
+fn free_entry<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    let limit = worker.geometry().parameters.entries;
+    (0..limit)
+        .map(|index| worker.geometry().entry(index))
+        .find(|&at| worker.mem().load(at) == 0)
+        .ok_or(Error::TooMany {
+            what: "directory entries",
+            limit,
+            flag: "names",
+        })
+}
+
+fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
+    mem.write_word(at + NAME_AT, name.len() as u64);
+    mem.write(at + NAME_AT + 8, name.as_bytes());
+    mem.persist(at + NAME_AT, ENTRY_BYTES - NAME_AT);
+}
+
+/// Leaves what a creator leaves that dies before it has published, once it is recovered. For tests.
+#[doc(hidden)]
+pub fn leave_half_made<M: Memory>(worker: &Worker<M>, name: &str) -> Result<()> {
+    let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
+    write_name(worker.mem(), free_entry(worker)?, name);
+    Ok(())
 }

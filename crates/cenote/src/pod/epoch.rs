@@ -18,6 +18,7 @@
 //! A background thread of the process withdraws those of idle workers when the epoch has moved on, and asks busy
 //! ones to announce anew.
 
+use super::backlog;
 use super::crash::{Point, crash_point};
 use super::geometry::Geometry;
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
@@ -74,8 +75,9 @@ fn finish<M: Memory>(mem: &M, geometry: &Geometry, workers: u32, word: u64) {
 /// The least announcement, or the epoch if nobody reads. What was unlinked before the call is held by nobody who is
 /// not among the announced.
 pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
-    // PAIRS WITH: pod::worker::pin
-    if M::COHERENT && !worker.mem().barrier_everywhere() && somebody_relies_on_it(worker) {
+    // PAIRS WITH: pod::worker::pin, pod::worker::announce
+    let is_left_out = mutant::is(Mutant::BarrierLeftOut);
+    if M::COHERENT && !is_left_out && !worker.mem().barrier_everywhere() && somebody_relies_on_it(worker) {
         return 0;
     }
     let epoch = EPOCH.load(worker.mem()) >> 1;
@@ -89,7 +91,7 @@ pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
         .fold(epoch, u64::min)
 }
 
-fn somebody_relies_on_it<M: Memory>(worker: &Worker<M>) -> bool {
+pub(super) fn somebody_relies_on_it<M: Memory>(worker: &Worker<M>) -> bool {
     (0..worker.geometry().parameters.processes)
         .map(|index| ProcessRecord::new(worker.geometry(), index))
         .filter(|record| State::decode(record.state().load(worker.mem())).phase != Phase::Free)
@@ -111,6 +113,8 @@ pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
             crash_point(Point::EpochHalf);
             finish(mem, worker.geometry(), worker.pod().workers_high(), next);
         }
+    } else {
+        backlog::note(mem, settled >> 1);
     }
     least
 }

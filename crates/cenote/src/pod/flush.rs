@@ -6,12 +6,18 @@
 //! joins later cannot have the lines: they were unreachable when it joined. One that dies is recovered.
 //!
 //! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
+//!
+//! A background thread that dies alone would leave its process alive and silent. From then on the workers of the process serve
+//! rounds when they collect, until a handle is opened, which begins a new thread.
+
+use std::sync::{Arc, Weak};
 
 use super::classes::{place_of, renew_classes};
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use super::retire::{self, CHUNK_BYTES, Position, entry, may_be_range, says_gone};
 use super::superblock::FLUSH_ROUND;
-use super::worker::Worker;
+use super::takeover::Quiet;
+use super::worker::{LocalPin, Worker};
 use crate::error::Result;
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
@@ -25,6 +31,7 @@ pub(super) fn flushed_until<M: Memory>(
     ripe: Position,
 ) -> Result<Position> {
     let mem = worker.mem();
+    stand_in(worker);
     let [_, to, _, number] = record.flush_request();
     match number.get(mem) {
         0 if from == ripe || from.chunk == 0 => Ok(from),
@@ -88,7 +95,7 @@ fn flush_between<M: Memory>(
 ) -> Result<()> {
     let mem = worker.mem();
     let is_own = record == worker.record();
-    let mut chunks_left = CHUNKS_MAX;
+    let mut chunks_left = retire::chunks_max(worker)?;
     renew_classes(worker);
     while from.chunk != 0 {
         worker.check("a flush request", from.chunk, CHUNK_BYTES)?;
@@ -115,17 +122,40 @@ fn flush_between<M: Memory>(
     Ok(())
 }
 
-/// More chunks than a request spans; one that leads astray ends here.
-const CHUNKS_MAX: u64 = 1 << 16;
+/// Serves the rounds that others have begun and withdraws the announcements of idle workers, if this process's background thread is
+/// dead. It does so from the beginning, as what that thread had seen is not known.
+fn stand_in<M: Memory>(worker: &Worker<M>) {
+    let flushed = ProcessRecord::new(worker.geometry(), worker.pod().index()).flushed();
+    if !worker.pod().has_lost_attendant() {
+        return;
+    }
+    match flushed.load(worker.mem()) < FLUSH_ROUND.load(worker.mem()) {
+        true => Attendant::default().tick(worker),
+        // No round begins as long as these hold the epoch back.
+        false => withdraw_idle(worker, &pins(worker)),
+    }
+}
 
 /// What a process's background thread remembers.
 #[derive(Debug, Default)]
 pub struct Attendant {
     seen: Vec<u64>,
     round: u64,
+    quiet: Quiet,
 }
 
 impl Attendant {
+    /// The caller's thread is its process's background thread from now on.
+    pub fn begin<M: Memory>(worker: &Worker<M>) -> Self {
+        worker.pod().attended_by(Some(worker));
+        Self::default()
+    }
+
+    /// It is no longer.
+    pub fn end<M: Memory>(worker: &Worker<M>) {
+        worker.pod().attended_by(None);
+    }
+
     /// Serves the rounds of others and looks after the announcements of this process's idle workers.
     pub fn tick<M: Memory>(&mut self, worker: &Worker<M>) {
         let mem = worker.mem();
@@ -141,7 +171,10 @@ impl Attendant {
             flushed.store(mem, round);
             self.round = round;
         }
-        withdraw_idle(worker);
+        let pins = pins(worker);
+        withdraw_idle(worker, &pins);
+        // A damaged pool is reported to those who use it.
+        let _ = self.quiet.take_over(worker, &pins);
     }
 
     fn serve<M: Memory>(&mut self, worker: &Worker<M>, index: u32) {
@@ -162,13 +195,17 @@ impl Attendant {
     }
 }
 
+/// What the background thread looks after: this process's workers.
+fn pins<M: Memory>(worker: &Worker<M>) -> Vec<Arc<LocalPin>> {
+    match worker.pod().local.lock() {
+        Ok(all) => all.iter().filter_map(Weak::upgrade).collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
 /// Withdraws the announcements of this process's workers that read nothing, once the epoch has moved on.
-fn withdraw_idle<M: Memory>(worker: &Worker<M>) {
+fn withdraw_idle<M: Memory>(worker: &Worker<M>, pins: &[Arc<LocalPin>]) {
     let mem = worker.mem();
-    let pins: Vec<_> = match worker.pod().local.lock() {
-        Ok(all) => all.iter().filter_map(std::sync::Weak::upgrade).collect(),
-        Err(_) => return,
-    };
     for pin in pins {
         let announced = pin.announced.load();
         if announced == IDLE || announced == pin.record.epoch().load(mem) {
@@ -177,6 +214,7 @@ fn withdraw_idle<M: Memory>(worker: &Worker<M>) {
         if pin.active.exchange(0, 2) || mutant::is(Mutant::BusyWithdrawn) {
             pin.record.announced().store(mem, IDLE);
             pin.announced.store(IDLE);
+            mem.tells_own_process();
             pin.active.store(0);
         } else {
             pin.refresh.store(1);

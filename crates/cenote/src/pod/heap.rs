@@ -16,16 +16,16 @@
 //!
 //! On incoherent memory each *before* is a wait for a write-back: see `takes` for what becomes of it.
 
-use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole, reclaim_empty_blocks};
+use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole};
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use super::class::{TABLE, class_for};
-use super::collect;
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::publish::{await_end, forget_lines};
 use super::recycle::Kept;
 use super::reserve::Reserve;
 use super::retire::{self, Actor};
+use super::room;
 use super::slab::{
     Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
 };
@@ -33,7 +33,7 @@ use super::takes::{
     Source, Taken, clear, forget_take, leave_source, make_room_for_take, put_back, settle_takes,
     shelve_again, take_later, untaken,
 };
-use super::units::{allocate_units, free_range, free_slab};
+use super::units::{allocate_units, free_range, free_slab, too_large};
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
@@ -253,16 +253,19 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
         Err(Error::Full { .. }) => {}
         other => return other,
     }
-    // Full: wait for nobody, but take back what can be had.
-    collect::collect_all(worker)?;
-    if take_from_block(worker, actor, class) || adopt_any(worker, actor, class)? {
+    // Full. Under a pin nothing recent ripens: an operation ends its pin and tries again.
+    if !worker.is_pinned() {
+        room::make_room(worker)?;
+    }
+    let looks_everywhere = !worker.is_pinned() || worker.is_thorough.get();
+    if take_from_block(worker, actor, class) || looks_everywhere && adopt_any(worker, actor, class)? {
         return Ok(());
     }
-    reclaim_empty_blocks(worker, actor)?;
     allocate_slab(worker, actor, class).map_err(|error| match error {
-        Error::Full { why, .. } => Error::Full {
+        Error::Full { why, largest, .. } => Error::Full {
             needed: u64::from(layout.size),
             why,
+            largest,
         },
         other => other,
     })
@@ -368,9 +371,8 @@ fn allocate_range<M: Memory>(
     destination: OwnedWord,
     tag: u8,
 ) -> Result<u64> {
-    let full = |why| Error::Full { needed: len, why };
     let units = len.div_ceil(UNIT).max(1);
-    let count = u32::try_from(units).map_err(|_| full("it is larger than the pool may ever be"))?;
+    let count = u32::try_from(units).map_err(|_| too_large(worker, len))?;
     let attempt = || {
         allocate_units(worker, units, |txn, unit| {
             let block = Block::Range {
@@ -385,18 +387,21 @@ fn allocate_range<M: Memory>(
             txn.write_owned(destination, worker.geometry().unit_offset(unit));
         })
     };
-    let unit = match attempt() {
-        Err(Error::Full { .. }) => {
-            collect::collect_all(worker)?;
-            reclaim_empty_blocks(worker, actor)?;
-            attempt().map_err(|error| match error {
-                Error::Full { why, .. } => full(why),
-                other => other,
-            })?
+    let outcome = match attempt() {
+        Err(Error::Full { .. }) if !worker.is_pinned() => {
+            room::make_room(worker)?;
+            attempt()
         }
-        other => other?,
+        other => other,
     };
-    Ok(worker.geometry().unit_offset(unit))
+    match outcome {
+        Err(Error::Full { why, largest, .. }) => Err(Error::Full {
+            needed: len,
+            why,
+            largest,
+        }),
+        other => Ok(worker.geometry().unit_offset(other?)),
+    }
 }
 
 /// Makes a pending range live, after the word that publishes it has been written.

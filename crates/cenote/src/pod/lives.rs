@@ -6,6 +6,7 @@
 //! | a process of another host | the pool does not say otherwise of its host, nor its host's agent of it | `docs/protocols/hosts.md` |
 //! | a worker | its process does, and its bed does not say otherwise | `docs/protocols/detection.md` |
 
+use super::drain::drain;
 use super::host;
 use super::process::Pod;
 use super::record::{Phase, ProcessRecord, State, WorkerRecord};
@@ -49,7 +50,7 @@ impl<M: Memory> Pod<M> {
     }
 
     /// Whether the process that a worker's state names lives: that very generation, not a later one in its place. If it does
-    /// not, nothing that it has begun takes effect any more.
+    /// not, nothing that it has begun takes effect any more, and nothing that it has left in a cache reaches memory any more.
     pub fn instance_lives(&self, worker: State) -> Result<bool> {
         if worker.process >= self.geometry().parameters.processes {
             return Ok(false);
@@ -62,6 +63,9 @@ impl<M: Memory> Pod<M> {
         let same = entry.phase == Phase::Alive
             && (entry.generation as u8 == worker.tag || mutant::is(Mutant::InstanceByPlace));
         let lives = same && self.entry_lives(worker.process, entry)?;
+        if same && !lives {
+            drain(self, worker.process, entry)?;
+        }
         if !lives && !mutant::is(Mutant::DeadNotSettled) {
             self.mem().settle();
         }
@@ -94,6 +98,15 @@ impl<M: Memory> Pod<M> {
         Ok(!has_died && self.instance_lives(state)?)
     }
 
+    /// Whether a worker's place belongs to a thread of this process, or is being recovered by one.
+    pub(super) fn is_own(&self, state: State) -> bool {
+        let by = match state.phase {
+            Phase::Recovering => self.state_of(state.process),
+            _ => Some(state),
+        };
+        by.is_some_and(|by| by.process == self.index() && by.tag == self.generation() as u8)
+    }
+
     /// Whether a worker's thread is known to have died, whatever its process does.
     fn thread_has_died(&self, index: u32, state: State) -> bool {
         let bed = self.geometry().annex(index);
@@ -124,7 +137,7 @@ impl<M: Memory> Pod<M> {
         is_place.then(|| State::decode(WorkerRecord::new(self.geometry(), index).state().load(self.mem())))
     }
 
-    /// The places of processes that died; nothing that they have begun takes effect any more.
+    /// The places of processes that died; nothing that they have begun takes effect any more, as for [`Pod::instance_lives`].
     pub fn dead_processes(&self) -> Result<Vec<u32>> {
         let mut dead = Vec::new();
         for index in (0..self.geometry().parameters.processes).filter(|&index| index != self.index()) {
@@ -134,6 +147,7 @@ impl<M: Memory> Pod<M> {
                     .load(self.mem()),
             );
             if state.phase != Phase::Free && !self.entry_lives(index, state)? {
+                drain(self, index, state)?;
                 dead.push(index);
             }
         }

@@ -133,8 +133,10 @@ fn finish_for_the_dead<M: Memory>(worker: &Worker<M>) {
     if mutant::is(Mutant::ReplaySkipped) {
         return;
     }
+    // Damage may say more than may ever be committed: then nothing of the data is written.
+    let limit = geometry.unit_offset(worker.committed_units().unwrap_or(0));
     for index in 0..worker.pod().workers_high() {
-        redo::replay(worker.mem(), WorkerRecord::new(geometry, index), geometry.data);
+        redo::replay(worker.mem(), WorkerRecord::new(geometry, index), limit);
     }
 }
 

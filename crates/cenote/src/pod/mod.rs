@@ -7,9 +7,10 @@
 //! | `bell`, `watch`, `log` | noticing deaths, waking those who wait, what was recovered | `docs/protocols/detection.md` |
 //! | `group` | groups: who is there, who died, in order | `docs/protocols/groups.md` |
 //! | `host`, `agency`, `fence`, `monitor` | hosts: their agents, who watches them, how they are fenced | `docs/protocols/hosts.md` |
-//! | `lock`, `redo`, `buddy`, `block`, `units` | blocks of units | `docs/protocols/allocation.md` |
+//! | `lock`, `redo`, `buddy`, `block`, `units`, `holes` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
-//! | `epoch`, `retire`, `collect`, `flush`, `recycle` | reclamation | `docs/protocols/reclamation.md` |
+//! | `epoch`, `retire`, `collect`, `takeover`, `room`, `flush`, `recycle`, `backlog` | reclamation | `docs/protocols/reclamation.md` |
+//! | `drain` | what the dead have left in caches | `docs/protocols/recovery.md` |
 //! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
 //! | `slots` | which locks of users a worker holds or waits for | `docs/protocols/locks.md` |
 //! | `directory` | names | `docs/protocols/recovery.md` |
@@ -18,6 +19,7 @@
 
 pub mod abandoned;
 pub mod agency;
+pub mod backlog;
 mod beats;
 pub mod bell;
 pub mod block;
@@ -28,13 +30,16 @@ pub mod collect;
 mod contention;
 pub mod crash;
 pub mod directory;
+mod drain;
 pub mod epoch;
 pub mod fence;
 pub mod flush;
 pub mod geometry;
 pub mod group;
 pub mod heap;
+pub mod holes;
 pub mod host;
+pub mod limits;
 mod lives;
 pub mod lock;
 pub mod log;
@@ -47,10 +52,12 @@ pub mod recycle;
 pub mod redo;
 pub mod reserve;
 pub mod retire;
+pub mod room;
 pub mod seat;
 pub mod slab;
 pub mod slots;
 pub mod superblock;
+pub mod takeover;
 mod takes;
 pub mod tasks;
 pub mod units;

@@ -18,8 +18,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::crash::{Point, crash_point};
+use super::drain;
 use super::geometry::Geometry;
 use super::host::{self, HostPhase, HostRecord};
+use super::limits::Limits;
 use super::record::{Phase, ProcessRecord, State, WorkerRecord};
 use super::superblock::{self, Superblock};
 use super::worker::{LocalPin, Worker};
@@ -112,6 +114,7 @@ pub struct Pod<M: Memory> {
     superblock: Superblock,
     identity: Identity,
     hooks: Hooks<M>,
+    limits: Limits,
     index: u32,
     generation: u32,
     /// The generation of this process's host that it joined under; 0 on a single machine.
@@ -125,6 +128,10 @@ pub struct Pod<M: Memory> {
     companions: Mutex<Vec<(u64, Companion)>>,
     /// Set when the background thread shall end.
     closing: LocalWord,
+    /// Set while the background thread frees what others have retired, or must not.
+    reclaiming: LocalWord,
+    /// The worker of the background thread, as in locks; 0 while there is none.
+    attendant: LocalWord,
 }
 
 /// Something that handles keep alive.
@@ -171,6 +178,7 @@ impl<M: Memory> Pod<M> {
             superblock,
             identity,
             hooks,
+            limits: Limits::usual::<M>(),
             index: u32::MAX,
             generation: 0,
             host_generation: 0,
@@ -180,6 +188,8 @@ impl<M: Memory> Pod<M> {
             #[cfg(feature = "baselines")]
             companions: Mutex::default(),
             closing: LocalWord::new(0),
+            reclaiming: LocalWord::new(0),
+            attendant: LocalWord::new(0),
         };
         if pod.is_in_pod() {
             host::check_id(&pod.geometry.parameters, pod.identity.host)?;
@@ -241,6 +251,8 @@ impl<M: Memory> Pod<M> {
             lock.unlock(index)?;
             return Ok(false);
         }
+        // What the dead one has left in this host's cache would come over what others make of its workers' places.
+        drain::drain(self, index, state)?;
         if self.is_in_pod() {
             return self.claim_place(index, word);
         }
@@ -333,15 +345,8 @@ impl<M: Memory> Pod<M> {
     /// Drops the whole pool from this host's cache. A process that was here before may have left lines there, and since it
     /// left nobody has waited for this host before memory was reused. From now on they do.
     fn forget_cached(&self) {
-        if !M::COHERENT && !mutant::is(Mutant::JoinCacheKept) {
-            let committed = superblock::COMMITTED.load(&self.mem);
-            for (at, len) in self
-                .geometry
-                .ranges(committed.min(self.geometry.parameters.max_units))
-            {
-                self.mem.invalidate(at, len);
-            }
-            self.mem.fence();
+        if !mutant::is(Mutant::JoinCacheKept) {
+            drain::drop_cached(&self.mem, &self.geometry);
         }
     }
 
@@ -370,6 +375,19 @@ impl<M: Memory> Pod<M> {
     /// What the layers above registered.
     pub fn hooks(&self) -> &Hooks<M> {
         &self.hooks
+    }
+
+    /// The same with other thresholds. Workers take them when they attach.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        let mut changed = self;
+        changed.limits = limits;
+        changed
+    }
+
+    /// The thresholds of this process.
+    #[inline]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// What this process says of itself.
@@ -420,6 +438,23 @@ impl<M: Memory> Pod<M> {
     /// Whether the background thread shall end.
     pub fn is_closing(&self) -> bool {
         self.closing.load() != 0
+    }
+
+    /// The right to change what the pool has retired beside the own list, in the background, unless somebody has it: who accounts for
+    /// every byte.
+    pub(super) fn may_reclaim(&self) -> Option<Reclaiming<'_, M>> {
+        let is_ours = self.reclaiming.exchange(0, 1);
+        is_ours.then(|| Reclaiming { pod: self })
+    }
+
+    /// Has the background thread of this process change nothing of what is retired until the guard is dropped.
+    pub fn hold_still(&self) -> Reclaiming<'_, M> {
+        loop {
+            if let Some(right) = self.may_reclaim() {
+                return right;
+            }
+            self.mem.relax();
+        }
     }
 
     /// Whether this process is a forked child of the one that joined.
@@ -474,6 +509,25 @@ impl<M: Memory> Pod<M> {
         companion
     }
 
+    /// A worker is this process's background thread from now on, or nobody is.
+    pub(super) fn attended_by(&self, worker: Option<&Worker<M>>) {
+        self.attendant.store(worker.map_or(0, super::lock::identity));
+    }
+
+    /// Whether this process's background thread has died, and the process has not.
+    ///
+    /// Cost: a sync load if there is such a thread.
+    pub fn has_lost_attendant(&self) -> bool {
+        let identity = self.attendant.load();
+        let Some(index) = (identity as u32).checked_sub(1) else {
+            return false;
+        };
+        let generation = (identity >> 32) as u32;
+        let state = State::decode(WorkerRecord::new(&self.geometry, index).state().load(&self.mem));
+        let is_its = state.generation == generation && state.phase == Phase::Alive;
+        !is_its || self.mem.kernel().has_died(self.geometry.annex(index), generation)
+    }
+
     /// A worker's state word in this process's name.
     pub fn claim(&self, phase: Phase, generation: u32) -> State {
         State {
@@ -506,6 +560,17 @@ impl<M: Memory> Pod<M> {
             })
             .filter(|(_, state)| state.phase != Phase::Free)
             .collect()
+    }
+}
+
+/// See [`Pod::hold_still`].
+pub struct Reclaiming<'p, M: Memory> {
+    pod: &'p Pod<M>,
+}
+
+impl<M: Memory> Drop for Reclaiming<'_, M> {
+    fn drop(&mut self) {
+        self.pod.reclaiming.store(0);
     }
 }
 

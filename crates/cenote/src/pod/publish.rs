@@ -13,7 +13,11 @@
 //! 3. another worker's retired list has an entry of the new object that is not gone: it was unlinked, hence linked.
 //!
 //! (Whoever unlinks it names it first, enters it next, and only then forgets its name: so if 2 is not seen
-//! because it is over, 3 is. The entry stays as long as the announcement stands.) A dead `REMOVE` is simpler: the tombstone names the remover and never changes.
+//! because it is over, 3 is. The entry stays as long as the announcement stands.) A dead `REMOVE` is simpler: the tombstone names
+//! the remover and this removal, and nobody changes it before the record says that it happened ([`is_removal_over`]).
+//!
+//! **Claims** ([`publish_claimed`]). A claimed slot binds nothing: whoever finds one in the way clears it. Recovery does so before
+//! it looks for anything else; so a dead `PUT` that has only claimed has not happened, and never will.
 //!
 //! **Companions.** An operation may publish up to two further objects that only the new one refers to, and unlink one
 //! further object that only the old one referred to. They follow the verdict on the new object: nothing else is asked.
@@ -26,7 +30,7 @@ use super::block::{CELL_FREE, CELL_LIVE};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::heap::{settle_own, settle_published};
-use super::record::operation;
+use super::record::{WorkerRecord, operation};
 use super::retire::{self, Actor};
 use super::slab::{Place, locate};
 use super::takes::leave_sources;
@@ -41,6 +45,12 @@ pub const OWNED_LINK: u64 = 1;
 
 /// Bits of a slot that say how far its move to another level has come; the rest stays as it was.
 pub const SLOT_MOVE_BITS: u64 = 0b11;
+
+/// What those bits are while a slot is claimed and its change not yet committed.
+pub const SLOT_CLAIMED: u64 = 0b10;
+
+/// What a slot holds whose claim was given up or taken away: a tombstone that names nobody.
+pub const SLOT_CLEARED: u64 = 0b1000;
 
 /// One change of one slot.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +79,57 @@ pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::re
         Ok(()) => finish_committed(worker, worker.actor(), false).map(Ok),
         Err(found) => Ok(Err(found)),
     }
+}
+
+/// [`publish`] in two steps, for a slot that a further look must confirm: `change.current` is exchanged for
+/// `change.next` *claimed*; then, if `confirm` says so, that for `change.next`. Anybody may clear a claim. `Ok(false)` if nothing
+/// has happened.
+///
+/// Cost: one compare-exchange more.
+pub fn publish_claimed<M: Memory>(
+    worker: &Worker<M>,
+    change: &Change,
+    confirm: impl FnOnce() -> Result<bool>,
+) -> Result<bool> {
+    let mem = worker.mem();
+    let (slot, claim) = (change.slot, change.next | SLOT_CLAIMED);
+    intend(worker, change);
+    let claimed = match M::COHERENT {
+        true => slot.compare_exchange(mem, change.current, claim),
+        false => mem.fence_and_exchange(slot.offset(), change.current, claim),
+    };
+    if claimed.is_err() {
+        give_up(worker);
+        return Ok(false);
+    }
+    crash_point(Point::PublishClaimed);
+    let confirmed = confirm();
+    if matches!(confirmed, Ok(true)) && slot.compare_exchange(mem, claim, change.next).is_ok() {
+        has_happened(worker);
+        return finish_committed(worker, worker.actor(), false).map(|()| true);
+    }
+    if !mutant::is(Mutant::ClaimLeft) {
+        let _ = slot.compare_exchange(mem, claim, SLOT_CLEARED);
+    }
+    give_up(worker);
+    confirmed.map(|_| false)
+}
+
+/// Whether the worker with mark `remover`, whose tombstone was seen in `slot`, has told its record that this removal happened.
+/// Until then the tombstone is the evidence, and must stay.
+pub fn is_removal_over<M: Memory>(worker: &Worker<M>, remover: u16, slot: SyncWord) -> bool {
+    if remover == 0 || remover == worker.me() || mutant::is(Mutant::EvidenceReused) {
+        return true;
+    }
+    if u32::from(remover) > worker.geometry().parameters.workers {
+        return false;
+    }
+    let (mem, record) = (
+        worker.mem(),
+        WorkerRecord::new(worker.geometry(), u32::from(remover) - 1),
+    );
+    // In this order: if it removes something else when the slot is looked at, this removal was over.
+    record.operation().peek(mem) != operation::REMOVE || record.slot().peek(mem) != slot.offset()
 }
 
 /// [`publish`] for an operation with companions: those that the record names are published too, and `old` is unlinked
@@ -104,8 +165,26 @@ pub(super) fn await_end<M: Memory>(worker: &Worker<M>) {
 #[inline]
 fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Result<(), u64> {
     let mem = worker.mem();
-    let actor = worker.actor();
-    let record = actor.record;
+    intend(worker, change);
+    let (slot, current, next) = (change.slot, change.current, change.next);
+    let exchanged = match M::COHERENT {
+        true => slot.compare_exchange(mem, current, next),
+        // What the new objects hold, the names, and what is to happen: all of it before it happens.
+        false => mem.fence_and_exchange(slot.offset(), current, next),
+    };
+    if let Err(found) = exchanged {
+        give_up(worker);
+        return Err(found);
+    }
+    has_happened(worker);
+    Ok(())
+}
+
+/// Fills in the record; on incoherent memory it is written back by the next fence.
+#[inline]
+fn intend<M: Memory>(worker: &Worker<M>, change: &Change) {
+    let mem = worker.mem();
+    let record = worker.record();
     record.slot().set(mem, change.slot.offset());
     record.expected().set(mem, change.next);
     record.old_object().set(mem, change.old);
@@ -125,26 +204,27 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
         worker.is_end_in_flight.set(false);
     }
     crash_point(Point::PublishIntent);
-    let (slot, current, next) = (change.slot, change.current, change.next);
-    let exchanged = match M::COHERENT {
-        true => slot.compare_exchange(mem, current, next),
-        // What the new objects hold, the names, and what is to happen: all of it before it happens.
-        false => mem.fence_and_exchange(slot.offset(), current, next),
-    };
-    if let Err(found) = exchanged {
-        record.operation().set(mem, operation::NONE);
-        // A name kept beyond the pin would be mistaken for evidence once the object is reused.
-        set(worker, record.old_object(), 0);
-        worker.contention.lost(mem);
-        return Err(found);
-    }
+}
+
+/// The record says that nothing is going on, after an exchange that failed.
+#[inline]
+fn give_up<M: Memory>(worker: &Worker<M>) {
+    let record = worker.record();
+    record.operation().set(worker.mem(), operation::NONE);
+    // A name kept beyond the pin would be mistaken for evidence once the object is reused.
+    set(worker, record.old_object(), 0);
+    worker.contention.lost(worker.mem());
+}
+
+/// The record says that the operation happened, after an exchange that succeeded.
+#[inline]
+fn has_happened<M: Memory>(worker: &Worker<M>) {
     crash_point(Point::PublishDone);
     if !M::COHERENT {
         leave_sources(worker);
     }
     worker.contention.won();
-    set_soon(worker, record.operation(), operation::COMMITTED);
-    Ok(())
+    set_soon(worker, worker.record().operation(), operation::COMMITTED);
 }
 
 /// Sets a word of the record; it is written back by the next fence at the latest.

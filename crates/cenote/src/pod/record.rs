@@ -183,6 +183,19 @@ impl WorkerRecord {
         SyncWord::at(self.0 + 64)
     }
 
+    /// Coherent memory: whether its worker may be changing its retired list. Written by the worker alone.
+    #[inline]
+    pub fn busy(self) -> SyncWord {
+        SyncWord::at(self.0 + 72)
+    }
+
+    /// Coherent memory: changes whenever somebody may have taken the list over; odd while somebody is about to. Written under the
+    /// allocator's lock.
+    #[inline]
+    pub fn list_version(self) -> SyncWord {
+        SyncWord::at(self.0 + 80)
+    }
+
     /// Its replica of the global epoch, written by whoever advances that.
     #[inline]
     pub fn epoch(self) -> SyncWord {

@@ -22,19 +22,21 @@ use super::block::RangeState;
 use super::class::CLASSES;
 use super::collect;
 use super::crash::{Point, crash_point};
+use super::drain;
 use super::heap;
 use super::lock;
 use super::log;
 use super::process::Dead;
 use super::publish::{
-    DRAINING, OWNED_LINK, SLOT_MOVE_BITS, clear_auxiliary, discard_auxiliary, drain_auxiliary,
-    finish_with_companions,
+    DRAINING, OWNED_LINK, SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS, clear_auxiliary, discard_auxiliary,
+    drain_auxiliary, finish_with_companions,
 };
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
 use super::reserve::Reserve;
 use super::retire::{self, Actor};
 use super::slab::{Place, locate};
-use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES};
+use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES, TRIM_LOCK};
+use super::takeover::lists_taken;
 use super::worker::{Worker, leave_bed};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
@@ -133,6 +135,10 @@ pub(super) fn recover_one<M: Memory>(
     if !worker.pod().may_recover()? {
         return Ok(());
     }
+    // A thread that died alone has left its lines in this process's cache; what a process has left is drained already.
+    if worker.pod().is_own(state) {
+        drain::drop_cached(mem, worker.geometry());
+    }
     let claim = worker.claim(state.generation);
     if record
         .state()
@@ -190,6 +196,7 @@ pub(super) fn recover_one<M: Memory>(
     let _ = record
         .state()
         .compare_exchange(mem, claim.encode(), next.encode());
+    hint_at_orphans(worker, record);
     outcome.and(steps)
 }
 
@@ -230,6 +237,7 @@ fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry) 
 /// would say what is no longer so.
 fn settle_locks<M: Memory>(worker: &Worker<M>, index: u32, generation: u32) -> Result<()> {
     lock::release_for_dead(worker, DIRECTORY_LOCK, index, generation);
+    lock::release_for_dead(worker, TRIM_LOCK, index, generation);
     if !mutant::is(Mutant::LogsNotSettled) {
         drop(lock::acquire(worker, HEAP_LOCK)?);
     }
@@ -252,7 +260,11 @@ fn finish_record<M: Memory>(worker: &Worker<M>, actor: Actor, recovered: &mut Re
     }
     crash_point(Point::RecoverOperation);
     recover_auxiliary(worker, actor)?;
-    collect::finish_freeing(worker, actor)?;
+    {
+        // What it finds of the batch may be in blocks that are free: they keep their bytes meanwhile.
+        let _pin = worker.pin()?;
+        collect::finish_freeing(worker, actor)?;
+    }
     if record.root().get(mem) != 0 {
         (worker.pod().hooks().finish_root)(worker, actor)?;
     }
@@ -264,20 +276,27 @@ fn finish_record<M: Memory>(worker: &Worker<M>, actor: Actor, recovered: &mut Re
 /// Brings the record that a worker has just taken into order. Normally there is nothing to do: its last worker left
 /// in peace or was recovered. What a worker could not give back when it left is given back now; what cannot be right
 /// is forgotten, so that nothing in the record of a living worker needs to be doubted.
-pub(super) fn tidy<M: Memory>(worker: &Worker<M>) {
+pub(super) fn tidy<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let (mem, actor) = (worker.mem(), worker.actor());
+    let _hold = worker.hold_list()?;
     let refreshed = retire::refresh(worker, actor.record);
     if refreshed.is_err() || finish_record(worker, actor, &mut Recovered::default()).is_err() {
         actor.record.forget(mem);
+    }
+    Ok(())
+}
+
+/// Says that a record has been left that may hold a list: once it is free, as who looks passes by those that are not. If its owner
+/// dies before, the list is found when somebody looks at all.
+pub(super) fn hint_at_orphans<M: Memory>(worker: &Worker<M>, record: WorkerRecord) {
+    if record.head().peek(worker.mem()) != record.tail().peek(worker.mem()) {
+        ORPHANS.fetch_add(worker.mem(), 1);
     }
 }
 
 /// Withdraws the announcement, and leaves what the list holds to heirs.
 fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
     let mem = worker.mem();
-    if actor.record.head().get(mem) != actor.record.tail().get(mem) {
-        ORPHANS.fetch_add(mem, 1);
-    }
     actor.record.write_back(mem);
     if !mutant::is(Mutant::NeverWithdrawn) {
         actor.record.announced().store(mem, IDLE);
@@ -447,7 +466,20 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
         return Err(Error::corrupt("a slot in an operation record", slot));
     }
     worker.check("a slot in an operation record", slot, 8)?;
-    if SyncWord::at(slot).load(mem) & !SLOT_MOVE_BITS == actor.record.expected().get(mem) {
+    let (slot, expected) = (SyncWord::at(slot), actor.record.expected().get(mem));
+    let mut found = slot.load(mem);
+    if kind == operation::PUT && found == expected | SLOT_CLAIMED {
+        // Nobody binds it now but its owner, who is dead.
+        found = match mutant::is(Mutant::DeadClaimKept) {
+            true => SLOT_CLEARED,
+            false => match slot.compare_exchange(mem, found, SLOT_CLEARED) {
+                Ok(_) => SLOT_CLEARED,
+                Err(found) => found,
+            },
+        };
+        crash_point(Point::RecoverClaim);
+    }
+    if found & !SLOT_MOVE_BITS == expected {
         return Ok(true);
     }
     if kind == operation::REMOVE || new == 0 || mutant::is(Mutant::EvidenceSlotAlone) {
@@ -464,11 +496,17 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
     }
     // Chunks that leave lists meanwhile stay what they are as long as this reads.
     let _pin = worker.pin()?;
-    let mut is_retired = false;
-    for record in others() {
-        retire::pending(worker, record, |object| is_retired |= object == new)?;
+    loop {
+        let taken = lists_taken(worker)?;
+        let mut is_retired = false;
+        for record in others() {
+            retire::pending(worker, record, |object| is_retired |= object == new)?;
+        }
+        // A list that was moved meanwhile may have been passed by.
+        if is_retired || lists_taken(worker)? == taken {
+            return Ok(is_retired);
+        }
     }
-    Ok(is_retired)
 }
 
 fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
@@ -519,13 +557,18 @@ fn is_settled<M: Memory>(worker: &Worker<M>, object: u64) -> Result<bool> {
 /// What a worker that leaves in peace does: give back what it holds, free what it can.
 pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let record = actor.record;
+    let _hold = worker.hold_list()?;
     if record.root().get(worker.mem()) != 0 {
         (worker.pod().hooks().finish_root)(worker, actor)?;
     }
     heap::discard_with_companions(worker)?;
-    for _ in 0..3 {
+    // What is retired is ripe two epochs later.
+    let mut advances_left = 3;
+    while advances_left > 0 {
         let least = super::epoch::advance(worker);
-        collect::collect(worker, actor, least)?;
+        if collect::collect(worker, actor, least)? == 0 {
+            advances_left -= 1;
+        }
     }
     heap::return_reserves(worker, actor)?;
     leave(worker, actor);

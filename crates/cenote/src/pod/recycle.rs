@@ -19,12 +19,6 @@ use std::cell::Cell;
 
 use super::class::{CLASSES, TABLE};
 use super::retire::Position;
-use crate::memory::Memory;
-
-/// Bytes of objects on a shelf, at most. On incoherent memory more become ripe at a time.
-const fn shelf_bytes<M: Memory>() -> u64 {
-    if M::COHERENT { 512 << 10 } else { 2 << 20 }
-}
 
 /// An entry whose object may be taken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,13 +75,13 @@ impl Recycler {
         self.shelves.get(class)?.with(Vec::pop)
     }
 
-    /// Puts an entry on a shelf; `false` if that is full.
-    pub(super) fn put<M: Memory>(&self, class: usize, kept: Kept) -> bool {
+    /// Puts an entry on a shelf, which has so many bytes at most; `false` if that is full.
+    pub(super) fn put(&self, class: usize, kept: Kept, bytes_max: u64) -> bool {
         let Some(shelf) = self.shelves.get(class) else {
             return false;
         };
         shelf.with(|all| {
-            let has_room = (all.len() as u64 + 1) * u64::from(TABLE[class].size) <= shelf_bytes::<M>();
+            let has_room = (all.len() as u64 + 1) * u64::from(TABLE[class].size) <= bytes_max;
             if has_room {
                 all.push(kept);
             }
@@ -118,6 +112,13 @@ impl Recycler {
     /// Empties the shelves: their entries are like any other.
     pub(super) fn clear(&self) {
         self.shelves.iter().for_each(|shelf| shelf.with(Vec::clear));
+    }
+
+    /// The list is another's now: whatever was remembered of it is forgotten.
+    pub(super) fn forget(&self) {
+        self.clear();
+        self.passed(0, Position::decode(0));
+        self.frontier.set(0);
     }
 
     /// The first entry that is neither on a shelf nor gone; `head` if nothing was put on shelves yet.

@@ -32,7 +32,7 @@ use super::record::WorkerRecord;
 use super::slab::{Place, locate, table_word};
 use super::worker::Worker;
 use crate::error::{Error, Result};
-use crate::memory::{Memory, OwnedWord};
+use crate::memory::{LINE, Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
 
 /// Bytes of a chunk.
@@ -82,7 +82,7 @@ pub(super) fn next_of(chunk: u64) -> OwnedWord {
     OwnedWord::at(chunk)
 }
 
-fn count_of(chunk: u64) -> OwnedWord {
+pub(super) fn count_of(chunk: u64) -> OwnedWord {
     OwnedWord::at(chunk + 8)
 }
 
@@ -250,19 +250,46 @@ pub(super) fn await_entries<M: Memory>(worker: &Worker<M>) {
 /// until the caller has [waited](await_entries).
 #[inline]
 pub(super) fn retire_named<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    let mut bytes = None;
     if may_be_range(worker, object)
         && let Place::Range { unit, units, .. } = locate(worker, object)?
     {
         mark_range(worker, actor, unit, units);
+        bytes = Some(u64::from(units) * UNIT);
         crash_point(Point::RetireMarked);
     }
     push(worker, actor, object)?;
     crash_point(Point::RetirePushed);
     if actor == worker.actor() {
         worker.retired_since.set(worker.retired_since.get() + 1);
+        let bytes = bytes.unwrap_or_else(|| weight(worker, object));
+        worker
+            .retired_bytes_since
+            .set(worker.retired_bytes_since.get() + bytes);
     }
     Ok(())
 }
+
+/// About how many bytes an object of a slab has: enough to tell when much waits. No round trip.
+#[inline]
+fn weight<M: Memory>(worker: &Worker<M>, object: u64) -> u64 {
+    let unit = worker.geometry().unit_of(object);
+    if !M::COHERENT {
+        let class = worker.classes.get(unit).and_then(|class| TABLE.get(class));
+        return class.map_or(LINE, |class| u64::from(class.size));
+    }
+    match Block::decode(table_word(worker, unit).load(worker.mem())) {
+        Block::Slab { class, .. } => TABLE
+            .get(usize::from(class))
+            .map_or(0, |class| u64::from(class.size)),
+        // Of a block of several units: its objects are large.
+        Block::Tail => LARGE,
+        _ => 0,
+    }
+}
+
+/// About the size of an object in a block of several units.
+const LARGE: u64 = 8192;
 
 /// What recovery does with an object that the dead one has unlinked: retires it, unless that is done.
 pub(super) fn retire_if_not<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
@@ -278,7 +305,7 @@ pub(super) fn may_be_range<M: Memory>(worker: &Worker<M>, object: u64) -> bool {
     object.wrapping_sub(worker.geometry().data) & (UNIT - 1) == 0
 }
 
-fn mark_range<M: Memory>(worker: &Worker<M>, actor: Actor, unit: u64, units: u32) {
+pub(super) fn mark_range<M: Memory>(worker: &Worker<M>, actor: Actor, unit: u64, units: u32) {
     let mem = worker.mem();
     let word = table_word(worker, unit);
     let mut current = word.load(mem);
@@ -297,6 +324,10 @@ fn mark_range<M: Memory>(worker: &Worker<M>, actor: Actor, unit: u64, units: u32
 #[inline]
 pub(super) fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     let mem = worker.mem();
+    debug_assert!(
+        actor != worker.actor() || worker.holds_list(),
+        "a worker retires into a list that it does not hold"
+    );
     let tail = Position::decode(actor.record.tail().get(mem));
     worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
     if tail.index >= CHUNK_ENTRIES {
@@ -393,6 +424,27 @@ pub(super) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Re
 /// Calls `each` for the objects that wait in a record's list, whoever has that. What is in it when the call begins and
 /// stays there is seen, and nothing that left it before. The caller is pinned, unless nobody takes entries out meanwhile.
 pub fn pending<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut each: impl FnMut(u64)) -> Result<()> {
+    pending_tagged(worker, record, |object, _| each(object))
+}
+
+/// [`pending`], which also passes the word that holds the object's epoch.
+pub fn pending_tagged<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    mut each: impl FnMut(u64, OwnedWord),
+) -> Result<()> {
+    pending_while(worker, record, |object, tag| {
+        each(object, tag);
+        true
+    })
+}
+
+/// [`pending_tagged`], as long as `each` says so.
+pub(super) fn pending_while<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    mut each: impl FnMut(u64, OwnedWord) -> bool,
+) -> Result<()> {
     let mem = worker.mem();
     let (mut position, tail) = span_afresh(worker, record)?;
     let mut chunks_left = chunks_max(worker)?;
@@ -403,12 +455,13 @@ pub fn pending<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut each: im
             false => count_in(worker, position.chunk, tail),
         };
         for index in position.index..count {
-            let object = entry(position.chunk, index).0.peek(mem);
+            let (word, tag) = entry(position.chunk, index);
+            let object = word.peek(mem);
             if is_last && index >= tail.index && object == 0 {
                 break;
             }
-            if !says_gone(object) {
-                each(object);
+            if !says_gone(object) && !each(object, tag) {
+                return Ok(());
             }
         }
         if is_last {
@@ -417,6 +470,18 @@ pub fn pending<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut each: im
         position = next_position(worker, position, &mut chunks_left)?;
     }
     Ok(())
+}
+
+/// How many objects wait in all lists.
+pub fn waiting<M: Memory>(worker: &Worker<M>) -> u64 {
+    let mut found = 0;
+    for index in 0..worker.pod().workers_high() {
+        // A list that its owner changes meanwhile may look odd.
+        let _ = pending(worker, WorkerRecord::new(worker.geometry(), index), |_| {
+            found += 1
+        });
+    }
+    found
 }
 
 /// The chunks of a record's list.

@@ -12,7 +12,7 @@ use crate::memory::{Memory, SyncWord};
 /// "CENOTE" and two bytes that no text file begins with.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CENOTE\x1a\xc3");
 /// The version of the pool format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of the immutable part, checksum included.
 pub const HEADER_BYTES: usize = 128;
 
@@ -40,8 +40,20 @@ pub const LOGGED: SyncWord = SyncWord::at(832);
 pub const SEAT: SyncWord = SyncWord::at(960);
 /// Whether a process without a host's id executes them, or did when it died.
 pub const HOSTLESS_SERVES: SyncWord = SyncWord::at(1024);
+/// Retired lists that were ever taken over from idle workers; changed under the allocator's lock.
+pub const LISTS_TAKEN: SyncWord = SyncWord::at(1088);
 /// Slab blocks that were ever given back to the buddy tree (incoherent memory).
 pub const BLOCKS_FREED: SyncWord = SyncWord::at(896);
+
+/// When a collector first found that it cannot advance the present epoch; see [`super::backlog`].
+pub const HELD_BACK: SyncWord = SyncWord::at(2048);
+
+/// The recoverable lock of who gives bytes of holes back or reserves them again; see [`super::holes`].
+pub const TRIM_LOCK: SyncWord = SyncWord::at(2112);
+/// Units that are in holes.
+pub const HOLES: SyncWord = SyncWord::at(2176);
+/// No hole begins before this unit.
+pub const HOLES_FROM: SyncWord = SyncWord::at(2240);
 
 /// The recoverable lock of whoever leads the monitors of a pod.
 pub const MONITOR_LOCK: SyncWord = SyncWord::at(640);
@@ -119,6 +131,7 @@ impl Superblock {
         mem.reserve(0, tables, true).map_err(|_| Error::Full {
             needed: tables,
             why: "its file system has no space left",
+            largest: None,
         })?;
         mem.write(0, &self.encode());
         mem.persist(0, HEADER_BYTES as u64);

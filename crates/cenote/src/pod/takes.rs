@@ -186,9 +186,11 @@ pub(super) fn shelve_again<M: Memory>(worker: &Worker<M>, taken: &Taken) {
     {
         let object = taken.object;
         // Behind the others if the shelf is full meanwhile, which it cannot be: then it waits in the list.
-        worker
-            .recycler
-            .put::<M>(taken.class as usize, Kept { object, chunk, index });
+        worker.recycler.put(
+            taken.class as usize,
+            Kept { object, chunk, index },
+            worker.limits().shelf_bytes,
+        );
     }
 }
 

@@ -7,17 +7,20 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::bell;
 use super::contention::Contention;
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::geometry::{Geometry, UNIT};
+use super::limits::Limits;
+use super::lock;
 use super::process::Pod;
 use super::record::{IDLE, Phase, State, WorkerRecord};
 use super::retire::Actor;
 use super::slots::OwnSlots;
-use super::superblock::{COMMITTED, DEATH_BELL, WORKERS_HIGH};
+use super::superblock::{COMMITTED, DEATH_BELL, HEAP_LOCK, WORKERS_HIGH};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, LINE, LocalWord, Memory, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
@@ -35,6 +38,10 @@ pub struct LocalPin {
     pub(super) announced: LocalWord,
     /// Set when the announcement is out of date.
     pub(super) refresh: LocalWord,
+    /// Who changes the worker's retired list; see `takeover`.
+    pub(super) busy: LocalWord,
+    /// How often the list was taken over.
+    pub(super) list_version: LocalWord,
 }
 
 impl LocalPin {
@@ -53,6 +60,10 @@ impl LocalPin {
 
 /// How often a recoverer looks whether the background thread is done with a dead worker's announcement.
 const DISOWN_TRIES: u32 = 1000;
+/// So often places are looked for as long as some are held by the dead, or by who recovers them: one of those may be stopped.
+const ATTEMPTS: u32 = 500;
+/// Between two of these looks.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
 /// A thread's place in the pool. It stays in its thread, whose death is its own.
 pub struct Worker<M: Memory> {
@@ -61,6 +72,7 @@ pub struct Worker<M: Memory> {
     /// The memory and the layout, by value: every operation needs them.
     mem: M,
     geometry: Geometry,
+    limits: Limits,
     watch: ForkWatch,
     pod: Arc<Pod<M>>,
     actor: Actor,
@@ -80,6 +92,18 @@ pub struct Worker<M: Memory> {
     stamp: Cell<u64>,
     local: Arc<LocalPin>,
     pub(super) retired_since: Cell<u32>,
+    /// Bytes of what was retired since, about.
+    pub(super) retired_bytes_since: Cell<u64>,
+    /// An operation that found the pool full is tried again: every block is looked at.
+    pub(super) is_thorough: Cell<bool>,
+    /// Looks at what is ripe.
+    pub(super) looks: Cell<u32>,
+    /// Where the lists of others ended at the last look.
+    pub(super) tails_seen: Cell<Vec<u64>>,
+    /// Holds of the own list; see `takeover`.
+    pub(super) holds: Cell<u32>,
+    /// The version of the own list that is known.
+    pub(super) list_version: Cell<u64>,
     /// Whether the place came with a list that was not empty, and still is not.
     pub(super) has_inherited: Cell<bool>,
     pub(super) hint_cursor: Cell<u64>,
@@ -92,25 +116,30 @@ pub struct Worker<M: Memory> {
     /// Incoherent memory: size classes of blocks, as they were when they were looked up.
     pub(super) classes: super::classes::Classes,
     slots: OwnSlots,
+    /// Numbers given to removals.
+    removals: Cell<u32>,
     /// What of its retired list may be allocated again.
     pub(super) recycler: super::recycle::Recycler,
 }
 
 impl<M: Memory> Worker<M> {
-    /// Takes a place in the worker table. If all are taken, some perhaps by the dead, those are recovered from the
-    /// last place, which is kept for that.
+    /// Takes a place in the worker table. If all are taken, some by the dead, those are recovered from the last place, which is
+    /// kept for that. Refused only when a look finds all places held by the living, or after half a second in which others
+    /// recover the dead and do not come to an end.
     pub fn attach(pod: &Arc<Pod<M>>, replicate: bool) -> Result<Self> {
         let limit = pod.geometry().parameters.workers;
-        for attempt in 0..2 {
-            for index in 0..(limit - 1).max(1) {
+        for _ in 0..ATTEMPTS {
+            for index in 0..limit - 1 {
                 if let Some(worker) = Self::attach_at(pod, index, replicate)? {
                     return Ok(worker);
                 }
             }
-            if attempt == 0
-                && let Some(reserve) = Self::attach_at(pod, limit - 1, false)?
-            {
-                super::recovery::recover_dead(&reserve)?;
+            if mutant::is(Mutant::AttachLooksOnce) || !Self::may_become_free(pod)? {
+                break;
+            }
+            match Self::attach_at(pod, limit - 1, false)? {
+                Some(reserve) if super::recovery::recover_dead(&reserve)?.workers > 0 => {}
+                _ => pod.mem().rest(BETWEEN_ATTEMPTS),
             }
         }
         Err(Error::TooMany {
@@ -118,6 +147,18 @@ impl<M: Memory> Worker<M> {
             limit,
             flag: "workers",
         })
+    }
+
+    /// Whether a place is free, or held by the dead or by who recovers or inherits it; the last one does not count.
+    fn may_become_free(pod: &Pod<M>) -> Result<bool> {
+        for index in 0..pod.geometry().parameters.workers - 1 {
+            let record = WorkerRecord::new(pod.geometry(), index);
+            let state = State::decode(record.state().load(pod.mem()));
+            if state.phase != Phase::Alive || !pod.worker_lives(index, state)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Takes a certain place, if it is free; the last one also from a dead process.
@@ -153,6 +194,9 @@ impl<M: Memory> Worker<M> {
             record.invalidate(mem);
         }
         record.announced().store(mem, IDLE);
+        if M::COHERENT {
+            record.busy().store(mem, 0);
+        }
         epoch::catch_up(mem, record);
         let local = Arc::new(LocalPin {
             record,
@@ -160,6 +204,8 @@ impl<M: Memory> Worker<M> {
             active: LocalWord::new(0),
             announced: LocalWord::new(IDLE),
             refresh: LocalWord::new(0),
+            busy: super::takeover::nobody(),
+            list_version: LocalWord::new(0),
         });
         if !M::COHERENT
             && let Ok(mut all) = pod.local.lock()
@@ -172,6 +218,7 @@ impl<M: Memory> Worker<M> {
             _of_its_thread: PhantomData,
             mem: pod.mem().clone(),
             geometry: *pod.geometry(),
+            limits: *pod.limits(),
             watch: pod.watch(),
             pod: pod.clone(),
             actor: Actor {
@@ -188,6 +235,13 @@ impl<M: Memory> Worker<M> {
             stamp: Cell::new(1),
             local,
             retired_since: Cell::new(0),
+            retired_bytes_since: Cell::new(0),
+            is_thorough: Cell::new(false),
+            looks: Cell::new(0),
+            tails_seen: Cell::default(),
+            holds: Cell::new(0),
+            // On coherent memory none that there is: somebody may be about to take the list over just now.
+            list_version: Cell::new(if M::COHERENT { u64::MAX } else { 0 }),
             has_inherited: Cell::new(false),
             hint_cursor: Cell::new(0),
             last_taken: Cell::new(super::takes::Taken::default()),
@@ -196,9 +250,14 @@ impl<M: Memory> Worker<M> {
             takes: Cell::default(),
             classes: super::classes::Classes::new::<M>(),
             slots: OwnSlots::default(),
+            removals: Cell::new(0),
             recycler: super::recycle::Recycler::default(),
         };
-        super::recovery::tidy(&worker);
+        if state.phase != Phase::Free {
+            // Whatever the dead have committed is done, and nobody is about to take the list over.
+            drop(lock::acquire(&worker, HEAP_LOCK)?);
+        }
+        super::recovery::tidy(&worker)?;
         Ok(Some(worker))
     }
 
@@ -218,6 +277,12 @@ impl<M: Memory> Worker<M> {
     #[inline]
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
+    }
+
+    /// The thresholds of its process.
+    #[inline]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Whether this process is a child of the one that the worker belongs to.
@@ -260,6 +325,27 @@ impl<M: Memory> Worker<M> {
         self.generation
     }
 
+    /// What it and its process's background thread agree on.
+    #[inline]
+    pub(super) fn local(&self) -> &LocalPin {
+        &self.local
+    }
+
+    /// Whether it announces without a barrier, because whoever looks executes one for all.
+    #[inline]
+    pub(super) fn is_lazy(&self) -> bool {
+        self.lazy
+    }
+
+    /// A number of 44 bits for something that it removes. One that its place has had before comes again after 2^32 removals, or
+    /// with the 4096th worker after it there.
+    #[inline]
+    pub fn next_removal(&self) -> u64 {
+        let count = self.removals.get().wrapping_add(1);
+        self.removals.set(count);
+        u64::from(self.generation & 0xfff) << 32 | u64::from(count)
+    }
+
     /// What it knows of its slots for locks.
     #[inline]
     pub fn slots(&self) -> &OwnSlots {
@@ -293,11 +379,12 @@ impl<M: Memory> Worker<M> {
                     self.actor.record.announced().store(self.mem(), epoch);
                     compiler_barrier();
                 } else {
-                    self.actor.record.announced().announce(self.mem(), epoch);
+                    self.announce(epoch);
                 }
             } else {
                 self.enter_incoherent();
             }
+            self.mem().pinned();
         }
         self.depth.set(self.depth.get() + 1);
         Ok(Pin { worker: self })
@@ -319,6 +406,18 @@ impl<M: Memory> Worker<M> {
         found
     }
 
+    /// Announces with a barrier of its own.
+    #[inline]
+    fn announce(&self, epoch: u64) {
+        let (mem, word) = (self.mem(), self.actor.record.announced());
+        if mutant::is(Mutant::AnnouncedWithoutFence) {
+            word.store(mem, epoch);
+        } else {
+            // PAIRS WITH: pod::epoch::least
+            word.announce(mem, epoch);
+        }
+    }
+
     #[inline(always)]
     fn epoch_to_announce(&self) -> u64 {
         match mutant::is(Mutant::NotAnnounced) {
@@ -334,7 +433,7 @@ impl<M: Memory> Worker<M> {
         if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
             self.local.refresh.store(0);
             let epoch = self.epoch_to_announce();
-            self.actor.record.announced().announce(self.mem(), epoch);
+            self.announce(epoch);
             self.local.announced.store(epoch);
             self.epoch_since
                 .set(epoch::current(self.mem(), self.actor.record, self.replicate));
@@ -366,6 +465,7 @@ impl<M: Memory> Worker<M> {
         let depth = self.depth.get() - 1;
         self.depth.set(depth);
         if depth == 0 && !self.is_forked() {
+            self.mem().unpinned();
             if M::COHERENT {
                 self.actor.record.announced().store(self.mem(), IDLE);
             } else {
@@ -453,7 +553,9 @@ impl<M: Memory> Drop for Worker<M> {
         }
         // What cannot be given back now is found by recovery or by the next to take the place.
         let record = self.actor.record;
-        if super::recovery::settle(self, self.actor).is_err() {
+        // Never given back: who moved the list of a record that is free would do so beside its heirs.
+        let hold = self.hold_list().map(std::mem::forget);
+        if hold.is_err() || super::recovery::settle(self, self.actor).is_err() {
             record.write_back(self.mem());
         }
         record.announced().store(self.mem(), IDLE);
@@ -471,12 +573,27 @@ impl<M: Memory> Drop for Worker<M> {
         let _ = record
             .state()
             .compare_exchange(self.mem(), mine.encode(), free.encode());
+        super::recovery::hint_at_orphans(self, record);
     }
 }
 
 /// While it lives, nothing that its worker reaches is reused.
 pub struct Pin<'w, M: Memory> {
     worker: &'w Worker<M>,
+}
+
+impl<M: Memory> Pin<'_, M> {
+    /// Plants [`Mutant::ValueUnpinned`]: what the pin keeps is not announced any more.
+    #[inline(always)]
+    pub(crate) fn handed_out(&self) {
+        if mutant::is(Mutant::ValueUnpinned) {
+            self.worker
+                .actor
+                .record
+                .announced()
+                .store(self.worker.mem(), IDLE);
+        }
+    }
 }
 
 impl<M: Memory> Drop for Pin<'_, M> {

@@ -2,16 +2,21 @@
 //!
 //! On incoherent memory it serves flush rounds and looks after the announcements of idle workers; memory would never
 //! be reused without it. Where asked for, it [watches](crate::pod::watch): it sleeps until somebody dies, recovers the dead and
-//! tells their groups. And it wakes the tasks of this process that wait for events of groups.
+//! tells their groups. Where asked for, it gives memory back that stays free. And it wakes the tasks of this process that wait for events of groups.
+//!
+//! What wakers of tasks throw ends in this thread. If it dies all the same, alone, the next handle that is opened starts it again;
+//! until then [flush rounds](crate::pod::flush) are served by others of the process.
 //!
 //! It sleeps by the death bell and by the bells of the groups that this process has opened. Whoever adds something that it must
 //! mind rings one of them after that.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::trim::Trimmer;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory};
 use crate::pod::collect::collect_inherited;
@@ -29,6 +34,8 @@ const TICK: Duration = Duration::from_millis(1);
 pub(super) struct Errands {
     /// Not 0 if it watches for deaths.
     watches: LocalWord,
+    /// Milliseconds after which free memory is given back; 0 if it is not.
+    trims_after: LocalWord,
     /// The groups that this process has opened.
     groups: Mutex<Vec<Group>>,
     /// Who waits for events.
@@ -76,6 +83,12 @@ impl Errands {
         }
     }
 
+    /// Has the thread give memory back that stays free for so long.
+    pub(super) fn trim_after(&self, after: Duration) {
+        self.trims_after
+            .store(u64::try_from(after.as_millis()).unwrap_or(u64::MAX).max(1));
+    }
+
     fn attend<M: Memory>(&self, worker: &Worker<M>) -> Vec<(u64, u32)> {
         let groups = locked(&self.groups);
         let groups = groups.iter().map(|group| group.attend(worker));
@@ -85,13 +98,23 @@ impl Errands {
     fn wake<M: Memory>(&self, worker: &Worker<M>) {
         let is_due = |sleeper: &mut Sleeper| sleeper.group.counted(worker) > sleeper.read;
         let due: Vec<Sleeper> = locked(&self.sleepers).extract_if(.., is_due).collect();
-        due.into_iter().for_each(|sleeper| sleeper.waker.wake());
+        due.into_iter().for_each(|sleeper| wake(sleeper.waker));
+    }
+}
+
+/// Wakes a task. That runs code of whoever made the waker: what it throws ends here, as flush rounds and the other tasks depend on
+/// this thread.
+fn wake(waker: Waker) {
+    if let Err(thrown) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        // To drop it may throw again.
+        std::mem::forget(thrown);
     }
 }
 
 /// A running background thread; ends when it is dropped.
 pub(super) struct Agent {
     stop: Arc<dyn Fn() -> bool + Send + Sync>,
+    has_died: Arc<dyn Fn() -> bool + Send + Sync>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -149,30 +172,55 @@ impl Agent {
             }
             is_ours
         });
+        let its_pod = pod.clone();
         Ok(Self {
             stop,
+            has_died: Arc::new(move || its_pod.has_lost_attendant()),
             thread: Some(thread),
         })
+    }
+
+    /// Starts it again if it has died alone.
+    pub(super) fn revive<M: Memory>(
+        agent: &mut Option<Self>,
+        pod: &Arc<Pod<M>>,
+        errands: &Arc<Errands>,
+    ) -> Result<()> {
+        if let Some(found) = agent
+            && (found.has_died)()
+        {
+            let dead = std::mem::replace(found, Self::start(pod, errands)?);
+            dead.bury();
+        }
+        Ok(())
+    }
+
+    /// Forgets one that has died: nobody can join a thread that has not come to its end.
+    fn bury(mut self) {
+        std::mem::forget(self.thread.take());
+        std::mem::forget(self);
     }
 }
 
 impl Drop for Agent {
     fn drop(&mut self) {
         let thread = self.thread.take();
-        if (self.stop)() {
+        let has_died = (self.has_died)();
+        if (self.stop)() && !has_died {
             if let Some(thread) = thread {
                 let _ = thread.join();
             }
         } else {
-            // A forked child has no such thread.
+            // A forked child has no such thread, and one that died alone cannot be joined.
             std::mem::forget(thread);
         }
     }
 }
 
 fn run<M: Memory>(worker: &Worker<M>, errands: &Errands) {
-    let mut attendant = Attendant::default();
+    let mut attendant = Attendant::begin(worker);
     let mut watch = Watch::default();
+    let mut trimmer = Trimmer::default();
     let mut looked = Instant::now();
     loop {
         // First of all: what happens from here on wakes it at once.
@@ -189,11 +237,17 @@ fn run<M: Memory>(worker: &Worker<M>, errands: &Errands) {
             }
             let _ = watch.look(worker, is_due);
         }
+        let mut longest = if M::COHERENT { Duration::MAX } else { TICK };
+        if errands.trims_after.load() != 0 {
+            let after = Duration::from_millis(errands.trims_after.load());
+            longest = longest.min(Trimmer::interval(after));
+            let _ = trimmer.tick(worker, after);
+        }
         errands.wake(worker);
         if worker.pod().is_closing() {
+            Attendant::end(worker);
             return;
         }
-        let longest = if M::COHERENT { Duration::MAX } else { TICK };
         watch.doze(worker, &bells, longest);
     }
 }

@@ -25,11 +25,13 @@ use crate::pod::directory::{
 use crate::pod::geometry::UNIT;
 use crate::pod::group;
 use crate::pod::heap::repair_cell;
+use crate::pod::holes::units_in_holes;
 use crate::pod::record::{Phase, State, WorkerRecord};
 use crate::pod::redo::Transaction;
 use crate::pod::reserve::Reserve;
 use crate::pod::retire;
 use crate::pod::slab::{Cell, table_word};
+use crate::pod::superblock::HOLES;
 use crate::pod::tasks::TaskList;
 use crate::pod::units::repair_range;
 use crate::sync::look::look;
@@ -45,6 +47,8 @@ pub struct FsckReport {
     pub reachable_bytes: u64,
     /// Bytes that are free: in free units, and in free objects of blocks.
     pub free_bytes: u64,
+    /// Bytes of free units that were given back to the file system, or are about to be.
+    pub trimmed_bytes: u64,
     /// Bytes of objects that wait until nobody can be reading them.
     pub retired_bytes: u64,
     /// Bytes in the hands of living workers: reserved, or just being published.
@@ -148,6 +152,9 @@ impl<M: Memory> Pool<M> {
 
 /// Accounts for every byte, in a worker's eyes. What can be freed should have been.
 pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckReport> {
+    let _still = worker.pod().hold_still();
+    // What becomes free meanwhile keeps its bytes.
+    let _pin = worker.pin()?;
     let mut audit = Audit {
         worker,
         marks: Table::new(),
@@ -362,6 +369,12 @@ impl<M: Memory> Audit<'_, M> {
                     self.report.free_bytes += UNIT;
                     1
                 }
+                Block::Hole { order, .. }
+                    if unit.is_multiple_of(1 << order) && unit + (1 << order) <= units =>
+                {
+                    self.report.trimmed_bytes += UNIT << order;
+                    1 << order
+                }
                 Block::Slab { class, ready, .. }
                     if TABLE
                         .get(usize::from(class))
@@ -383,6 +396,13 @@ impl<M: Memory> Audit<'_, M> {
                     1
                 }
             };
+        }
+        let counted = units_in_holes(worker.mem());
+        if counted.saturating_mul(UNIT) != self.report.trimmed_bytes && self.report.other_processes == 0 {
+            self.problem(Error::corrupt(
+                "a number of units in holes that is not what the block table says",
+                HOLES.offset(),
+            ));
         }
         Ok(())
     }

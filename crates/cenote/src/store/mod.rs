@@ -12,6 +12,7 @@ mod pool;
 mod stat;
 pub mod supervise;
 mod tasks;
+mod trim;
 mod warden;
 
 pub use crate::pod::host::ALONE;
@@ -23,7 +24,9 @@ pub use locks::{Mutex, Named, QueueMutex, RwLock};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, has_hosts, kind_of, pool_id};
 pub use stat::{
-    GroupStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat, RecoveryStat, Stat, TasksStat,
+    GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat, RecoveryStat, Stat,
+    TasksStat,
 };
 pub use tasks::Tasks;
+pub use trim::TrimReport;
 pub use warden::WardenThread;

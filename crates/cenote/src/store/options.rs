@@ -31,6 +31,9 @@ pub struct Options {
     /// Whether a background thread of this process looks for dead processes and recovers them at once. Without
     /// it, whoever is held back by them does.
     pub agent: bool,
+    /// Whether that thread gives memory back to the file system that has stayed free for so long, 32 MiB a second at most; see
+    /// [`Pool::trim`](crate::Pool::trim). The thread is started if need be. Default: no.
+    pub trim_after: Option<std::time::Duration>,
 }
 
 impl Default for Options {
@@ -47,6 +50,7 @@ impl Default for Options {
             lock_file: None,
             guidelines: Guidelines::default(),
             agent: false,
+            trim_after: None,
         }
     }
 }

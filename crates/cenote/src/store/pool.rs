@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::agent::{Agent, Errands};
 use super::options::Options;
@@ -21,9 +22,11 @@ use crate::pod::agency;
 use crate::pod::collect;
 use crate::pod::directory;
 use crate::pod::geometry::{Geometry, Parameters, UNIT};
+use crate::pod::holes;
 use crate::pod::host;
 use crate::pod::process::{Hooks, Identity, seconds_since_1970};
 use crate::pod::recovery::{self, Recovered};
+use crate::pod::retire;
 use crate::pod::seat::{self, HostsRight};
 use crate::pod::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
 use crate::pod::units;
@@ -189,6 +192,9 @@ impl<M: Mapped> Pool<M> {
         if options.agent {
             pool.watch()?;
         }
+        if let Some(after) = options.trim_after {
+            pool.trim_after(after)?;
+        }
         Ok(pool)
     }
 
@@ -204,6 +210,11 @@ impl<M: Mapped> Pool<M> {
         Self::open(path, options)
     }
 }
+
+/// How long a flush round takes, about.
+const FLUSH_TIME: Duration = Duration::from_millis(1);
+/// Flush times after which [`Pool::collect`] gives up if nothing was freed in them.
+const FRUITLESS_MAX: u32 = 100;
 
 impl<M: Memory> Pool<M> {
     /// The map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
@@ -265,9 +276,36 @@ impl<M: Memory> Pool<M> {
         Agent::watch(&mut agent, &self.inner.pod, &self.inner.errands)
     }
 
-    /// Frees all retired objects that nobody can be reading.
-    pub fn collect(&self) -> Result<()> {
-        collect::collect_all(&*self.worker()?)
+    /// Frees all retired objects that nobody can be reading: those of this thread, of threads that have ended or died, and of living
+    /// ones that are idle. What a thread retires meanwhile may stay, as what it reads does. Returns how many were freed.
+    ///
+    /// On incoherent memory it waits until all hosts have dropped what is freed from their caches, and until the processes of idle
+    /// threads have freed what is theirs: some milliseconds a hundred thousand objects. It gives up when nothing was freed for a tenth of
+    /// a second.
+    pub fn collect(&self) -> Result<u64> {
+        let worker = self.worker()?;
+        let mut freed = collect::free_all(&worker)?;
+        if M::COHERENT {
+            return Ok(freed);
+        }
+        let mut fruitless = 0;
+        let mut waiting = retire::waiting(&worker);
+        while waiting != 0 && fruitless < FRUITLESS_MAX {
+            worker.mem().rest(FLUSH_TIME);
+            freed += collect::free_all(&worker)?;
+            let left = retire::waiting(&worker);
+            fruitless = if left < waiting { 0 } else { fruitless + 1 };
+            waiting = left;
+        }
+        Ok(freed)
+    }
+
+    /// Has the background thread of this process give memory back that has stayed free for so long, as [`Options::trim_after`] does,
+    /// from now until the pool is closed. It watches for deaths, too.
+    pub fn trim_after(&self, after: Duration) -> Result<()> {
+        holes::check_support::<M>()?;
+        self.inner.errands.trim_after(after);
+        self.watch()
     }
 
     /// This thread's worker, shared by all maps that it has open; for structures of one's own on the pod layer.
@@ -288,11 +326,21 @@ impl<M: Memory> Pool<M> {
             if let Some(worker) = mine.and_then(|any| any.downcast::<Worker<M>>().ok()) {
                 return Ok(worker);
             }
+            self.revive_agent()?;
             let worker = Rc::new(Worker::attach(&self.inner.pod, self.inner.guidelines.replicate)?);
             let any: Rc<dyn Any> = worker.clone();
             sessions.push((identity, Rc::downgrade(&any)));
             Ok(worker)
         })
+    }
+
+    /// Starts the background thread again, if there was one and it has died alone.
+    fn revive_agent(&self) -> Result<()> {
+        if !self.inner.pod.has_lost_attendant() {
+            return Ok(());
+        }
+        let mut agent = self.inner.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        Agent::revive(&mut agent, &self.inner.pod, &self.inner.errands)
     }
 
     pub(super) fn pod(&self) -> &Arc<Pod<M>> {

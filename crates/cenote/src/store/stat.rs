@@ -6,14 +6,15 @@ use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
 use crate::pod::Worker;
+use crate::pod::backlog::{self, Amount};
 use crate::pod::directory::{self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS};
 use crate::pod::epoch;
 use crate::pod::geometry::UNIT;
 use crate::pod::group::Group;
+use crate::pod::holes;
 use crate::pod::host::{self, HostPhase, HostRecord};
 use crate::pod::log::{self, Entry};
-use crate::pod::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
-use crate::pod::retire;
+use crate::pod::record::{Phase, ProcessRecord, State};
 use crate::pod::seat;
 use crate::pod::superblock::{EPOCH, Kind, RECOVERIES};
 use crate::pod::tasks::TaskList;
@@ -33,6 +34,10 @@ pub struct Stat {
     pub created: u64,
     /// Bytes for data that are reserved now.
     pub committed_bytes: u64,
+    /// Bytes of these that are free and were given back to the file system, or are about to be.
+    pub trimmed_bytes: u64,
+    /// Bytes that the file takes on its file system, tables included; `None` if it has lost its name.
+    pub file_bytes: Option<u64>,
     /// Bytes that it may grow to.
     pub max_bytes: u64,
     /// Its maps.
@@ -49,9 +54,13 @@ pub struct Stat {
     pub workers: u32,
     /// The epoch.
     pub epoch: u64,
-    /// Objects that wait until nobody can be reading them.
+    /// Objects that are retired: most wait until nobody can be reading them.
     pub retired_objects: u64,
-    /// Workers that have been reading for two epochs or more, and so hold memory.
+    /// Their bytes.
+    pub retired_bytes: u64,
+    /// How reclamation is held back by those who read, if it is.
+    pub held_back: Option<HeldBackStat>,
+    /// Those who hold it back.
     pub laggards: Vec<LaggardStat>,
     /// Dead processes recovered since the pool was created.
     pub recoveries: u64,
@@ -162,15 +171,23 @@ pub struct HostStat {
     pub has_seat: bool,
 }
 
-/// A worker that holds memory by reading for long.
+/// What readers keep from being free.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct HeldBackStat {
+    /// Since when, in seconds since 1970, as far as somebody noticed.
+    pub since: u64,
+    /// What waits for them.
+    #[serde(flatten)]
+    pub waiting: Amount,
+}
+
+/// A worker that holds memory by reading: it began before the present epoch.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct LaggardStat {
     /// Its place.
     pub worker: u32,
     /// Its process's id.
     pub pid: u64,
-    /// Epochs that have passed since it began to read.
-    pub epochs_behind: u64,
 }
 
 impl<M: Memory> Pool<M> {
@@ -178,7 +195,6 @@ impl<M: Memory> Pool<M> {
     pub fn stat(&self) -> Result<Stat> {
         let worker = self.worker()?;
         let (pod, mem, geometry) = (self.pod(), worker.mem(), worker.geometry());
-        let now = EPOCH.load(mem) >> 1;
         let mut processes = Vec::new();
         for index in 0..geometry.parameters.processes {
             let record = ProcessRecord::new(geometry, index);
@@ -195,27 +211,15 @@ impl<M: Memory> Pool<M> {
             }
         }
         let attached = pod.attached_workers();
-        let mut laggards = Vec::new();
-        for (index, state) in &attached {
-            let announced = WorkerRecord::new(geometry, *index).announced().load(mem);
-            let is_reader = state.phase == Phase::Alive && announced != IDLE;
-            if is_reader && announced.saturating_add(2) <= now {
-                let process = state.process.min(geometry.parameters.processes - 1);
-                laggards.push(LaggardStat {
-                    worker: *index,
-                    pid: ProcessRecord::new(geometry, process).pid().peek(mem),
-                    epochs_behind: now - announced,
-                });
-            }
-        }
-        let mut retired_objects = 0;
-        for index in 0..pod.workers_high() {
-            // A list that its owner changes meanwhile may look odd; its figure is then left out.
-            let mut here = 0;
-            if retire::pending(&worker, WorkerRecord::new(geometry, index), |_| here += 1).is_ok() {
-                retired_objects += here;
-            }
-        }
+        let backlog = backlog::look(&worker)?;
+        let pid = |state: State| {
+            let process = state.process.min(geometry.parameters.processes - 1);
+            ProcessRecord::new(geometry, process).pid().peek(mem)
+        };
+        let laggards = backlog.holders.iter().map(|holder| LaggardStat {
+            worker: holder.index,
+            pid: pid(holder.state),
+        });
         let (mut maps, mut tasks) = (Vec::new(), Vec::new());
         let mut locks = Vec::new();
         let mut groups = Vec::new();
@@ -275,6 +279,8 @@ impl<M: Memory> Pool<M> {
             id: format!("{:016x}", pod.superblock().id),
             created: pod.superblock().created,
             committed_bytes: worker.committed_units()? * UNIT,
+            trimmed_bytes: holes::units_in_holes(mem) * UNIT,
+            file_bytes: self.file_bytes(),
             max_bytes: geometry.parameters.max_units * UNIT,
             maps,
             tasks,
@@ -282,9 +288,14 @@ impl<M: Memory> Pool<M> {
             processes,
             hosts,
             workers: attached.len() as u32,
-            epoch: now.max(epoch::FIRST),
-            retired_objects,
-            laggards,
+            epoch: (EPOCH.load(mem) >> 1).max(epoch::FIRST),
+            retired_objects: backlog.retired.objects,
+            retired_bytes: backlog.retired.bytes,
+            held_back: backlog.since.map(|since| HeldBackStat {
+                since,
+                waiting: backlog.unripe,
+            }),
+            laggards: laggards.collect(),
             recoveries: RECOVERIES.load(mem),
             recent: self.recent(&worker),
             groups,

@@ -195,7 +195,10 @@ impl<M: Memory> ReadWriteLock<M> {
         loop {
             let turn = handle.turn(slot).to(Stand::Reading);
             handle.worker.slots().turns[slot % SLOTS].set(turn.0);
-            handle.own(slot).turn().announce(mem, turn.0);
+            match mutant::is(Mutant::ReaderWithoutFence) {
+                true => handle.own(slot).turn().store(mem, turn.0),
+                false => handle.own(slot).turn().announce(mem, turn.0),
+            }
             crash_point(Point::ReaderAnnounced);
             let seen = early.unwrap_or_else(|| word.load(mem));
             if is_free(seen) {

@@ -149,7 +149,9 @@ fn follow<M: Mapped, T: TestMap<M>>(calls: &[Call], guidelines: Guidelines) {
     for call in calls {
         follow_call(&map, &mut model, call, guidelines);
         match call {
-            Call::Collect => pool.collect().unwrap(),
+            Call::Collect => {
+                pool.collect().unwrap();
+            }
             Call::Reopen => {
                 drop((map, pool));
                 pool = Pool::open(folder.path().join("pool"), &options(guidelines)).unwrap();

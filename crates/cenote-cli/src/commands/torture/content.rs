@@ -1,8 +1,6 @@
-//! Keys and values that say what they are: whoever reads a value can tell which key it belongs to, who wrote it,
-//! which of his writes it was, and whether every byte is the one that he meant.
-//!
-//! A value begins with a stamp of 8 bytes: the writer (8 bits), the version (32 bits), and a check (24 bits) over the
-//! run's seed, the key, the writer and the version. Its length and all further bytes follow from these too.
+//! The keys of a run, and what their values are like; counters and ledgers.
+
+use crate::trial::content::{Content, Keyspace, mix};
 
 /// A map of the run, and what its pairs are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,15 +21,6 @@ pub enum Family {
 }
 
 impl Family {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 6] = [
-        Self::Words,
-        Self::Values,
-        Self::Texts,
-        Self::Shared,
-        Self::Counters,
-        Self::Ledgers,
-    ];
     /// Those in which each key has one writer.
     pub const OWNED: [Self; 3] = [Self::Words, Self::Values, Self::Texts];
 
@@ -39,37 +28,45 @@ impl Family {
     pub fn name(self) -> &'static str {
         ["words", "values", "texts", "shared", "counters", "ledgers"][self as usize]
     }
+}
 
-    /// How many keys there are; for each worker, where each key has one writer.
-    pub fn keys(self) -> u32 {
+impl Keyspace for Family {
+    const ALL: &'static [Self] = &[
+        Self::Words,
+        Self::Values,
+        Self::Texts,
+        Self::Shared,
+        Self::Counters,
+        Self::Ledgers,
+    ];
+
+    fn number(self) -> u8 {
+        self as u8
+    }
+
+    fn keys(self) -> u32 {
         [2048, 2048, 2048, 256, 16, 16][self as usize]
     }
 
-    /// The family of a number.
-    pub fn of(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
+    fn len(self, base: u64) -> usize {
+        let (kind, draw) = (base % 1000, mix(base) as usize);
+        match self {
+            Family::Words | Family::Counters | Family::Ledgers => 8,
+            Family::Texts => 8 + draw % 200,
+            Family::Shared => 8 + draw % 2000,
+            Family::Values => match kind {
+                0..250 => 8,
+                250..750 => 9 + draw % 504,
+                750..998 => 9 + draw % 6000,
+                _ => (100 << 10) + draw % (924 << 10),
+            },
+        }
     }
 }
 
 /// Whether a key, once there, is never removed: a reader that misses it has found a fault.
 pub fn is_permanent(index: u32) -> bool {
     index.is_multiple_of(8)
-}
-
-/// Scrambles a word (the end of splitmix64).
-pub fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
-
-/// Who wrote a value, and which of his writes it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    /// The writer.
-    pub writer: u32,
-    /// The number of his operation.
-    pub version: u32,
 }
 
 /// Writes a key into `into`. Owned keys depend on the worker and on the era: how often the key was given up.
@@ -110,99 +107,7 @@ pub fn owner(family: Family, key: &[u8]) -> Option<(u32, u32, u32)> {
     ))
 }
 
-/// Makes and checks the values of a run.
-#[derive(Clone, Copy)]
-pub struct Content {
-    seed: u64,
-}
-
 impl Content {
-    /// For the run of a seed.
-    pub fn new(seed: u64) -> Self {
-        Self {
-            seed: mix(seed ^ 0x6365_6e6f_7465),
-        }
-    }
-
-    fn base(&self, family: Family, key: &[u8], stamp: Stamp) -> u64 {
-        let mut base = self.seed ^ family as u64;
-        // The ends of long keys are enough to tell them apart.
-        let ends = if key.len() > 128 {
-            [&key[..64], &key[key.len() - 64..]]
-        } else {
-            [key, &[]]
-        };
-        for chunk in ends.iter().flat_map(|end| end.chunks(8)) {
-            let word = chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-            base = mix(base ^ word).wrapping_add(chunk.len() as u64);
-        }
-        mix(base ^ u64::from(stamp.writer) << 32 ^ u64::from(stamp.version))
-    }
-
-    fn len(family: Family, base: u64) -> usize {
-        let (kind, draw) = (base % 1000, mix(base) as usize);
-        match family {
-            Family::Words | Family::Counters | Family::Ledgers => 8,
-            Family::Texts => 8 + draw % 200,
-            Family::Shared => 8 + draw % 2000,
-            Family::Values => match kind {
-                0..250 => 8,
-                250..750 => 9 + draw % 504,
-                750..998 => 9 + draw % 6000,
-                _ => (100 << 10) + draw % (924 << 10),
-            },
-        }
-    }
-
-    /// Writes the value that a writer gives a key into `into`.
-    pub fn value(&self, family: Family, key: &[u8], stamp: Stamp, into: &mut Vec<u8>) {
-        let base = self.base(family, key, stamp);
-        let len = Self::len(family, base);
-        into.clear();
-        into.reserve(len + 8);
-        let word = base >> 40 << 40 | u64::from(stamp.writer & 0xff) << 32 | u64::from(stamp.version);
-        into.extend_from_slice(&word.to_le_bytes());
-        let mut fill = base;
-        while into.len() < len {
-            fill = next(fill);
-            into.extend_from_slice(&fill.to_le_bytes());
-        }
-        into.truncate(len);
-    }
-
-    /// Checks every byte of a value of a key; says who wrote it, or what is wrong with it.
-    pub fn check(&self, family: Family, key: &[u8], value: &[u8]) -> Result<Stamp, String> {
-        let Some((head, rest)) = value.split_first_chunk::<8>() else {
-            return Err(format!("has {} bytes, no value has less than 8", value.len()));
-        };
-        let word = u64::from_le_bytes(*head);
-        let stamp = Stamp {
-            writer: (word >> 32) as u32 & 0xff,
-            version: word as u32,
-        };
-        let base = self.base(family, key, stamp);
-        if word >> 40 != base >> 40 {
-            return Err(format!(
-                "begins with {word:#018x}, which nobody has written to this key"
-            ));
-        }
-        let len = Self::len(family, base);
-        if value.len() != len {
-            return Err(format!("has {} bytes; {stamp:?} wrote {len}", value.len()));
-        }
-        let mut fill = base;
-        for (n, chunk) in rest.chunks(8).enumerate() {
-            fill = next(fill);
-            if chunk != &fill.to_le_bytes()[..chunk.len()] {
-                return Err(format!(
-                    "is not what {stamp:?} wrote, from byte {} of {len} on",
-                    8 + 8 * n
-                ));
-            }
-        }
-        Ok(stamp)
-    }
-
     /// The bytes of a counter that stands at `count`.
     pub fn counter(&self, key: &[u8], count: u64) -> [u8; 8] {
         let check = mix(self.seed ^ u64::from_le_bytes(key.try_into().unwrap_or_default()) ^ mix(count));
@@ -256,16 +161,10 @@ impl Content {
     }
 }
 
-fn next(fill: u64) -> u64 {
-    let word = fill
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .wrapping_add(0x1405_7b7e_f767_814f);
-    word ^ (word >> 29)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::content::Stamp;
 
     #[test]
     fn every_changed_byte_is_seen() {

@@ -1,22 +1,20 @@
 //! How long operations took, and whether the worker moves at all: kept in the journal's first page, so that it
 //! outlives the worker and the supervisor can watch it.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use super::journal::Journal;
+use super::content::Family;
+use crate::trial::histogram::{self, BUCKETS, bucket_of};
+use crate::trial::waits::{Steal, Waits};
 
-/// Eight buckets for each power of two of nanoseconds.
-const BUCKETS: usize = 40 * 8;
+type Journal = crate::trial::journal::Journal<Family>;
+
 /// Words before the buckets.
 const HEAD: usize = 8;
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
 /// An operation as long as this is looked at more closely.
 const SLOW: Duration = Duration::from_micros(500);
-/// The kernel counts stolen time in steps as long as this.
-const STEAL_STEP: Duration = Duration::from_millis(10);
 
 /// What was measured of a worker, over all its incarnations.
 #[derive(Clone)]
@@ -120,40 +118,14 @@ impl Measures {
 
     /// The time within which a share of the operations was done, in nanoseconds.
     pub fn quantile(&self, share: f64) -> u64 {
-        let all: u64 = self.words[HEAD..].iter().sum();
-        let wanted = (all as f64 * share).ceil() as u64;
-        let mut sum = 0;
-        for (bucket, count) in self.words[HEAD..].iter().enumerate() {
-            sum += count;
-            if sum >= wanted && sum > 0 {
-                return upper_bound(bucket);
-            }
-        }
-        0
+        histogram::quantile(&self.words[HEAD..], share)
     }
-}
-
-fn bucket_of(nanoseconds: u64) -> usize {
-    if nanoseconds < 8 {
-        return nanoseconds as usize;
-    }
-    let power = nanoseconds.ilog2() as usize;
-    ((power - 2) * 8 + (nanoseconds >> (power - 3)) as usize % 8).min(BUCKETS - 1)
-}
-
-fn upper_bound(bucket: usize) -> u64 {
-    if bucket < 8 {
-        return bucket as u64;
-    }
-    let power = bucket / 8 + 2;
-    ((8 + bucket as u64 % 8 + 1) << (power - 3)) - 1
 }
 
 /// Measures a worker.
 pub struct Meter {
     measures: Measures,
-    schedstat: Option<File>,
-    waited: u64,
+    waits: Waits,
     steal: Steal,
     flushed: Instant,
     is_dirty: bool,
@@ -162,16 +134,13 @@ pub struct Meter {
 impl Meter {
     /// Goes on from what the journal says.
     pub fn new(journal: &Journal) -> io::Result<Self> {
-        let mut meter = Self {
+        Ok(Self {
             measures: Measures::read(journal)?,
-            schedstat: File::open("/proc/thread-self/schedstat").ok(),
-            waited: 0,
+            waits: Waits::new(),
             steal: Steal::new(),
             flushed: Instant::now(),
             is_dirty: true,
-        };
-        meter.sample_waiting();
-        Ok(meter)
+        })
     }
 
     /// Counts checked reads.
@@ -185,32 +154,16 @@ impl Meter {
         self.flush(journal)
     }
 
-    /// Nanoseconds that this thread has waited for a processor since the last look.
-    pub fn sample_waiting(&mut self) -> u64 {
-        let mut text = [0; 64];
-        let read = self
-            .schedstat
-            .as_ref()
-            .and_then(|file| file.read_at(&mut text, 0).ok())
-            .unwrap_or(0);
-        let waited = std::str::from_utf8(&text[..read])
-            .ok()
-            .and_then(|text| text.split(' ').nth(1)?.parse().ok());
-        let since = waited.unwrap_or(self.waited).saturating_sub(self.waited);
-        self.waited += since;
-        since
-    }
-
     /// Records an operation. One that is `excused` (the supervisor had stopped this worker) is not.
     pub fn record(&mut self, kind: Kind, took: Duration, excused: impl FnOnce() -> bool) {
         let nanoseconds = took.as_nanos() as u64;
         let mut running = nanoseconds;
         if took >= SLOW {
             if excused() {
-                self.sample_waiting();
+                self.waits.since_last_look();
                 return;
             }
-            running -= self.sample_waiting().min(nanoseconds);
+            running -= self.waits.since_last_look().min(nanoseconds);
         }
         let words = &mut self.measures.words;
         words[HEAD + bucket_of(nanoseconds)] += 1;
@@ -224,7 +177,7 @@ impl Meter {
 
     /// Now and then: shows that the worker lives, and keeps what was measured.
     pub fn tick(&mut self, journal: &Journal) -> io::Result<()> {
-        self.sample_waiting();
+        self.waits.since_last_look();
         self.steal.look_now_and_then();
         if self.is_dirty || self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush(journal)?;
@@ -238,74 +191,5 @@ impl Meter {
         self.flushed = Instant::now();
         self.is_dirty = false;
         journal.write_measures(&self.measures.words)
-    }
-}
-
-/// What the host of a virtual machine takes from it, as the kernel counts it over all processors.
-struct Steal {
-    stat: Option<File>,
-    seen: u64,
-    looked: Instant,
-}
-
-impl Steal {
-    fn new() -> Self {
-        let mut steal = Self {
-            stat: File::open("/proc/stat").ok(),
-            seen: 0,
-            looked: Instant::now(),
-        };
-        steal.since_last_look();
-        steal
-    }
-
-    fn look_now_and_then(&mut self) {
-        if self.looked.elapsed() >= STEAL_STEP {
-            self.since_last_look();
-        }
-    }
-
-    /// Nanoseconds stolen since it was last asked.
-    fn since_last_look(&mut self) -> u64 {
-        self.looked = Instant::now();
-        let mut text = [0; 256];
-        let read = self
-            .stat
-            .as_ref()
-            .and_then(|file| file.read_at(&mut text, 0).ok())
-            .unwrap_or(0);
-        // "cpu", then user, nice, system, idle, iowait, irq, softirq, steal
-        let steps = std::str::from_utf8(&text[..read])
-            .ok()
-            .and_then(|text| text.split_ascii_whitespace().nth(8)?.parse().ok());
-        let since = steps.unwrap_or(self.seen).saturating_sub(self.seen);
-        self.seen += since;
-        since * STEAL_STEP.as_nanos() as u64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_hold_what_they_say() {
-        for nanoseconds in (0..10_000).chain([1 << 20, (1 << 20) - 1, 123_456_789]) {
-            let bucket = bucket_of(nanoseconds);
-            assert!(nanoseconds <= upper_bound(bucket), "{nanoseconds} in {bucket}");
-            assert!(
-                bucket == 0 || nanoseconds > upper_bound(bucket - 1),
-                "{nanoseconds} in {bucket}"
-            );
-        }
-    }
-
-    #[test]
-    fn quantiles_are_found() {
-        let mut measures = Measures::new();
-        measures.words[HEAD + bucket_of(100)] = 999;
-        measures.words[HEAD + bucket_of(1_000_000)] = 1;
-        assert_eq!(measures.quantile(0.5), upper_bound(bucket_of(100)));
-        assert_eq!(measures.quantile(1.0), upper_bound(bucket_of(1_000_000)));
     }
 }

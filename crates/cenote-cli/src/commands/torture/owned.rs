@@ -4,11 +4,13 @@ use cenote::memory::Mapped;
 use cenote::{Put, Replace};
 use rand::Rng;
 
-use super::content::{self, Family, Stamp, is_permanent};
-use super::journal::{Action, Entry, Intent};
+use super::content::{self, Family, is_permanent};
 use super::latency::Kind;
-use super::plan::{Fault, Plant};
+use super::plan::Plant;
 use super::worker::Worker;
+use crate::trial::content::{Keyspace, Stamp};
+use crate::trial::fault::Fault;
+use crate::trial::journal::{Action, Entry, Intent};
 
 /// A value that takes noticeable time to copy.
 const LARGE: usize = 64 << 10;
@@ -100,7 +102,7 @@ impl<M: Mapped> Worker<M> {
     }
 
     /// Plants the fault that was asked for; whether the operation is to be left out.
-    fn plant(&mut self, intent: &Intent) -> bool {
+    fn plant(&mut self, intent: &Intent<Family>) -> bool {
         let writes = intent.after.version as u64 == intent.sequence;
         if self.orders.worker != 0 || intent.sequence < PLANT_AT || !writes {
             return false;
@@ -117,7 +119,7 @@ impl<M: Mapped> Worker<M> {
         false
     }
 
-    fn perform(&mut self, intent: &Intent, expected: &[u8]) -> Result<(), Fault> {
+    fn perform(&mut self, intent: &Intent<Family>, expected: &[u8]) -> Result<(), Fault> {
         let map = self.state.map(intent.family);
         let (key, value) = (&self.key, &self.value);
         let there = intent.before.version != 0;

@@ -7,13 +7,14 @@ use cenote::memory::Mapped;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-use super::content::{self, Family, Stamp};
-use super::journal::{Action, Entry};
+use super::content::{self, Family};
 use super::latency::Kind;
-use super::plan::Fault;
 use super::state::{State, readable};
 use super::worker::Worker;
 use crate::map::{AnyMap, MapKind};
+use crate::trial::content::{Keyspace, Stamp};
+use crate::trial::fault::Fault;
+use crate::trial::journal::{Action, Entry};
 
 /// A writer among many, and what it has seen of the others: nobody's older write may come back.
 pub struct Crowd {

@@ -4,10 +4,12 @@
 
 use cenote::Pool;
 
-use super::content::{self, Content, Family, Stamp};
-use super::journal::{Entry, Intent, Journal};
-use super::plan::{Fault, Plan};
+use super::content::{self, Family};
+use super::plan::Plan;
 use crate::map::{AnyMap, MapKind};
+use crate::trial::content::{Content, Keyspace, Stamp};
+use crate::trial::fault::Fault;
+use crate::trial::journal::{Entry, Intent, Journal};
 
 /// The maps of a run, as one thread has them open.
 pub struct State<M: cenote::memory::Memory> {
@@ -21,7 +23,7 @@ impl<M: cenote::memory::Memory> State<M> {
     /// Opens the maps, and creates those that are not there.
     pub fn open(pool: &Pool<M>, plan: &Plan) -> Result<Self, Fault> {
         let maps: cenote::Result<Vec<AnyMap<M>>> = Family::ALL
-            .into_iter()
+            .iter()
             .map(|family| AnyMap::open(pool, family.name(), plan.map == MapKind::Ordered))
             .collect();
         let state = Self {
@@ -113,7 +115,11 @@ impl<M: cenote::memory::Memory> State<M> {
     }
 
     /// Finds out whether the operation that was in flight when a worker died has happened, and acknowledges that.
-    pub fn settle(&self, worker: u32, journal: &mut Journal) -> Result<Option<Intent>, Fault> {
+    pub fn settle(
+        &self,
+        worker: u32,
+        journal: &mut Journal<Family>,
+    ) -> Result<Option<Intent<Family>>, Fault> {
         let Some(intent) = journal.in_flight() else {
             return Ok(None);
         };
@@ -168,7 +174,7 @@ impl<M: cenote::memory::Memory> State<M> {
     }
 
     /// Checks what a worker's journal says of the keys that only it writes, all of them or only the last ones.
-    pub fn verify_journal(&self, worker: u32, journal: &Journal, all: bool) -> Result<u64, Fault> {
+    pub fn verify_journal(&self, worker: u32, journal: &Journal<Family>, all: bool) -> Result<u64, Fault> {
         let mut checked = 0;
         let mut verify = |family: Family, index: u32| {
             checked += 1;
@@ -179,7 +185,7 @@ impl<M: cenote::memory::Memory> State<M> {
                 (0..family.keys()).try_for_each(|index| verify(family, index))?;
             }
         } else {
-            let owned = |intent: &Intent| Family::OWNED.contains(&intent.family);
+            let owned = |intent: &Intent<Family>| Family::OWNED.contains(&intent.family);
             for intent in journal
                 .history()?
                 .iter()

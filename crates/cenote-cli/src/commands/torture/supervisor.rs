@@ -1,20 +1,20 @@
 //! The supervisor: starts workers, kills them at random moments, starts them again, and watches that the others move.
 
-use std::fs::File;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::agenda::{Agenda, Event};
-use super::journal::Journal;
+use super::content::Family;
 use super::latency::Measures;
-use super::plan::{Control, Fault, Plan};
+use super::plan::Plan;
 use super::worker::Orders;
 use crate::commands::worker::Role;
 use crate::failure::Failure;
+use crate::trial::agenda::Agenda;
+use crate::trial::crew::Crew;
+use crate::trial::fault::Fault;
+use crate::trial::journal::Journal;
 
 /// A worker that does not move for as long, while nobody has stopped it, is blocked.
 const BLOCKED_AFTER: Duration = Duration::from_secs(5);
@@ -31,14 +31,24 @@ pub struct Counts {
     pub stops: u64,
 }
 
+/// What is about to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// The next kill of the schedule.
+    Strike,
+    /// A kill of one worker, if it still is this incarnation.
+    Kill(u32, u32),
+    /// A stopped worker goes on, if it still is this incarnation.
+    Continue(u32, u32),
+    /// A worker is started.
+    Start(u32),
+    /// Look whether everybody moves.
+    Look,
+}
+
+/// A worker, as it is watched.
 struct Slot {
-    child: Option<Child>,
-    incarnation: u32,
-    is_stopped: bool,
-    stops: u64,
-    /// Whether we killed it, so that its end is no surprise.
-    is_killed: bool,
-    journal: Journal,
+    journal: Journal<Family>,
     heartbeat: u64,
     moved: Instant,
 }
@@ -46,10 +56,10 @@ struct Slot {
 /// A run in progress.
 pub struct Supervisor<'a> {
     plan: &'a Plan,
-    control: Control,
+    crew: Crew,
     random: ChaCha8Rng,
     slots: Vec<Slot>,
-    agenda: Agenda,
+    agenda: Agenda<Event>,
     kills_per_second: f64,
     next_strike: Instant,
     /// What happened so far.
@@ -65,13 +75,8 @@ impl<'a> Supervisor<'a> {
         let now = Instant::now();
         let mut slots = Vec::new();
         for worker in 0..plan.workers {
-            Journal::create(&plan.folder, worker).map_err(failure)?;
+            Journal::<Family>::create(&plan.folder, worker).map_err(failure)?;
             slots.push(Slot {
-                child: None,
-                incarnation: 0,
-                is_stopped: false,
-                stops: 0,
-                is_killed: false,
                 journal: Journal::open(&plan.folder, worker).map_err(failure)?,
                 heartbeat: 0,
                 moved: now,
@@ -83,7 +88,7 @@ impl<'a> Supervisor<'a> {
         agenda.add(now, Event::Strike);
         Ok(Self {
             plan,
-            control: Control::create(&plan.folder, plan.workers).map_err(failure)?,
+            crew: Crew::new(Role::Torture, &plan.folder, plan.workers)?,
             random: ChaCha8Rng::seed_from_u64(plan.seed),
             slots,
             agenda,
@@ -113,21 +118,22 @@ impl<'a> Supervisor<'a> {
 
     /// Ends everybody: some by asking, the others by killing. Some journals then end in the middle.
     pub fn finish(&mut self) -> Result<(), Failure> {
-        for worker in 0..self.slots.len() {
-            if self.slots[worker].is_stopped || self.random.random_bool(0.5) {
-                self.counts.kills += u64::from(self.kill(worker as u32));
+        for worker in 0..self.plan.workers {
+            if self.crew.is_stopped(worker) || self.random.random_bool(0.5) {
+                self.counts.kills += u64::from(self.crew.kill(worker));
             }
         }
-        self.control.end().map_err(Failure::io("the control file"))?;
+        self.crew
+            .control()
+            .end()
+            .map_err(Failure::io("the control file"))?;
         let patience = Instant::now() + BLOCKED_AFTER;
-        while self.slots.iter().any(|slot| slot.child.is_some()) {
+        while (0..self.plan.workers).any(|worker| self.crew.pid(worker).is_some()) {
             self.reap();
             if Instant::now() > patience {
-                for worker in 0..self.slots.len() as u32 {
-                    if self.slots[worker as usize].child.is_some() && !self.slots[worker as usize].is_killed {
-                        self.blocked(worker);
-                        self.kill(worker);
-                    }
+                for worker in self.crew.at_work() {
+                    self.blocked(worker);
+                    self.crew.kill(worker);
                 }
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -149,13 +155,12 @@ impl<'a> Supervisor<'a> {
     fn handle(&mut self, event: Event, now: Instant) -> Result<(), Failure> {
         match event {
             Event::Strike => self.strike(now)?,
-            Event::Kill(worker, incarnation) if self.is(worker, incarnation) => {
-                self.counts.kills += u64::from(self.kill(worker));
+            Event::Kill(worker, incarnation) if self.crew.is(worker, incarnation) => {
+                self.counts.kills += u64::from(self.crew.kill(worker));
             }
-            Event::Continue(worker, incarnation) if self.is(worker, incarnation) => {
-                self.signal(worker, libc::SIGCONT);
-                let slot = &mut self.slots[worker as usize];
-                (slot.is_stopped, slot.moved) = (false, now);
+            Event::Continue(worker, incarnation) if self.crew.is(worker, incarnation) => {
+                self.crew.resume(worker);
+                self.slots[worker as usize].moved = now;
             }
             Event::Kill(..) | Event::Continue(..) => {}
             Event::Start(worker) => self.start(worker)?,
@@ -167,18 +172,9 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    fn is(&self, worker: u32, incarnation: u32) -> bool {
-        let slot = &self.slots[worker as usize];
-        slot.child.is_some() && slot.incarnation == incarnation && !slot.is_killed
-    }
-
     /// The next kill of the schedule, and when the one after it comes.
     fn strike(&mut self, now: Instant) -> Result<(), Failure> {
-        let can_die = |slot: &Slot| slot.child.is_some() && !slot.is_killed && !slot.is_stopped;
-        let mut alive: Vec<u32> = (0..self.slots.len())
-            .filter(|n| can_die(&self.slots[*n]))
-            .map(|n| n as u32)
-            .collect();
+        let mut alive = self.crew.at_work();
         if alive.is_empty() {
             // Nobody is there: the kill is owed.
             self.agenda.add(now + Duration::from_millis(1), Event::Strike);
@@ -188,23 +184,24 @@ impl<'a> Supervisor<'a> {
         let millis =
             |random: &mut ChaCha8Rng, most: u64| Duration::from_micros(random.random_range(100..most * 1000));
         match self.random.random_range(0..100) {
-            0..70 => self.counts.kills += u64::from(self.kill(victim)),
+            0..70 => self.counts.kills += u64::from(self.crew.kill(victim)),
             70..82 => {
-                self.counts.kills += u64::from(self.kill(victim));
+                self.counts.kills += u64::from(self.crew.kill(victim));
                 if !alive.is_empty() {
                     let second = alive[self.random.random_range(0..alive.len())];
-                    self.counts.kills += u64::from(self.kill(second));
+                    self.counts.kills += u64::from(self.crew.kill(second));
                 }
             }
             82..84 => {
                 for worker in alive.into_iter().chain([victim]) {
-                    self.counts.kills += u64::from(self.kill(worker));
+                    self.counts.kills += u64::from(self.crew.kill(worker));
                 }
             }
             draw => {
-                self.stop(victim)?;
+                self.crew.stop(victim)?;
+                self.counts.stops += 1;
                 let until = now + millis(&mut self.random, 20);
-                let incarnation = self.slots[victim as usize].incarnation;
+                let incarnation = self.crew.incarnation(victim);
                 let is_killed = draw < 95;
                 let event = if is_killed {
                     Event::Kill(victim, incarnation)
@@ -226,59 +223,15 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    fn signal(&self, worker: u32, signal: i32) {
-        if let Some(child) = &self.slots[worker as usize].child {
-            // SAFETY: a plain system call; the process is our child and was not waited for yet, so that its id
-            // is still its own.
-            unsafe { libc::kill(child.id() as libc::pid_t, signal) };
-        }
-    }
-
-    fn stop(&mut self, worker: u32) -> Result<(), Failure> {
-        let slot = &mut self.slots[worker as usize];
-        (slot.is_stopped, slot.stops) = (true, slot.stops + 1);
-        self.counts.stops += 1;
-        let stops = slot.stops;
-        self.control
-            .announce_stop(worker, stops)
-            .map_err(Failure::io("the control file"))?;
-        self.signal(worker, libc::SIGSTOP);
-        Ok(())
-    }
-
-    fn kill(&mut self, worker: u32) -> bool {
-        let slot = &mut self.slots[worker as usize];
-        let dies = slot.child.is_some() && !slot.is_killed;
-        if dies {
-            slot.is_killed = true;
-            self.signal(worker, libc::SIGKILL);
-        }
-        dies
-    }
-
     fn start(&mut self, worker: u32) -> Result<(), Failure> {
-        let slot = &mut self.slots[worker as usize];
+        let incarnation = self.crew.incarnation(worker);
         let orders = Orders {
             plan: self.plan.clone(),
             worker,
-            incarnation: slot.incarnation,
+            incarnation,
         };
-        let orders = serde_json::to_string(&orders).map_err(|error| Failure::failed(error.to_string()))?;
-        let log = self.plan.folder.join(format!("log-{worker}"));
-        let log = File::options()
-            .append(true)
-            .create(true)
-            .open(&log)
-            .map_err(Failure::io(log.display()))?;
-        let mut command = Role::Torture.command([orders]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        slot.child = Some(
-            command
-                .spawn()
-                .map_err(Failure::io("starting a worker process"))?,
-        );
-        (slot.is_killed, slot.is_stopped, slot.moved) = (false, false, Instant::now());
-        let incarnation = slot.incarnation;
+        self.crew.start(worker, &orders)?;
+        self.slots[worker as usize].moved = Instant::now();
         if incarnation > 0 {
             self.counts.restarts += 1;
         }
@@ -292,17 +245,8 @@ impl<'a> Supervisor<'a> {
 
     /// Takes note of processes that have ended.
     fn reap(&mut self) {
-        for worker in 0..self.slots.len() {
-            let slot = &mut self.slots[worker];
-            let Some(Ok(Some(status))) = slot.child.as_mut().map(Child::try_wait) else {
-                continue;
-            };
-            slot.child = None;
-            slot.incarnation += 1;
-            let expected = status.success() || slot.is_killed && status.signal() == Some(libc::SIGKILL);
-            if !expected {
-                self.surprise(worker as u32, status);
-            }
+        for (worker, fault) in self.crew.reap() {
+            self.faults.extend(fault);
             let delay = if self.random.random_bool(0.5) {
                 0
             } else {
@@ -310,68 +254,30 @@ impl<'a> Supervisor<'a> {
             };
             self.agenda.add(
                 Instant::now() + Duration::from_micros(delay),
-                Event::Start(worker as u32),
+                Event::Start(worker),
             );
         }
     }
 
-    /// A worker has ended by itself: because of a fault that it found, or for a worse reason.
-    fn surprise(&mut self, worker: u32, status: ExitStatus) {
-        let path = Fault::path(&self.plan.folder, worker);
-        let left = std::fs::read_to_string(path)
-            .ok()
-            .and_then(|text| serde_json::from_str(&text).ok());
-        self.faults.push(left.unwrap_or_else(|| {
-            let log =
-                std::fs::read_to_string(self.plan.folder.join(format!("log-{worker}"))).unwrap_or_default();
-            let tail: Vec<&str> = log.lines().rev().take(5).collect();
-            let tail = tail.into_iter().rev().collect::<Vec<_>>().join("; ");
-            let mut fault = Fault::problem(format!("worker {worker} ended by itself ({status}): {tail}"));
-            fault.found_by = "the supervisor".to_owned();
-            fault
-        }));
-    }
-
     /// Looks whether everybody who lives moves.
     fn look(&mut self, now: Instant) {
-        let mut blocked = Vec::new();
-        for (worker, slot) in self.slots.iter_mut().enumerate() {
+        for worker in 0..self.plan.workers {
+            let slot = &mut self.slots[worker as usize];
             let heartbeat = Measures::read(&slot.journal).map_or(0, |measures| measures.heartbeat());
-            if heartbeat != slot.heartbeat || slot.child.is_none() || slot.is_stopped || slot.is_killed {
+            if heartbeat != slot.heartbeat || !self.crew.is_at_work(worker) {
                 (slot.heartbeat, slot.moved) = (heartbeat, now);
             } else if now.duration_since(slot.moved) > BLOCKED_AFTER {
-                blocked.push(worker as u32);
+                self.blocked(worker);
             }
         }
-        blocked.into_iter().for_each(|worker| self.blocked(worker));
     }
 
     fn blocked(&mut self, worker: u32) {
-        let slot = &self.slots[worker as usize];
-        let pid = slot.child.as_ref().map_or(0, Child::id);
-        let last = Journal::open(&self.plan.folder, worker)
+        let last = Journal::<Family>::open(&self.plan.folder, worker)
             .ok()
             .and_then(|journal| journal.in_flight());
-        let about = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        let mut fault = Fault::problem(format!(
-            "worker {worker} (process {pid}) is blocked: it has not moved for {} s; in flight: {last:?}; it waits in \
-             {:?}, system call {:?}",
-            BLOCKED_AFTER.as_secs(),
-            about("wchan"),
-            about("syscall").trim_end(),
-        ));
-        fault.found_by = "the supervisor".to_owned();
-        self.faults.push(fault);
-    }
-}
-
-impl Drop for Supervisor<'_> {
-    fn drop(&mut self) {
-        for slot in &mut self.slots {
-            if let Some(child) = &mut slot.child {
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-        }
+        let seconds = BLOCKED_AFTER.as_secs();
+        self.faults
+            .push(self.crew.blocked(worker, seconds, &format!("{last:?}")));
     }
 }

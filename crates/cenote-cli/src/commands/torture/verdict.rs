@@ -4,9 +4,11 @@ use cenote::memory::Mapped;
 use cenote::{FsckReport, Options, Pool};
 
 use super::content::{self, Family};
-use super::journal::{Entry, Journal};
-use super::plan::{Fault, Plan, Plant};
+use super::plan::{Plan, Plant};
 use super::state::State;
+use crate::trial::content::Keyspace;
+use crate::trial::fault::Fault;
+use crate::trial::journal::{Entry, Journal};
 
 /// What the supervisor found at the end.
 pub struct Verdict {
@@ -71,7 +73,7 @@ fn examine<M: Mapped>(plan: &Plan, in_flight: u64, verdict: &mut Verdict) -> Res
 }
 
 /// Walks the maps whose keys have one writer: nothing is there that no journal knows.
-fn unexpected<M: Mapped>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault> {
+fn unexpected<M: Mapped>(state: &State<M>, journals: &[Journal<Family>]) -> Result<(), Fault> {
     for family in Family::OWNED {
         let mut keys = 0;
         for (key, value) in state.map(family).pairs()? {
@@ -119,7 +121,7 @@ fn unexpected<M: Mapped>(state: &State<M>, journals: &[Journal]) -> Result<(), F
 }
 
 /// Shared keys: a value is one that its writer intended, and not from before his last acknowledged write.
-fn shared<M: Mapped>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault> {
+fn shared<M: Mapped>(state: &State<M>, journals: &[Journal<Family>]) -> Result<(), Fault> {
     let mut key = Vec::new();
     for index in 0..Family::Shared.keys() {
         content::key(Family::Shared, 0, index, 0, &mut key);
@@ -142,7 +144,7 @@ fn shared<M: Mapped>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault
 }
 
 /// Counters: no acknowledged increment is missing, and nobody has counted what was never intended.
-fn counters<M: Mapped>(state: &State<M>, journals: &[Journal]) -> Result<(), Fault> {
+fn counters<M: Mapped>(state: &State<M>, journals: &[Journal<Family>]) -> Result<(), Fault> {
     let mut key = Vec::new();
     for index in 0..Family::Counters.keys() {
         content::key(Family::Counters, 0, index, 0, &mut key);

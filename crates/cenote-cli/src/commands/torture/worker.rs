@@ -2,7 +2,6 @@
 //! operations until it is killed or told to end.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::time::Instant;
 
 use cenote::memory::Mapped;
@@ -10,12 +9,16 @@ use cenote::{Guidelines, Options, Pool};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::content::{Family, mix};
-use super::journal::Journal;
+use super::content::Family;
 use super::latency::{Kind, Meter};
-use super::plan::{Control, Fault, Plan};
+use super::plan::Plan;
 use super::shared::Crowd;
 use super::state::State;
+use crate::trial::content::{Keyspace, mix};
+use crate::trial::control::Control;
+use crate::trial::crew;
+use crate::trial::fault::Fault;
+use crate::trial::journal::Journal;
 
 /// What the supervisor tells a worker when it starts it.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -33,7 +36,7 @@ pub struct Worker<M: Mapped> {
     pub(super) orders: Orders,
     pub(super) state: State<M>,
     pub(super) pool: Pool<M>,
-    pub(super) journal: Journal,
+    pub(super) journal: Journal<Family>,
     pub(super) bench: Bench,
     pub(super) random: ChaCha8Rng,
     pub(super) crowd: Crowd,
@@ -64,28 +67,13 @@ impl Bench {
 
 /// Runs a worker; its fault is left in a file for the supervisor.
 pub fn run(orders: Orders) -> bool {
-    die_with_parent();
+    crew::die_with_parent();
     let done = match orders.plan.memory {
         cenote::Kind::Coherent => work::<cenote::Coherent>(&orders),
         cenote::Kind::Noncoherent => work::<cenote::Noncoherent>(&orders),
         cenote::Kind::Delegated => work::<cenote::Delegated>(&orders),
     };
-    let Err(mut fault) = done else { return true };
-    fault.found_by = format!("worker {}, incarnation {}", orders.worker, orders.incarnation);
-    let text = serde_json::to_string(&fault).unwrap_or_default();
-    let path = Fault::path(&orders.plan.folder, orders.worker);
-    if std::fs::File::create(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .is_err()
-    {
-        eprintln!("{}: {}", fault.found_by, fault.text);
-    }
-    false
-}
-
-fn die_with_parent() {
-    // SAFETY: PR_SET_PDEATHSIG takes a signal's number and touches no memory of ours.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    crew::leave(&orders.plan.folder, orders.worker, orders.incarnation, done)
 }
 
 fn work<M: Mapped>(orders: &Orders) -> Result<(), Fault> {

@@ -113,6 +113,7 @@ impl<M: Memory> Arena<M> {
             return Err(Error::Full {
                 needed: wanted,
                 why: "the baseline was created for fewer records",
+                largest: None,
             });
         }
         self.chunk.set((at + len, at + wanted));

@@ -6,6 +6,8 @@ use super::slot::{Slot, fingerprint};
 use super::{HashMap, next_level, share};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
+use crate::pod::Worker;
+use crate::pod::record::{WorkerRecord, operation};
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +87,13 @@ impl<M: Memory> HashMap<M> {
         for (at, slot) in slots {
             if let Some(line) = slot.as_link() {
                 audit.lines += 1;
-                reach(line);
+                if !level.is_spare(line) {
+                    reach(line);
+                }
+            } else if slot.is_claimed() {
+                if !is_being_put(worker, at) && Slot(at.load(worker.mem())) == slot {
+                    suspect(Error::corrupt("a claim of a slot by nobody, seen", at.offset()));
+                }
             } else if slot.is_binding() {
                 match object::key(worker, slot) {
                     Ok(key) => {
@@ -113,4 +121,14 @@ impl<M: Memory> HashMap<M> {
         let probe = self.probe(&next, self.hash(key), key)?;
         Ok(matches!(probe, super::probe::Probe::Bound(..)))
     }
+}
+
+/// Whether some worker's record says that it is about to put something into a slot.
+fn is_being_put<M: Memory>(worker: &Worker<M>, slot: SyncWord) -> bool {
+    let mem = worker.mem();
+    (0..worker.pod().workers_high())
+        .map(|index| WorkerRecord::new(worker.geometry(), index))
+        .any(|record| {
+            record.operation().peek(mem) == operation::PUT && record.slot().peek(mem) == slot.offset()
+        })
 }

@@ -7,9 +7,14 @@
 //! line 3   links       chain lines appended                     sync
 //! line 4   grower      who prepares the next level, or 0        sync
 //! line 5   retirer     who retires this level, or 0             sync
+//! line 6   spares      spare lines taken                        sync
 //! line 8   done        one bit a chunk of 16 groups             sync
 //!          groups      two lines each
+//!          spare lines
 //! ```
+//!
+//! The *spare lines* are for chains, when a move to this level needs one and the pool is full: what has begun to move can be moved,
+//! so that it can be deleted.
 //!
 //! A *group* is two adjacent lines of eight slots; a key belongs to one group, and within it to one line, its
 //! home, which is looked at first. The last slot of the second line links further lines (a *chain*) when both are
@@ -37,6 +42,10 @@ pub const UPDATING: u64 = 1;
 pub const TENTATIVE: u64 = 1;
 
 const HEADER_BYTES: u64 = 512;
+/// A level has a spare line for so many groups, but never fewer than [`SPARES_MIN`]. Of groups whose slots are filled to 45 percent, as after
+/// a move, one in 300 or 400 has more keys than slots.
+const GROUPS_PER_SPARE: u64 = 64;
+const SPARES_MIN: u64 = 16;
 const ORDER_SHIFT: u32 = 1;
 const ORDER_MASK: u64 = 0x3f;
 
@@ -60,10 +69,11 @@ impl Level {
         // Bits for as many groups as there could be, in whole lines.
         let done = ((bytes / GROUP_BYTES).div_ceil(CHUNK_GROUPS * 64) * 8).next_multiple_of(64);
         let first_group = HEADER_BYTES + done;
+        let spares = (bytes / GROUP_BYTES / GROUPS_PER_SPARE).max(SPARES_MIN);
         Self {
             offset,
             order,
-            groups: (bytes - first_group) / GROUP_BYTES,
+            groups: (bytes - first_group - spares * LINE) / GROUP_BYTES,
             first_group: offset + first_group,
         }
     }
@@ -118,6 +128,23 @@ impl Level {
     /// Who retires this level.
     pub fn retirer(&self) -> SyncWord {
         SyncWord::at(self.offset + 320)
+    }
+
+    /// Spare lines taken.
+    pub fn spares_taken(&self) -> SyncWord {
+        SyncWord::at(self.offset + 384)
+    }
+
+    /// The spare line of a number, if there are so many.
+    pub fn spare(&self, n: u64) -> Option<u64> {
+        let first = self.group(self.groups);
+        let count = (self.offset + Self::bytes(self.order) - first) / LINE;
+        (n < count).then(|| first + n * LINE)
+    }
+
+    /// Whether a chain line is one of the spare ones: part of the level, and not an allocation.
+    pub fn is_spare(&self, line: u64) -> bool {
+        (self.group(self.groups)..self.offset + Self::bytes(self.order)).contains(&line)
     }
 
     /// The word of the done bitmap for a chunk, and its bit.
@@ -196,6 +223,12 @@ mod tests {
             let (word, _) = level.done(level.chunks() - 1);
             assert!(word + 8 <= level.group(0));
             assert_eq!(level.group_of(u64::MAX), level.groups - 1);
+            let spares = (0..).map_while(|n| level.spare(n)).count() as u64;
+            assert!(spares >= SPARES_MIN && spares >= level.groups / GROUPS_PER_SPARE);
+            assert!(level.spare(spares - 1).is_some_and(|line| level.is_spare(line)
+                && level.is_spare(line + LINE - 1)
+                && line + LINE <= level.offset + Level::bytes(order)));
+            assert!(!level.is_spare(level.link(level.groups - 1).offset()));
             for group in [0, 1, level.groups / 2, level.groups - 1] {
                 let first = level.first_hash(group);
                 assert_eq!(level.group_of(first as u64), group);

@@ -33,7 +33,7 @@ mod tests {
         let object = Slot::object(0x1230, true, 0xbeef);
         let line = Line([
             object.0,
-            Slot::tombstone(3).0,
+            Slot::tombstone(3, 1).0,
             object.frozen().0,
             0,
             0,

@@ -9,8 +9,8 @@
 //! - one group of two adjacent lines instead of two buckets per level, so that one flush and one fence fetch a
 //!   bucket, and moving and iterating are local;
 //! - chains instead of resizing when a bucket is full: growth is never in anybody's way;
-//! - slots never become empty again and never change their key, which makes insertion unique without locks and
-//!   without duplicates that must be cleaned up;
+//! - slots never become empty again, and those of removed keys are [claimed](claim) before they bind another, which makes
+//!   insertion unique without locks and without duplicates that must be cleaned up;
 //! - a slot says itself whether it is still valid (`moved`), so that a stale root is harmless: a lookup that
 //!   speculates on a cached root needs no check of it, neither for a hit nor for a miss.
 //!
@@ -18,6 +18,7 @@
 
 pub mod audit;
 pub mod batch;
+mod claim;
 pub mod iter;
 pub mod level;
 pub mod line;
@@ -185,6 +186,11 @@ impl<M: Memory> HashMap<M> {
         SyncWord::at(self.header)
     }
 
+    /// The order of the first level, below which no level is.
+    fn floor(&self) -> SyncWord {
+        SyncWord::at(self.header + 8)
+    }
+
     /// A key's hash: which group it belongs to follows from it, see [`level::Level::group_of`].
     pub fn hash_of(&self, key: &[u8]) -> u64 {
         self.hash(key)
@@ -323,6 +329,8 @@ fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> 
     let next = if cached != 0 {
         cached
     } else {
+        // For the writes that come: they look into the cache for whether the level moves.
+        mem.invalidate(level.next().offset(), 8);
         level.next().load(mem)
     };
     Level::decode(worker, next)?
@@ -360,6 +368,7 @@ impl<'m, M: Memory> Value<'m, M> {
     /// Bytes that a pin keeps where they are.
     #[inline]
     pub(in crate::index) fn new(bytes: Bytes<'m>, pin: Pin<'m, M>) -> Self {
+        pin.handed_out();
         Self { bytes, _pin: pin }
     }
 }

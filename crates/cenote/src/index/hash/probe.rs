@@ -1,7 +1,8 @@
 //! Looking for a key in one level, and in all of them.
 //!
 //! **Order.** A key's home line, the other line of its group, the chain. An insertion takes the first empty slot in
-//! this order, and slots never become empty again; so an empty slot ends the search: the key cannot be behind it.
+//! this order, and slots never become empty again; so an empty slot ends the search: the key cannot be behind it. Slots of
+//! removed keys are used again when there is no empty one ([`super::claim`]).
 //!
 //! **Moved slots.** The key may have been here and may now be in the next level. If one was seen on the way, an
 //! empty slot or the end of the chain only ends the search in *this* level. Frozen slots are bindings: nobody
@@ -23,6 +24,8 @@ pub enum Probe {
     Bound(SyncWord, Slot),
     /// The key is not in this level nor in a later one; this slot is where it belongs.
     Vacant(SyncWord),
+    /// The same, in a line of the chain: claims may have come before it was linked.
+    VacantInChain(SyncWord),
     /// The same, but all is full; here a further line may be linked.
     Full(SyncWord),
     /// The key is not in this level, but may be in the next.
@@ -52,7 +55,7 @@ impl<M: Memory> HashMap<M> {
         if candidates == 0 {
             return None;
         }
-        // Slots never bind another key.
+        // It may bind another key by now: the caller looks.
         let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
         let is_there = slot.is_small_binding() && worker.is_in_committed(slot.offset());
         is_there.then(|| slot.offset())
@@ -129,7 +132,7 @@ impl<M: Memory> HashMap<M> {
         for _ in 0..LEVELS_MAX {
             match self.probe(&level, hash, key)? {
                 Probe::Bound(_, slot) => return self.value_of(slot).map(Some),
-                Probe::Vacant(_) | Probe::Full(_) => return Ok(None),
+                Probe::Vacant(_) | Probe::VacantInChain(_) | Probe::Full(_) => return Ok(None),
                 Probe::Moved => level = next_level(&self.worker, &level, self.guidelines.speculate)?,
             }
         }
@@ -189,7 +192,10 @@ impl<M: Memory> HashMap<M> {
             };
             check_line(self, line)?;
             if let Some(probe) = self.scan(line, 7, hash, key, &mut moved)? {
-                return Ok(probe);
+                return Ok(match probe {
+                    Probe::Vacant(at) => Probe::VacantInChain(at),
+                    probe => probe,
+                });
             }
             at = line + 56;
             link = Slot(self.worker.mem().load_speculative(at));

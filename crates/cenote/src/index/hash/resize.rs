@@ -49,6 +49,12 @@ const FILL_PERCENT: u64 = 45;
 /// Up to this order, 16 MiB, levels that grow do so at least fourfold: keys are copied less often while memory is no
 /// matter.
 const QUICK_ORDER_MAX: u32 = 8;
+/// A level whose keys fill less of its slots than this, in percent, is too large. Far from what moves leave: one to a smaller level
+/// at least 11, one to a larger level 13, as that grows fourfold, and from 54.
+const SPARSE_PERCENT: u64 = 5;
+/// Removers look whether a level is too large as often as [`crate::pod::limits::Limits::removals`] says for each of its units, but not
+/// more seldom than for this order.
+const LOOKS_ORDER_MAX: u32 = 6;
 /// The largest level, as logarithm of its units.
 const ORDER_MAX: u32 = 31;
 
@@ -110,12 +116,57 @@ impl<M: Memory> HashMap<M> {
         if links * GROUPS_PER_LINK <= level.groups {
             return Ok(());
         }
+        self.begin_move(level, |keys| {
+            let floor = self.floor().load(self.worker.mem()).min(u64::from(level.order));
+            let order = order_for(keys).max(floor as u32);
+            Some(match order > level.order {
+                true => order.max((level.order + 2).min(QUICK_ORDER_MAX)),
+                false => order,
+            })
+        })
+    }
+
+    /// Called after a key was removed, with a number that is different every time: now and then looks whether the level is
+    /// far too large by now, and then begins to move to a smaller one. The key is removed whatever comes of that: of a damaged pool
+    /// the next one hears who comes to the damage.
+    #[inline]
+    pub(super) fn shrink_sometimes(&self, level: &Level, number: u64) {
+        if level.order == 0 {
+            return;
+        }
+        let every = (u64::from(self.worker.limits().removals) << level.order.min(LOOKS_ORDER_MAX)).max(1);
+        // By lot, so that neither how many share the work nor which keys they remove matters.
+        if number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xffff_ffff < (1 << 32) / every {
+            let _ = self.consider_shrinking(level);
+        }
+    }
+
+    #[cold]
+    fn consider_shrinking(&self, level: &Level) -> Result<()> {
+        let floor = self.floor().load(self.worker.mem());
+        if u64::from(level.order) <= floor {
+            return Ok(());
+        }
+        self.begin_move(level, |keys| {
+            let slots = u128::from(level.groups * (GROUP_SLOTS + 1));
+            // Room for twice the keys: so that it is not soon too small.
+            let order = order_for(keys.saturating_mul(2)).max(floor as u32);
+            let is_sparse = u128::from(keys) * 100 < slots * u128::from(SPARSE_PERCENT);
+            (is_sparse && order < level.order).then_some(order)
+        })
+    }
+
+    /// Links a level of the order that `order_for_keys` says after `level`, if that is the root and nobody else does.
+    fn begin_move(&self, level: &Level, order_for_keys: impl FnOnce(u64) -> Option<u32>) -> Result<()> {
         let worker = &*self.worker;
         let mem = worker.mem();
         let is_root = self.root().load(mem) == level.reference();
         if !is_root || level.next().load(mem) != 0 {
             return Ok(());
         }
+        let Some(order) = order_for_keys(self.len()) else {
+            return Ok(());
+        };
         let mine = u64::from(worker.me()) | u64::from(worker.generation()) << 32;
         let grower = level.grower();
         let claim = match grower.compare_exchange(mem, 0, mine) {
@@ -125,30 +176,36 @@ impl<M: Memory> HashMap<M> {
         if !claim {
             return Ok(());
         }
-        let mut order = order_for(self.len());
-        if order > level.order {
-            order = order.max((level.order + 2).min(QUICK_ORDER_MAX));
-        }
         let linked = match units::approach(worker, Level::bytes(order) / UNIT) {
             Ok(true) => self.link_level(level.next(), order),
-            // The next one to append a line tries again.
+            // The next one to append a line, or to look, tries again.
             Ok(false) => Ok(()),
             Err(error) => Err(error),
         };
         let _ = grower.compare_exchange(mem, mine, 0);
+        // This host's cache still says that there is none.
+        mem.invalidate(level.next().offset(), 8);
         match linked {
-            // There is no room for a larger level; chains go on working.
+            // There is no room for another level; this one goes on working.
             Err(Error::Full { .. }) => Ok(()),
             other => other,
         }
     }
 
-    /// Gives the map a level for `keys` keys from the start. Only for a map that has none yet.
+    /// Gives the map a level for `keys` keys from the start; while keys are removed, it never has a smaller one. If the map has a level
+    /// already, a call with fewer keys than that gives the rest of the reservation back: to keys that are removed.
     pub fn reserve(&self, keys: u64) -> Result<()> {
+        let _hold = self.worker.hold_list()?;
         retire::ensure_room(&self.worker, self.worker.actor())?;
         let _pin = self.worker.pin()?;
+        let (mem, order) = (self.worker.mem(), order_for(keys));
+        let floor = self.floor().load(mem);
         if self.oldest()?.is_none() {
-            self.link_level(self.root(), order_for(keys))?;
+            // Before the level: who sees that may look whether it is too large.
+            let _ = self.floor().compare_exchange(mem, floor, u64::from(order));
+            self.link_level(self.root(), order)?;
+        } else if u64::from(order) < floor {
+            let _ = self.floor().compare_exchange(mem, floor, u64::from(order));
         }
         Ok(())
     }
@@ -295,8 +352,8 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// Freezes a slot that held `slot` when it was read: bindings become frozen, everything else but links moved. Returns
-    /// what must be copied.
+    /// Freezes a slot that held `slot` when it was read: bindings become frozen, everything else but links moved, and claims are
+    /// cleared by that. Returns what must be copied.
     #[inline]
     fn freeze(&self, at: SyncWord, mut slot: Slot) -> Option<Slot> {
         let mem = self.worker.mem();
@@ -308,10 +365,10 @@ impl<M: Memory> HashMap<M> {
             if slot.is_frozen() {
                 return Some(slot);
             }
-            let next = if slot.is_binding() {
-                slot.frozen()
-            } else {
-                slot.moved()
+            let next = match slot {
+                slot if slot.is_binding() => slot.frozen(),
+                slot if slot.is_claimed() && !mutant::is(Mutant::ClaimMoved) => Slot::CLEARED.moved(),
+                slot => slot.moved(),
             };
             match at.compare_exchange(mem, slot.0, next.0) {
                 Ok(_) => return slot.is_binding().then_some(next),
@@ -342,12 +399,16 @@ impl<M: Memory> HashMap<M> {
             }
             match probe {
                 Probe::Bound(..) => return Ok(()),
-                Probe::Vacant(at) => {
+                // No look for claims: nobody inserts the key here before its original is marked moved.
+                Probe::Vacant(at) | Probe::VacantInChain(at) => {
                     if at.compare_exchange(mem, 0, slot.settled().0).is_ok() {
                         return Ok(());
                     }
                 }
-                Probe::Full(at) => self.append_line(next, at)?,
+                Probe::Full(at) => match self.append_line(next, at) {
+                    Err(Error::Full { .. }) => self.append_spare(next, at)?,
+                    other => other?,
+                },
                 Probe::Moved => {
                     return Err(Error::corrupt("a level that moves before its turn", next.offset));
                 }
@@ -401,10 +462,17 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
     let _ = root.compare_exchange(mem, old, new | UPDATING);
     crash_point(Point::RootMoved);
     for index in 0..u64::from(worker.geometry().parameters.workers) {
+        if mutant::is(Mutant::ReplicasNotMoved) {
+            continue;
+        }
         let replica = replica_of(header, index);
-        let found = replica.load(mem);
-        if found & !TENTATIVE == old && !mutant::is(Mutant::ReplicasNotMoved) {
-            let _ = replica.compare_exchange(mem, found, new);
+        let mut found = replica.load(mem);
+        // Its worker may settle it, or give it up, at this moment: then it is looked at again.
+        while found & !TENTATIVE == old {
+            match replica.compare_exchange(mem, found, new) {
+                Err(other) if !mutant::is(Mutant::ReplicasTriedOnce) => found = other,
+                _ => break,
+            }
         }
     }
     let _ = root.compare_exchange(mem, new | UPDATING, new);
@@ -479,7 +547,10 @@ pub fn drain_range<M: Memory>(worker: &Worker<M>, actor: Actor, offset: u64) -> 
             worker.check("a chain line", line, LINE)?;
             lines_left = one_less(lines_left, line)?;
             let next = SyncWord::at(line + 56).load(mem);
-            drain_auxiliary(worker, actor, link, Slot::link(line).0, line, next)?;
+            match level.is_spare(line) {
+                true => link.store(mem, next),
+                false => drain_auxiliary(worker, actor, link, Slot::link(line).0, line, next)?,
+            }
         }
     }
     Ok(())
@@ -500,7 +571,9 @@ pub fn range_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn Fn
         while let Some(line) = Slot(link.load(mem)).as_link() {
             worker.check("a chain line", line, LINE)?;
             lines_left = one_less(lines_left, line)?;
-            each(line);
+            if !level.is_spare(line) {
+                each(line);
+            }
             link = SyncWord::at(line + LINE - 8);
         }
     }

@@ -9,15 +9,17 @@
 //! |---|---|---|
 //! | 0 | empty | an inserter: an object; an appender (last slot): a link; a migrator: moved |
 //! | object | a key's current binding | an updater: another object of the same key; a remover: a tombstone; a migrator: frozen |
-//! | tombstone | the key was removed | a migrator: moved |
+//! | tombstone | the key was removed | an inserter of any key, once the remover is done: claimed; a migrator: moved |
+//! | object, claimed | nothing: its inserter looks whether it is the only one | the inserter: the object; anybody: cleared; a migrator: cleared and moved |
+//! | cleared | a tombstone that names nobody | as a tombstone |
 //! | link | the next line of the chain | nobody |
 //! | object, frozen | the binding, which will be copied and not changed here | who has copied it: moved |
 //! | anything, moved | look in the next level | nobody |
 //!
-//! A slot that is not empty never becomes empty again and never binds another key. Both facts carry the proofs in
-//! `docs/protocols/hash.md`. Moved slots keep what they held: recovery reads it there.
+//! A slot that is not empty never becomes empty again, and binds another key only after it was claimed. Both facts carry the
+//! proofs in `docs/protocols/hash.md`. Moved slots keep what they held: recovery reads it there.
 
-use crate::pod::publish::SLOT_MOVE_BITS;
+use crate::pod::publish::{SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS};
 
 /// A slot's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,9 @@ const KIND_LINK: u64 = 0b1100;
 const OFFSET: u64 = 0x0000_ffff_ffff_fff0;
 /// The fingerprint's place: what `Memory::tagged` looks for.
 const FINGERPRINT_SHIFT: u32 = 48;
+/// Where a tombstone has the remover's mark, and its number of this removal.
+const MARK_SHIFT: u32 = 4;
+const NUMBER_SHIFT: u32 = 20;
 
 impl Slot {
     /// Nothing was ever here.
@@ -44,9 +49,14 @@ impl Slot {
         Self(u64::from(fingerprint(hash)) << FINGERPRINT_SHIFT | offset | kind)
     }
 
-    /// What the worker with mark `remover` leaves when it removes a key.
-    pub fn tombstone(remover: u16) -> Self {
-        Self(u64::from(remover) << 4 | KIND_TOMBSTONE)
+    /// A tombstone that names nobody: what is left of a claim.
+    pub const CLEARED: Self = Self(SLOT_CLEARED);
+
+    /// What the worker with mark `remover` leaves when it removes a key. The number is that removal's alone
+    /// ([`crate::pod::Worker::next_removal`]): so a slot that has held this word and holds it again held nothing else between.
+    #[inline]
+    pub fn tombstone(remover: u16, number: u64) -> Self {
+        Self(number << NUMBER_SHIFT | u64::from(remover) << MARK_SHIFT | KIND_TOMBSTONE)
     }
 
     /// The next line of a chain.
@@ -72,10 +82,22 @@ impl Slot {
         self.0 & SLOT_MOVE_BITS == FROZEN
     }
 
-    /// Whether it binds a key: frozen or not, but not moved.
+    /// Whether it binds a key: frozen or not, but neither moved nor claimed.
     #[inline]
     pub fn is_binding(self) -> bool {
-        self.0 & KIND_TOMBSTONE == 0 && self.0 & OFFSET != 0 && !self.is_moved()
+        // Of the move bits, the higher one is that of moved and of claimed slots.
+        self.0 & (KIND_TOMBSTONE | SLOT_CLAIMED) == 0 && self.0 & OFFSET != 0
+    }
+
+    /// Whether an inserter has claimed it, and has not said yet that it binds.
+    #[inline]
+    pub fn is_claimed(self) -> bool {
+        self.0 & SLOT_MOVE_BITS == SLOT_CLAIMED
+    }
+
+    /// The remover's mark, if it is a tombstone that has not moved; 0 if that names nobody.
+    pub fn as_tombstone(self) -> Option<u16> {
+        (self.0 & (KIND | SLOT_MOVE_BITS) == KIND_TOMBSTONE).then_some((self.0 >> MARK_SHIFT) as u16)
     }
 
     /// Its fingerprint. Means nothing for slots that are no bindings.
@@ -92,8 +114,7 @@ impl Slot {
     /// Whether it binds a key to a small object.
     #[inline]
     pub fn is_small_binding(self) -> bool {
-        // Of the move bits, the higher one is that of moved slots alone.
-        self.0 & (KIND | MOVED & !FROZEN) == KIND_SMALL
+        self.0 & (KIND | SLOT_CLAIMED) == KIND_SMALL
     }
 
     /// The next line, if it is a link.
@@ -111,6 +132,11 @@ impl Slot {
     /// The same, to be copied.
     pub fn frozen(self) -> Self {
         Self(self.0 | FROZEN)
+    }
+
+    /// The same, claimed: not bound yet.
+    pub fn claimed(self) -> Self {
+        Self(self.0 | SLOT_CLAIMED)
     }
 
     /// The same, copied or with nothing to copy.
@@ -142,14 +168,23 @@ mod tests {
         assert!(object.frozen().is_binding() && object.frozen().is_frozen() && !object.frozen().is_moved());
         assert!(object.is_small_binding() && object.frozen().is_small_binding());
         assert!(!object.moved().is_small_binding() && !Slot::EMPTY.is_small_binding());
-        assert!(!Slot::link(0x40).is_small_binding() && !Slot::tombstone(7).is_small_binding());
+        assert!(!Slot::link(0x40).is_small_binding() && !Slot::tombstone(7, 9).is_small_binding());
         assert!(!object.moved().is_binding() && object.moved().is_moved() && !object.moved().is_frozen());
         assert_eq!(object.moved().settled(), object);
-        assert!(!Slot::tombstone(7).is_binding() && Slot::tombstone(7).as_link().is_none());
-        assert!(!Slot::tombstone(7).is_empty() && !Slot::tombstone(7).is_moved());
+        assert!(!Slot::tombstone(7, 9).is_binding() && Slot::tombstone(7, 9).as_link().is_none());
+        assert!(!Slot::tombstone(7, 9).is_empty() && !Slot::tombstone(7, 9).is_moved());
         assert_eq!(Slot::link(0x40).as_link(), Some(0x40));
         assert!(!Slot::link(0x40).is_binding());
         assert!(Slot::EMPTY.moved().is_moved() && !Slot::EMPTY.moved().is_binding());
+        assert_eq!(Slot::tombstone(7, 9).as_tombstone(), Some(7));
+        assert_eq!(Slot::tombstone(7, 9).moved().as_tombstone(), None);
+        assert_eq!(Slot::CLEARED.as_tombstone(), Some(0));
+        assert_eq!(object.as_tombstone().or(Slot::link(0x40).as_tombstone()), None);
+        let claimed = object.claimed();
+        assert!(claimed.is_claimed() && !claimed.is_binding() && !claimed.is_small_binding());
+        assert!(!claimed.is_moved() && !claimed.is_frozen() && !claimed.is_empty());
+        assert!(claimed.as_link().is_none() && claimed.as_tombstone().is_none());
+        assert!(!object.is_claimed() && !object.frozen().is_claimed() && !object.moved().is_claimed());
         assert_eq!(fingerprint(0x1_0000), 1);
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! Each write is one compare-exchange on the slot that the search found (see `pod::publish` for what surrounds it).
 //! If the slot changed meanwhile, search again: somebody else made progress. A slot that is frozen or moved means
-//! that the group is on its way to the next level: the writer moves the whole group itself and goes on there.
+//! that the group is on its way to the next level: the writer moves the whole group itself and goes on there. An insertion
+//! that finds its group full takes a removed key's slot ([`super::claim`]) before it links a further line; once, so that those
+//! who clear each other's claims do not do so for ever.
 
+use super::claim::Place;
 use super::level::{LINE_SLOTS, Level, home_of};
 use super::object::{self, word};
 use super::probe::Probe;
@@ -13,11 +16,11 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::collect;
-use crate::pod::crash::Point;
+use crate::pod::crash::{Point, crash_point};
 use crate::pod::heap;
 use crate::pod::publish::{Change, publish, publish_auxiliary};
 use crate::pod::record::operation;
-use crate::pod::retire;
+use crate::pod::room::Room;
 
 /// What an upsert found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,10 +102,29 @@ impl<M: Memory> HashMap<M> {
                 max: KEY_MAX,
             });
         }
-        let worker = &*self.worker;
         let hash = self.hash(key);
         self.prefetch_home(hash);
-        self.prepare()?;
+        let mut room = Room::new(&self.worker);
+        loop {
+            let outcome = self.attempt(hash, key, value, when);
+            if !room.is_made(&outcome)? {
+                return outcome;
+            }
+        }
+    }
+
+    /// One attempt at a write, which fails as a whole if the pool is full.
+    #[inline]
+    fn attempt(&self, hash: u64, key: &[u8], value: &[u8], when: When<'_>) -> Result<Outcome> {
+        let worker = &*self.worker;
+        if M::COHERENT && self.is_in_place() && matches!(when, When::Always) {
+            // Nothing is retired: the list needs no hold.
+            let _pin = worker.pin()?;
+            if self.overwrite_likely(hash, key, value) {
+                return Ok(Outcome::Replaced);
+            }
+        }
+        let _hold = collect::begin_write(worker)?;
         let _pin = worker.pin()?;
         let outcome = self.write_pinned(hash, key, value, when);
         if !matches!(outcome, Ok(Outcome::Inserted | Outcome::Replaced)) {
@@ -121,23 +143,10 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// What every write does before it pins.
-    #[inline]
-    fn prepare(&self) -> Result<()> {
-        let worker = &*self.worker;
-        if worker.is_forked() {
-            return Err(Error::Forked);
-        }
-        collect::collect_sometimes(worker)?;
-        retire::ensure_room(worker, worker.actor())
-    }
-
     fn write_pinned(&self, hash: u64, key: &[u8], value: &[u8], when: When<'_>) -> Result<Outcome> {
-        if matches!(when, When::Always) && self.overwrite_likely(hash, key, value) {
-            return Ok(Outcome::Replaced);
-        }
         let mut level = self.level_for_writing()?;
         let mut new = Slot::EMPTY;
+        let mut may_claim = true;
         if M::COHERENT && matches!(when, When::Always) {
             if self.has_replaced.get()
                 && let Some(object) = self.likely_object(hash)
@@ -182,11 +191,35 @@ impl<M: Memory> HashMap<M> {
                     }
                     (at, Slot::EMPTY, 0)
                 }
+                Probe::VacantInChain(at) => {
+                    if matches!(when, When::IfEqual(_)) {
+                        return Ok(Outcome::Missing);
+                    }
+                    if !self.is_sole(&level, hash, key, Place::Empty(at))? {
+                        continue;
+                    }
+                    (at, Slot::EMPTY, 0)
+                }
                 Probe::Full(at) => {
                     if matches!(when, When::IfEqual(_)) {
                         return Ok(Outcome::Missing);
                     }
-                    self.append_line(&level, at)?;
+                    let removed = match may_claim {
+                        true => self.reusable(&level, hash)?,
+                        false => None,
+                    };
+                    let Some((removed, tombstone)) = removed else {
+                        self.append_line(&level, at)?;
+                        continue;
+                    };
+                    may_claim = false;
+                    if new == Slot::EMPTY {
+                        new = self.build(hash, key, value)?;
+                    }
+                    if self.insert_claimed(&level, hash, key, new, removed, tombstone)? {
+                        self.has_replaced.set(false);
+                        return Ok(Outcome::Inserted);
+                    }
                     continue;
                 }
                 Probe::Moved => {
@@ -265,7 +298,7 @@ impl<M: Memory> HashMap<M> {
 
     /// The counter after one more or one less.
     #[inline]
-    fn counted(&self, change: i64) -> (OwnedWord, u64) {
+    pub(super) fn counted(&self, change: i64) -> (OwnedWord, u64) {
         (
             self.count,
             self.count.get(self.worker.mem()).wrapping_add_signed(change),
@@ -276,30 +309,43 @@ impl<M: Memory> HashMap<M> {
     ///
     /// Cost: a search, one compare-exchange, the retirement of the object: on incoherent memory one write-back.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
-        let worker = &*self.worker;
         let hash = self.hash(key);
         self.prefetch_home(hash);
-        self.prepare()?;
+        let mut room = Room::new(&self.worker);
+        loop {
+            let outcome = self.attempt_remove(hash, key);
+            if !room.is_made(&outcome)? {
+                return outcome;
+            }
+        }
+    }
+
+    /// One attempt at [`HashMap::remove`].
+    fn attempt_remove(&self, hash: u64, key: &[u8]) -> Result<bool> {
+        let worker = &*self.worker;
+        let _hold = collect::begin_write(worker)?;
         let _pin = worker.pin()?;
         let Some(_) = self.oldest()? else { return Ok(false) };
         let mut level = self.level_for_writing()?;
         loop {
             match self.probe(&level, hash, key)? {
                 Probe::Bound(at, slot) if !slot.is_frozen() => {
+                    let number = worker.next_removal();
                     let change = Change {
                         slot: at,
                         current: slot.0,
-                        next: Slot::tombstone(worker.me()).0,
+                        next: Slot::tombstone(worker.me(), number).0,
                         operation: operation::REMOVE,
                         old: slot.offset(),
                         count: Some(self.counted(-1)),
                     };
                     if publish(worker, &change)?.is_ok() {
+                        self.shrink_sometimes(&level, hash ^ number);
                         return Ok(true);
                     }
                 }
                 Probe::Bound(..) | Probe::Moved => level = self.move_on(&level, hash)?,
-                Probe::Vacant(_) | Probe::Full(_) => return Ok(false),
+                Probe::Vacant(_) | Probe::VacantInChain(_) | Probe::Full(_) => return Ok(false),
             }
         }
     }
@@ -320,6 +366,28 @@ impl<M: Memory> HashMap<M> {
         if publish_auxiliary(worker, link, 0, Slot::link(line).0, line, points)? {
             let links = level.links().fetch_add(mem, 1) + 1;
             self.consider_growth(level, links)?;
+        }
+        Ok(())
+    }
+}
+
+impl<M: Memory> HashMap<M> {
+    /// Links one of a level's spare lines: for copies, when the pool is full. If another line is linked first, it is lost until the
+    /// level goes; so it is if this process dies between the two steps.
+    pub(super) fn append_spare(&self, level: &Level, link: SyncWord) -> Result<()> {
+        let mem = self.worker.mem();
+        let taken = level.spares_taken();
+        let full = || Error::Full {
+            needed: LINE,
+            why: "its maximum size is reached, and a map that is moving has no spare line left",
+            largest: None,
+        };
+        level.spare(taken.load(mem)).ok_or_else(full)?;
+        let line = level.spare(taken.fetch_add(mem, 1)).ok_or_else(full)?;
+        crash_point(Point::LinkIntent);
+        if link.compare_exchange(mem, 0, Slot::link(line).0).is_ok() {
+            crash_point(Point::LinkDone);
+            level.links().fetch_add(mem, 1);
         }
         Ok(())
     }

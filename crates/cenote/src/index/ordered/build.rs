@@ -221,6 +221,7 @@ fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records_or_merging: u32) 
         return Err(Error::Full {
             needed: len as u64,
             why: "keys that are this long and alike do not fit a page",
+            largest: None,
         });
     }
     bytes[..8].copy_from_slice(&meta.0.to_le_bytes());

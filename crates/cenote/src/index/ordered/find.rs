@@ -278,11 +278,11 @@ impl<M: Memory> OrderedMap<M> {
     /// Keeps in mind that the parent may not know the node behind a page.
     fn note(&self, page: &Page<'_>, node: SyncWord) -> Result<()> {
         let mut unposted = self.unposted.borrow_mut();
-        if unposted.len() < UNPOSTED_MAX && page.level() < LEVEL_MAX {
+        if unposted.len() < self.notes_max && page.level() < LEVEL_MAX {
             unposted.push(Unposted {
                 level: page.level() + 1,
                 separator: page.fences()?.1.to_vec(),
-                node: node.offset(),
+                was_at: node.offset(),
             });
         }
         Ok(())
@@ -355,8 +355,6 @@ impl<M: Memory> OrderedMap<M> {
 
 /// Entries of the cache.
 const CACHE_ENTRIES: usize = 1 << 12;
-/// Nodes kept in mind that their parents may not know.
-const UNPOSTED_MAX: usize = 4;
 
 /// A node's word, the page it had, and the stamp under which that was read.
 pub(super) type Cached = Cell<(u64, u64, u64)>;

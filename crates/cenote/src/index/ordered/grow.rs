@@ -63,10 +63,10 @@ impl<M: Memory> OrderedMap<M> {
         };
         if self.replace_page(&replacement)? {
             crash_point(Point::OrderedSplit);
-            self.unposted.borrow_mut().push(Unposted {
+            self.note_own(Unposted {
                 level: page.level() + 1,
                 separator,
-                node: node.offset(),
+                was_at: node.offset(),
             });
         }
         Ok(())
@@ -126,7 +126,7 @@ impl<M: Memory> OrderedMap<M> {
             let Some(unposted) = self.unposted.borrow_mut().pop() else {
                 return Ok(());
             };
-            match self.until_done(|| self.post(&unposted)) {
+            match self.until_done_or_full(|| self.post(&unposted)) {
                 Ok(()) => {}
                 Err(Error::Full { .. }) => {
                     self.unposted.borrow_mut().clear();
@@ -137,32 +137,33 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// One attempt to tell a parent of a node.
+    /// One attempt to tell a parent of the node that a note is about, if there is one: the node of the level below that has
+    /// the separator as its low fence. It is found now, under this pin, and not taken from the note.
     fn post(&self, unposted: &Unposted) -> Result<Option<()>> {
         let separator = &unposted.separator[..];
-        let Some(visit) = self.descend(Target::at(separator), unposted.level)? else {
+        let target = Target::at(separator);
+        let Some(visit) = self.descend(target, unposted.level)? else {
             return Err(Error::corrupt("a root with a node behind it", self.header));
         };
         if !self.may_change(&visit, separator) {
             return Ok(None);
         }
         let page = &visit.page;
-        let target = Target::at(separator);
         let child = page.child_for(self.worker.mem(), target)?;
-        if page.child(child) == unposted.node {
+        if child > 0 && page.separator(child)?.1.bytes() == separator {
             return Ok(Some(()));
         }
-        // It may have been told, merged and freed since it was seen. If it is there now and the parent does not know it, it
-        // cannot be merged before the parent does.
-        match self.settle_below(page, child, target)? {
-            Some(found) if found.word.offset() == unposted.node => {}
-            _ if mutant::is(Mutant::PostUnchecked) => {}
-            Some(_) => return Ok(Some(())),
+        let found = match self.settle_below(page, child, target)? {
+            Some(found) => found,
             // A child that is merged is one that its parent's page names, or does not have any more.
             None if visit.word.load(self.worker.mem()) == page.at => {
                 return Err(Error::corrupt("a node that is merged and has a parent", page.at));
             }
             None => return Ok(None),
+        };
+        let is_known = found.word.offset() == page.child(child);
+        if is_known || !unposted.is_about(&found)? {
+            return Ok(Some(()));
         }
         let is_long = page.meta.len() >= LONG_BYTES && page.count() >= LONG_MIN;
         if page.count() == INNER_MAX || is_long {
@@ -170,7 +171,7 @@ impl<M: Memory> OrderedMap<M> {
             return Ok(None);
         }
         let mut inner = Inner::part(page, 0, page.count())?;
-        inner.insert(child + 1, separator, unposted.node);
+        inner.insert(child + 1, separator, found.word.offset());
         let replacement = Replacement {
             word: visit.word,
             current: page.at,
@@ -179,5 +180,16 @@ impl<M: Memory> OrderedMap<M> {
             count: 0,
         };
         Ok(self.replace_page(&replacement)?.then_some(()))
+    }
+}
+
+impl Unposted {
+    /// Whether it is about a node that was found where it says.
+    fn is_about(&self, found: &Visit<'_>) -> Result<bool> {
+        match () {
+            () if mutant::is(Mutant::PostUnchecked) => Ok(true),
+            () if mutant::is(Mutant::NoteByOffset) => Ok(found.word.offset() == self.was_at),
+            () => Ok(found.page.fences()?.0 == self.separator),
+        }
     }
 }

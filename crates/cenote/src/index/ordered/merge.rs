@@ -60,7 +60,7 @@ impl<M: Memory> OrderedMap<M> {
                 key: key.to_vec(),
             };
             let merged = self
-                .until_done(|| self.begin_merge(&place))
+                .until_done_or_full(|| self.begin_merge(&place))
                 .and_then(|has_begun| Ok(has_begun && self.finish_merge(&place)?));
             match merged {
                 Ok(true) => {}
@@ -218,10 +218,10 @@ impl<M: Memory> OrderedMap<M> {
         };
         let is_joined = self.replace_two(left, right, &build::copy(page, &frame)?)?;
         if is_joined {
-            self.unposted.borrow_mut().push(Unposted {
+            self.note_own(Unposted {
                 level: page.level() + 1,
                 separator: behind.low.to_vec(),
-                node: node.offset(),
+                was_at: node.offset(),
             });
         }
         Ok(is_joined)

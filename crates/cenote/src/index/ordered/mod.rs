@@ -52,15 +52,16 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ORDERED\x01");
 /// Set in the word of a node that is being merged into the one before it, or was: the node has its last page.
 const FROZEN: u64 = 1;
 
-/// A node that its parent may not know.
+/// A note that a node's parent may not know it. It outlives the pin under which the node was seen, so it does not say
+/// where the node is: by the time it is read, another may be there. The node is looked for by its low fence.
 #[derive(Clone, Debug)]
 struct Unposted {
     /// The parent's level.
     level: u8,
     /// The node's low fence.
     separator: Vec<u8>,
-    /// Its word.
-    node: u64,
+    /// Where the node's word was. Nothing relies on it but a mutant that does.
+    was_at: u64,
 }
 
 /// A worker's handle on an ordered map. Each thread has its own.
@@ -71,6 +72,7 @@ pub struct OrderedMap<M: Memory> {
     count: OwnedWord,
     cache: Box<[find::Cached]>,
     unposted: RefCell<Vec<Unposted>>,
+    notes_max: usize,
     merging: RefCell<Option<merge::Place>>,
     scratch: Cell<Scratch>,
 }
@@ -120,10 +122,27 @@ impl<M: Memory> OrderedMap<M> {
             count: OwnedWord::at(share),
             cache: find::empty_cache::<M>(),
             unposted: RefCell::default(),
+            notes_max: worker.limits().unposted,
             merging: RefCell::default(),
             scratch: Cell::default(),
             worker,
         })
+    }
+
+    /// The same handle, which keeps so many nodes in mind that their parents may not know. Any number is right: other writers
+    /// post what this one does not.
+    pub fn with_notes(mut self, most: usize) -> Self {
+        self.notes_max = most;
+        self
+    }
+
+    /// Keeps a node in mind that this handle made. An older note gives way: whoever comes by that node takes it again.
+    fn note_own(&self, unposted: Unposted) {
+        let mut notes = self.unposted.borrow_mut();
+        if self.notes_max > 0 {
+            notes.truncate(self.notes_max - 1);
+            notes.push(unposted);
+        }
     }
 
     /// The worker.

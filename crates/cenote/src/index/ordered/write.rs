@@ -16,7 +16,8 @@ use crate::mutant::{self, Mutant};
 use crate::pod::class;
 use crate::pod::publish::{Change, publish_with_companions};
 use crate::pod::record::operation;
-use crate::pod::{collect, heap, retire};
+use crate::pod::room::Room;
+use crate::pod::{collect, heap};
 
 /// Merges that one write may have to finish first, before the map counts as damaged.
 const HELPED_MAX: u32 = 100_000;
@@ -108,22 +109,37 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Repeats an attempt until it has an outcome; what one that has none allocated is given back.
-    pub(super) fn until_done<R>(&self, mut attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
+    pub(super) fn until_done<R>(&self, attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
+        let mut room = Room::new(&self.worker);
+        self.until_done_with(attempt, |outcome| room.is_made(outcome))
+    }
+
+    /// [`Self::until_done`] for what can be left for another time: it does not wait for room.
+    pub(super) fn until_done_or_full<R>(&self, attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
+        self.until_done_with(attempt, |_| Ok(false))
+    }
+
+    fn until_done_with<R>(
+        &self,
+        mut attempt: impl FnMut() -> Result<Option<R>>,
+        mut has_room_now: impl FnMut(&Result<Option<R>>) -> Result<bool>,
+    ) -> Result<R> {
         let worker = &*self.worker;
         let mut helped = 0;
         loop {
-            if worker.is_forked() {
-                return Err(Error::Forked);
+            let outcome = (|| {
+                let _hold = collect::begin_write(worker)?;
+                let _pin = worker.pin()?;
+                let outcome = attempt();
+                heap::discard_with_companions(worker)?;
+                outcome
+            })();
+            if has_room_now(&outcome)? {
+                continue;
             }
-            collect::collect_sometimes(worker)?;
-            retire::ensure_room(worker, worker.actor())?;
-            let pin = worker.pin()?;
-            let outcome = attempt();
-            heap::discard_with_companions(worker)?;
             if let Some(outcome) = outcome? {
                 return Ok(outcome);
             }
-            drop(pin);
             if let Some(place) = self.merging.take() {
                 helped += 1;
                 if helped > HELPED_MAX {

@@ -12,6 +12,7 @@
 //! A *ticket* is a number that grows with each request in its box, whoever asks.
 
 use crate::memory::{LINE, Memory};
+use crate::mutant::{self, Mutant};
 
 /// Bytes of a mailbox.
 pub const MAILBOX_BYTES: u64 = 3 * LINE;
@@ -128,7 +129,8 @@ fn sealed<const N: usize>(words: [u64; N]) -> [u64; 8] {
 fn opened<const N: usize>(line: &[u64; 8]) -> Option<[u64; N]> {
     let mut words = [0; N];
     words.copy_from_slice(&line[..N]);
-    (line[N] == check(&words)).then_some(words)
+    let is_whole = line[N] == check(&words) || mutant::is(Mutant::SealUnchecked);
+    is_whole.then_some(words)
 }
 
 impl Mailboxes {

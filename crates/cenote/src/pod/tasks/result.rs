@@ -19,7 +19,6 @@ use crate::pod::crash::{Point, crash_point};
 use crate::pod::heap;
 use crate::pod::publish::{Change, publish};
 use crate::pod::record::operation;
-use crate::pod::retire;
 use crate::pod::worker::Pin;
 
 /// Bytes before a result's own.
@@ -81,8 +80,7 @@ impl<M: Memory> TaskList<M> {
         self.check_task(task)?;
         let (worker, mem) = (&*self.worker, self.worker.mem());
         let slot = self.layout.slot(task);
-        collect::collect_sometimes(worker)?;
-        retire::ensure_room(worker, worker.actor())?;
+        let _hold = collect::begin_write(worker)?;
         let _pin = worker.pin()?;
         if slot.load(mem) != 0 && !mutant::is(Mutant::ResultReplaced) {
             return Ok(Committed::Second);
@@ -147,8 +145,7 @@ impl<M: Memory> TaskList<M> {
     pub fn forget(&self, task: u64) -> Result<bool> {
         self.check_task(task)?;
         let worker = &*self.worker;
-        collect::collect_sometimes(worker)?;
-        retire::ensure_room(worker, worker.actor())?;
+        let _hold = collect::begin_write(worker)?;
         let _pin = worker.pin()?;
         let slot = self.layout.slot(task);
         let current = slot.load(worker.mem());

@@ -126,6 +126,7 @@ impl Answer {
             Self::Full => Err(Error::Full {
                 needed: 16,
                 why: "the server had no room for a record",
+                largest: None,
             }),
             Self::Unknown => Err(Error::Unanswered),
         }

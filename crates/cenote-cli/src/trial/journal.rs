@@ -8,7 +8,7 @@
 //!
 //! | offset | |
 //! |---|---|
-//! | 0 | what the worker has measured (see `latency`) |
+//! | 0 | what the worker has measured, up to a page |
 //! | 4096 | the last 1,024 intents, 64 bytes each |
 //! | 69632 | an entry of 16 bytes for each key of each family |
 
@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::content::{Family, mix};
+use super::content::{Keyspace, mix};
 
 const RING_AT: u64 = 4096;
 const RING: u64 = 1024;
@@ -49,10 +49,10 @@ pub enum Action {
 
 /// An operation that is about to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Intent {
+pub struct Intent<F> {
     pub sequence: u64,
     pub action: Action,
-    pub family: Family,
+    pub family: F,
     pub index: u32,
     /// The entry before it.
     pub before: Entry,
@@ -60,11 +60,11 @@ pub struct Intent {
     pub after: Entry,
 }
 
-impl Intent {
+impl<F: Keyspace> Intent<F> {
     fn encode(&self) -> [u8; 64] {
         let mut words = [0u64; 8];
         words[0] = self.sequence;
-        words[1] = u64::from(self.index) << 16 | (self.family as u64) << 8 | self.action as u64;
+        words[1] = u64::from(self.index) << 16 | u64::from(self.family.number()) << 8 | self.action as u64;
         words[2] = u64::from(self.before.version) << 32 | u64::from(self.before.era);
         words[3] = self.before.sequence;
         words[4] = u64::from(self.after.version) << 32 | u64::from(self.after.era);
@@ -99,7 +99,7 @@ impl Intent {
             ]
             .get(words[1] as usize & 0xff)
             .copied()?,
-            family: Family::of((words[1] >> 8) as u8)?,
+            family: F::of((words[1] >> 8) as u8)?,
             index: (words[1] >> 16) as u32,
             before: entry(2),
             after: entry(4),
@@ -116,13 +116,13 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
 }
 
 /// An open journal, with the entries in memory.
-pub struct Journal {
+pub struct Journal<F> {
     file: File,
     entries: Vec<Vec<Entry>>,
-    last: Option<Intent>,
+    last: Option<Intent<F>>,
 }
 
-impl Journal {
+impl<F: Keyspace> Journal<F> {
     /// Where a worker's journal is.
     pub fn path(folder: &Path, worker: u32) -> PathBuf {
         folder.join(format!("journal-{worker}"))
@@ -130,8 +130,7 @@ impl Journal {
 
     /// Makes a worker's journal.
     pub fn create(folder: &Path, worker: u32) -> io::Result<()> {
-        File::create_new(Self::path(folder, worker))?
-            .set_len(offset_of(Family::Ledgers, Family::Ledgers.keys()))
+        File::create_new(Self::path(folder, worker))?.set_len(offset_of::<F>(F::ALL.len(), 0))
     }
 
     /// Opens a worker's journal, as its worker or to read it.
@@ -141,9 +140,9 @@ impl Journal {
             .write(true)
             .open(Self::path(folder, worker))?;
         let mut entries = Vec::new();
-        for family in Family::ALL {
+        for &family in F::ALL {
             let mut bytes = vec![0; family.keys() as usize * 16];
-            file.read_exact_at(&mut bytes, offset_of(family, 0))?;
+            file.read_exact_at(&mut bytes, offset_of::<F>(usize::from(family.number()), 0))?;
             let read = bytes.as_chunks::<16>().0.iter().map(|bytes| {
                 let (state, sequence) = bytes.split_at(8);
                 let state = words(state).next().unwrap_or(0);
@@ -166,10 +165,10 @@ impl Journal {
     }
 
     /// The last intents, oldest first.
-    pub fn history(&self) -> io::Result<Vec<Intent>> {
+    pub fn history(&self) -> io::Result<Vec<Intent<F>>> {
         let mut bytes = vec![0; (RING * 64) as usize];
         self.file.read_exact_at(&mut bytes, RING_AT)?;
-        let mut intents: Vec<Intent> = bytes
+        let mut intents: Vec<Intent<F>> = bytes
             .as_chunks::<64>()
             .0
             .iter()
@@ -185,23 +184,23 @@ impl Journal {
     }
 
     /// The operation that was begun and not acknowledged.
-    pub fn in_flight(&self) -> Option<Intent> {
+    pub fn in_flight(&self) -> Option<Intent<F>> {
         self.last
             .filter(|intent| self.entry(intent.family, intent.index).sequence < intent.sequence)
     }
 
     /// A key's entry.
-    pub fn entry(&self, family: Family, index: u32) -> Entry {
-        self.entries[family as usize][index as usize]
+    pub fn entry(&self, family: F, index: u32) -> Entry {
+        self.entries[usize::from(family.number())][index as usize]
     }
 
     /// All entries of a family.
-    pub fn entries(&self, family: Family) -> &[Entry] {
-        &self.entries[family as usize]
+    pub fn entries(&self, family: F) -> &[Entry] {
+        &self.entries[usize::from(family.number())]
     }
 
     /// Writes an intent: `after` with the next number.
-    pub fn intend(&mut self, action: Action, family: Family, index: u32, after: Entry) -> io::Result<Intent> {
+    pub fn intend(&mut self, action: Action, family: F, index: u32, after: Entry) -> io::Result<Intent<F>> {
         let sequence = self.sequence() + 1;
         let before = self.entry(family, index);
         let intent = Intent {
@@ -219,7 +218,7 @@ impl Journal {
     }
 
     /// Acknowledges the last intent: the key is now as `entry` says.
-    pub fn acknowledge(&mut self, intent: &Intent, entry: Entry) -> io::Result<()> {
+    pub fn acknowledge(&mut self, intent: &Intent<F>, entry: Entry) -> io::Result<()> {
         let entry = Entry {
             sequence: intent.sequence,
             ..entry
@@ -228,9 +227,11 @@ impl Journal {
         let state = u64::from(entry.version) << 32 | u64::from(entry.era);
         bytes[..8].copy_from_slice(&state.to_le_bytes());
         bytes[8..].copy_from_slice(&entry.sequence.to_le_bytes());
-        self.file
-            .write_all_at(&bytes, offset_of(intent.family, intent.index))?;
-        self.entries[intent.family as usize][intent.index as usize] = entry;
+        self.file.write_all_at(
+            &bytes,
+            offset_of::<F>(usize::from(intent.family.number()), intent.index),
+        )?;
+        self.entries[usize::from(intent.family.number())][intent.index as usize] = entry;
         Ok(())
     }
 
@@ -249,12 +250,8 @@ impl Journal {
     }
 }
 
-fn offset_of(family: Family, index: u32) -> u64 {
-    let before: u32 = Family::ALL
-        .iter()
-        .take(family as usize)
-        .map(|family| family.keys())
-        .sum();
+fn offset_of<F: Keyspace>(family: usize, index: u32) -> u64 {
+    let before: u32 = F::ALL.iter().take(family).map(|family| family.keys()).sum();
     ENTRIES_AT + u64::from(before + index) * 16
 }
 
@@ -262,11 +259,33 @@ fn offset_of(family: Family, index: u32) -> u64 {
 mod tests {
     use super::*;
 
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Family {
+        Words,
+        Texts,
+    }
+
+    impl Keyspace for Family {
+        const ALL: &'static [Self] = &[Self::Words, Self::Texts];
+
+        fn number(self) -> u8 {
+            self as u8
+        }
+
+        fn keys(self) -> u32 {
+            2048
+        }
+
+        fn len(self, _: u64) -> usize {
+            8
+        }
+    }
+
     #[test]
     fn a_journal_knows_what_was_in_flight() {
         let folder = tempfile::tempdir().unwrap();
-        Journal::create(folder.path(), 2).unwrap();
-        let mut journal = Journal::open(folder.path(), 2).unwrap();
+        Journal::<Family>::create(folder.path(), 2).unwrap();
+        let mut journal = Journal::<Family>::open(folder.path(), 2).unwrap();
         assert_eq!((journal.sequence(), journal.in_flight()), (0, None));
         for version in 1..3000 {
             let entry = Entry {
@@ -282,7 +301,7 @@ mod tests {
         let intent = journal
             .intend(Action::Remove, Family::Words, 5, Entry::default())
             .unwrap();
-        let journal = Journal::open(folder.path(), 2).unwrap();
+        let journal = Journal::<Family>::open(folder.path(), 2).unwrap();
         assert_eq!((journal.sequence(), journal.in_flight()), (3000, Some(intent)));
         assert_eq!(
             journal.entry(Family::Texts, 2999 % 7),

@@ -2,33 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-/// What is about to happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The next kill of the schedule.
-    Strike,
-    /// A kill of one worker, if it still is this incarnation.
-    Kill(u32, u32),
-    /// A stopped worker goes on, if it still is this incarnation.
-    Continue(u32, u32),
-    /// A worker is started.
-    Start(u32),
-    /// Look whether everybody moves.
-    Look,
+/// Events to come. There are few at a time, so they lie in no order.
+pub struct Agenda<E>(Vec<(Instant, E)>);
+
+impl<E> Default for Agenda<E> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
 }
 
-/// Events to come. There are few at a time, so they lie in no order.
-#[derive(Default)]
-pub struct Agenda(Vec<(Instant, Event)>);
-
-impl Agenda {
+impl<E> Agenda<E> {
     /// Adds an event.
-    pub fn add(&mut self, at: Instant, event: Event) {
+    pub fn add(&mut self, at: Instant, event: E) {
         self.0.push((at, event));
     }
 
     /// Takes the earliest event that is due.
-    pub fn take_due(&mut self, now: Instant) -> Option<Event> {
+    pub fn take_due(&mut self, now: Instant) -> Option<E> {
         let due = self.0.iter().enumerate().filter(|(_, (at, _))| *at <= now);
         let (earliest, _) = due.min_by_key(|(_, (at, _))| *at)?;
         Some(self.0.swap_remove(earliest).1)
@@ -50,14 +40,14 @@ mod tests {
         let now = Instant::now();
         let later = |ms| now + Duration::from_millis(ms);
         let mut agenda = Agenda::default();
-        agenda.add(later(7), Event::Start(1));
-        agenda.add(later(3), Event::Look);
-        agenda.add(later(5), Event::Strike);
+        agenda.add(later(7), "start");
+        agenda.add(later(3), "look");
+        agenda.add(later(5), "strike");
         assert_eq!(agenda.take_due(now), None);
         assert_eq!(agenda.idle(later(1)), Duration::from_millis(2));
-        assert_eq!(agenda.take_due(later(9)), Some(Event::Look));
-        assert_eq!(agenda.take_due(later(9)), Some(Event::Strike));
-        assert_eq!(agenda.take_due(later(9)), Some(Event::Start(1)));
+        assert_eq!(agenda.take_due(later(9)), Some("look"));
+        assert_eq!(agenda.take_due(later(9)), Some("strike"));
+        assert_eq!(agenda.take_due(later(9)), Some("start"));
         assert_eq!(agenda.idle(now), Duration::MAX);
     }
 }

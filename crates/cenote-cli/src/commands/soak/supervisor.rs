@@ -1,0 +1,335 @@
+//! The supervisor: starts workers, kills and stops them at random moments, starts them again, and has them pause for checkpoints.
+
+use std::time::{Duration, Instant};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::board::Board;
+use super::checkpoint::{self, Checkpoint};
+use super::family::Family;
+use super::full::Refusal;
+use super::meter::{Counter, Measures};
+use super::plan::Plan;
+use super::worker::Orders;
+use crate::commands::worker::Role;
+use crate::failure::Failure;
+use crate::trial::agenda::Agenda;
+use crate::trial::crew::Crew;
+use crate::trial::fault::Fault;
+use crate::trial::journal::Journal;
+use crate::trial::waits::Steal;
+
+/// A worker that does not move for as long, while nobody has stopped it, is blocked.
+const BLOCKED_AFTER: Duration = Duration::from_secs(15);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_millis(5);
+/// Faults after which a run ends: the first tells most.
+const FAULTS: usize = 1;
+
+/// What happened in a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Workers killed.
+    pub kills: u64,
+    /// Workers started again.
+    pub restarts: u64,
+    /// Workers stopped for a while.
+    pub stops: u64,
+}
+
+/// What is about to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// The next kill or stop.
+    Strike,
+    /// A stopped worker goes on, if it still is this incarnation.
+    Continue(u32, u32),
+    /// A worker is started.
+    Start(u32),
+    /// Look whether everybody moves.
+    Look,
+}
+
+/// A run in progress.
+pub struct Supervisor<'a> {
+    plan: &'a Plan,
+    crew: Crew,
+    board: Board,
+    random: ChaCha8Rng,
+    agenda: Agenda<Event>,
+    kills_per_second: f64,
+    /// The last beats, and when they changed.
+    moved: Vec<(u64, Instant)>,
+    before: Measures,
+    steal: Steal,
+    pauses: u64,
+    /// What happened so far.
+    pub counts: Counts,
+    /// What went wrong.
+    pub faults: Vec<Fault>,
+    /// What was found.
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+impl<'a> Supervisor<'a> {
+    /// Makes all files; starts nobody yet.
+    pub fn new(plan: &'a Plan, kills_per_second: f64) -> Result<Self, Failure> {
+        let failure = |error| Failure::io(plan.folder.display())(error);
+        let now = Instant::now();
+        for worker in 0..plan.workers {
+            Journal::<Family>::create(&plan.folder, worker).map_err(failure)?;
+            Measures::create(&plan.folder, worker).map_err(failure)?;
+        }
+        let mut agenda = Agenda::default();
+        (0..plan.workers).for_each(|worker| agenda.add(now, Event::Start(worker)));
+        agenda.add(now + LOOK_EVERY, Event::Look);
+        agenda.add(now + LOOK_EVERY, Event::Strike);
+        Ok(Self {
+            plan,
+            crew: Crew::new(Role::Soak, &plan.folder, plan.workers)?,
+            board: Board::create(&plan.folder, plan.workers).map_err(failure)?,
+            random: ChaCha8Rng::seed_from_u64(plan.seed),
+            agenda,
+            kills_per_second,
+            moved: vec![(0, now); plan.workers as usize],
+            before: Measures::new(),
+            steal: Steal::new(),
+            pauses: 0,
+            counts: Counts::default(),
+            faults: Vec::new(),
+            checkpoints: Vec::new(),
+        })
+    }
+
+    /// Runs for some time with a checkpoint now and then, or until something is wrong.
+    pub fn run(
+        &mut self,
+        time: Duration,
+        interval: Duration,
+        mut each: impl FnMut(&Self, Duration),
+    ) -> Result<(), Failure> {
+        let end = Instant::now() + time;
+        let mut next = Instant::now() + interval;
+        while Instant::now() < end && self.faults.len() < FAULTS {
+            self.reap();
+            let now = Instant::now();
+            if now >= next {
+                next = now + interval;
+                self.checkpoint()?;
+            }
+            match self.agenda.take_due(now) {
+                Some(event) => self.handle(event, now)?,
+                None => {
+                    each(self, end.saturating_duration_since(now));
+                    std::thread::sleep(self.agenda.idle(now).min(STEP));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The last checkpoint, and the end of all workers.
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        if self.faults.is_empty() {
+            self.checkpoint()?;
+        }
+        self.crew
+            .control()
+            .end()
+            .map_err(Failure::io("the control file"))?;
+        let patience = Instant::now() + BLOCKED_AFTER;
+        while (0..self.plan.workers).any(|worker| self.crew.pid(worker).is_some()) {
+            self.reap();
+            for worker in 0..self.plan.workers {
+                let is_late = Instant::now() > patience && self.crew.is_at_work(worker);
+                if is_late {
+                    self.blocked(worker);
+                }
+                if is_late || self.crew.is_stopped(worker) {
+                    self.crew.kill(worker);
+                }
+            }
+            std::thread::sleep(STEP);
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, event: Event, now: Instant) -> Result<(), Failure> {
+        match event {
+            Event::Strike => self.strike(now)?,
+            Event::Continue(worker, incarnation) if self.crew.is(worker, incarnation) => self.resume(worker),
+            Event::Continue(..) => {}
+            Event::Start(worker) => self.start(worker)?,
+            Event::Look => {
+                self.look(now);
+                self.agenda.add(now + LOOK_EVERY, Event::Look);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next kill or stop of the schedule, and when the one after it comes.
+    fn strike(&mut self, now: Instant) -> Result<(), Failure> {
+        let uniform: f64 = self.random.random_range(0.000_001..1.0);
+        let wait = (-uniform.ln() / self.kills_per_second).min(5.0 / self.kills_per_second);
+        self.agenda
+            .add(now + Duration::from_secs_f64(wait), Event::Strike);
+        let alive = self.crew.at_work();
+        if alive.is_empty() {
+            return Ok(());
+        }
+        let victim = alive[self.random.random_range(0..alive.len())];
+        // If this cannot be written, a refusal may be called false; the checkpoint then tells of the files.
+        let _ = self.board.stop(victim);
+        if self.random.random_bool(0.7) {
+            self.counts.kills += u64::from(self.crew.kill(victim));
+        } else {
+            self.crew.stop(victim)?;
+            self.counts.stops += 1;
+            let milliseconds = 2000f64.powf(self.random.random_range(0.3..1.0));
+            let incarnation = self.crew.incarnation(victim);
+            let until = now + Duration::from_secs_f64(milliseconds / 1e3);
+            self.agenda.add(until, Event::Continue(victim, incarnation));
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, worker: u32) {
+        self.crew.resume(worker);
+        let _ = self.board.stopped_until_now(worker);
+        self.moved[worker as usize].1 = Instant::now();
+    }
+
+    fn start(&mut self, worker: u32) -> Result<(), Failure> {
+        let orders = Orders {
+            plan: self.plan.clone(),
+            worker,
+            incarnation: self.crew.incarnation(worker),
+        };
+        self.counts.restarts += u64::from(orders.incarnation > 0);
+        self.crew.start(worker, &orders)?;
+        self.moved[worker as usize].1 = Instant::now();
+        Ok(())
+    }
+
+    /// Takes note of processes that have ended.
+    fn reap(&mut self) {
+        for (worker, fault) in self.crew.reap() {
+            self.faults.extend(fault);
+            let _ = self.board.bury(worker);
+            let delay = if self.random.random_bool(0.5) {
+                0
+            } else {
+                self.random.random_range(0..1000)
+            };
+            self.agenda.add(
+                Instant::now() + Duration::from_millis(delay),
+                Event::Start(worker),
+            );
+        }
+    }
+
+    /// Looks whether everybody who lives moves.
+    fn look(&mut self, now: Instant) {
+        let beats = self.board.beats().unwrap_or_default();
+        for (worker, beats) in (0..).zip(beats) {
+            let moved = &mut self.moved[worker as usize];
+            if beats != moved.0 || !self.crew.is_at_work(worker) {
+                *moved = (beats, now);
+            } else if now.duration_since(moved.1) > BLOCKED_AFTER {
+                self.blocked(worker);
+            }
+        }
+    }
+
+    fn blocked(&mut self, worker: u32) {
+        let last = Journal::<Family>::open(&self.plan.folder, worker)
+            .ok()
+            .and_then(|journal| journal.in_flight());
+        let seconds = BLOCKED_AFTER.as_secs();
+        self.faults
+            .push(self.crew.blocked(worker, seconds, &format!("{last:?}")));
+    }
+
+    /// Has everybody pause, looks, and has them go on.
+    fn checkpoint(&mut self) -> Result<(), Failure> {
+        for worker in 0..self.plan.workers {
+            if self.crew.is_stopped(worker) {
+                self.resume(worker);
+            }
+        }
+        self.pauses += 1;
+        let failure = || Failure::io("the files of the run");
+        self.crew.control().pause(self.pauses).map_err(failure())?;
+        let patience = Instant::now() + BLOCKED_AFTER;
+        loop {
+            self.reap();
+            if !self.faults.is_empty() {
+                return Ok(());
+            }
+            let now = Instant::now();
+            match self.agenda.take_due(now) {
+                // They are killed again after it.
+                Some(Event::Strike) => {
+                    self.agenda.add(now + LOOK_EVERY, Event::Strike);
+                }
+                Some(event) => self.handle(event, now)?,
+                None => std::thread::sleep(STEP),
+            }
+            let all = (0..self.plan.workers).all(|worker| self.crew.is_at_work(worker));
+            if all && self.board.are_paused(self.pauses).map_err(failure())? {
+                break;
+            }
+            if now > patience {
+                let text = "the workers do not all come to a checkpoint";
+                let mut fault = Fault::problem(text);
+                fault.found_by = "the supervisor".to_owned();
+                self.faults.push(fault);
+                return Ok(());
+            }
+        }
+        let taken = match self.plan.memory {
+            cenote::Kind::Coherent => self.look_closely::<cenote::Coherent>(),
+            cenote::Kind::Noncoherent => self.look_closely::<cenote::Noncoherent>(),
+            cenote::Kind::Delegated => self.look_closely::<cenote::Delegated>(),
+        };
+        self.faults.extend(taken.err());
+        self.crew.control().pause(0).map_err(failure())?;
+        let now = Instant::now();
+        self.moved.iter_mut().for_each(|moved| moved.1 = now);
+        Ok(())
+    }
+
+    fn look_closely<M: cenote::memory::Mapped>(&mut self) -> Result<(), Fault> {
+        let (mut checkpoint, faults) = checkpoint::take::<M>(self.plan)?;
+        checkpoint.stolen_by_host_ms = self.steal.since_last_look() as f64 / 1e6;
+        checkpoint::add_measures(&mut checkpoint, self.plan, &mut self.before)?;
+        self.checkpoints.push(checkpoint);
+        self.faults.extend(faults);
+        Ok(())
+    }
+
+    /// What was counted, up to now.
+    pub fn count(&self, counter: Counter) -> u64 {
+        (0..self.plan.workers)
+            .filter_map(|worker| Measures::read(&self.plan.folder, worker).ok())
+            .map(|measures| measures.count(counter))
+            .sum()
+    }
+
+    /// The refusals for which there was no reason, as far as they were written down.
+    pub fn false_refusals(&self) -> Vec<Refusal> {
+        let files = (0..self.plan.workers).map(|worker| self.plan.folder.join(format!("refusals-{worker}")));
+        let texts = files.filter_map(|path| std::fs::read_to_string(path).ok());
+        let mut refusals: Vec<Refusal> = texts
+            .flat_map(|text| {
+                let lines = text.lines();
+                let read: Vec<Refusal> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+                read
+            })
+            .collect();
+        refusals.sort_by_key(|refusal| refusal.at_ms);
+        refusals
+    }
+}

@@ -1,0 +1,87 @@
+//! What an operation may have waited for that is not its own: a processor, and the host of a virtual machine.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// The kernel counts stolen time in steps as long as this.
+const STEAL_STEP: Duration = Duration::from_millis(10);
+
+/// How long this thread has waited for a processor.
+pub struct Waits {
+    schedstat: Option<File>,
+    seen: u64,
+}
+
+impl Waits {
+    /// From now on, of the thread that calls this.
+    pub fn new() -> Self {
+        let mut waits = Self {
+            schedstat: File::open("/proc/thread-self/schedstat").ok(),
+            seen: 0,
+        };
+        waits.since_last_look();
+        waits
+    }
+
+    /// Nanoseconds that it has waited since it was last asked.
+    pub fn since_last_look(&mut self) -> u64 {
+        let mut text = [0; 64];
+        let read = self
+            .schedstat
+            .as_ref()
+            .and_then(|file| file.read_at(&mut text, 0).ok())
+            .unwrap_or(0);
+        let waited = std::str::from_utf8(&text[..read])
+            .ok()
+            .and_then(|text| text.split(' ').nth(1)?.parse().ok());
+        let since = waited.unwrap_or(self.seen).saturating_sub(self.seen);
+        self.seen += since;
+        since
+    }
+}
+
+/// What the host of a virtual machine takes from it, as the kernel counts it over all processors.
+pub struct Steal {
+    stat: Option<File>,
+    seen: u64,
+    looked: Instant,
+}
+
+impl Steal {
+    /// From now on.
+    pub fn new() -> Self {
+        let mut steal = Self {
+            stat: File::open("/proc/stat").ok(),
+            seen: 0,
+            looked: Instant::now(),
+        };
+        steal.since_last_look();
+        steal
+    }
+
+    /// Looks, if there can be something to see.
+    pub fn look_now_and_then(&mut self) {
+        if self.looked.elapsed() >= STEAL_STEP {
+            self.since_last_look();
+        }
+    }
+
+    /// Nanoseconds stolen since it was last asked.
+    pub fn since_last_look(&mut self) -> u64 {
+        self.looked = Instant::now();
+        let mut text = [0; 256];
+        let read = self
+            .stat
+            .as_ref()
+            .and_then(|file| file.read_at(&mut text, 0).ok())
+            .unwrap_or(0);
+        // "cpu", then user, nice, system, idle, iowait, irq, softirq, steal
+        let steps = std::str::from_utf8(&text[..read])
+            .ok()
+            .and_then(|text| text.split_ascii_whitespace().nth(8)?.parse().ok());
+        let since = steps.unwrap_or(self.seen).saturating_sub(self.seen);
+        self.seen += since;
+        since * STEAL_STEP.as_nanos() as u64
+    }
+}

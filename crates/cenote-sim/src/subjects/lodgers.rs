@@ -1,0 +1,91 @@
+//! Processes that live on a host beside its agent, and a fence for hosts that have them. The hosts are those of [`hosts`](super::hosts).
+//!
+//! One that dies alone leaves its lines in a cache that its host goes on using: they reach memory at any time later. So a host
+//! is not down when all its processes are dead: its cache must be lost. This fence switches it off.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use cenote::index::hooks;
+use cenote::memory::Memory;
+use cenote::pod::fence::{Fence, Fenced};
+use cenote::pod::superblock::{HEADER_BYTES, Superblock};
+use cenote::pod::{Pod, Worker};
+use cenote::{Error, Result};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::hosts::{MONITORS, Pods, start_attendant, work};
+use super::{below, random};
+use crate::exec::{Context, SimMemory};
+
+/// A fence takes less than so many looks.
+const LOOKS: u64 = 8;
+
+/// One process that works on its host, as long as that has an agent.
+pub fn lodger<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
+    let pod = loop {
+        if !context.is_manned(context.host()) {
+            return Ok(());
+        }
+        match open(context) {
+            // The host is not up yet, or not any more.
+            Err(Error::Host { .. }) => context.wait(),
+            other => break Arc::new(other?),
+        }
+    };
+    let attending = start_attendant(context, &pod)?;
+    let working = Rc::new(Cell::new(0));
+    for _ in 0..pods.work.load.threads {
+        let (pods, pod) = (pods.clone(), pod.clone());
+        context.spawn_counted(&working, move |context| {
+            pods.work.log.check("working", work(&context, &pod, &pods));
+        });
+    }
+    context.wait_for(&working);
+    pod.close();
+    context.wait_for(&attending);
+    Ok(())
+}
+
+fn open<const C: bool>(context: &Context<C>) -> Result<Pod<SimMemory<C>>> {
+    let memory = context.memory();
+    let mut head = [0; HEADER_BYTES];
+    head.copy_from_slice(memory.bytes(0, HEADER_BYTES as u64));
+    let superblock = Superblock::decode(Path::new("simulated"), &head)?;
+    let identity = context.identity_on(context.host() + 1);
+    Pod::join(memory, superblock, identity, context.liveness(), hooks())
+}
+
+/// Switches a host off, after some looks.
+pub struct PowerFence<const C: bool> {
+    context: Context<C>,
+    random: Xoshiro256PlusPlus,
+    /// Looks that are left, by host and generation.
+    looks: BTreeMap<(u32, u32), u64>,
+}
+
+impl<const C: bool> PowerFence<C> {
+    pub fn new(context: &Context<C>, seed: u64) -> Self {
+        Self {
+            context: context.clone(),
+            random: random(seed, 1 << 18 | context.thread()),
+            looks: BTreeMap::new(),
+        }
+    }
+}
+
+impl<const C: bool> Fence<SimMemory<C>> for PowerFence<C> {
+    fn fence(&mut self, _worker: &Worker<SimMemory<C>>, host: u32, generation: u32) -> Result<Fenced> {
+        let drawn = below(&mut self.random, LOOKS);
+        let left = self.looks.entry((host, generation)).or_insert(drawn);
+        if *left > 0 {
+            *left -= 1;
+            return Ok(Fenced::NotYet);
+        }
+        self.context.power_off(host - 1, host <= MONITORS);
+        Ok(Fenced::Certainly)
+    }
+}

@@ -1,0 +1,84 @@
+//! Room: what an operation does that found the pool full. It has published nothing: it gives back what it has allocated, ends its
+//! pin, so that what was retired lately can ripen, has garbage collected, its own and that of others, and tries again.
+//!
+//! It waits for others only while garbage waits that is enough: for readers to end, and for hosts to flush. It does so for a bounded
+//! number of moments.
+
+use std::time::Duration;
+
+use super::abandoned::reclaim_empty_blocks;
+use super::collect;
+use super::worker::Worker;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+
+/// Attempts of one operation after the first, at most.
+const ATTEMPTS_MAX: u32 = 64;
+/// What is waited between two attempts that freed nothing: about half of what a background thread sleeps between flush rounds.
+const MOMENT: Duration = Duration::from_micros(500);
+
+/// The attempts of one operation.
+pub struct Room<'w, M: Memory> {
+    worker: &'w Worker<M>,
+    attempts: u32,
+    /// Whether what waits would be enough.
+    may_wait: bool,
+}
+
+impl<'w, M: Memory> Room<'w, M> {
+    /// Before the first attempt.
+    #[inline]
+    pub fn new(worker: &'w Worker<M>) -> Self {
+        Self {
+            worker,
+            attempts: 0,
+            may_wait: false,
+        }
+    }
+
+    /// Whether an operation whose attempt ended so shall be tried again: the pool was full, and there may be room now. The caller
+    /// has given back what it had allocated, and is in no pin of this operation.
+    #[inline]
+    pub fn is_made<R>(&mut self, outcome: &Result<R>) -> Result<bool> {
+        match outcome {
+            Err(Error::Full { needed, .. }) => self.make(*needed),
+            _ => Ok(false),
+        }
+    }
+
+    #[cold]
+    fn make(&mut self, needed: u64) -> Result<bool> {
+        let had = self.attempts;
+        self.attempts += 1;
+        if had >= ATTEMPTS_MAX {
+            return Ok(false);
+        }
+        self.worker.is_thorough.set(true);
+        if make_room(self.worker)? > 0 || had == 0 {
+            return Ok(true);
+        }
+        if !self.may_wait {
+            self.may_wait = collect::do_wait(self.worker, needed)?;
+        }
+        if self.may_wait {
+            self.worker.mem().rest(MOMENT);
+        }
+        Ok(self.may_wait)
+    }
+}
+
+impl<M: Memory> Drop for Room<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.attempts != 0 {
+            self.worker.is_thorough.set(false);
+        }
+    }
+}
+
+/// Frees what can be freed, and gives empty blocks back; how many objects and units those were.
+pub(super) fn make_room<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    let _hold = worker.hold_list()?;
+    let freed = collect::free_all(worker)?;
+    Ok(freed + reclaim_empty_blocks(worker, worker.actor())?)
+}

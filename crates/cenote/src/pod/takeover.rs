@@ -1,0 +1,354 @@
+//! Taking over the retired lists of idle workers: what a worker has retired must not wait until that worker writes again.
+//!
+//! A worker *holds* its list while it may change it: [`Worker::hold_list`], around each operation that writes. Who finds a list that
+//! is not held moves all of it behind its own, in one transaction under the allocator's lock.
+//!
+//! | step | word | by | a crash leaves |
+//! |---|---|---|---|
+//! | take the allocator's lock | | who takes over | nothing |
+//! | say that the list is wanted | *list version*: odd | the same | an odd version: its worker makes it even when it writes next |
+//! | barrier on all cores | | the same | the same |
+//! | look whether the list is held | *busy* | the same | the same |
+//! | move the list, count it | redo log | the same | all of it or nothing |
+//! | give the lock back | | the same | a lock of the dead |
+//!
+//! **Coherent memory.** The worker stores *busy*, then loads *list version*; who takes over stores *list version*, then loads *busy*, with
+//! a full barrier between the two on both sides (the worker's is executed for it, as for announcements). So either the worker finds
+//! another version than it knows, or it is found busy. In the first case it waits for the allocator's lock, and then knows what has become of its
+//! list; in the second the list is left alone.
+//!
+//! **Incoherent memory.** The list lies in the cache of the worker's host, so only the background thread of its process takes it over. The
+//! two agree by a word of the process.
+//!
+//! A worker that leaves holds its list until its record is free, and after that: the next to have the place begins anew.
+//!
+//! **What others know of the list.** A worker that does not hold its list has begun nothing: its record names no object that is
+//! or may be in a list. Recovery that looks through the lists of others for an object counts moves before and after.
+
+use super::lock;
+use super::record::{Phase, State, WorkerRecord, operation};
+use super::redo::Transaction;
+use super::retire::{CHUNK_BYTES, Position, count_of, next_of, span};
+use super::superblock::{HEAP_LOCK, LISTS_TAKEN};
+use super::worker::{LocalPin, Worker};
+use super::{crash::Point, crash::crash_point, epoch};
+use crate::error::{Error, Result};
+use crate::memory::{LocalWord, Memory, OwnedWord, compiler_barrier};
+use crate::mutant::{self, Mutant};
+
+/// Looks of a background thread between which a list must not have changed to be taken over.
+const QUIET_TICKS: u32 = 8;
+
+/// While it lives, the worker may change its retired list, and nobody takes that over.
+pub struct ListHold<'w, M: Memory> {
+    worker: &'w Worker<M>,
+}
+
+impl<M: Memory> Drop for ListHold<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        let worker = self.worker;
+        let depth = worker.holds.get() - 1;
+        worker.holds.set(depth);
+        if depth == 0 && !worker.is_forked() {
+            match M::COHERENT {
+                true => worker.record().busy().store(worker.mem(), 0),
+                false => {
+                    worker.mem().tells_own_process();
+                    worker.local().busy.store(FREE);
+                }
+            }
+        }
+    }
+}
+
+/// Values of [`LocalPin::busy`]: nobody changes the list.
+const FREE: u64 = 0;
+/// Its worker may.
+const HELD: u64 = 1;
+/// The background thread takes it over.
+const WANTED: u64 = 2;
+
+impl<M: Memory> Worker<M> {
+    /// Has the worker's retired list left to it until the guard is dropped. Holds nest. On coherent memory two stores to own lines;
+    /// on incoherent memory two to words of the process.
+    #[inline]
+    pub fn hold_list(&self) -> Result<ListHold<'_, M>> {
+        if self.holds.get() == 0 {
+            if self.is_forked() {
+                return Err(Error::Forked);
+            }
+            if M::COHERENT {
+                let (mem, record) = (self.mem(), self.record());
+                if self.is_lazy() {
+                    // PAIRS WITH: pod::takeover::take_over
+                    record.busy().store(mem, 1);
+                    compiler_barrier();
+                } else {
+                    record.busy().announce(mem, 1);
+                }
+                if record.list_version().load(mem) != self.list_version.get() {
+                    self.learn_of_list()?;
+                }
+            } else {
+                while !self.local().busy.exchange(FREE, HELD) {
+                    self.mem().pause();
+                }
+                let version = self.local().list_version.load();
+                if version != self.list_version.replace(version) {
+                    self.recycler.forget();
+                }
+            }
+        }
+        self.holds.set(self.holds.get() + 1);
+        Ok(ListHold { worker: self })
+    }
+
+    /// Whether it holds its list.
+    pub(super) fn holds_list(&self) -> bool {
+        self.holds.get() > 0
+    }
+
+    /// Waits until nobody is about to take the list over, and forgets what was known of it.
+    #[cold]
+    fn learn_of_list(&self) -> Result<()> {
+        let (mem, version) = (self.mem(), self.record().list_version());
+        let held = match mutant::is(Mutant::TakeoverNotAwaited) {
+            true => None,
+            false => match lock::acquire(self, HEAP_LOCK) {
+                Ok(held) => Some(held),
+                Err(error) => {
+                    self.record().busy().store(mem, 0);
+                    return Err(error);
+                }
+            },
+        };
+        let mut now = version.load(mem);
+        if now & 1 != 0 {
+            now += 1;
+            version.store(mem, now);
+        }
+        self.list_version.set(now);
+        drop(held);
+        self.recycler.forget();
+        Ok(())
+    }
+}
+
+/// Whose lists are taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Of those who have not changed them since the last look.
+    Quiet,
+    /// Of all who are in no operation now.
+    Idle,
+}
+
+/// Moves the retired lists of idle living workers behind the caller's own, on coherent memory. Returns how many those were.
+///
+/// Cost: three loads a worker; if there is something to take, the allocator's lock, a barrier on all cores, and a transaction a list.
+pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<u32> {
+    if !M::COHERENT {
+        return Ok(0);
+    }
+    let mem = worker.mem();
+    let candidates = candidates(worker, whose);
+    if candidates.is_empty() {
+        return Ok(0);
+    }
+    let _hold = worker.hold_list()?;
+    let held = lock::acquire(worker, HEAP_LOCK)?;
+    for &(record, _) in &candidates {
+        let version = record.list_version();
+        let now = version.load(mem);
+        // Another one also if somebody died at this.
+        version.store(mem, now + 1 + (now & 1));
+    }
+    crash_point(Point::TakeoverWanted);
+    // PAIRS WITH: pod::takeover::Worker::hold_list
+    let is_certain = mem.barrier_everywhere() || !epoch::somebody_relies_on_it(worker);
+    let mut taken = 0;
+    for (record, state) in candidates {
+        let version = record.list_version();
+        let is_idle = record.busy().load(mem) == 0 || mutant::is(Mutant::TakenWhileHeld);
+        if is_certain
+            && is_idle
+            && record.state().load(mem) == state
+            && has_nothing_begun(record, |word| word.peek(mem))
+        {
+            let now = version.load(mem);
+            taken += u32::from(move_list(worker, record, Some(now + 1))?);
+        }
+        if version.load(mem) & 1 != 0 {
+            version.store(mem, version.load(mem) + 1);
+        }
+    }
+    drop(held);
+    Ok(taken)
+}
+
+/// Living workers whose lists may be taken over, with the words of their states.
+fn candidates<M: Memory>(worker: &Worker<M>, whose: Whose) -> Vec<(WorkerRecord, u64)> {
+    let mem = worker.mem();
+    let mut seen = worker.tails_seen.take();
+    let mut found = Vec::new();
+    for index in 0..worker.pod().workers_high() {
+        let record = WorkerRecord::new(worker.geometry(), index);
+        if seen.len() <= index as usize {
+            seen.resize(index as usize + 1, 0);
+        }
+        let state = record.state().load(mem);
+        let tail = record.tail().peek(mem);
+        let is_quiet = std::mem::replace(&mut seen[index as usize], tail) == tail;
+        if State::decode(state).phase == Phase::Alive
+            && record != worker.record()
+            && (is_quiet || whose == Whose::Idle)
+            && tail != record.head().peek(mem)
+            && record.busy().load(mem) == 0
+        {
+            found.push((record, state));
+        }
+    }
+    worker.tails_seen.set(seen);
+    found
+}
+
+/// Whether a record says that its worker is in no operation, and recovery would have nothing to finish. It is so whenever the
+/// list is not held, unless somebody died.
+fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> bool {
+    let [first, second] = record.companions();
+    value(record.operation()) == operation::NONE
+        && [
+            record.new_object(),
+            record.old_object(),
+            first,
+            second,
+            record.old_companion(),
+            record.retiring(),
+            record.freeing(),
+            record.aux_object(),
+            record.root(),
+        ]
+        .into_iter()
+        .all(|word| value(word) == 0)
+}
+
+/// Moves a list behind the caller's own; the caller has the allocator's lock, and nobody changes the list. `false` if it is empty
+/// or not in order.
+fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<u64>) -> Result<bool> {
+    let mem = worker.mem();
+    let own = worker.record();
+    // Where caches are incoherent, it is another thread of this process that has written them.
+    let (head, tail) = (
+        Position::decode(from.head().get(mem)),
+        Position::decode(from.tail().get(mem)),
+    );
+    for chunk in [head.chunk, tail.chunk] {
+        if chunk == 0 || worker.check("a retired list", chunk, CHUNK_BYTES).is_err() {
+            return Ok(false);
+        }
+    }
+    let (_, end) = span(worker, own)?;
+    let mut txn = Transaction::new(mem, own);
+    if end.chunk == 0 {
+        txn.write_owned(own.head(), head.encode());
+    } else {
+        // Entries before the head are gone: the chunk may be read from its beginning.
+        txn.write_owned(count_of(end.chunk), end.index);
+        txn.write_owned(next_of(end.chunk), head.chunk);
+    }
+    txn.write_owned(own.tail(), tail.encode());
+    txn.write_owned(from.head(), 0);
+    txn.write_owned(from.tail(), 0);
+    if !M::COHERENT {
+        // A round that has begun was for another list.
+        txn.write_owned(from.flush_request()[3], 0);
+    }
+    let moved = txn.read(LISTS_TAKEN.offset());
+    if !mutant::is(Mutant::MoveNotCounted) {
+        txn.write(LISTS_TAKEN.offset(), moved.wrapping_add(1));
+    }
+    if let Some(version) = version {
+        txn.write(from.list_version().offset(), version);
+    }
+    txn.commit()?;
+    crash_point(Point::TakeoverDone);
+    worker.has_inherited.set(true);
+    Ok(true)
+}
+
+/// How often lists were taken over, at a moment when none was being.
+pub(super) fn lists_taken<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    let _held = lock::acquire(worker, HEAP_LOCK)?;
+    Ok(LISTS_TAKEN.load(worker.mem()))
+}
+
+/// What a process's background thread remembers of the lists of its workers (incoherent memory).
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    /// By place: the tail of the list, and how often it was seen so.
+    seen: Vec<(u64, u32)>,
+}
+
+impl Quiet {
+    /// Takes over the lists of this process's workers that have not changed for some looks.
+    pub(super) fn take_over<M: Memory>(
+        &mut self,
+        worker: &Worker<M>,
+        pins: &[std::sync::Arc<LocalPin>],
+    ) -> Result<()> {
+        let mem = worker.mem();
+        let Some(_right) = worker.pod().may_reclaim() else {
+            return Ok(());
+        };
+        for pin in pins.iter().filter(|pin| pin.record != worker.record()) {
+            let place = ((pin.record.state().offset() - worker.geometry().worker_table)
+                / super::geometry::WORKER_BYTES) as usize;
+            if self.seen.len() <= place {
+                self.seen.resize(place + 1, (0, 0));
+            }
+            let tail = pin.record.tail().get(mem);
+            let (last, times) = self.seen[place];
+            let times = if last == tail { times + 1 } else { 0 };
+            self.seen[place] = (tail, times);
+            if tail != 0 && times >= QUIET_TICKS && tail != pin.record.head().get(mem) {
+                self.seen[place].1 = 0;
+                take_over_locally(worker, pin)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes over the list of a worker of this process, if that does not hold it.
+fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<()> {
+    let mem = worker.mem();
+    let _hold = worker.hold_list()?;
+    let held = lock::acquire(worker, HEAP_LOCK)?;
+    if !pin.busy.exchange(FREE, WANTED) && !mutant::is(Mutant::TakenWhileHeld) {
+        return Ok(());
+    }
+    let state = State::decode(pin.record.state().load(mem));
+    let is_its = state.phase == Phase::Alive && state.generation == pin.generation;
+    if is_its {
+        // The end of its last operation may not have been written back; recovery would repeat that, and look into the list.
+        pin.record.write_back_operation(mem);
+        mem.fence();
+    }
+    let outcome = match is_its && has_nothing_begun(pin.record, |word| word.get(mem)) {
+        true => move_list(worker, pin.record, None),
+        false => Ok(false),
+    };
+    if matches!(outcome, Ok(true)) {
+        pin.list_version.add(1);
+    }
+    mem.tells_own_process();
+    pin.busy.store(FREE);
+    drop(held);
+    outcome.map(drop)
+}
+
+/// A word by which a worker and the background thread of its process agree who changes the worker's list.
+pub(super) fn nobody() -> LocalWord {
+    LocalWord::new(FREE)
+}

@@ -1,0 +1,128 @@
+//! Trimming: memory of a pool that is free is given back to the file system, on demand or by the background thread.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use super::pool::Pool;
+use crate::error::{Error, Result};
+use crate::memory::{MapError, Memory};
+use crate::pod::Worker;
+use crate::pod::abandoned::reclaim_empty_blocks;
+use crate::pod::collect::collect_all;
+use crate::pod::geometry::UNIT;
+use crate::pod::holes;
+
+/// Looks at holes that readers may be looking at, before the rest is left to a later trim.
+const LOOKS: u32 = 100;
+/// Between two of them, but for the first few.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Pieces that the background thread gives back in one look.
+const PIECES_A_LOOK: usize = 16;
+/// Between two looks of the background thread.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What a trim came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct TrimReport {
+    /// Bytes that were given back by this trim.
+    pub given_back_bytes: u64,
+    /// Bytes that are set aside and will be given back by a later trim: somebody has been reading for long.
+    pub waiting_bytes: u64,
+    /// All bytes of the pool that have been given back, or wait for it.
+    pub trimmed_bytes: u64,
+    /// Bytes for data that are reserved still.
+    pub committed_bytes: u64,
+    /// Bytes that the file takes on its file system.
+    pub file_bytes: Option<u64>,
+}
+
+impl<M: Memory> Pool<M> {
+    /// Gives memory that is free back to the file system, in pieces of 2 MiB: what is free in smaller ones stays. It is reserved again
+    /// before it is used; where the file system has no room then, the pool is full. Waits a moment for those who read.
+    ///
+    /// It is an error on memory that is not coherent, and where the file system cannot make holes.
+    pub fn trim(&self) -> Result<TrimReport> {
+        let worker = self.worker()?;
+        holes::check_support::<M>()?;
+        collect_all(&worker)?;
+        reclaim_empty_blocks(&worker, worker.actor())?;
+        holes::mark_all(&worker, worker.limits().trim_order)?;
+        let mut given_back_bytes = 0;
+        let mut waiting_bytes = 0;
+        for look in 0..LOOKS {
+            let trimmed = match holes::punch_ripe(&worker, usize::MAX) {
+                Err(error @ Error::Map(MapError::Unsupported(_))) => {
+                    // They have their bytes still.
+                    for hole in holes::list(&worker)? {
+                        holes::fill(&worker, hole.unit)?;
+                    }
+                    return Err(error);
+                }
+                other => other?,
+            };
+            given_back_bytes += trimmed.given_back;
+            waiting_bytes = trimmed.waiting;
+            if waiting_bytes == 0 {
+                break;
+            }
+            if look > 2 {
+                worker.mem().rest(PAUSE);
+            }
+        }
+        let trimmed_bytes = holes::units_in_holes(worker.mem()) * UNIT;
+        Ok(TrimReport {
+            given_back_bytes,
+            waiting_bytes,
+            trimmed_bytes,
+            committed_bytes: (worker.committed_units()? * UNIT).saturating_sub(trimmed_bytes),
+            file_bytes: self.file_bytes(),
+        })
+    }
+
+    /// Bytes that the pool's file takes on its file system; `None` if it has lost its name.
+    pub(super) fn file_bytes(&self) -> Option<u64> {
+        let file = std::fs::metadata(self.pod().path()).ok()?;
+        Some(file.blocks() * 512)
+    }
+}
+
+/// What the background thread remembers of pieces that are free.
+#[derive(Debug, Default)]
+pub(super) struct Trimmer {
+    looked: Option<Instant>,
+    free_since: BTreeMap<u64, Instant>,
+}
+
+impl Trimmer {
+    /// How long one may wait between two looks.
+    pub(super) fn interval(after: Duration) -> Duration {
+        (after / 4).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL)
+    }
+
+    /// Gives back pieces that were free at each look for so long, a few at a time.
+    pub(super) fn tick<M: Memory>(&mut self, worker: &Worker<M>, after: Duration) -> Result<()> {
+        let now = Instant::now();
+        if self
+            .looked
+            .is_some_and(|at| now.duration_since(at) < Self::interval(after))
+        {
+            return Ok(());
+        }
+        self.looked = Some(now);
+        let free = holes::free_pieces(worker, worker.limits().trim_order)?;
+        self.free_since.retain(|unit, _| free.binary_search(unit).is_ok());
+        for unit in free {
+            self.free_since.entry(unit).or_insert(now);
+        }
+        let is_due = |(_, since): &(&u64, &Instant)| now.duration_since(**since) >= after;
+        let due = self.free_since.iter().filter(is_due).map(|(&unit, _)| unit);
+        let due: Vec<u64> = due.take(PIECES_A_LOOK).collect();
+        for unit in due {
+            self.free_since.remove(&unit);
+            holes::mark(worker, unit, worker.limits().trim_order)?;
+        }
+        holes::punch_ripe(worker, PIECES_A_LOOK).map(drop)
+    }
+}
