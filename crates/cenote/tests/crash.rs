@@ -196,8 +196,14 @@ fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
         }
     }
     if M::COHERENT {
-        // Most of the pool is free now; what comes next needs some of it again.
+        // Something large comes and goes. After a trim only holes have room for it.
+        let map = pool.map("large").map_err(text)?;
+        let large = vec![0; 3 << 20];
+        map.put(b"large", &large).map_err(text)?;
+        map.remove(b"large").map_err(text)?;
         pool.trim().map_err(text)?;
+        map.put(b"large", &large).map_err(text)?;
+        map.remove(b"large").map_err(text)?;
     }
     // A worker that left has abandoned its blocks; a new one adopts them.
     let map = pool.map("victim").map_err(text)?;
