@@ -5,9 +5,6 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Whether no write may be refused for which there was room.
-const NO_FALSE_FULL: bool = true;
-
 fn number(report: &Value, name: &str) -> u64 {
     report[name]
         .as_u64()
@@ -24,7 +21,7 @@ fn soak(memory: &str, seed: &str, more: &[&str]) -> Value {
         "--seconds",
         "8",
         "--max",
-        "96MiB",
+        "160MiB",
         "--workers",
         "3",
         "--kills-per-second",
@@ -46,18 +43,22 @@ fn soak(memory: &str, seed: &str, more: &[&str]) -> Value {
 }
 
 fn check(report: &Value) {
-    for name in ["lost", "torn", "phantom", "leaked_bytes", "problems"] {
+    for name in [
+        "lost",
+        "torn",
+        "phantom",
+        "leaked_bytes",
+        "problems",
+        "falsely_refused",
+    ] {
         assert_eq!(number(report, name), 0, "{name}: {report:#}");
-    }
-    if NO_FALSE_FULL {
-        assert_eq!(number(report, "falsely_refused"), 0, "{report:#}");
     }
     let checkpoints = report["checkpoints"].as_array().unwrap();
     assert!(checkpoints.len() >= 3, "{report:#}");
     for checkpoint in checkpoints {
         assert!(number(checkpoint, "writes") > 0, "{report:#}");
         assert!(
-            number(&checkpoint["memory"], "committed_bytes") <= 96 << 20,
+            number(&checkpoint["memory"], "committed_bytes") <= 160 << 20,
             "{report:#}"
         );
     }
@@ -87,7 +88,11 @@ fn a_short_run_on_noncoherent_memory_loses_nothing() {
 #[test]
 fn a_write_that_was_acknowledged_and_not_done_is_lost() {
     let report = soak("coherent", "33", &["--plant", "lose"]);
-    assert!(number(&report, "lost") > 0, "{report:#}");
+    // Values of less than 8 bytes do not say who wrote them.
+    assert!(
+        number(&report, "lost") + number(&report, "torn") > 0,
+        "{report:#}"
+    );
 }
 
 #[test]

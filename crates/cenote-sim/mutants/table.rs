@@ -127,6 +127,10 @@ pub fn trial(mutant: Mutant) -> Trial {
         FrozenRead | JoinedUnfrozen | JoinWithoutNext | JoinedPageKept | JoinedNodeKept | JoinedNodeEarly => {
             quick(coherent(Thin, 3, 2, 20, 1, Random))
         }
+        LoweredUnfrozen | LoweredNodeKept => quick(coherent(Merge, 3, 2, 20, 1, Random)),
+        LoweredWithNext => quick(coherent(Ends, 3, 2, 40, 1, Random)),
+        LoweringCached => quick(noncoherent(Merge, 3, 2, 20, 1, Random)),
+        EvidenceOfAnySlot => slow(coherent(Ends, 3, 2, 40, 3, Random)),
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 3, Random)),
 
         FreedTakenClean | NoteKept | SettledBlindly | SuccessorNotTold => {

@@ -137,6 +137,11 @@ fn merge() {
 }
 
 #[test]
+fn ends() {
+    all_cases(Subject::Ends);
+}
+
+#[test]
 fn notes() {
     all_cases(Subject::Notes);
 }

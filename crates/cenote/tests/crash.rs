@@ -165,6 +165,12 @@ fn order<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
             }
         }
     }
+    // All of it again, so that nodes are merged until the root is a leaf.
+    for key in 0..ORDERED_KEYS {
+        journal.write(BEGUN, key | ORDERED, 0)?;
+        map.remove(&key.to_be_bytes()).map_err(text)?;
+        journal.write(ACKNOWLEDGED, key | ORDERED, 0)?;
+    }
     Ok(())
 }
 

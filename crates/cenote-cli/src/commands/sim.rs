@@ -27,7 +27,7 @@ use crate::output::{Output, count};
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What to run: hash, growth, moving, reuse, shrinking, ordered, tree, thin, split, merge, notes, allocator, trim, names, epochs, instances,
+    /// What to run: hash, growth, moving, reuse, shrinking, ordered, tree, thin, split, merge, ends, notes, allocator, trim, names, epochs, instances,
     /// places, tasks, spin, queue, rwlock, group, hosts, mourners, lodgers, seat, or all of these; an index made for comparison: btree, clht,
     /// art, messages, sherman
     #[arg(default_value = "all")]

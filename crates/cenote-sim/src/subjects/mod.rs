@@ -102,6 +102,8 @@ pub enum Subject {
     Split,
     /// The ordered map with two leaves that a remove begins to merge.
     Merge,
+    /// The same, where keys at the end go and come back: the root is lowered and raised.
+    Ends,
     /// The ordered map whose last leaf comes and goes, and handles that mostly read.
     Notes,
     /// Units, slabs and the pool's growth, without a map.
@@ -148,7 +150,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -159,6 +161,7 @@ impl Subject {
         Self::Thin,
         Self::Split,
         Self::Merge,
+        Self::Ends,
         Self::Notes,
         Self::Allocator,
         Self::Trim,
@@ -193,6 +196,7 @@ impl Subject {
             Self::Thin => "thin",
             Self::Split => "split",
             Self::Merge => "merge",
+            Self::Ends => "ends",
             Self::Notes => "notes",
             Self::Allocator => "allocator",
             Self::Trim => "trim",
@@ -301,6 +305,7 @@ impl Subject {
             Self::Ordered => ordered::scenario(load, ordered::Shape::Leaf, parameters),
             Self::Split => ordered::scenario(load, ordered::Shape::Split, parameters),
             Self::Merge => ordered::scenario(load, ordered::Shape::Merge, parameters),
+            Self::Ends => ordered::scenario(load, ordered::Shape::Ends, parameters),
             Self::Notes => ordered::scenario(load, ordered::Shape::Notes, parameters),
             Self::Tree => ordered::scenario(load, ordered::Shape::Tree, parameters),
             Self::Thin => {

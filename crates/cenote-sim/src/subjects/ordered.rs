@@ -36,6 +36,9 @@ pub enum Shape {
     Split,
     /// A root and two leaves: any remove from the second one begins a merge.
     Merge,
+    /// The same, and calls take keys away from the end in one moment and put as many there in the next: the root gives way to its only
+    /// child, and rises again.
+    Ends,
     /// A full leaf, and few keys behind all others that come and go, and with them a leaf, each time with another low fence.
     /// Threads have several handles, one of which mostly reads: what that keeps in mind grows old.
     Notes,
@@ -48,6 +51,10 @@ const NAME: &str = "map";
 const STRIDE: u64 = 8;
 /// How many different keys calls are about, if leaves are not to be merged.
 const WANTED: u64 = 12;
+/// How many different keys come and go at the end.
+const ENDS: u64 = 100;
+/// Calls of a thread that put, after as many that remove.
+const TURN: u32 = 8;
 /// The first key of the second leaf, where there are two that may be merged.
 const SECOND_LEAF: u64 = 15 * STRIDE;
 /// Bytes that all keys of a tree begin with.
@@ -63,14 +70,14 @@ impl Shape {
             Self::Tree => 69,
             Self::Thin | Self::ThinTree => 70,
             Self::Split => 42,
-            Self::Merge => 29,
+            Self::Merge | Self::Ends => 29,
             Self::Notes => 28,
         }
     }
 
     /// Whether calls make leaves so small that they are merged.
     fn is_thin(self) -> bool {
-        matches!(self, Self::Thin | Self::ThinTree | Self::Merge)
+        matches!(self, Self::Thin | Self::ThinTree | Self::Merge | Self::Ends)
     }
 
     /// Whether a filler is removed again before the run. Leaves have 14 keys then; this leaves them 8.
@@ -81,7 +88,7 @@ impl Shape {
     /// Units that the pool begins with.
     fn units(self) -> u64 {
         match self {
-            Self::Leaf | Self::Thin | Self::Split | Self::Merge | Self::Notes => 6,
+            Self::Leaf | Self::Thin | Self::Split | Self::Merge | Self::Ends | Self::Notes => 6,
             Self::Tree | Self::ThinTree => 96,
         }
     }
@@ -109,6 +116,7 @@ impl Shape {
     fn any_key(self, random: &mut Xoshiro256PlusPlus) -> u64 {
         match self {
             Self::Merge => SECOND_LEAF + below(random, WANTED / 3) * STRIDE,
+            Self::Ends => SECOND_LEAF + below(random, ENDS),
             Self::Notes => self.fillers() * STRIDE + below(random, WANTED),
             _ if self.is_thin() => below(random, self.fillers()) * STRIDE,
             _ => (self.fillers() / 2) * STRIDE + below(random, WANTED) * STRIDE / 4,
@@ -188,6 +196,7 @@ fn work<const C: bool>(
     for n in 1..=load.operations {
         let value = u64::from(context.thread()) << 32 | u64::from(n);
         match shape {
+            Shape::Ends => call_at_end(context, &map, shape, log, (value, n / TURN % 2 == 1), &mut random),
             Shape::Notes => call_of_some(context, &handles, present, shape, log, value, &mut random),
             _ => one_call(context, &map, shape, log, value, &mut random),
         }
@@ -273,6 +282,43 @@ fn call_of_some<const C: bool>(
         10 | 11 => put(context, quiet, shape, log, STRIDE * below(random, 2), value),
         _ => get(context, quiet, shape, log, key),
     }
+}
+
+/// A call about the end of the map, which grows or is taken away.
+fn call_at_end<const C: bool>(
+    context: &Context<C>,
+    map: &Map<C>,
+    shape: Shape,
+    log: &Log,
+    (value, grows): (u64, bool),
+    random: &mut Xoshiro256PlusPlus,
+) {
+    let key = shape.any_key(random);
+    match below(random, 8) {
+        0..=4 if grows => put(context, map, shape, log, key, value),
+        0..=4 => {
+            let last = last(context, map, shape, log).unwrap_or(key);
+            remove(context, map, shape, log, last);
+        }
+        5 => neighbour(context, map, shape, log, key),
+        6 => remove(context, map, shape, log, key / STRIDE * STRIDE),
+        _ => get(context, map, shape, log, key),
+    }
+}
+
+/// The greatest key: what a scan from there has is that alone.
+fn last<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log) -> Option<u64> {
+    let mut key = None;
+    log.look(context, || {
+        let found = answer(log, map.last())?;
+        let pair = found.map(|(key, value)| (shape.key(&key, log), value_of(log, &value)));
+        key = pair.map(|(key, _)| key);
+        let from = key.unwrap_or(0);
+        let limit = u64::MAX;
+        let pairs = pair.into_iter().collect();
+        Some((ordered::Op::Scan { from, limit }, ordered::Ret::Scan(pairs)))
+    });
+    key
 }
 
 fn put<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, key: u64, value: u64) {

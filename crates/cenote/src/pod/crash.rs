@@ -76,6 +76,8 @@ points! {
     OrderedSplit = "ordered.split", "a node is split, its parent does not know the new one";
     MergeBegun = "ordered.merge", "a node's parent says that it is merged, and nothing else does";
     MergeFrozen = "ordered.frozen", "a node is frozen, its entries only its own";
+    LowerBegun = "ordered.lower", "the root says that its only child takes its place, and nothing else does";
+    LowerFrozen = "ordered.lower-frozen", "the only child of the root is frozen, and the root still refers to it";
     MergeJoined = "ordered.joined", "a node's entries are the node's before it, and its parent knows it still";
     NameIntent = "name.intent", "a map is built, its name not published";
     NameDone = "name.done", "a map's name is published, the record not cleared";

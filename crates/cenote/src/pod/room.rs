@@ -16,6 +16,8 @@ use crate::memory::Memory;
 const ATTEMPTS_MAX: u32 = 64;
 /// What is waited between two attempts that freed nothing: about half of what a background thread sleeps between flush rounds.
 const MOMENT: Duration = Duration::from_micros(500);
+/// And between the later half of the attempts: who holds memory may wait for a processor. All of it comes to 0.15 s.
+const LONG_MOMENT: Duration = Duration::from_millis(4);
 
 /// The attempts of one operation.
 pub struct Room<'w, M: Memory> {
@@ -61,7 +63,8 @@ impl<'w, M: Memory> Room<'w, M> {
             self.may_wait = collect::do_wait(self.worker, needed)?;
         }
         if self.may_wait {
-            self.worker.mem().rest(MOMENT);
+            let is_late = self.attempts > ATTEMPTS_MAX / 2;
+            self.worker.mem().rest(if is_late { LONG_MOMENT } else { MOMENT });
         }
         Ok(self.may_wait)
     }

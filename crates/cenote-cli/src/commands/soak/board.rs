@@ -56,6 +56,8 @@ pub struct Sum {
     /// Bytes that were unlinked since the oldest of those began who keep them from being freed: whoever is in an operation, holds a
     /// value, or is stopped.
     pub garbage: u64,
+    /// Somebody is stopped, or was just now.
+    pub is_silent: bool,
 }
 
 /// The file, as one process has it open.
@@ -185,6 +187,7 @@ impl Board {
         let unlinked = of(Word::Unlinked).sum();
         let held = of(Word::HeldSince).zip(of(Word::HeldUntil));
         let stopped = of(Word::StoppedSince).zip(of(Word::StoppedUntil));
+        let is_silent = stopped.clone().any(|(_, until)| now < until);
         let since = held.chain(stopped).filter(|(_, until)| now < *until);
         let busy = of(Word::Since).filter_map(|since| since.checked_sub(1));
         let oldest = since
@@ -198,6 +201,7 @@ impl Board {
             fragments: fragments.map(|(most, small)| most.saturating_sub(small)).sum(),
             unlinked,
             garbage: unlinked.saturating_sub(oldest),
+            is_silent,
         })
     }
 }

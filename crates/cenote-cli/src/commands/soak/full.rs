@@ -5,11 +5,21 @@
 //! | live pairs, with those being written, rounded to size classes or units, and the index's share | by the journals |
 //! | garbage that a reader, a worker in an operation, or a stopped or just killed one keeps from being freed | what was unlinked since the oldest of them began; of readers, the stopped and the killed also 500 ms after it ended |
 //! | small objects' blocks, held by a few of the objects that they were full of | the most that small objects ever took, less what they take |
-//! | reserves of the workers: blocks begun, shelves, lists that are not ripe | 4 MiB each |
+//! | reserves of the workers: blocks begun, shelves, lists that are not ripe | 12 MiB each |
 //! | ranges between which there is no room | a sixteenth of the pool |
+//!
+//! What is live does not move. So a refusal for which there is room by bytes is still right if live ranges and blocks of small objects
+//! leave no aligned block of twice its size: [`longest_room`] looks at all units, a moment later. What is retired counts as free there.
+//!
+//! While a process is stopped, or was just now, all that is retired may have to wait for it, on either memory: it may be reading, have
+//! its own list in hand, or have lines of it in its cache. So then it counts as used, both in bytes and in place.
 
+use cenote::memory::Memory;
+use cenote::pod::Worker;
+use cenote::pod::block::{Block, RangeState};
 use cenote::pod::class::{TABLE, class_for};
 use cenote::pod::geometry::UNIT;
+use cenote::pod::slab::table_word;
 use serde::{Deserialize, Serialize};
 
 use super::board::Sum;
@@ -22,7 +32,9 @@ const INDEX_SHARE: u64 = 64;
 const PAGES: u64 = 2048;
 /// Bytes of a pair's own header.
 const HEADER: u64 = 16;
-const WORKER_RESERVE: u64 = 4 << 20;
+/// Blocks begun and shelves, 2 MiB; and what is not ripe though nobody holds it: of two epochs, each of which ends when a worker has
+/// retired 1 MiB, the last object of which may have 4 MiB.
+const WORKER_RESERVE: u64 = 12 << 20;
 const RANGES_PART: u64 = 16;
 
 /// Bytes that a pair takes, and whether it shares its block with others.
@@ -64,19 +76,65 @@ pub struct Refusal {
     pub allowance: u64,
     /// Bytes of the pool.
     pub max: u64,
+    /// Bytes that the pool's lists have.
+    pub retired: u64,
+    /// Bytes of the largest aligned block in which nothing has to stay.
+    pub longest: u64,
     /// Whether there was room by all these.
     pub is_false: bool,
 }
 
-/// Judges a refusal by the state of all workers before and after it: the worse of the two counts.
-pub fn judge(plan: &Plan, sums: [Sum; 2], needed: u64) -> Refusal {
-    let taken = |sum: &Sum| sum.live + sum.garbage + sum.fragments;
+/// What the pool itself says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Room {
+    /// Bytes that are retired.
+    pub retired: u64,
+    /// See [`longest_room`]; without what is retired, and with it.
+    pub longest: [u64; 2],
+}
+
+/// Bytes of the largest block, aligned to its size, of which no unit is in use.
+pub fn longest_room<M: Memory>(worker: &Worker<M>, with_retired: bool) -> cenote::Result<u64> {
+    let units = worker.committed_units()?;
+    let mut is_free = vec![false; units as usize];
+    let mut unit = 0;
+    while unit < units {
+        let (len, free) = match Block::decode(table_word(worker, unit).load(worker.mem())) {
+            Block::Free => (1, true),
+            Block::Hole { order, .. } => (1 << order, true),
+            Block::Range { units, state, .. } => {
+                let is_retired = state == RangeState::Retired;
+                (u64::from(units).max(1), with_retired && is_retired)
+            }
+            _ => (1, false),
+        };
+        let end = (unit + len).min(units);
+        is_free[unit as usize..end as usize].fill(free);
+        unit = end;
+    }
+    let has = |order: &u32| {
+        is_free
+            .chunks_exact(1 << order)
+            .any(|block| block.iter().all(|&free| free))
+    };
+    let orders = 0..=units.max(1).ilog2();
+    Ok(orders.rev().find(has).map_or(0, |order| UNIT << order))
+}
+
+/// Judges a refusal by the state of all workers before and after it, the worse of the two counts, and by the pool's own.
+pub fn judge(plan: &Plan, sums: [Sum; 2], room: Room, needed: u64) -> Refusal {
+    let is_silent = sums.iter().any(|sum| sum.is_silent);
+    let silent = if is_silent { room.retired } else { 0 };
+    let longest = room.longest[usize::from(!is_silent)];
+    let taken = |sum: &Sum| sum.live + sum.garbage.max(silent) + sum.fragments;
     let [before, after] = sums;
     let worse = if taken(&before) > taken(&after) {
         before
     } else {
         after
     };
+    // Small objects share blocks of one unit or four.
+    let block = needed.div_ceil(UNIT).next_power_of_two().max(4) * UNIT;
     let allowance = WORKER_RESERVE * u64::from(plan.workers) + plan.max / RANGES_PART;
     Refusal {
         at_ms: 0,
@@ -86,11 +144,13 @@ pub fn judge(plan: &Plan, sums: [Sum; 2], needed: u64) -> Refusal {
         error: String::new(),
         needed,
         live: worse.live,
-        garbage: worse.garbage,
+        garbage: worse.garbage.max(silent),
         fragments: worse.fragments,
         allowance,
         max: plan.max,
-        is_false: taken(&worse) + needed + allowance <= plan.max,
+        retired: room.retired,
+        longest,
+        is_false: taken(&worse) + needed + allowance <= plan.max && longest >= 2 * block,
     }
 }
 
@@ -106,20 +166,54 @@ mod tests {
             seed: 1,
             workers: 2,
             memory: cenote::Kind::Coherent,
-            max: 160 << 20,
+            max: 176 << 20,
             began: 0,
             phase_ms: 1,
             plant: None,
         };
-        // 160 MiB less 8 for the workers and 10 for what lies between ranges.
+        // 176 MiB less 24 for the workers and 11 for what lies between ranges.
         let sum = |live: u64, garbage: u64| Sum {
             live: live << 20,
             garbage: garbage << 20,
             ..Sum::default()
         };
-        assert!(judge(&plan, [sum(100, 41), sum(100, 20)], 1 << 20).is_false);
-        assert!(!judge(&plan, [sum(100, 41), sum(100, 20)], 2 << 20).is_false);
-        assert!(!judge(&plan, [sum(0, 0), sum(150, 0)], 1).is_false);
+        let room = Room {
+            retired: 0,
+            longest: [4 << 20; 2],
+        };
+        assert!(judge(&plan, [sum(100, 41), sum(100, 20)], room, 1 << 20).is_false);
+        assert!(!judge(&plan, [sum(100, 41), sum(100, 20)], room, 2 << 20).is_false);
+        assert!(!judge(&plan, [sum(0, 0), sum(150, 0)], room, 1).is_false);
+        // Between what is live.
+        assert!(judge(&plan, [sum(20, 0), sum(20, 0)], room, 2 << 20).is_false);
+        assert!(!judge(&plan, [sum(20, 0), sum(20, 0)], room, (2 << 20) + 1).is_false);
+    }
+
+    #[test]
+    fn who_does_not_answer_keeps_all_that_is_retired() {
+        let plan = Plan {
+            pool: "pool".into(),
+            folder: "folder".into(),
+            seed: 1,
+            workers: 1,
+            memory: cenote::Kind::Noncoherent,
+            max: 76 << 20,
+            began: 0,
+            phase_ms: 1,
+            plant: None,
+        };
+        let room = Room {
+            retired: 58 << 20,
+            longest: [0, 4 << 20],
+        };
+        let sums = |is_silent| {
+            [Sum {
+                is_silent,
+                ..Sum::default()
+            }; 2]
+        };
+        assert!(judge(&plan, sums(false), room, 1 << 20).is_false);
+        assert!(!judge(&plan, sums(true), room, 1 << 20).is_false);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::board::{Board, Bytes, Sum};
 use super::family::Family;
-use super::full::{self, Refusal};
+use super::full::{self, Refusal, Room};
 use super::meter::{Counter, Kind, LARGE, Meter};
 use super::phases::Progress;
 use super::plan::{Phase, Plan, Plant, milliseconds};
@@ -45,6 +45,7 @@ pub struct Orders {
 pub struct Worker<M: Mapped> {
     pub(super) plan: Plan,
     pub(super) me: u32,
+    pool: Pool<M>,
     pub(super) state: Rc<State<M>>,
     pub(super) journal: Journal<Family>,
     pub(super) board: Board,
@@ -103,6 +104,7 @@ fn work<M: Mapped>(orders: &Orders) -> Result<(), Fault> {
         control: Control::open(&plan.folder, me)?,
         progress: Progress::of(&journal),
         me,
+        pool,
         state,
         journal,
         board,
@@ -325,13 +327,18 @@ impl<M: Mapped> Worker<M> {
         self.journal.acknowledge(intent, intent.before)?;
         let now = self.board.sum()?;
         self.board.tell(self.me, &self.bytes)?;
+        let at = self.pool.worker()?;
+        let room = Room {
+            retired: self.pool.stat()?.retired_bytes,
+            longest: [full::longest_room(&at, false)?, full::longest_room(&at, true)?],
+        };
         let refusal = Refusal {
             at_ms: milliseconds().saturating_sub(self.plan.began),
             worker: self.me,
             phase: self.meter.phase,
             operation: format!("{:?} in {}", intent.action, intent.family.map_name(self.me)),
             error: error.to_string(),
-            ..full::judge(&self.plan, [self.seen, now], needed)
+            ..full::judge(&self.plan, [self.seen, now], room, needed)
         };
         self.meter.count(Counter::Refused, 1);
         self.meter

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::OrderedMap;
 use super::build::{self, Frame};
 use super::find::Visit;
 use super::key::head_of;
 use super::page::Page;
+use super::{FROZEN, OrderedMap};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 
@@ -29,7 +29,7 @@ struct KnownNode {
     low: Vec<u8>,
     /// Its word.
     node: u64,
-    /// It is being merged into the one before it: perhaps the level does not have it any more.
+    /// It is being merged into the one before it, or takes the root's place: perhaps the level does not have it any more.
     is_merging: bool,
 }
 
@@ -71,7 +71,12 @@ impl<M: Memory> OrderedMap<M> {
         reach: &mut impl FnMut(u64),
         suspect: &mut impl FnMut(Error),
     ) -> Result<Known> {
-        let Some(KnownNode { node: first, .. }) = known.first() else {
+        let Some(KnownNode {
+            node: first,
+            is_merging: is_lowering,
+            ..
+        }) = known.first()
+        else {
             return Err(Error::corrupt("a level without nodes", self.header));
         };
         let (mut node, mut low) = (*first, Vec::new());
@@ -84,7 +89,7 @@ impl<M: Memory> OrderedMap<M> {
             let word = self.node(node)?;
             let visit = match &before {
                 Some(before) => self.behind(before)?,
-                None => self.first_of_level(word, level)?,
+                None => self.first_of_level(word, level, *is_lowering)?,
             };
             let page = visit.page;
             audit.nodes += 1;
@@ -130,9 +135,13 @@ impl<M: Memory> OrderedMap<M> {
         Ok(below)
     }
 
-    fn first_of_level(&self, word: SyncWord, level: u8) -> Result<Visit<'_>> {
-        let page = Page::open(&self.worker, word.load(self.worker.mem()))?;
-        let anchor = None;
+    /// The first node of a level; frozen perhaps, if it takes the root's place.
+    fn first_of_level(&self, word: SyncWord, level: u8, is_lowering: bool) -> Result<Visit<'_>> {
+        let mem = self.worker.mem();
+        let at = word.load(mem);
+        let is_frozen = is_lowering && at & FROZEN != 0;
+        let page = Page::open(&self.worker, if is_frozen { at & !FROZEN } else { at })?;
+        let anchor = is_frozen.then(|| (self.root(), self.root().load(mem)));
         match page.level() == level {
             true => Ok(Visit { word, page, anchor }),
             false => Err(Error::corrupt("the level of a page", page.at)),
@@ -194,7 +203,7 @@ impl<M: Memory> OrderedMap<M> {
             below.push(KnownNode {
                 low: separator,
                 node: page.child(n),
-                is_merging: page.meta.merging() == Some(n),
+                is_merging: page.meta.merging() == Some(n) || page.meta.is_lowering(),
             });
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Building pages: in private memory first, then written once.
 
 use super::key::head_of;
-use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, Meta, Page, stride};
+use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta, Page, stride};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
@@ -153,6 +153,11 @@ impl Inner {
     /// Says that child `n` is being merged into the one before it.
     pub fn merge(&mut self, n: usize) {
         self.merging = n as u32;
+    }
+
+    /// Says that the only child is to take the place of this root.
+    pub fn lower(&mut self) {
+        self.merging = LOWERING;
     }
 
     /// Adds the entries of a page behind its own; the page's low fence separates them.

@@ -7,6 +7,7 @@
 //!
 //! A node that was merged into the one before it is frozen for ever. Whoever comes to a frozen node from its parent goes to
 //! the one before it, and right from there: if it comes by again, it is not merged yet, and has what it had when it was frozen.
+//! The only child of a root may be frozen too: it takes the root's place, and has what it had until the root has changed.
 
 use std::cell::Cell;
 
@@ -29,8 +30,8 @@ pub struct Visit<'m> {
     pub word: SyncWord,
     /// The page that the word referred to.
     pub page: Page<'m>,
-    /// A node that is being merged into the one before it: the nearest before it that is not, and what its word held.
-    /// While it still does, the merge is not done, and the page is what the node holds.
+    /// A node that is being merged into the one before it: the nearest before it that is not, and what its word held. One that takes
+    /// the root's place: the root, and what that held. While it still does, the merge is not done, and the page is what the node holds.
     pub anchor: Option<(SyncWord, u64)>,
 }
 
@@ -134,6 +135,8 @@ impl<M: Memory> OrderedMap<M> {
         let mut above: Option<SyncWord> = None;
         // The page and the child that led here; none if the node before it did.
         let mut way: Option<(Page<'_>, usize)> = None;
+        // Whether that page was read by this search, and was not in the cache.
+        let mut is_way_fresh = false;
         let mut lost = 0;
         loop {
             let is_above = expected != Some(level);
@@ -144,6 +147,7 @@ impl<M: Memory> OrderedMap<M> {
             } else {
                 cached
             };
+            let mut anchor = None;
             if at & FROZEN != 0 {
                 match &mut way {
                     // The root is never merged: a write to it would be tried for ever.
@@ -156,6 +160,11 @@ impl<M: Memory> OrderedMap<M> {
                         *child -= 1;
                         word = self.node(page.child(*child))?;
                         continue;
+                    }
+                    // It takes the root's place, and has not yet.
+                    Some((page, _)) if page.meta.is_lowering() && is_way_fresh => {
+                        anchor = Some((self.root(), page.at));
+                        at &= !FROZEN;
                     }
                     // The page is out of date: a first child is not merged as long as it is one.
                     Some(_) => {
@@ -179,6 +188,7 @@ impl<M: Memory> OrderedMap<M> {
                 }
                 return Ok(Some(Reached {
                     above,
+                    anchor,
                     ..Reached::new(word, at)
                 }));
             }
@@ -212,6 +222,7 @@ impl<M: Memory> OrderedMap<M> {
                 word = self.node(page.child(child))?;
                 (expected, passed) = (Some(page.level() - 1), None);
                 way = Some((page, child));
+                is_way_fresh = cached == 0 || mutant::is(Mutant::LoweringCached);
             }
         }
     }

@@ -9,7 +9,7 @@
 use super::build::{self, Frame, Inner, Leaf};
 use super::find::Visit;
 use super::key::{Target, separator};
-use super::page::{INNER_MAX, LEVEL_MAX};
+use super::page::{INNER_MAX, LEVEL_MAX, Page};
 use super::write::Replacement;
 use super::{OrderedMap, Unposted};
 use crate::error::{Error, Result};
@@ -143,7 +143,7 @@ impl<M: Memory> OrderedMap<M> {
         let separator = &unposted.separator[..];
         let target = Target::at(separator);
         let Some(visit) = self.descend(target, unposted.level)? else {
-            return Err(Error::corrupt("a root with a node behind it", self.header));
+            return self.forget_above_root();
         };
         if !self.may_change(&visit, separator) {
             return Ok(None);
@@ -180,6 +180,17 @@ impl<M: Memory> OrderedMap<M> {
             count: 0,
         };
         Ok(self.replace_page(&replacement)?.then_some(()))
+    }
+}
+
+impl<M: Memory> OrderedMap<M> {
+    /// There is no level above the root any more: its nodes went with it.
+    fn forget_above_root(&self) -> Result<Option<()>> {
+        let at = self.root().load(self.worker.mem());
+        match Page::open(&self.worker, at)?.next() {
+            0 => Ok(Some(())),
+            _ => Err(Error::corrupt("a root with a node behind it", self.header)),
+        }
     }
 }
 

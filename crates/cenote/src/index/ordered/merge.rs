@@ -7,7 +7,8 @@
 //! | join | that of the node before it: page to page with both their entries | the same | the same |
 //! | end | the parent's: page to page without the child | the same | nothing |
 //!
-//! The child is never its parent's first, and the parent is neither split nor merged meanwhile. Readers wait for nothing.
+//! The child is never its parent's first, and the parent is neither split nor merged meanwhile. Readers wait for nothing. Where the root
+//! is left with one child, that takes its place ([`super::lower`]).
 
 use super::build::{self, Frame, Inner, Leaf};
 use super::find::Visit;
@@ -41,6 +42,8 @@ fn may_join(left: &Page<'_>, right: &Page<'_>) -> bool {
     let count = left.count() + right.count();
     match left.level() {
         0 => count <= LEAF_MAX * 3 / 4 || left.count() == 0 || right.count() == 0,
+        // One that has a single child can be merged only here: its neighbour may be nearly full.
+        _ if left.count().min(right.count()) == 1 => count <= INNER_MAX && is_short(left, right),
         _ => count <= INNER_MAX * 3 / 4 && is_short(left, right),
     }
 }
@@ -50,47 +53,120 @@ fn is_short(left: &Page<'_>, right: &Page<'_>) -> bool {
     left.meta.len() + right.meta.len() <= LONG_BYTES * 3 / 4 || left.count() + right.count() < LONG_MIN
 }
 
+/// What came of an attempt to begin a merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// It has begun.
+    Yes,
+    /// There is nothing to merge.
+    Nothing,
+    /// The node has one child: that has a neighbour once this node has been merged itself.
+    OnlyChild,
+}
+
+/// What there is to do after a merge has ended, or after the root was replaced by its only child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Nothing.
+    Enough,
+    /// The parent is thin itself.
+    Thin,
+    /// The root has one child left.
+    OnlyChild,
+    /// The root is one level lower.
+    Lowered,
+}
+
+/// Merges, and attempts, that one emptied leaf may lead to.
+const STEPS_MAX: u32 = 4 * LEVEL_MAX as u32;
+
 impl<M: Memory> OrderedMap<M> {
-    /// After a leaf has become thin: merges it, and the nodes above it that become thin by that. Without memory it is left
-    /// for another time.
+    /// After a leaf has become thin: merges it, and the nodes above it that become thin by that; a root with one child gives way to
+    /// it. Without memory it is left for another time.
     pub(super) fn merge_thin(&self, key: &[u8]) -> Result<()> {
-        for level in 1..=LEVEL_MAX {
+        let mut level = 1;
+        // The lowest level where a node had one child, and whether anything has changed above since.
+        let (mut only_child, mut has_changed) = (None, false);
+        for _ in 0..STEPS_MAX {
             let place = Place {
                 level,
                 key: key.to_vec(),
             };
-            let merged = self
-                .until_done_or_full(|| self.begin_merge(&place))
-                .and_then(|has_begun| Ok(has_begun && self.finish_merge(&place)?));
-            match merged {
-                Ok(true) => {}
-                Ok(false) | Err(Error::Full { .. }) => break,
-                Err(error) => return Err(error),
+            let begun = match self.until_done_or_full(|| self.begin_merge(&place)) {
+                Err(Error::Full { .. }) => break,
+                begun => begun?,
+            };
+            let ended = match begun {
+                Begun::Yes => match self.finish_merge(&place) {
+                    Err(Error::Full { .. }) => break,
+                    ended => Some(ended?),
+                },
+                Begun::OnlyChild => {
+                    only_child.get_or_insert(level);
+                    level += 1;
+                    continue;
+                }
+                Begun::Nothing => None,
+            };
+            has_changed |= ended.is_some();
+            level = match (ended, only_child.take()) {
+                (Some(Ended::OnlyChild), below) => {
+                    only_child = below;
+                    level
+                }
+                (Some(Ended::Lowered), below) => {
+                    only_child = below;
+                    (level - 1).max(1)
+                }
+                (Some(Ended::Thin), below) => {
+                    only_child = below;
+                    level + 1
+                }
+                (Some(Ended::Enough) | None, Some(below)) if has_changed => below,
+                _ => break,
+            };
+            has_changed &= only_child.is_some();
+            if level > LEVEL_MAX {
+                break;
             }
         }
         self.post_all()
     }
 
-    /// Says in a page that one of its children is merged; `false` if there is nothing to merge.
-    fn begin_merge(&self, place: &Place) -> Result<Option<bool>> {
+    /// Says in a page that one of its children is merged: the one that holds the key into the one before it, or the one behind it
+    /// into that.
+    fn begin_merge(&self, place: &Place) -> Result<Option<Begun>> {
         let target = Target::at(&place.key);
         let Some(visit) = self.descend(target, place.level)? else {
-            return Ok(Some(false));
+            return Ok(Some(Begun::Nothing));
         };
         if !self.may_change(&visit, &place.key) {
             return Ok(None);
         }
         let page = &visit.page;
         if page.count() < 2 {
-            return Ok(Some(false));
+            return match visit.word == self.root() {
+                true => self.begin_lowering(&visit),
+                false => Ok(Some(Begun::OnlyChild)),
+            };
         }
-        let child = page.child_for(self.worker.mem(), target)?.max(1);
-        let (Some(left), Some(right)) = (self.child(page, child - 1)?, self.child(page, child)?) else {
-            return Ok(Some(false));
-        };
-        if !may_join(&left, &right) {
-            return Ok(Some(false));
+        let at = page.child_for(self.worker.mem(), target)?;
+        for child in [at, at + 1] {
+            if child == 0 || child >= page.count() {
+                continue;
+            }
+            let (Some(left), Some(right)) = (self.child(page, child - 1)?, self.child(page, child)?) else {
+                continue;
+            };
+            if may_join(&left, &right) {
+                return self.begin_merge_of(&visit, child);
+            }
         }
+        Ok(Some(Begun::Nothing))
+    }
+
+    fn begin_merge_of(&self, visit: &Visit<'_>, child: usize) -> Result<Option<Begun>> {
+        let page = &visit.page;
         let mut inner = Inner::part(page, 0, page.count())?;
         inner.merge(child);
         let has_begun = self.replace_page(&Replacement {
@@ -103,11 +179,11 @@ impl<M: Memory> OrderedMap<M> {
         if has_begun {
             crash_point(Point::MergeBegun);
         }
-        Ok(has_begun.then_some(true))
+        Ok(has_begun.then_some(Begun::Yes))
     }
 
     /// The page of a child, unless that is being merged.
-    fn child(&self, page: &Page<'_>, child: usize) -> Result<Option<Page<'_>>> {
+    pub(super) fn child(&self, page: &Page<'_>, child: usize) -> Result<Option<Page<'_>>> {
         let at = self.node(page.child(child))?.load(self.worker.mem());
         match at & FROZEN {
             0 => self.page_of(at, page.level() - 1).map(Some),
@@ -115,7 +191,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    fn page_of(&self, at: u64, level: u8) -> Result<Page<'_>> {
+    pub(super) fn page_of(&self, at: u64, level: u8) -> Result<Page<'_>> {
         let page = Page::open(&self.worker, at)?;
         match page.level() == level {
             true => Ok(page),
@@ -123,24 +199,26 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Finishes the merge that a node says is under way below it, if there is one. Whether the node is thin itself.
-    pub(super) fn finish_merge(&self, place: &Place) -> Result<bool> {
+    /// Finishes the merge that a node says is under way below it, or the root's replacement, if there is one.
+    pub(super) fn finish_merge(&self, place: &Place) -> Result<Ended> {
         self.until_done(|| self.merge_step(place))
     }
 
     /// The next step of a merge: `None` if there may be another.
-    fn merge_step(&self, place: &Place) -> Result<Option<bool>> {
+    fn merge_step(&self, place: &Place) -> Result<Option<Ended>> {
         let Some(parent) = self.descend(Target::at(&place.key), place.level)? else {
-            return Ok(Some(false));
+            return Ok(Some(Ended::Enough));
         };
         if parent.anchor.is_some() {
             self.may_change(&parent, &place.key);
             return Ok(None);
         }
         let page = &parent.page;
+        if page.meta.is_lowering() {
+            return self.lowering_step(&parent);
+        }
         let Some(child) = page.meta.merging() else {
-            let is_thin = page.count() <= INNER_MAX / 4 && parent.word != self.root();
-            return Ok(Some(is_thin));
+            return Ok(Some(self.after_merge(&parent, page.count())));
         };
         let node = self.node(page.child(child))?;
         let (head, separator) = page.separator(child)?;
@@ -161,7 +239,7 @@ impl<M: Memory> OrderedMap<M> {
         let right = self.page_of(seen & !FROZEN, page.level() - 1)?;
         let busy = [&right, &left.page]
             .into_iter()
-            .find(|page| page.meta.merging().is_some());
+            .find(|page| page.meta.is_changing());
         if let Some(busy) = busy {
             self.merging.replace(Some(Place {
                 level: busy.level(),
@@ -243,12 +321,20 @@ impl<M: Memory> OrderedMap<M> {
         })
     }
 
-    /// Takes a child that was joined out of its parent, and retires it. Whether the parent is thin then.
-    fn end_merge(&self, parent: &Visit<'_>, child: usize, node: SyncWord) -> Result<Option<bool>> {
+    /// What is left to do if a parent has so many children after a merge.
+    fn after_merge(&self, parent: &Visit<'_>, count: usize) -> Ended {
+        match parent.word == self.root() {
+            true if count == 1 => Ended::OnlyChild,
+            false if count <= INNER_MAX / 4 => Ended::Thin,
+            _ => Ended::Enough,
+        }
+    }
+
+    /// Takes a child that was joined out of its parent, and retires it.
+    fn end_merge(&self, parent: &Visit<'_>, child: usize, node: SyncWord) -> Result<Option<Ended>> {
         let page = &parent.page;
         let mut inner = Inner::part(page, 0, page.count())?;
         inner.remove(child);
-        let is_thin = page.count() - 1 <= INNER_MAX / 4 && parent.word != self.root();
         let has_ended = self.replace_page(&Replacement {
             word: parent.word,
             current: page.at,
@@ -260,6 +346,6 @@ impl<M: Memory> OrderedMap<M> {
             },
             count: 0,
         })?;
-        Ok(has_ended.then_some(is_thin))
+        Ok(has_ended.then(|| self.after_merge(parent, page.count() - 1)))
     }
 }

@@ -23,6 +23,7 @@ mod get;
 mod grow;
 mod key;
 mod load;
+mod lower;
 mod merge;
 mod page;
 pub mod range;
@@ -49,7 +50,7 @@ const HEADER_BYTES: u64 = 128;
 const SHARE_BYTES: u64 = 64;
 const MAGIC: u64 = u64::from_le_bytes(*b"ORDERED\x01");
 
-/// Set in the word of a node that is being merged into the one before it, or was: the node has its last page.
+/// Set in the word of a node that is being merged into the one before it or takes the root's place, or did: the node has its last page.
 const FROZEN: u64 = 1;
 
 /// A note that a node's parent may not know it. It outlives the pin under which the node was seen, so it does not say
@@ -74,6 +75,9 @@ pub struct OrderedMap<M: Memory> {
     unposted: RefCell<Vec<Unposted>>,
     notes_max: usize,
     merging: RefCell<Option<merge::Place>>,
+    /// The low fence of an empty leaf that this handle has read. The next write has it merged, if it can be: whoever emptied it could
+    /// not, or died.
+    empty: RefCell<Option<Vec<u8>>>,
     scratch: Cell<Scratch>,
 }
 
@@ -124,6 +128,7 @@ impl<M: Memory> OrderedMap<M> {
             unposted: RefCell::default(),
             notes_max: worker.limits().unposted,
             merging: RefCell::default(),
+            empty: RefCell::default(),
             scratch: Cell::default(),
             worker,
         })

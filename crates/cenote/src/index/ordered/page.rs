@@ -41,6 +41,9 @@ pub const LINE_WORDS: usize = LINE as usize / 8;
 /// Where the heads of any other node begin.
 pub const HEADS_AT: usize = 128;
 
+/// What a root's page says, instead of a child that is being merged, while it is to give way to its only child.
+pub const LOWERING: u32 = 0xfff;
+
 /// Words of each array of a page that is no leaf's.
 #[inline(always)]
 pub fn stride(count: usize) -> usize {
@@ -94,7 +97,19 @@ impl Meta {
     /// The child of a node above the leaves that is being merged into the one before it, if there is one.
     #[inline(always)]
     pub fn merging(self) -> Option<usize> {
-        (self.level() != 0 && self.records() != 0).then_some(self.records() as usize)
+        (self.is_changing() && !self.is_lowering()).then_some(self.records() as usize)
+    }
+
+    /// Whether it is a root whose only child is to take its place.
+    #[inline(always)]
+    pub fn is_lowering(self) -> bool {
+        self.level() != 0 && self.records() == LOWERING
+    }
+
+    /// Whether the page says that a change is under way which has to be finished before any other.
+    #[inline(always)]
+    pub fn is_changing(self) -> bool {
+        self.level() != 0 && self.records() != 0
     }
 
     /// Where the fences are.
@@ -114,6 +129,7 @@ impl Meta {
         self.level() <= LEVEL_MAX
             && (least..=most).contains(&self.count())
             && self.merging().is_none_or(|child| child < self.count())
+            && (!self.is_lowering() || self.count() == 1)
             && self.fences_at() as u64 + 8 <= self.len()
     }
 }

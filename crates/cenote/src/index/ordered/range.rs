@@ -236,6 +236,7 @@ impl<M: Memory> OrderedMap<M> {
                     break Some(self.pair(&visit, n)?);
                 }
                 passed.add(&visit);
+                self.note_empty(&visit)?;
                 match visit.page.high()? {
                     None => break None,
                     Some(high) => visit = self.leaf_behind(&visit, high)?,
@@ -262,6 +263,7 @@ impl<M: Memory> OrderedMap<M> {
                     break Some(self.pair(&visit, n - 1)?);
                 }
                 passed.add(&visit);
+                self.note_empty(&visit)?;
                 match visit.page.fences()?.0 {
                     [] => break None,
                     low => before = Some(self.before(&visit, low, before)?),
@@ -271,6 +273,15 @@ impl<M: Memory> OrderedMap<M> {
                 return Ok(found);
             }
         }
+    }
+
+    /// Keeps an empty leaf in mind for the next write, if it is not the only one.
+    fn note_empty(&self, visit: &Visit<'_>) -> Result<()> {
+        let page = &visit.page;
+        if page.count() == 0 && visit.word != self.root() && self.notes_max > 0 {
+            self.empty.replace(Some(page.fences()?.0.to_vec()));
+        }
+        Ok(())
     }
 
     fn pair(&self, visit: &Visit<'_>, n: usize) -> Result<Pair> {

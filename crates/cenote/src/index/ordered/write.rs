@@ -105,6 +105,9 @@ impl<M: Memory> OrderedMap<M> {
         if let Outcome::Removed(true) = outcome {
             self.merge_thin(key)?;
         }
+        if let Some(passed) = self.empty.take() {
+            self.merge_thin(&passed)?;
+        }
         Ok(outcome)
     }
 
@@ -153,12 +156,12 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Whether a node may be changed now: neither it nor one of its children is being merged. If not, that merge will be
-    /// finished before the next attempt.
+    /// Whether a node may be changed now: neither it nor one of its children is being merged, or takes the root's place. If not, that
+    /// will be finished before the next attempt.
     pub(super) fn may_change(&self, visit: &Visit<'_>, key: &[u8]) -> bool {
         let page = &visit.page;
         let is_frozen = visit.anchor.is_some() && !mutant::is(Mutant::FrozenNotHelped);
-        let is_merging = page.meta.merging().is_some() && !mutant::is(Mutant::MergingChanged);
+        let is_merging = page.meta.is_changing() && !mutant::is(Mutant::MergingChanged);
         let level = match (is_frozen, is_merging) {
             (true, _) => page.level() + 1,
             (false, true) => page.level(),

@@ -1,0 +1,111 @@
+//! Lowering the root: its only child takes its place.
+//!
+//! | step | word | by | a crash leaves |
+//! |---|---|---|---|
+//! | begin | the root's: page to page that says so | who merged the last but one child away | what follows, for whoever writes there |
+//! | freeze | the child's: its page, frozen, if no node is behind it | whoever is there first | the same |
+//! | end | the root's: page to the child's page | the same | nothing |
+//!
+//! If the child was split after the beginning, the root says nothing any more instead, and the new node is posted. Once it is frozen
+//! it stays alone on its level: so the root, with the child's page, is all there is of it.
+//!
+//! The last step publishes a page that is no new object: it was the child's. It was in the root's word at no time before. So of what
+//! recovery takes as evidence that a page was published, the word and the retired lists say the truth here too; operations that
+//! name the page count if they are on the root's word ([`crate::pod::publish`]).
+
+use super::OrderedMap;
+use super::build::{Frame, Inner};
+use super::find::Visit;
+use super::grow::LONG_BYTES;
+use super::merge::{Begun, Ended, Place};
+use super::page::{INNER_MAX, LEAF_MAX, Page};
+use super::write::Replacement;
+use crate::error::Result;
+use crate::index::ordered::FROZEN;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::crash::{Point, crash_point};
+use crate::pod::publish::{Change, publish_with_companions};
+use crate::pod::record::operation;
+
+/// Whether the only child of a root is alone on its level, and has room left: a root that is raised has one child too, which is about
+/// to be split.
+fn may_replace_root(child: &Page<'_>) -> bool {
+    let is_alone = child.next() == 0 || mutant::is(Mutant::LoweredWithNext);
+    is_alone
+        && match child.level() {
+            0 => child.count() <= LEAF_MAX * 3 / 4,
+            _ => child.count() <= INNER_MAX * 3 / 4 && child.meta.len() <= LONG_BYTES * 3 / 4,
+        }
+}
+
+impl<M: Memory> OrderedMap<M> {
+    /// Says in the root's page that its only child is to take its place.
+    pub(super) fn begin_lowering(&self, root: &Visit<'_>) -> Result<Option<Begun>> {
+        let page = &root.page;
+        let may_begin = self.child(page, 0)?.is_some_and(|child| may_replace_root(&child));
+        if !may_begin {
+            return Ok(Some(Begun::Nothing));
+        }
+        let mut inner = Inner::part(page, 0, 1)?;
+        inner.lower();
+        let has_begun = self.replace_root(root, &inner)?;
+        if has_begun {
+            crash_point(Point::LowerBegun);
+        }
+        Ok(has_begun.then_some(Begun::Yes))
+    }
+
+    /// The next step: `None` if there may be another.
+    pub(super) fn lowering_step(&self, root: &Visit<'_>) -> Result<Option<Ended>> {
+        let (worker, page) = (&*self.worker, &root.page);
+        let node = self.node(page.child(0))?;
+        let seen = node.load(worker.mem());
+        let child = self.page_of(seen & !FROZEN, page.level() - 1)?;
+        if seen & FROZEN == 0 {
+            if child.meta.is_changing() {
+                self.merging.replace(Some(Place {
+                    level: child.level(),
+                    key: Vec::new(),
+                }));
+                return Ok(None);
+            }
+            if child.next() != 0 && !mutant::is(Mutant::LoweredWithNext) {
+                let is_called_off = self.replace_root(root, &Inner::part(page, 0, 1)?)?;
+                return Ok(is_called_off.then_some(Ended::Enough));
+            }
+            if !mutant::is(Mutant::LoweredUnfrozen) {
+                if node.compare_exchange(worker.mem(), seen, seen | FROZEN).is_ok() {
+                    crash_point(Point::LowerFrozen);
+                }
+                return Ok(None);
+            }
+        }
+        let change = Change {
+            slot: root.word,
+            current: page.at,
+            next: child.at,
+            operation: operation::PUT,
+            old: page.at,
+            count: None,
+        };
+        let replaced = if mutant::is(Mutant::LoweredNodeKept) {
+            0
+        } else {
+            node.offset()
+        };
+        let is_done = publish_with_companions(worker, &change, replaced)?.is_ok();
+        Ok(is_done.then_some(Ended::Lowered))
+    }
+
+    fn replace_root(&self, root: &Visit<'_>, inner: &Inner) -> Result<bool> {
+        let page = &root.page;
+        self.replace_page(&Replacement {
+            word: root.word,
+            current: page.at,
+            page: &inner.finish(page.level(), &Frame::of(page)?)?,
+            old_companion: 0,
+            count: 0,
+        })
+    }
+}
