@@ -19,6 +19,10 @@
 //! **Claims** ([`publish_claimed`]). A claimed slot binds nothing: whoever finds one in the way clears it. Recovery does so before
 //! it looks for anything else; so a dead `PUT` that has only claimed has not happened, and never will.
 //!
+//! **An operation without a new object** moves one into the slot, `expected`, from a word that is frozen and never changes again. Of what is seen of it, 1 and
+//! 3 hold; 2 holds of operations on this slot, as somebody may be about to fail at the other word. The name is read before the slot: it
+//! was entered before its owner went on to another slot.
+//!
 //! **Companions.** An operation may publish up to two further objects that only the new one refers to, and unlink one
 //! further object that only the old one referred to. They follow the verdict on the new object: nothing else is asked.
 //!
