@@ -43,9 +43,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         FrozenChanged => quick(noncoherent(Growth, 3, 2, 10, 2, Random)),
         EmptyNotFrozen => quick(coherent(Moving, 3, 2, 6, 0, Random)),
 
-        ChainUnconfirmed | ClaimLeft | ClaimUnconfirmed | RivalsIgnored => {
-            quick(coherent(Reuse, 3, 2, 10, 2, Random))
-        }
+        ChainUnconfirmed => quick(noncoherent(Reuse, 3, 2, 20, 1, Random)),
+        ClaimLeft | ClaimUnconfirmed | RivalsIgnored => quick(coherent(Reuse, 3, 2, 10, 2, Random)),
         ClaimBesideEmpty => slow(coherent(Reuse, 3, 2, 10, 2, Random)),
         DeadClaimKept => quick(coherent(Reuse, 3, 2, 10, 3, Random)),
         EvidenceReused => slow(noncoherent(Reuse, 3, 2, 20, 3, Random)),
@@ -67,7 +66,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ReserveReturnedBlindly
         | StateNotClaimed => quick(coherent(Allocator, 2, 2, 10, 1, Random)),
         LogsNotSettled => quick(noncoherent(Allocator, 3, 2, 20, 2, Random)),
-        CellsKept => quick(noncoherent(Allocator, 2, 2, 20, 0, Random)),
+        CellsKept => quick(small(noncoherent(Trim, 3, 2, 40, 1, Random))),
         HeirWithoutClaim => quick(small(coherent(Allocator, 3, 2, 20, 2, Random))),
         ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
         AppliedNotWrittenBack | EntryNotWrittenBack | PersistWithoutFence | RecordNotWrittenBack => {
@@ -127,10 +126,9 @@ pub fn trial(mutant: Mutant) -> Trial {
         FrozenRead | JoinedUnfrozen | JoinWithoutNext | JoinedPageKept | JoinedNodeKept | JoinedNodeEarly => {
             quick(coherent(Thin, 3, 2, 20, 1, Random))
         }
-        LoweredUnfrozen | LoweredNodeKept => quick(coherent(Merge, 3, 2, 20, 1, Random)),
-        LoweredWithNext => quick(coherent(Ends, 3, 2, 40, 1, Random)),
+        LoweredUnfrozen | LoweredNodeKept | LoweredPageKept => quick(coherent(Merge, 3, 2, 20, 1, Random)),
+        LoweredWithNext => quick(noncoherent(Ends, 3, 2, 60, 2, Random)),
         LoweringCached => quick(noncoherent(Merge, 3, 2, 20, 1, Random)),
-        EvidenceOfAnySlot => slow(coherent(Ends, 3, 2, 40, 3, Random)),
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 3, Random)),
 
         FreedTakenClean | NoteKept | SettledBlindly | SuccessorNotTold => {

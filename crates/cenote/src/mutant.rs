@@ -164,7 +164,7 @@ mutants! {
     LoweredWithNext = "lowered-with-next", "the first child takes the root's place though another node is behind it";
     LoweredNodeKept = "lowered-node-kept", "the node whose page the root has now is not retired";
     LoweringCached = "lowering-cached", "a leaf that takes the root's place is believed on the word of a cached root";
-    EvidenceOfAnySlot = "evidence-of-any-slot", "recovery takes an operation on the child's word as evidence that the root has its page";
+    LoweredPageKept = "lowered-page-kept", "the page of which the root has a copy now is not retired";
     JoinedUnfrozen = "joined-unfrozen", "a node is joined to the one before it without having been frozen";
     JoinWithoutNext = "join-without-next", "a joined page has the fence of the first of the two";
     JoinedPageKept = "joined-page-kept", "the page of a node that is joined to another is not retired";

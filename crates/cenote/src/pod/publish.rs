@@ -19,12 +19,8 @@
 //! **Claims** ([`publish_claimed`]). A claimed slot binds nothing: whoever finds one in the way clears it. Recovery does so before
 //! it looks for anything else; so a dead `PUT` that has only claimed has not happened, and never will.
 //!
-//! **An operation without a new object** moves one into the slot, `expected`, from a word that is frozen and never changes again. Of what is seen of it, 1 and
-//! 3 hold; 2 holds of operations on this slot, as somebody may be about to fail at the other word. The name is read before the slot: it
-//! was entered before its owner went on to another slot.
-//!
-//! **Companions.** An operation may publish up to two further objects that only the new one refers to, and unlink one
-//! further object that only the old one referred to. They follow the verdict on the new object: nothing else is asked.
+//! **Companions.** An operation may publish up to two further objects that only the new one refers to, and unlink two
+//! further objects that only the old one referred to. They follow the verdict on the new object: nothing else is asked.
 //!
 //! Auxiliary allocations (levels, chain lines, list chunks, maps) are published by words that never change again
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
@@ -136,22 +132,28 @@ pub fn is_removal_over<M: Memory>(worker: &Worker<M>, remover: u16, slot: SyncWo
     record.operation().peek(mem) != operation::REMOVE || record.slot().peek(mem) != slot.offset()
 }
 
-/// [`publish`] for an operation with companions: those that the record names are published too, and `old` is unlinked
-/// with the old object, if it is not 0.
+/// [`publish`] for an operation with companions: those that the record names are published too, and those of `old` that are not 0 are
+/// unlinked with the old object.
 pub fn publish_with_companions<M: Memory>(
     worker: &Worker<M>,
     change: &Change,
-    old: u64,
+    old: [u64; 2],
 ) -> Result<std::result::Result<(), u64>> {
-    // In a line that is written back together with the operation.
-    if old != 0 {
+    let words = worker.record().old_companions();
+    // In lines that are written back together with the operation.
+    if old != [0; 2] {
         await_end(worker);
     }
-    worker.record().old_companion().set(worker.mem(), old);
+    words[0].set(worker.mem(), old[0]);
+    if old[1] != 0 {
+        words[1].set(worker.mem(), old[1]);
+    }
     match exchange(worker, change) {
         Ok(()) => finish_with_companions(worker, worker.actor(), false).map(Ok),
         Err(found) => {
-            set_soon(worker, worker.record().old_companion(), 0);
+            for word in words {
+                set_soon(worker, word, 0);
+            }
             Ok(Err(found))
         }
     }
@@ -275,8 +277,10 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, is_r
         record.new_object().set(mem, 0);
     }
     record.old_object().set(mem, 0);
-    if record.old_companion().get(mem) != 0 {
-        set_soon(worker, record.old_companion(), 0);
+    for word in record.old_companions() {
+        if word.get(mem) != 0 {
+            set_soon(worker, word, 0);
+        }
     }
     set_soon(worker, record.operation(), operation::NONE);
     if !M::COHERENT {
@@ -314,11 +318,14 @@ pub(super) fn finish_with_companions<M: Memory>(
             set_soon(worker, word, 0);
         }
     }
-    let old = record.old_companion().get(mem);
-    if old != 0 {
+    for word in record.old_companions() {
+        let old = word.get(mem);
+        if old == 0 {
+            continue;
+        }
         crash_point(Point::PublishCompanion);
         if mutant::is(Mutant::CompanionForgottenEarly) {
-            set(worker, record.old_companion(), 0);
+            set(worker, word, 0);
         }
         if mutant::is(Mutant::CompanionRetiredLast) {
             finish_committed(worker, actor, is_repeated)?;

@@ -281,10 +281,10 @@ impl WorkerRecord {
         [296, 304].map(|at| OwnedWord::at(self.0 + at))
     }
 
-    /// The operation: a further object that it unlinks, or 0.
+    /// The operation: further objects that it unlinks, or 0.
     #[inline]
-    pub fn old_companion(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 312)
+    pub fn old_companions(self) -> [OwnedWord; 2] {
+        [312, 352].map(|at| OwnedWord::at(self.0 + at))
     }
 
     /// The retired list: where it begins, as [`super::retire::Position`].

@@ -400,7 +400,9 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         operation::NONE => {
             // A name left behind would be mistaken for evidence.
             set(record.old_object(), 0);
-            set(record.old_companion(), 0);
+            for word in record.old_companions() {
+                set(word, 0);
+            }
             Ok(None)
         }
         operation::COMMITTED => {
@@ -421,7 +423,9 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
                 set(word, 0);
             }
             set(record.old_object(), 0);
-            set(record.old_companion(), 0);
+            for word in record.old_companions() {
+                set(word, 0);
+            }
             set(record.operation(), operation::NONE);
             Ok(Some(false))
         }
@@ -482,24 +486,15 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
     if found & !SLOT_MOVE_BITS == expected {
         return Ok(true);
     }
-    if kind == operation::REMOVE || mutant::is(Mutant::EvidenceSlotAlone) {
+    if kind == operation::REMOVE || new == 0 || mutant::is(Mutant::EvidenceSlotAlone) {
         return Ok(false);
     }
-    // Without a new object, what moves into the slot was in another slot before: names in operations on that one say nothing.
-    let (object, is_moved) = (if new == 0 { expected } else { new }, new == 0);
     let others = || {
         (0..worker.pod().workers_high())
             .map(|index| WorkerRecord::new(worker.geometry(), index))
             .filter(|record| *record != actor.record)
     };
-    // The name first: whoever names it in an operation on another slot never had it from this one.
-    let names_it = |record: &WorkerRecord| {
-        record.old_object().peek(mem) == object
-            && (!is_moved
-                || mutant::is(Mutant::EvidenceOfAnySlot)
-                || record.slot().peek(mem) == slot.offset())
-    };
-    let seen_in_slot = others().any(|record| names_it(&record));
+    let seen_in_slot = others().any(|record| record.old_object().peek(mem) == new);
     if mutant::is(Mutant::EvidenceWithoutLists) || seen_in_slot {
         return Ok(seen_in_slot);
     }
@@ -509,7 +504,7 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
         let taken = lists_taken(worker)?;
         let mut is_retired = false;
         for record in others() {
-            retire::pending(worker, record, |retired| is_retired |= retired == object)?;
+            retire::pending(worker, record, |object| is_retired |= object == new)?;
         }
         // A list that was moved meanwhile may have been passed by.
         if is_retired || lists_taken(worker)? == taken {

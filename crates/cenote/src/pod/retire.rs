@@ -40,7 +40,7 @@ pub const CHUNK_BYTES: u64 = 1024;
 /// Entries of a chunk.
 pub const CHUNK_ENTRIES: u64 = 63;
 /// Entries that one operation may append.
-pub(super) const ROOM: u64 = 3;
+pub(super) const ROOM: u64 = 4;
 /// The low bits of a head or tail word; chunks are aligned to more.
 pub(super) const INDEX_MASK: u64 = 63;
 /// In an entry's first word: the object is not retired any more.

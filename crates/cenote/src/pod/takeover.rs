@@ -217,13 +217,15 @@ fn candidates<M: Memory>(worker: &Worker<M>, whose: Whose) -> Vec<(WorkerRecord,
 /// list is not held, unless somebody died.
 fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> bool {
     let [first, second] = record.companions();
+    let [third, fourth] = record.old_companions();
     value(record.operation()) == operation::NONE
         && [
             record.new_object(),
             record.old_object(),
             first,
             second,
-            record.old_companion(),
+            third,
+            fourth,
             record.retiring(),
             record.freeing(),
             record.aux_object(),

@@ -166,12 +166,12 @@ mod tests {
             seed: 1,
             workers: 2,
             memory: cenote::Kind::Coherent,
-            max: 176 << 20,
+            max: 192 << 20,
             began: 0,
             phase_ms: 1,
             plant: None,
         };
-        // 176 MiB less 24 for the workers and 11 for what lies between ranges.
+        // 192 MiB less 24 for the workers and 12 for what lies between ranges.
         let sum = |live: u64, garbage: u64| Sum {
             live: live << 20,
             garbage: garbage << 20,
@@ -181,9 +181,9 @@ mod tests {
             retired: 0,
             longest: [4 << 20; 2],
         };
-        assert!(judge(&plan, [sum(100, 41), sum(100, 20)], room, 1 << 20).is_false);
-        assert!(!judge(&plan, [sum(100, 41), sum(100, 20)], room, 2 << 20).is_false);
-        assert!(!judge(&plan, [sum(0, 0), sum(150, 0)], room, 1).is_false);
+        assert!(judge(&plan, [sum(100, 55), sum(100, 20)], room, 1 << 20).is_false);
+        assert!(!judge(&plan, [sum(100, 55), sum(100, 20)], room, 2 << 20).is_false);
+        assert!(!judge(&plan, [sum(0, 0), sum(160, 0)], room, 1).is_false);
         // Between what is live.
         assert!(judge(&plan, [sum(20, 0), sum(20, 0)], room, 2 << 20).is_false);
         assert!(!judge(&plan, [sum(20, 0), sum(20, 0)], room, (2 << 20) + 1).is_false);

@@ -58,7 +58,7 @@ impl<M: Memory> OrderedMap<M> {
             word: visit.word,
             current: page.at,
             page: &left,
-            old_companion: 0,
+            old_companions: [0; 2],
             count: 0,
         };
         if self.replace_page(&replacement)? {
@@ -113,7 +113,7 @@ impl<M: Memory> OrderedMap<M> {
             word: root.word,
             current: page.at,
             page: &Inner::over(node.offset()).finish(page.level() + 1, &frame)?,
-            old_companion: 0,
+            old_companions: [0; 2],
             count: 0,
         };
         self.replace_page(&replacement)?;
@@ -176,7 +176,7 @@ impl<M: Memory> OrderedMap<M> {
             word: visit.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
-            old_companion: 0,
+            old_companions: [0; 2],
             count: 0,
         };
         Ok(self.replace_page(&replacement)?.then_some(()))

@@ -4,17 +4,15 @@
 //! |---|---|---|---|
 //! | begin | the root's: page to page that says so | who merged the last but one child away | what follows, for whoever writes there |
 //! | freeze | the child's: its page, frozen, if no node is behind it | whoever is there first | the same |
-//! | end | the root's: page to the child's page | the same | nothing |
+//! | end | the root's: page to a copy of the child's page | the same | nothing |
 //!
 //! If the child was split after the beginning, the root says nothing any more instead, and the new node is posted. Once it is frozen
 //! it stays alone on its level: so the root, with the child's page, is all there is of it.
 //!
-//! The last step publishes a page that is no new object: it was the child's. It was in the root's word at no time before. So of what
-//! recovery takes as evidence that a page was published, the word and the retired lists say the truth here too; operations that
-//! name the page count if they are on the root's word ([`crate::pod::publish`]).
+//! The root gets a copy, as whoever finds the page itself in the root's word could not tell which of several helpers had put it there.
 
 use super::OrderedMap;
-use super::build::{Frame, Inner};
+use super::build::{self, Frame, Inner};
 use super::find::Visit;
 use super::grow::LONG_BYTES;
 use super::merge::{Begun, Ended, Place};
@@ -25,8 +23,6 @@ use crate::index::ordered::FROZEN;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::crash::{Point, crash_point};
-use crate::pod::publish::{Change, publish_with_companions};
-use crate::pod::record::operation;
 
 /// Whether the only child of a root is alone on its level, and has room left: a root that is raised has one child too, which is about
 /// to be split.
@@ -81,20 +77,17 @@ impl<M: Memory> OrderedMap<M> {
                 return Ok(None);
             }
         }
-        let change = Change {
-            slot: root.word,
+        let kept = |mutant: Mutant, object: u64| if mutant::is(mutant) { 0 } else { object };
+        let is_done = self.replace_page(&Replacement {
+            word: root.word,
             current: page.at,
-            next: child.at,
-            operation: operation::PUT,
-            old: page.at,
-            count: None,
-        };
-        let replaced = if mutant::is(Mutant::LoweredNodeKept) {
-            0
-        } else {
-            node.offset()
-        };
-        let is_done = publish_with_companions(worker, &change, replaced)?.is_ok();
+            page: &build::copy(&child, &Frame::of(&child)?)?,
+            old_companions: [
+                kept(Mutant::LoweredPageKept, child.at),
+                kept(Mutant::LoweredNodeKept, node.offset()),
+            ],
+            count: 0,
+        })?;
         Ok(is_done.then_some(Ended::Lowered))
     }
 
@@ -104,7 +97,7 @@ impl<M: Memory> OrderedMap<M> {
             word: root.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
-            old_companion: 0,
+            old_companions: [0; 2],
             count: 0,
         })
     }

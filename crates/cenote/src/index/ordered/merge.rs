@@ -173,7 +173,7 @@ impl<M: Memory> OrderedMap<M> {
             word: visit.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
-            old_companion: 0,
+            old_companions: [0; 2],
             count: 0,
         })?;
         if has_begun {
@@ -316,7 +316,7 @@ impl<M: Memory> OrderedMap<M> {
             word: left.word,
             current: left.page.at,
             page: bytes,
-            old_companion: joined,
+            old_companions: [joined, 0],
             count: 0,
         })
     }
@@ -339,10 +339,9 @@ impl<M: Memory> OrderedMap<M> {
             word: parent.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
-            old_companion: if mutant::is(Mutant::JoinedNodeKept) {
-                0
-            } else {
-                node.offset()
+            old_companions: match mutant::is(Mutant::JoinedNodeKept) {
+                true => [0; 2],
+                false => [node.offset(), 0],
             },
             count: 0,
         })?;

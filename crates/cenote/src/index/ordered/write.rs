@@ -49,8 +49,8 @@ pub(super) struct Replacement<'b> {
     pub current: u64,
     /// The new page.
     pub page: &'b [u8],
-    /// What goes with the old page (a record, another node's page, a node), or 0.
-    pub old_companion: u64,
+    /// What goes with the old page (a record, another node's page, a node), or zeroes.
+    pub old_companions: [u64; 2],
     /// One key more, or less.
     pub count: i64,
 }
@@ -226,7 +226,7 @@ impl<M: Memory> OrderedMap<M> {
                 word,
                 current: page.at,
                 page: &bytes,
-                old_companion: old_record,
+                old_companions: [old_record, 0],
                 count: i64::from(value.is_some()) - i64::from(is_there),
             });
             match (done, class::larger_size(bytes.len() as u64)) {
@@ -262,7 +262,7 @@ impl<M: Memory> OrderedMap<M> {
             word: self.root(),
             current: 0,
             page: &leaf.finish(&frame)?,
-            old_companion: 0,
+            old_companions: [0; 2],
             count: 1,
         };
         Ok(self.replace_page(&replacement)?.then_some(Outcome::Inserted))
@@ -297,7 +297,7 @@ impl<M: Memory> OrderedMap<M> {
             old: replacement.current,
             count: (replacement.count != 0).then(|| self.counted(replacement.count)),
         };
-        Ok(publish_with_companions(worker, &change, replacement.old_companion)?.is_ok())
+        Ok(publish_with_companions(worker, &change, replacement.old_companions)?.is_ok())
     }
 
     /// The counter after one more or one less.
