@@ -286,9 +286,10 @@ impl World {
     /// Whether a process dies now. One whose host goes on waits for a moment in which it leaves something dirty in the cache.
     fn is_due(&self, process: u32, crash: Crash, has_stored: bool) -> bool {
         let Process { steps, host, .. } = &self.processes[process as usize];
-        let is_late = *steps >= crash.step + PATIENCE;
-        *steps >= crash.step
-            && (is_late || has_stored || self.machine.shape().coherent || self.is_last_of(process, *host))
+        let Some(since) = steps.checked_sub(crash.step) else {
+            return false;
+        };
+        since >= PATIENCE || has_stored || self.machine.shape().coherent || self.is_last_of(process, *host)
     }
 
     /// Whether no other process of a host lives.
