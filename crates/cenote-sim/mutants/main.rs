@@ -4,6 +4,7 @@
 //! begin with 1; after [`SEEDS_MAX`] a mutant has survived.
 
 mod document;
+mod sweep;
 mod table;
 mod trial;
 
@@ -13,6 +14,7 @@ use std::time::Instant;
 use cenote::mutant::Mutant;
 use serde_json::json;
 
+use sweep::Sweep;
 use trial::{Caught, Clean, Outcome, Report, SEEDS_MAX};
 
 /// What the command line asked for.
@@ -22,11 +24,15 @@ struct Options {
     only: Option<Mutant>,
     json: bool,
     table: bool,
+    sweep: Option<Sweep>,
 }
 
 fn main() -> ExitCode {
     match parse(std::env::args().skip(1)) {
-        Ok(options) => run(&options),
+        Ok(options) => match &options.sweep {
+            Some(sweep) => run_sweep(sweep),
+            None => run(&options),
+        },
         Err(message) => {
             eprintln!("mutants: {message}");
             ExitCode::from(2)
@@ -41,6 +47,27 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--quick" => options.quick = true,
             "--json" => options.json = true,
             "--table" => options.table = true,
+            "--sweep" => {
+                options.sweep = Some(Sweep {
+                    runs: sweep::RUNS,
+                    only: None,
+                    missing: false,
+                    part: (1, 1),
+                });
+            }
+            "--missing" | "--site" | "--runs" | "--part" => {
+                let sweep = options
+                    .sweep
+                    .as_mut()
+                    .ok_or(format!("`{argument}` goes with `--sweep`"))?;
+                let mut value = || arguments.next().ok_or(format!("`{argument}` needs a value"));
+                match argument.as_str() {
+                    "--missing" => sweep.missing = true,
+                    "--site" => sweep.only = Some(value()?),
+                    "--runs" => sweep.runs = value()?.parse().map_err(|_| "`--runs` needs a number")?,
+                    _ => sweep.part = part(&value()?).ok_or("`--part` needs two numbers, like 1/2")?,
+                }
+            }
             "--only" => {
                 let name = arguments.next().ok_or("`--only` needs the name of a mutant")?;
                 let found = Mutant::ALL.iter().find(|mutant| mutant.name() == name);
@@ -50,6 +77,25 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
         }
     }
     Ok(options)
+}
+
+/// One of some parts, as in `2/3`.
+fn part(text: &str) -> Option<(usize, usize)> {
+    let (part, parts) = text.split_once('/')?;
+    let (part, parts) = (part.parse().ok()?, parts.parse().ok()?);
+    (1..=parts).contains(&part).then_some((part, parts))
+}
+
+fn run_sweep(sweep: &Sweep) -> ExitCode {
+    std::panic::set_hook(Box::new(|_| {}));
+    match sweep::run(sweep) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("mutants: {message}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn run(options: &Options) -> ExitCode {

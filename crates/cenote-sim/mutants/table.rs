@@ -209,7 +209,7 @@ fn coherent(
     }
 }
 
-fn noncoherent(
+pub fn noncoherent(
     subject: Subject,
     hosts: u32,
     threads: u32,

@@ -13,4 +13,5 @@ pub mod profile;
 pub mod reproduce;
 pub mod schedule;
 pub mod subjects;
+pub mod sweep;
 pub mod throughput;

@@ -12,6 +12,7 @@ use super::op::{Kind, Op};
 use super::world::World;
 use crate::machine::{Found, LINE};
 use crate::policy::Fault;
+use crate::sweep::{self, Touch};
 
 /// A host's view of a simulated pool. `COHERENT` says which of the two machines it is.
 #[derive(Clone, Copy)]
@@ -74,9 +75,16 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
 
     /// A sync operation that no load overtakes: what was there, past the caches.
     fn sync(&self, op: Op, change: impl FnOnce(u64) -> Option<u64>) -> u64 {
+        self.exchange(op, false, change)
+    }
+
+    /// The same; if it `overtakes`, what the thread has stored before may become visible after it.
+    fn exchange(&self, op: Op, overtakes: bool, change: impl FnOnce(u64) -> Option<u64>) -> u64 {
         self.arrive(op);
         let world = self.world();
-        world.drain_own();
+        if !overtakes {
+            world.drain_own();
+        }
         world.check_use(op);
         let before = world.machine.load(op.at);
         if let Some(after) = change(before) {
@@ -238,6 +246,9 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn load(&self, at: u64) -> u64 {
+        if !COHERENT && sweep::is_weak(Touch::Load) {
+            return self.cached_load(Kind::Speculate, at);
+        }
         self.sync_load(Op::word(Kind::Load, at, 0))
     }
 
@@ -290,7 +301,10 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         }
         let op = Op::word(Kind::CompareExchange, at, new);
         let is_blind = self.world().machine.shape().blind_exchanges;
-        let before = self.sync(op, |before| (is_blind || before == current).then_some(new));
+        let overtakes = sweep::is_weak(Touch::Exchange);
+        let before = self.exchange(op, overtakes, |before| {
+            (is_blind || before == current).then_some(new)
+        });
         if is_blind || before == current {
             Ok(current)
         } else {
@@ -379,6 +393,9 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn owned_peek(&self, at: u64) -> u64 {
+        if !COHERENT && sweep::is_weak(Touch::Peek) {
+            return self.owned_load(at);
+        }
         let op = Op::word(Kind::Load, at, 0);
         self.arrive(op);
         let world = self.world();
@@ -428,14 +445,23 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn write_back(&self, at: u64, len: u64) {
+        if sweep::is_weak(Touch::WriteBack) {
+            return;
+        }
         self.begin(Op::range(Kind::WriteBack, at, len), false);
     }
 
     fn invalidate(&self, at: u64, len: u64) {
+        if sweep::is_weak(Touch::Invalidate) {
+            return;
+        }
         self.begin(Op::range(Kind::Invalidate, at, len), true);
     }
 
     fn fence(&self) {
+        if sweep::is_weak(Touch::Fence) {
+            return;
+        }
         let op = Op::other(Kind::Fence);
         self.arrive(op);
         self.world().drain_own();

@@ -19,6 +19,7 @@ impl SyncWord {
 
     /// Acquire load: one round trip.
     #[inline]
+    #[cfg_attr(feature = "mutants", track_caller)]
     pub fn load<M: Memory>(self, mem: &M) -> u64 {
         mem.load(self.0)
     }
@@ -37,6 +38,7 @@ impl SyncWord {
 
     /// Compare-exchange; `Err` holds what was found instead.
     #[inline]
+    #[cfg_attr(feature = "mutants", track_caller)]
     pub fn compare_exchange<M: Memory>(self, mem: &M, current: u64, new: u64) -> Result<u64, u64> {
         mem.compare_exchange(self.0, current, new)
     }
@@ -77,6 +79,7 @@ impl OwnedWord {
 
     /// Anybody else's load: afresh, one round trip.
     #[inline]
+    #[cfg_attr(feature = "mutants", track_caller)]
     pub fn peek<M: Memory>(self, mem: &M) -> u64 {
         mem.owned_peek(self.0)
     }

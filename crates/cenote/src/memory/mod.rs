@@ -148,6 +148,7 @@ pub trait Memory: Clone + Send + Sync + 'static {
     }
 
     /// Sync word: acquire load. One memory round trip where caches are incoherent.
+    #[cfg_attr(feature = "mutants", track_caller)]
     fn load(&self, at: u64) -> u64;
 
     /// Sync word: release store.
@@ -161,11 +162,13 @@ pub trait Memory: Clone + Send + Sync + 'static {
     fn announce(&self, at: u64, value: u64);
 
     /// Sync word: compare-exchange; `Err` holds what was found instead.
+    #[cfg_attr(feature = "mutants", track_caller)]
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64>;
 
     /// Sync word: [`Memory::fence`], then [`Memory::compare_exchange`], so that what was begun is complete before the word changes. One wait
     /// where an exchange begins with a fence anyway, else two.
     #[inline]
+    #[cfg_attr(feature = "mutants", track_caller)]
     fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.fence();
         self.compare_exchange(at, current, new)
@@ -214,6 +217,7 @@ pub trait Memory: Clone + Send + Sync + 'static {
     fn owned_load(&self, at: u64) -> u64;
 
     /// Single-writer word: anybody else's load, afresh (acquire).
+    #[cfg_attr(feature = "mutants", track_caller)]
     fn owned_peek(&self, at: u64) -> u64;
 
     /// Protected data: the bytes, through the cache. They must have been published, or belong to the caller.
@@ -237,18 +241,22 @@ pub trait Memory: Clone + Send + Sync + 'static {
     fn zero(&self, at: u64, len: u64);
 
     /// Begins to write the lines of a range back to memory. Complete after [`Memory::fence`].
+    #[cfg_attr(feature = "mutants", track_caller)]
     fn write_back(&self, at: u64, len: u64);
 
     /// Drops the lines of a range from this host's cache (writing them back first if they are dirty). Complete
     /// after [`Memory::fence`].
+    #[cfg_attr(feature = "mutants", track_caller)]
     fn invalidate(&self, at: u64, len: u64);
 
     /// Completes this thread's write-backs and invalidations; orders all its memory operations.
+    #[cfg_attr(feature = "mutants", track_caller)]
     fn fence(&self);
 
     /// Has a range written back and waits for it; later stores of this thread cannot reach memory before it.
     /// Costs nothing on coherent memory, where stores are seen in program order.
     #[inline]
+    #[cfg_attr(feature = "mutants", track_caller)]
     fn persist(&self, at: u64, len: u64) {
         if !Self::COHERENT {
             self.write_back(at, len);

@@ -235,6 +235,7 @@ fn has_happened<M: Memory>(worker: &Worker<M>) {
 
 /// Sets a word of the record; it is written back by the next fence at the latest.
 #[inline]
+#[cfg_attr(feature = "mutants", track_caller)]
 fn set_soon<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
     word.set(worker.mem(), value);
     if !M::COHERENT {
@@ -243,6 +244,7 @@ fn set_soon<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
 }
 
 #[inline]
+#[cfg_attr(feature = "mutants", track_caller)]
 fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
     word.set(worker.mem(), value);
     worker.mem().persist(word.offset(), 8);
@@ -407,6 +409,7 @@ pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<
 }
 
 /// Drops lines that this host has written from its cache, before another may reuse them unseen.
+#[cfg_attr(feature = "mutants", track_caller)]
 pub(super) fn forget_lines<M: Memory>(mem: &M, at: u64, len: u64) {
     if !M::COHERENT {
         mem.invalidate(at, len);

@@ -342,17 +342,20 @@ impl WorkerRecord {
 
     /// Writes back the lines of the operation and auxiliary records.
     #[inline]
+    #[cfg_attr(feature = "mutants", track_caller)]
     pub fn write_back_operation<M: Memory>(self, mem: &M) {
         mem.write_back(self.0 + 192, 192);
     }
 
     /// Drops the whole record from this host's cache, so that the words of a dead worker are read as they are.
+    #[cfg_attr(feature = "mutants", track_caller)]
     pub fn invalidate<M: Memory>(self, mem: &M) {
         mem.invalidate(self.0, super::geometry::WORKER_BYTES);
         mem.fence();
     }
 
     /// Writes the whole record back.
+    #[cfg_attr(feature = "mutants", track_caller)]
     pub fn write_back<M: Memory>(self, mem: &M) {
         mem.write_back(self.0, super::geometry::WORKER_BYTES);
         mem.fence();

@@ -126,11 +126,13 @@ fn span_afresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(P
     Ok((head, tail))
 }
 
+#[cfg_attr(feature = "mutants", track_caller)]
 pub(super) fn set_position<M: Memory>(worker: &Worker<M>, word: OwnedWord, position: Position) {
     word.set(worker.mem(), position.encode());
     worker.mem().persist(word.offset(), 8);
 }
 
+#[cfg_attr(feature = "mutants", track_caller)]
 pub(super) fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
     word.set(worker.mem(), value);
     worker.mem().persist(word.offset(), 8);

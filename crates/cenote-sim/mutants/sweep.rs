@@ -1,0 +1,249 @@
+//! The sweep: each site that orders memory is weakened in turn, and all subjects that come by it are run. The table is
+//! `docs/sweep.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use cenote::mutant::choose;
+use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended};
+use cenote_sim::subjects::Subject;
+use cenote_sim::sweep::{Site, Touch, sites_of, weaken};
+
+use super::table;
+
+/// Runs of all subjects that come by a site, before it counts as not seen.
+pub const RUNS: u64 = 650;
+/// Seeds with which sites are looked for.
+const LOOKS: u64 = 4;
+/// What the command line asked for.
+pub struct Sweep {
+    /// Runs for each site.
+    pub runs: u64,
+    /// Only sites whose file and line contain this.
+    pub only: Option<String>,
+    /// Only sites that the table has not, or says nothing of.
+    pub missing: bool,
+    /// Which of how many parts of the sites.
+    pub part: (usize, usize),
+}
+
+/// What came of a site.
+enum Outcome {
+    /// This plan and seed show it.
+    Seen(String),
+    /// So many runs did not.
+    Not(u64),
+}
+
+/// Each site's name in the table: it has no line number, so that the table lives longer than the next change.
+type Name = String;
+
+/// Runs the sweep and writes the table.
+pub fn run(sweep: &Sweep) -> Result<bool, String> {
+    choose(None);
+    let subjects = subjects_of_sites();
+    let names = names(subjects.keys().copied())?;
+    let known = read()?;
+    let sites: Vec<Site> = subjects
+        .keys()
+        .copied()
+        .filter(|site| is_meant(site, sweep, known.get(&names[site])))
+        .collect();
+    let (part, parts) = sweep.part;
+    let mine: Vec<Site> = sites.iter().copied().skip(part - 1).step_by(parts).collect();
+    eprintln!("{} sites; {} to run", subjects.len(), mine.len());
+    let mut rows = BTreeMap::new();
+    for site in mine {
+        let start = Instant::now();
+        let outcome = try_site(site, &subjects[&site], sweep.runs);
+        let what = match outcome {
+            Outcome::Seen(what) => what,
+            Outcome::Not(runs) => format!("{NOT_SEEN} {runs} runs"),
+        };
+        println!(
+            "{}:{} {what} ({:.1} s)",
+            names[&site],
+            site.line,
+            start.elapsed().as_secs_f64()
+        );
+        rows.insert(names[&site].clone(), what);
+    }
+    weaken(None);
+    write(&names, rows)
+}
+
+const NOT_SEEN: &str = "not seen in";
+
+fn is_meant(site: &Site, sweep: &Sweep, known: Option<&String>) -> bool {
+    let at = format!("{}:{}", site.file, site.line);
+    let is_known = known.is_some_and(|row| !row.is_empty());
+    sweep.only.as_ref().is_none_or(|only| at.contains(only)) && !(sweep.missing && is_known)
+}
+
+/// The plans of a subject: short runs with deaths, changes of priority, and longer runs with small thresholds.
+fn plans(subject: Subject, coherent: bool) -> [Plan; 3] {
+    let plan = |operations, crashes, policy, limits| Plan {
+        coherent,
+        limits,
+        ..table::noncoherent(subject, 3, 2, operations, crashes, policy)
+    };
+    [
+        plan(14, 2, PolicyKind::Random, LimitsKind::Usual),
+        plan(10, 2, PolicyKind::Pct(3), LimitsKind::Drawn),
+        plan(30, 1, PolicyKind::Random, LimitsKind::Small),
+    ]
+}
+
+/// Which subjects come by each site of the protocols.
+fn subjects_of_sites() -> BTreeMap<Site, Vec<Subject>> {
+    let mut all: BTreeMap<Site, Vec<Subject>> = BTreeMap::new();
+    for subject in Subject::ALL {
+        let mut sites = BTreeSet::new();
+        for plan in plans(subject, false).iter().chain(&plans(subject, true)) {
+            sites.append(&mut sites_of(|| {
+                (1..=LOOKS).for_each(|seed| drop(plan.run(seed)))
+            }));
+        }
+        let is_protocol = |site: &Site| {
+            ["/pod/", "/index/", "/sync/"]
+                .iter()
+                .any(|folder| site.file.contains(folder))
+                && !site.file.contains("baseline")
+        };
+        for site in sites.into_iter().filter(is_protocol) {
+            all.entry(site).or_default().push(subject);
+        }
+    }
+    all
+}
+
+/// Weakens a site until it is seen.
+fn try_site(site: Site, subjects: &[Subject], runs: u64) -> Outcome {
+    let on_coherent = matches!(site.touch, Touch::Fence | Touch::Exchange);
+    let plans: Vec<Plan> = subjects
+        .iter()
+        .flat_map(|&subject| {
+            let more = if on_coherent {
+                &plans(subject, true)[..]
+            } else {
+                &[]
+            };
+            [&plans(subject, false)[..], more].concat()
+        })
+        .collect();
+    let mut run = 0;
+    for seed in 1.. {
+        for plan in &plans {
+            if run == runs {
+                return Outcome::Not(run);
+            }
+            run += 1;
+            weaken(Some(site));
+            let shown = plan.run(seed).result;
+            weaken(None);
+            let checker = match shown {
+                Ended::Passed => continue,
+                Ended::Wrong(checker, _) => checker,
+                Ended::Stuck(_) => "progress",
+                Ended::Crashed(_) => "panic",
+            };
+            if plan.run(seed).result == Ended::Passed {
+                return Outcome::Seen(format!("{}, seed {seed}: {checker}", table::describe(plan)));
+            }
+        }
+    }
+    Outcome::Not(run)
+}
+
+/// Names of sites: the file, what is done, and the line of code; with a number where there are several alike.
+fn names(sites: impl Iterator<Item = Site>) -> Result<BTreeMap<Site, Name>, String> {
+    let mut texts: BTreeMap<&str, String> = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    let mut alike: BTreeMap<String, u32> = BTreeMap::new();
+    for site in sites {
+        let file = site.file.split_once("src/").map_or(site.file, |(_, file)| file);
+        let path = folder().join("../cenote/src").join(file);
+        if !texts.contains_key(site.file) {
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            texts.insert(site.file, text);
+        }
+        let line = texts[site.file]
+            .lines()
+            .nth(site.line as usize - 1)
+            .unwrap_or_default();
+        let code: String = line.trim().replace('|', "\\|").chars().take(70).collect();
+        let name = format!("| {file} | {} | `{code}`", site.touch.name());
+        let number = alike.entry(name.clone()).or_default();
+        *number += 1;
+        let suffix = if *number > 1 {
+            format!(" ({number})")
+        } else {
+            String::new()
+        };
+        names.insert(site, format!("{name}{suffix}"));
+    }
+    Ok(names)
+}
+
+fn folder() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}
+
+fn path() -> PathBuf {
+    folder().join("../../docs/sweep.md")
+}
+
+const HEAD: &str = "| file | site | code | what shows it, or why nothing does |\n|---|---|---|---|\n";
+
+/// The table's rows: what is said of each name.
+fn read() -> Result<BTreeMap<Name, String>, String> {
+    let text = fs::read_to_string(path()).map_err(|error| format!("docs/sweep.md: {error}"))?;
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains(".rs |"));
+    Ok(rows
+        .filter_map(|row| row.strip_suffix(" |")?.rsplit_once(" | "))
+        .map(|(name, what)| (name.to_owned(), what.to_owned()))
+        .collect())
+}
+
+/// Writes the table anew: what was run, and of other sites what it said before. An argument stays until the site is seen. Whether all are
+/// seen or have one.
+fn write(names: &BTreeMap<Site, Name>, rows: BTreeMap<Name, String>) -> Result<bool, String> {
+    let mut known = read()?;
+    for (name, what) in rows {
+        let is_argued = known
+            .get(&name)
+            .is_some_and(|old| !old.is_empty() && is_argument(old));
+        if !(is_argued && what.starts_with(NOT_SEEN)) {
+            known.insert(name, what);
+        }
+    }
+    let all: Vec<(&Name, &str)> = names
+        .values()
+        .map(|name| (name, known.get(name).map_or("", String::as_str)))
+        .collect();
+    let table: String = all
+        .iter()
+        .map(|(name, what)| format!("{name} | {what} |\n"))
+        .collect();
+    let count = |is: &dyn Fn(&str) -> bool| all.iter().filter(|(_, what)| is(what)).count();
+    let open = count(&|what| what.starts_with(NOT_SEEN));
+    let not_run = count(&str::is_empty);
+    let argued = count(&|what| is_argument(what) && !what.is_empty());
+    println!(
+        "{} sites: {} seen, {argued} argued, {open} not seen, {not_run} not run",
+        all.len(),
+        all.len() - open - argued - not_run
+    );
+    let text = fs::read_to_string(path()).map_err(|error| format!("docs/sweep.md: {error}"))?;
+    let head = text.split(HEAD).next().unwrap_or(&text);
+    fs::write(path(), format!("{head}{HEAD}{table}")).map_err(|error| format!("docs/sweep.md: {error}"))?;
+    Ok(open + not_run == 0)
+}
+
+fn is_argument(what: &str) -> bool {
+    !what.starts_with(NOT_SEEN) && !what.contains(", seed ")
+}

@@ -1,0 +1,96 @@
+//! Sites: the places in the library that order memory or move it between caches and memory. One at a time can be weakened, to see
+//! whether anything shows that it is needed (`cargo xtask mutants --sweep`).
+//!
+//! A site is where the library's code calls, as the compiler tells it with the feature `mutants`; without that it means nothing.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::panic::Location;
+
+/// What a site does, and what it is weakened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Touch {
+    /// A write-back: left out.
+    WriteBack,
+    /// An invalidation: left out.
+    Invalidate,
+    /// A fence: left out.
+    Fence,
+    /// A sync load on incoherent memory: finds what the host's cache has.
+    Load,
+    /// A load of another's owned word: the same.
+    Peek,
+    /// A compare-exchange: what the thread has stored before may become visible after it.
+    Exchange,
+}
+
+impl Touch {
+    /// A word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WriteBack => "write-back",
+            Self::Invalidate => "invalidation",
+            Self::Fence => "fence",
+            Self::Load => "load",
+            Self::Peek => "peek",
+            Self::Exchange => "exchange",
+        }
+    }
+}
+
+/// A place, and what it does there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site {
+    /// The file, as the compiler names it.
+    pub file: &'static str,
+    /// The line.
+    pub line: u32,
+    /// The column.
+    pub column: u32,
+    /// What is done.
+    pub touch: Touch,
+}
+
+thread_local! {
+    static IS_ON: Cell<bool> = const { Cell::new(false) };
+    static WEAK: Cell<Option<Site>> = const { Cell::new(None) };
+    static SEEN: RefCell<BTreeSet<Site>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// Weakens a site in the runs of this thread from now on, or none.
+pub fn weaken(site: Option<Site>) {
+    WEAK.set(site);
+    IS_ON.set(site.is_some());
+}
+
+/// The sites that runs of this thread come by in a piece of work.
+pub fn sites_of(work: impl FnOnce()) -> BTreeSet<Site> {
+    weaken(None);
+    IS_ON.set(true);
+    work();
+    IS_ON.set(false);
+    SEEN.take()
+}
+
+/// Whether the caller's caller is the site that is weakened.
+#[inline]
+#[track_caller]
+pub(crate) fn is_weak(touch: Touch) -> bool {
+    IS_ON.get() && is_this(touch, Location::caller())
+}
+
+fn is_this(touch: Touch, at: &'static Location<'static>) -> bool {
+    let site = Site {
+        file: at.file(),
+        line: at.line(),
+        column: at.column(),
+        touch,
+    };
+    match WEAK.get() {
+        Some(weak) => weak == site,
+        None => {
+            SEEN.with_borrow_mut(|seen| seen.insert(site));
+            false
+        }
+    }
+}
