@@ -239,6 +239,13 @@ impl Plan {
 
     fn policy(&self, seed: u64) -> Box<dyn Policy> {
         match self.policy {
+            // This baseline shares words within a process past the simulated memory, which knows no order between the two.
+            PolicyKind::Random if self.subject == Subject::Sherman => {
+                Box::new(RandomWalk::new(seed).without_buffers())
+            }
+            PolicyKind::Pct(depth) if self.subject == Subject::Sherman => {
+                Box::new(Pct::new(seed, depth, self.subject.steps()).without_buffers())
+            }
             PolicyKind::Random => Box::new(RandomWalk::new(seed)),
             PolicyKind::Pct(depth) => Box::new(Pct::new(seed, depth, self.subject.steps())),
             PolicyKind::Exhaustive(bounds) => Box::new(self.exhaustive(bounds)),

@@ -24,6 +24,12 @@ pub struct Pct {
 }
 
 impl Pct {
+    /// The same, in which each store takes effect at once.
+    pub fn without_buffers(mut self) -> Self {
+        self.faults = self.faults.without_buffers();
+        self
+    }
+
     /// Priorities and `depth - 1` changes from a seed, for runs of about `steps` steps.
     pub fn new(seed: u64, depth: u32, steps: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5043_5400);

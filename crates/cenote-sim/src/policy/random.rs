@@ -59,6 +59,11 @@ impl RandomWalk {
         }
     }
 
+    /// The same walk, in which each store takes effect at once.
+    pub fn without_buffers(self) -> Self {
+        Self { buffer: 0, ..self }
+    }
+
     /// A number below a bound for what `others` is for: 0 but once in so many times.
     fn other(&mut self, one_in: u32, bound: u32) -> u32 {
         let mut below = |bound: u32| ((u64::from(self.others.next_u32()) * u64::from(bound)) >> 32) as u32;

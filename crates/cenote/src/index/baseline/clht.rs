@@ -150,6 +150,13 @@ impl<M: Memory> Clht<M> {
         })
     }
 
+    /// Repeats a write that others disturb. It has taken effect by a store, which no later load of this thread may overtake.
+    fn write<T>(&self, attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+        let done = self.until_done(attempt)?;
+        self.mem().fence();
+        Ok(done)
+    }
+
     /// Repeats what others disturb.
     fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         if self.worker().is_forked() {
@@ -287,17 +294,16 @@ impl<M: Memory> WordMap<M> for Clht<M> {
     }
 
     fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
-        let had = self.until_done(|| self.try_set(key, value, true))?;
+        let had = self.write(|| self.try_set(key, value, true))?;
         Ok(if had { Put::Replaced } else { Put::Inserted })
     }
 
     fn insert_u64(&self, key: u64, value: u64) -> Result<bool> {
-        self.until_done(|| self.try_set(key, value, false))
-            .map(|had| !had)
+        self.write(|| self.try_set(key, value, false)).map(|had| !had)
     }
 
     fn remove_u64(&self, key: u64) -> Result<bool> {
-        self.until_done(|| self.try_remove(key))
+        self.write(|| self.try_remove(key))
     }
 
     fn scan_u64(&self, _: u64, _: impl FnMut(u64, u64) -> bool) -> Result<()> {

@@ -101,6 +101,7 @@ impl<M: Memory> Sherman<M> {
         let word = self.root().load(self.mem());
         let way = way_of_root(word);
         node::check(&self.arena, way.at, way.level)?;
+        self.mem().tells_own_process();
         self.host.root.store(word);
         Ok(way)
     }
@@ -119,6 +120,7 @@ impl<M: Memory> Sherman<M> {
             next: header.next(),
             children,
         });
+        self.mem().tells_own_process();
         self.host.keep(at, copy.clone());
         Ok((copy, true))
     }

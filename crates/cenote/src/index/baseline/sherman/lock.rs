@@ -39,6 +39,7 @@ impl<M: Memory> Sherman<M> {
             patience.lose(mem);
         }
         local.waiting.add(u64::MAX);
+        mem.tells_own_process();
         let word = SyncWord::at(self.locks + (1 + number) * LINE);
         if local.handed_on.load() == 0
             && let Err(error) = self.take(word)
@@ -77,6 +78,7 @@ impl<M: Memory> Drop for Held<'_, M> {
             self.local.handed_on.store(0);
             self.word.store(self.mem, 0);
         }
+        self.mem.tells_own_process();
         self.local.held.store(0);
     }
 }
