@@ -5,9 +5,6 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// So many refusals may look false in a short run.
-const FEW: u64 = 4;
-
 fn number(report: &Value, name: &str) -> u64 {
     report[name]
         .as_u64()
