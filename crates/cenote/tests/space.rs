@@ -2,10 +2,13 @@
 //!
 //! The file system is a tmpfs of 64 MiB in a mount namespace of the test's own (`unshare`, from util-linux).
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
 use cenote::{Error, Map, Options, Ordered, Pool, Put, Result};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 /// What is filled: a map of either kind.
 trait Filled: Sized {
@@ -106,7 +109,6 @@ fn fill_and_refill<F: Filled>(path: &Path, max: u64) {
         assert!(map.remove(&key.to_le_bytes()).unwrap());
     }
     check(&[]);
-    // A range needs an aligned block of the next power of two; there is one, as free blocks were merged.
     assert_eq!(map.put(b"large again", &vec![1; 7 << 20]).unwrap(), Put::Inserted);
 }
 
@@ -130,20 +132,98 @@ fn an_impossible_value_commits_nothing() {
     let map = pool.map("m").unwrap();
     map.put(b"a", b"b").unwrap();
     let before = pool.stat().unwrap().committed_bytes;
-    // Larger than the pool may be; smaller, but not beside what is there; a range needs a block of a power of two.
-    for mib in [300, 250, 129] {
+    // Larger than the pool may be; as large as it may be, but something is there.
+    let mut fits = 0;
+    for mib in [300, 256] {
         match map.put(b"k", &vec![0; mib << 20]) {
             Err(Error::Full { needed, largest, .. }) => {
                 assert!(needed >= (mib as u64) << 20);
-                assert_eq!(largest, Some(128 << 20), "{mib} MiB");
+                fits = largest.unwrap();
             }
             other => panic!("{mib} MiB: {other:?}"),
         }
         assert_eq!(pool.stat().unwrap().committed_bytes, before, "{mib} MiB");
     }
     // What the error says that would fit does.
-    map.put(b"k", &vec![0; (128 << 20) - 64]).unwrap();
+    assert!(fits > 250 << 20, "{fits} bytes would fit");
+    map.put(b"k", &vec![0; fits as usize - 64]).unwrap();
     assert!(pool.fsck(false).unwrap().is_clean());
+}
+
+/// Values that are no power of two of units lie side by side: a value of 1 MiB and its header take 17 units, not 32.
+#[test]
+fn large_values_lie_side_by_side() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = Options {
+        size: 1 << 20,
+        max: 64 << 20,
+        ..Options::default()
+    };
+    let pool: Pool = Pool::create(folder.path().join("pool"), &options).unwrap();
+    let map = pool.map("m").unwrap();
+    let value = vec![7; 1 << 20];
+    let put = |n: u64| map.put(&n.to_le_bytes(), &value);
+    let fits = (0..).take_while(|&n| put(n).is_ok()).count() as u64;
+    assert!(fits >= 58, "{fits} values of 1 MiB and a little fit into 64 MiB");
+    // Every third one goes; what is left between the others is of use.
+    let gone = (0..fits).filter(|n| n % 3 == 0).count();
+    for n in (0..fits).filter(|n| n % 3 == 0) {
+        assert!(map.remove(&n.to_le_bytes()).unwrap());
+    }
+    let back = (fits..).take_while(|&n| put(n).is_ok()).count();
+    assert!(back >= gone, "{back} of {gone}");
+    assert!(pool.fsck(false).unwrap().is_clean());
+}
+
+/// In a pool whose free units lie between others, what fits is taken: an error names the longest run, and that can be had.
+#[test]
+fn what_fits_between_others_is_taken() {
+    const UNIT: usize = 64 << 10;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    for seed in 1..=12 {
+        println!("seed {seed}");
+        let mut draw = StdRng::seed_from_u64(seed);
+        let max = draw.random_range(60..200) * UNIT as u64;
+        let options = Options {
+            size: 1 << 20,
+            max,
+            ..Options::default()
+        };
+        let pool: Pool = Pool::create(folder.path().join(format!("{seed}")), &options).unwrap();
+        let map = pool.map("m").unwrap();
+        let mut stored: BTreeMap<u64, (u8, usize)> = BTreeMap::new();
+        let mut refused = 0;
+        for key in 0..400 {
+            let len = draw.random_range(1..=12) * UNIT - 64;
+            let byte = draw.random();
+            let put = |key: u64, len: usize| map.put(&key.to_le_bytes(), &vec![byte; len]);
+            match put(key, len) {
+                Ok(_) => _ = stored.insert(key, (byte, len)),
+                Err(Error::Full { needed, largest, .. }) => {
+                    refused += 1;
+                    let fits = largest.unwrap();
+                    assert!(fits < needed, "{fits} of {needed} bytes were free");
+                    if fits >= 2 * UNIT as u64 {
+                        put(key, fits as usize - 64).unwrap();
+                        stored.insert(key, (byte, fits as usize - 64));
+                    }
+                    for _ in 0..draw.random_range(1..6.min(stored.len())) {
+                        let nth = draw.random_range(0..stored.len());
+                        let gone = *stored.keys().nth(nth).unwrap();
+                        stored.remove(&gone);
+                        assert!(map.remove(&gone.to_le_bytes()).unwrap());
+                    }
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert!(refused > 20, "{refused}");
+        for (key, &(byte, len)) in &stored {
+            let found = map.get(&key.to_le_bytes()).unwrap();
+            assert!(found.as_deref() == Some(&vec![byte; len]), "key {key}");
+        }
+        assert!(pool.fsck(false).unwrap().is_clean());
+    }
 }
 
 /// A small pool of one ordered map with small values, which is full of leaves: every key can be removed.

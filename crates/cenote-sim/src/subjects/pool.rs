@@ -13,7 +13,7 @@ use cenote::pod::flush::Attendant;
 use cenote::pod::geometry::{Geometry, Parameters};
 use cenote::pod::limits::Limits;
 use cenote::pod::superblock::{COMMITTED, HEADER_BYTES, Kind, Superblock};
-use cenote::pod::{Pod, Worker, recovery, units};
+use cenote::pod::{Pod, Worker, growth, recovery};
 use cenote::{Error, Result};
 
 use crate::exec::{Context, SimMemory};
@@ -58,7 +58,7 @@ pub fn format<const C: bool>(context: &Context<C>, parameters: Parameters, units
             hooks(),
         )?,
     ));
-    units::commit_initial(&Worker::attach(&pod, false)?, units)
+    growth::commit_initial(&Worker::attach(&pod, false)?, units)
 }
 
 /// How long the background thread sleeps, where there is time: as long as that of the store layer.

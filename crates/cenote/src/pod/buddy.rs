@@ -7,10 +7,12 @@
 //!
 //! Invariants, for a node of order `o` (covering `2^o` units):
 //! - its value is at most `o + 1`, and equal to it exactly if all its units are free;
-//! - below a node that is wholly free or wholly allocated as one block, values mean nothing;
+//! - below a node that is wholly free, or that one allocation has wholly, values mean nothing;
 //! - any other node holds the larger of its children's values.
 //!
-//! Everything here happens in a [`Transaction`] under the allocator's lock.
+//! What changes the tree happens in a [`Transaction`] under the allocator's lock. What only looks reads memory.
+
+use std::ops::Range;
 
 use super::geometry::Geometry;
 use super::redo::Transaction;
@@ -24,6 +26,13 @@ pub struct Buddy {
     depth: u32,
 }
 
+/// What becomes of units.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Free,
+    Taken,
+}
+
 impl Buddy {
     /// The tree of a pool with this geometry.
     pub fn new(geometry: &Geometry) -> Self {
@@ -35,12 +44,8 @@ impl Buddy {
 
     fn value<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, order: u32) -> Result<u32> {
         let at = self.base + node;
-        let value = (txn.read(at & !7) >> ((at & 7) * 8)) as u32 & 0xff;
-        if value > order + 1 {
-            Err(Error::corrupt("a buddy tree node", at))
-        } else {
-            Ok(value)
-        }
+        let word = txn.read(at & !7);
+        self.check(word, at, order)
     }
 
     fn set<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, value: u32) {
@@ -50,84 +55,91 @@ impl Buddy {
         txn.write(at & !7, word | u64::from(value) << shift);
     }
 
-    /// Whether `units` adjacent units could be allocated.
-    pub fn has<M: Memory>(&self, txn: &mut Transaction<'_, M>, units: u64) -> Result<bool> {
-        let want = units.next_power_of_two().trailing_zeros();
-        Ok(want <= self.depth && self.value(txn, 1, self.depth)? > want)
-    }
-
-    /// Allocates `units` adjacent units that begin at a multiple of the next power of two; `None` if there are none.
-    pub fn take<M: Memory>(&self, txn: &mut Transaction<'_, M>, units: u64) -> Result<Option<u64>> {
-        if !self.has(txn, units)? {
+    /// The first unit of the tightest aligned block that a block of an order fits into; `None` if there is none.
+    pub fn tightest<M: Memory>(&self, mem: &M, want: u32) -> Result<Option<u64>> {
+        if want > self.depth {
             return Ok(None);
         }
-        let want = units.next_power_of_two().trailing_zeros();
         let (mut node, mut order) = (1, self.depth);
-        while order > want {
-            let value = self.value(txn, node, order)?;
-            self.split(txn, node, order, value);
-            order -= 1;
-            let left = self.value(txn, 2 * node, order)?;
-            let right = self.value(txn, 2 * node + 1, order)?;
-            // The tighter fit, the left one when equal: low addresses fill first and large blocks stay whole.
-            node = match (left > want, right > want) {
-                (true, true) if right < left => 2 * node + 1,
-                (true, _) => 2 * node,
-                (false, true) => 2 * node + 1,
-                (false, false) => return Err(Error::corrupt("a buddy tree node", self.base + node)),
-            };
+        let mut value = self.look(mem, node, order)?;
+        if value <= want {
+            return Ok(None);
         }
-        let start = (node << order) - (1 << self.depth);
-        self.mark(txn, node, order, units, false)?;
-        self.lift(txn, node, order)?;
-        Ok(Some(start))
+        // All that a wholly free block consists of is free: its first part is as good as any.
+        while order > want && value != order + 1 {
+            order -= 1;
+            let [left, right] = self.look_below(mem, node, order)?;
+            // The left one when equal: low addresses fill first and large blocks stay whole.
+            let is_right = right > want && (left <= want || right < left);
+            (node, value) = match is_right {
+                true => (2 * node + 1, right),
+                false => (2 * node, left),
+            };
+            if value <= want {
+                return Err(Error::corrupt("a buddy tree node", self.base + node));
+            }
+        }
+        Ok(Some((node << order) - (1 << self.depth)))
     }
 
-    /// Allocates a certain block; `false` if it is not wholly free, and then this transaction must not be committed.
-    pub fn take_at<M: Memory>(&self, txn: &mut Transaction<'_, M>, start: u64, order: u32) -> Result<bool> {
-        if order > self.depth || !start.is_multiple_of(1 << order) || start + (1 << order) > 1 << self.depth {
+    /// Allocates certain units; `false` if they are not all free, and then this transaction must not be committed.
+    pub fn take_at<M: Memory>(&self, txn: &mut Transaction<'_, M>, start: u64, units: u64) -> Result<bool> {
+        let Some((target, order)) = self.around(start, units) else {
             return Ok(false);
-        }
-        let target = (start + (1 << self.depth)) >> order;
+        };
         let (mut node, mut at) = (1, self.depth);
         while at > order {
             let value = self.value(txn, node, at)?;
-            if value <= order {
+            if value == 0 {
                 return Ok(false);
             }
             self.split(txn, node, at, value);
             at -= 1;
             node = target >> (at - order);
         }
-        if self.value(txn, node, order)? != order + 1 {
+        let from = start & ((1 << order) - 1);
+        if !self.mark(txn, (node, order), from..from + units, Mark::Taken)? {
             return Ok(false);
         }
-        self.mark(txn, node, order, 1 << order, false)?;
         self.lift(txn, node, order)?;
         Ok(true)
     }
 
-    /// Frees what `take` gave, or what the pool has grown by.
+    /// Frees what was taken, or what the pool has grown by.
     pub fn give<M: Memory>(&self, txn: &mut Transaction<'_, M>, start: u64, units: u64) -> Result<()> {
-        let order = units.next_power_of_two().trailing_zeros();
-        if order > self.depth || !start.is_multiple_of(1 << order) || start + units > 1 << self.depth {
+        let Some((node, order)) = self.around(start, units) else {
             return Err(Error::corrupt("a block's position", start));
+        };
+        let from = start & ((1 << order) - 1);
+        if !self.mark(txn, (node, order), from..from + units, Mark::Free)? {
+            return Err(Error::corrupt(
+                "a block that is free already, seen",
+                self.base + node,
+            ));
         }
-        let node = (start + (1 << self.depth)) >> order;
-        self.mark(txn, node, order, units, true)?;
         self.lift(txn, node, order)
     }
 
+    /// The smallest block that holds certain units: its node, and its order. `None` if the tree has not all of them.
+    fn around(&self, start: u64, units: u64) -> Option<(u64, u32)> {
+        let last = start.checked_add(units.checked_sub(1)?)?;
+        if last >= 1 << self.depth {
+            return None;
+        }
+        let order = u64::BITS - (start ^ last).leading_zeros();
+        Some(((start + (1 << self.depth)) >> order, order))
+    }
+
     /// Whether a unit is free.
-    pub fn is_free<M: Memory>(&self, txn: &mut Transaction<'_, M>, unit: u64) -> Result<bool> {
-        Ok(self.free_around(txn, unit)?.is_some())
+    pub fn is_free<M: Memory>(&self, mem: &M, unit: u64) -> Result<bool> {
+        Ok(self.free_around(mem, unit)?.is_some())
     }
 
     /// The order of the largest wholly free block around a unit; `None` if the unit is not free.
-    pub fn free_around<M: Memory>(&self, txn: &mut Transaction<'_, M>, unit: u64) -> Result<Option<u32>> {
+    pub fn free_around<M: Memory>(&self, mem: &M, unit: u64) -> Result<Option<u32>> {
         let (mut node, mut order) = (1, self.depth);
         loop {
-            let value = self.value(txn, node, order)?;
+            let value = self.look(mem, node, order)?;
             if value == order + 1 || value == 0 {
                 return Ok((value != 0).then_some(order));
             }
@@ -137,8 +149,61 @@ impl Buddy {
     }
 
     /// The order of the largest free block, if there is any.
-    pub fn largest<M: Memory>(&self, txn: &mut Transaction<'_, M>) -> Result<Option<u32>> {
-        Ok(self.value(txn, 1, self.depth)?.checked_sub(1))
+    pub fn largest<M: Memory>(&self, mem: &M) -> Result<Option<u32>> {
+        Ok(self.look(mem, 1, self.depth)?.checked_sub(1))
+    }
+
+    /// The first aligned block of an order that is wholly free and begins at `from` or later.
+    pub fn next_free<M: Memory>(&self, mem: &M, from: u64, order: u32) -> Result<Option<u64>> {
+        self.next_below(mem, (1, self.depth), from, order)
+    }
+
+    /// The same below a node; units are counted from its first one.
+    fn next_below<M: Memory>(
+        &self,
+        mem: &M,
+        (node, order): (u64, u32),
+        from: u64,
+        wanted: u32,
+    ) -> Result<Option<u64>> {
+        let value = self.look(mem, node, order)?;
+        if value <= wanted || from >= 1 << order {
+            return Ok(None);
+        }
+        if value == order + 1 {
+            let first = from.next_multiple_of(1 << wanted);
+            return Ok((first < 1 << order).then_some(first));
+        }
+        let half = 1 << (order - 1);
+        if let Some(found) = self.next_below(mem, (2 * node, order - 1), from, wanted)? {
+            return Ok(Some(found));
+        }
+        let right = (2 * node + 1, order - 1);
+        let found = self.next_below(mem, right, from.saturating_sub(half), wanted)?;
+        Ok(found.map(|unit| unit + half))
+    }
+
+    /// A node's value as it is in memory.
+    fn look<M: Memory>(&self, mem: &M, node: u64, order: u32) -> Result<u32> {
+        let at = self.base + node;
+        self.check(mem.load(at & !7), at, order)
+    }
+
+    /// The values of a node's children, which are of that order. They lie in one word.
+    fn look_below<M: Memory>(&self, mem: &M, node: u64, order: u32) -> Result<[u32; 2]> {
+        let at = self.base + 2 * node;
+        let word = mem.load(at & !7);
+        Ok([self.check(word, at, order)?, self.check(word, at + 1, order)?])
+    }
+
+    /// A node's value out of its word.
+    fn check(&self, word: u64, at: u64, order: u32) -> Result<u32> {
+        let value = (word >> ((at & 7) * 8)) as u32 & 0xff;
+        if value > order + 1 {
+            Err(Error::corrupt("a buddy tree node", at))
+        } else {
+            Ok(value)
+        }
     }
 
     /// Gives the children of a wholly free node their values; they meant nothing until now.
@@ -149,36 +214,33 @@ impl Buddy {
         }
     }
 
-    /// Marks the first `units` units below `node` as free or not.
+    /// Marks units below a node, counted from its first one; `false` if some were so marked already.
     fn mark<M: Memory>(
         &self,
         txn: &mut Transaction<'_, M>,
-        node: u64,
-        order: u32,
-        units: u64,
-        free: bool,
-    ) -> Result<()> {
-        if units == 1 << order {
-            if free && self.value(txn, node, order)? == order + 1 {
-                return Err(Error::corrupt(
-                    "a block that is free already, seen",
-                    self.base + node,
-                ));
-            }
-            self.set(txn, node, if free { order + 1 } else { 0 });
-            return Ok(());
-        }
+        (node, order): (u64, u32),
+        units: Range<u64>,
+        mark: Mark,
+    ) -> Result<bool> {
         let value = self.value(txn, node, order)?;
+        let whole = order + 1;
+        if units == (0..1 << order) {
+            self.set(txn, node, if mark == Mark::Free { whole } else { 0 });
+            return Ok((value == whole) == (mark == Mark::Taken));
+        }
         self.split(txn, node, order, value);
         let half = 1 << (order - 1);
-        if units <= half {
-            self.mark(txn, 2 * node, order - 1, units, free)?;
-        } else {
-            self.mark(txn, 2 * node, order - 1, half, free)?;
-            self.mark(txn, 2 * node + 1, order - 1, units - half, free)?;
+        let mut is_done = true;
+        if units.start < half {
+            let left = units.start..units.end.min(half);
+            is_done &= self.mark(txn, (2 * node, order - 1), left, mark)?;
+        }
+        if units.end > half {
+            let right = units.start.max(half) - half..units.end - half;
+            is_done &= self.mark(txn, (2 * node + 1, order - 1), right, mark)?;
         }
         self.combine(txn, node, order)?;
-        Ok(())
+        Ok(is_done)
     }
 
     /// Gives a node the value that follows from its children's; whether it had another.

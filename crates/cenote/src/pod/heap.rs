@@ -26,6 +26,7 @@ use super::recycle::Kept;
 use super::reserve::Reserve;
 use super::retire::{self, Actor};
 use super::room;
+use super::runs::Want;
 use super::slab::{
     Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
 };
@@ -262,10 +263,11 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
         return Ok(());
     }
     allocate_slab(worker, actor, class).map_err(|error| match error {
-        Error::Full { why, largest, .. } => Error::Full {
+        // How long the longest run is says nothing of objects that share a block.
+        Error::Full { why, .. } => Error::Full {
             needed: u64::from(layout.size),
             why,
-            largest,
+            largest: None,
         },
         other => other,
     })
@@ -343,7 +345,9 @@ fn allocate_slab<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> R
         ready,
         owner: actor.me,
     };
-    let unit = allocate_units(worker, layout.units(), |txn, unit| {
+    let units = layout.units();
+    let want = Want { units, align: units };
+    let unit = allocate_units(worker, want, |txn, unit| {
         txn.write(table_word(worker, unit).offset(), mark(false).encode());
         for tail in 1..layout.units() {
             txn.write(table_word(worker, unit + tail).offset(), Block::Tail.encode());
@@ -374,7 +378,7 @@ fn allocate_range<M: Memory>(
     let units = len.div_ceil(UNIT).max(1);
     let count = u32::try_from(units).map_err(|_| too_large(worker, len))?;
     let attempt = || {
-        allocate_units(worker, units, |txn, unit| {
+        allocate_units(worker, Want { units, align: 1 }, |txn, unit| {
             let block = Block::Range {
                 units: count,
                 state: RangeState::Pending,

@@ -35,11 +35,11 @@ use super::buddy::Buddy;
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::geometry::UNIT;
+use super::growth::is_alone;
 use super::lock;
 use super::redo::Transaction;
 use super::slab::table_word;
 use super::superblock::{EPOCH, HEAP_LOCK, HOLES, HOLES_FROM, TRIM_LOCK};
-use super::units::is_alone;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{MapError, Memory};
@@ -116,8 +116,9 @@ pub fn free_pieces<M: Memory>(worker: &Worker<M>, order: u32) -> Result<Vec<u64>
     let committed = worker.committed_units()?;
     let (mut unit, mut found) = (0, Vec::new());
     while unit < committed {
-        let mut txn = Transaction::new(worker.mem(), worker.record());
-        let free = tree.free_around(&mut txn, unit)?.filter(|&free| free >= order);
+        let free = tree
+            .free_around(worker.mem(), unit)?
+            .filter(|&free| free >= order);
         let end = unit + (1 << free.unwrap_or(order));
         if free.is_some() {
             found.extend((unit..end).step_by(1 << order));
@@ -140,7 +141,7 @@ pub fn mark<M: Memory>(worker: &Worker<M>, unit: u64, order: u32) -> Result<bool
         return Ok(false);
     }
     let mut txn = Transaction::new(mem, worker.record());
-    if !Buddy::new(worker.geometry()).take_at(&mut txn, unit, order)? {
+    if !Buddy::new(worker.geometry()).take_at(&mut txn, unit, 1 << order)? {
         return Ok(false);
     }
     let hole = Block::Hole {
@@ -240,25 +241,6 @@ pub fn fill<M: Memory>(worker: &Worker<M>, unit: u64) -> Result<bool> {
     }
     txn.commit()?;
     Ok(true)
-}
-
-/// The holes among units of which all others are free; `None` if some are in use. The caller has the allocator's lock.
-pub(super) fn among_free<M: Memory>(worker: &Worker<M>, from: u64, to: u64) -> Result<Option<Vec<u64>>> {
-    let tree = Buddy::new(worker.geometry());
-    let mut holes = Vec::new();
-    let mut unit = from;
-    while unit < to {
-        let mut txn = Transaction::new(worker.mem(), worker.record());
-        if let Some(order) = tree.free_around(&mut txn, unit)? {
-            unit = ((unit >> order) + 1) << order;
-        } else if let Block::Hole { order, .. } = Block::decode(table_word(worker, unit).load(worker.mem())) {
-            holes.push(unit);
-            unit += 1 << order;
-        } else {
-            return Ok(None);
-        }
-    }
-    Ok(Some(holes))
 }
 
 /// What a trim came to.

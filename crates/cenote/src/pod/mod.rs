@@ -7,7 +7,7 @@
 //! | `bell`, `watch`, `log` | noticing deaths, waking those who wait, what was recovered | `docs/protocols/detection.md` |
 //! | `group` | groups: who is there, who died, in order | `docs/protocols/groups.md` |
 //! | `host`, `agency`, `fence`, `monitor` | hosts: their agents, who watches them, how they are fenced | `docs/protocols/hosts.md` |
-//! | `lock`, `redo`, `buddy`, `block`, `units`, `holes` | blocks of units | `docs/protocols/allocation.md` |
+//! | `lock`, `redo`, `buddy`, `block`, `units`, `runs`, `growth`, `holes` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
 //! | `epoch`, `retire`, `collect`, `takeover`, `room`, `flush`, `recycle`, `backlog` | reclamation | `docs/protocols/reclamation.md` |
 //! | `drain` | what the dead have left in caches | `docs/protocols/recovery.md` |
@@ -36,6 +36,7 @@ pub mod fence;
 pub mod flush;
 pub mod geometry;
 pub mod group;
+pub mod growth;
 pub mod heap;
 pub mod holes;
 pub mod host;
@@ -53,6 +54,7 @@ pub mod redo;
 pub mod reserve;
 pub mod retire;
 pub mod room;
+mod runs;
 pub mod seat;
 pub mod slab;
 pub mod slots;

@@ -27,7 +27,6 @@ use crate::pod::group;
 use crate::pod::heap::repair_cell;
 use crate::pod::holes::units_in_holes;
 use crate::pod::record::{Phase, State, WorkerRecord};
-use crate::pod::redo::Transaction;
 use crate::pod::reserve::Reserve;
 use crate::pod::retire;
 use crate::pod::slab::{Cell, table_word};
@@ -357,7 +356,7 @@ impl<M: Memory> Audit<'_, M> {
         while unit < units {
             let at = table_word(worker, unit);
             let block = Block::decode(at.load(worker.mem()));
-            let is_free = buddy.is_free(&mut Transaction::new(worker.mem(), worker.record()), unit)?;
+            let is_free = buddy.is_free(worker.mem(), unit)?;
             if is_free != (block == Block::Free) {
                 self.problem(Error::corrupt(
                     "a unit that is free in one table and not in the other, seen",

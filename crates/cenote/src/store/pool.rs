@@ -22,6 +22,7 @@ use crate::pod::agency;
 use crate::pod::collect;
 use crate::pod::directory;
 use crate::pod::geometry::{Geometry, Parameters, UNIT};
+use crate::pod::growth;
 use crate::pod::holes;
 use crate::pod::host;
 use crate::pod::process::{Hooks, Identity, seconds_since_1970};
@@ -29,7 +30,6 @@ use crate::pod::recovery::{self, Recovered};
 use crate::pod::retire;
 use crate::pod::seat::{self, HostsRight};
 use crate::pod::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
-use crate::pod::units;
 use crate::pod::{Pod, Worker};
 
 /// A pool that this process has open. Cheap to clone; may be shared by threads.
@@ -417,7 +417,7 @@ fn format<M: Mapped>(nameless: &NamelessFile, superblock: Superblock, options: &
     let identity = Identity::here(&path, host::ALONE);
     let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;
-    units::commit_initial(&worker, options.size.div_ceil(UNIT))
+    growth::commit_initial(&worker, options.size.div_ceil(UNIT))
 }
 
 /// A number that no other pool has.

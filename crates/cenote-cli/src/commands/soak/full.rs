@@ -9,7 +9,7 @@
 //! | ranges between which there is no room | a sixteenth of the pool |
 //!
 //! What is live does not move. So a refusal for which there is room by bytes is still right if live ranges and blocks of small objects
-//! leave no aligned block of twice its size: [`longest_room`] looks at all units, a moment later. What is retired counts as free there.
+//! leave no run of twice its size: [`longest_room`] looks at all units, a moment later. What is retired counts as free there.
 //!
 //! While a process is stopped, or was just now, all that is retired may have to wait for it, on either memory: it may be reading, have
 //! its own list in hand, or have lines of it in its cache. So then it counts as used, both in bytes and in place.
@@ -78,7 +78,7 @@ pub struct Refusal {
     pub max: u64,
     /// Bytes that the pool's lists have.
     pub retired: u64,
-    /// Bytes of the largest aligned block in which nothing has to stay.
+    /// Bytes of the longest run of units in which nothing has to stay.
     pub longest: u64,
     /// Whether there was room by all these.
     pub is_false: bool,
@@ -93,13 +93,12 @@ pub struct Room {
     pub longest: [u64; 2],
 }
 
-/// Bytes of the largest block, aligned to its size, of which no unit is in use.
+/// Bytes of the longest run of units of which none is in use.
 pub fn longest_room<M: Memory>(worker: &Worker<M>, with_retired: bool) -> cenote::Result<u64> {
     let units = worker.committed_units()?;
-    let mut is_free = vec![false; units as usize];
-    let mut unit = 0;
+    let (mut unit, mut run, mut longest) = (0, 0, 0);
     while unit < units {
-        let (len, free) = match Block::decode(table_word(worker, unit).load(worker.mem())) {
+        let (len, is_free) = match Block::decode(table_word(worker, unit).load(worker.mem())) {
             Block::Free => (1, true),
             Block::Hole { order, .. } => (1 << order, true),
             Block::Range { units, state, .. } => {
@@ -108,17 +107,11 @@ pub fn longest_room<M: Memory>(worker: &Worker<M>, with_retired: bool) -> cenote
             }
             _ => (1, false),
         };
-        let end = (unit + len).min(units);
-        is_free[unit as usize..end as usize].fill(free);
-        unit = end;
+        unit = (unit + len).min(units);
+        run = if is_free { run + len } else { 0 };
+        longest = longest.max(run);
     }
-    let has = |order: &u32| {
-        is_free
-            .chunks_exact(1 << order)
-            .any(|block| block.iter().all(|&free| free))
-    };
-    let orders = 0..=units.max(1).ilog2();
-    Ok(orders.rev().find(has).map_or(0, |order| UNIT << order))
+    Ok(longest * UNIT)
 }
 
 /// Judges a refusal by the state of all workers before and after it, the worse of the two counts, and by the pool's own.
@@ -134,7 +127,7 @@ pub fn judge(plan: &Plan, sums: [Sum; 2], room: Room, needed: u64) -> Refusal {
         after
     };
     // Small objects share blocks of one unit or four.
-    let block = needed.div_ceil(UNIT).next_power_of_two().max(4) * UNIT;
+    let block = needed.div_ceil(UNIT).max(4) * UNIT;
     let allowance = WORKER_RESERVE * u64::from(plan.workers) + plan.max / RANGES_PART;
     Refusal {
         at_ms: 0,

@@ -33,12 +33,12 @@ use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::geometry::UNIT;
+use crate::pod::growth;
 use crate::pod::heap;
 use crate::pod::lock;
 use crate::pod::publish::{drain_auxiliary, publish_auxiliary};
 use crate::pod::retire::{self, Actor};
 use crate::pod::slab::{Place, locate, table_word};
-use crate::pod::units;
 
 /// The tag of ranges that hold a level.
 pub const LEVEL_TAG: u8 = 1;
@@ -176,7 +176,7 @@ impl<M: Memory> HashMap<M> {
         if !claim {
             return Ok(());
         }
-        let linked = match units::approach(worker, Level::bytes(order) / UNIT) {
+        let linked = match growth::approach(worker, Level::bytes(order) / UNIT) {
             Ok(true) => self.link_level(level.next(), order),
             // The next one to append a line, or to look, tries again.
             Ok(false) => Ok(()),
