@@ -36,7 +36,7 @@ use super::retire::{
 };
 use super::slab::{CellAt, Place, locate, table_word};
 use super::superblock::ORPHANS;
-use super::takeover::{ListHold, Whose, take_over};
+use super::takeover::{ListHold, Whose, inherit_list, take_over};
 use super::takes::settle_takes;
 use super::units::free_range;
 use super::worker::Worker;
@@ -81,7 +81,7 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     worker.looks.set(looks);
     let looks_around = looks.is_multiple_of(worker.limits().look_around_every.max(1));
     if looks_around || ORPHANS.load(worker.mem()) != 0 {
-        inherit(worker, least)?;
+        inherit(worker)?;
     }
     if looks_around {
         take_over(worker, Whose::Quiet)?;
@@ -101,15 +101,32 @@ pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
         let _hold = worker.hold_list()?;
         let least = epoch::advance(worker);
         collect(worker, worker.actor(), least)?;
+        make_way(worker);
         let (head, tail) = span(worker, worker.record())?;
         worker.has_inherited.set(head != tail);
     }
     Ok(())
 }
 
-/// [`free_all`], for who does not count.
+/// Has room in the own list for the chunks that the head leaves, if there is memory for that: for those who retire nothing themselves,
+/// and so never make room.
+fn make_way<M: Memory>(worker: &Worker<M>) {
+    // A full pool has those chunks wait.
+    let pinned = worker.pin().map(|_pin| ensure_room(worker, worker.actor()));
+    drop(pinned);
+}
+
+/// [`free_all_and_chunks`], for who does not count.
 pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    free_all(worker).map(drop)
+    free_all_and_chunks(worker).map(drop)
+}
+
+/// [`free_all`], for who does not write: the list's own chunks are freed too.
+pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    let freed = free_all(worker)?;
+    let _hold = worker.hold_list()?;
+    make_way(worker);
+    Ok(freed + free_all(worker)?)
 }
 
 /// Frees all that can be freed without waiting for anybody who lives: what the dead, those who left, the idle and the caller have
@@ -118,17 +135,48 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     super::recovery::recover_dead(worker)?;
     let _hold = worker.hold_list()?;
     take_over(worker, Whose::Idle)?;
+    inherit(worker)?;
+    let freed = free_own(worker)?;
+    if freed == 0 && M::COHERENT {
+        return free_scattered(worker);
+    }
+    Ok(freed)
+}
+
+/// Looks at all of the own list, from its beginning until something in it is not ripe. Returns how many objects were freed.
+pub(super) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let mut freed = 0;
-    // What is retired is ripe two epochs later; each pass goes through a part of a list.
-    let mut passes_left = 4;
-    while passes_left > 0 {
+    // What is retired is ripe two epochs later; each look goes through a part of the list.
+    let mut looks_left = 4;
+    while looks_left > 0 {
         let least = epoch::advance(worker);
-        let here = collect(worker, worker.actor(), least)? + inherit(worker, least)?;
-        freed += here;
-        if here == 0 {
-            passes_left -= 1;
+        let look = look(worker, worker.actor(), least)?;
+        freed += look.freed;
+        if look.freed == 0 && !look.went_on {
+            looks_left -= 1;
         }
     }
+    Ok(freed)
+}
+
+/// Frees what is ripe behind what is not: of a list that was put together from several, or of one who reads for long. Coherent memory
+/// only; elsewhere a flush round is for what lies side by side.
+///
+/// Cost: a walk of the own list.
+fn free_scattered<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    let (mem, actor) = (worker.mem(), worker.actor());
+    let least = epoch::advance(worker);
+    let (head, tail) = span(worker, actor.record)?;
+    let mut freed = 0;
+    for (chunk, which) in parts(worker, actor.record, head, tail)? {
+        let ripe = indexes(which)
+            .filter(|&index| is_ripe(entry(chunk, index).1.get(mem), least))
+            .fold(0, |ripe, index| ripe | 1 << index);
+        if ripe != 0 {
+            freed += free_entries(worker, actor, chunk, ripe)?;
+        }
+    }
+    move_head(worker, actor)?;
     Ok(freed)
 }
 
@@ -151,8 +199,20 @@ pub fn do_wait<M: Memory>(worker: &Worker<M>, bytes: u64) -> Result<bool> {
     Ok(false)
 }
 
+/// What came of a look at a list.
+struct Look {
+    /// Objects that were freed.
+    freed: u64,
+    /// Whether it came further than the one before it.
+    went_on: bool,
+}
+
 /// Frees the first entries of the actor's list whose tag is below `least - 1`, as many as one look goes through. Returns how many.
 pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
+    Ok(look(worker, actor, least)?.freed)
+}
+
+fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<Look> {
     let is_own = actor == worker.actor();
     let _hold = is_own.then(|| worker.hold_list()).transpose()?;
     let (head, _) = span(worker, actor.record)?;
@@ -173,7 +233,10 @@ pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Resul
         freed += free_entries(worker, actor, chunk, which)?;
     }
     move_head(worker, actor)?;
-    Ok(freed)
+    Ok(Look {
+        freed,
+        went_on: end != from,
+    })
 }
 
 /// Puts the own entries whose tag is below `least - 1` on the shelves, and frees what was not needed since the last time. Returns how
@@ -263,6 +326,12 @@ fn indexes(which: u64) -> impl Iterator<Item = u64> {
     (0..CHUNK_ENTRIES).filter(move |index| which & 1 << index != 0)
 }
 
+/// Whether nobody can hold what was retired with this tag, given the least announcement.
+fn is_ripe(tag: u64, least: u64) -> bool {
+    let one = u64::from(!mutant::is(Mutant::EpochRuleWithoutOne));
+    tag.saturating_add(one) < least
+}
+
 /// The first entry of a record's list, from one on, that somebody may still be reading, or that is too far off for one look; the
 /// list's end if there is none.
 fn ripe_until<M: Memory>(
@@ -280,9 +349,8 @@ fn ripe_until<M: Memory>(
         }
         let count = count_in(worker, position.chunk, tail);
         while position.index < count {
-            let one = u64::from(!mutant::is(Mutant::EpochRuleWithoutOne));
             let tag = entry(position.chunk, position.index).1.get(mem);
-            if tag.saturating_add(one) >= least && !mutant::is(Mutant::RecycledUnripe) {
+            if !is_ripe(tag, least) && !mutant::is(Mutant::RecycledUnripe) {
                 return Ok(position);
             }
             position.index += 1;
@@ -532,10 +600,9 @@ pub(super) fn finish_chunk<M: Memory>(
     Ok(())
 }
 
-/// Frees what vacant records still hold, of each list as much as one look goes through. Returns how many objects.
-pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
+/// Moves the lists that vacant records still hold to the caller's own, which it holds.
+pub fn inherit<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let mem = worker.mem();
-    let mut freed = 0;
     let before = ORPHANS.load(mem);
     let mut left = false;
     for index in 0..worker.pod().workers_high() {
@@ -561,14 +628,14 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
             record,
             me: index as u16 + 1,
         };
-        let done = refresh(worker, record).and_then(|()| collect(worker, actor, least));
+        let done = refresh(worker, record).and_then(|()| inherit_list(worker, actor));
         left |= record.head().get(mem) != record.tail().get(mem);
         record.write_back(mem);
         let _ = record.state().compare_exchange(mem, claimed.encode(), word);
-        freed += done?;
+        done?;
     }
     if !left && before != 0 {
         let _ = ORPHANS.compare_exchange(mem, before, 0);
     }
-    Ok(freed)
+    Ok(())
 }

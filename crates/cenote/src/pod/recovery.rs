@@ -245,7 +245,11 @@ fn settle_locks<M: Memory>(worker: &Worker<M>, index: u32, generation: u32) -> R
 }
 
 /// Steps 2 to 7: whatever a record says was begun is finished or undone.
-fn finish_record<M: Memory>(worker: &Worker<M>, actor: Actor, recovered: &mut Recovered) -> Result<()> {
+pub(super) fn finish_record<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    recovered: &mut Recovered,
+) -> Result<()> {
     let (mem, record) = (worker.mem(), actor.record);
     mend_list(worker, actor)?;
     let retiring = record.retiring().get(mem);
@@ -566,14 +570,7 @@ pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         (worker.pod().hooks().finish_root)(worker, actor)?;
     }
     heap::discard_with_companions(worker)?;
-    // What is retired is ripe two epochs later.
-    let mut advances_left = 3;
-    while advances_left > 0 {
-        let least = super::epoch::advance(worker);
-        if collect::collect(worker, actor, least)? == 0 {
-            advances_left -= 1;
-        }
-    }
+    collect::free_own(worker)?;
     heap::return_reserves(worker, actor)?;
     leave(worker, actor);
     Ok(())

@@ -18,6 +18,9 @@ const ATTEMPTS_MAX: u32 = 64;
 const MOMENT: Duration = Duration::from_micros(500);
 /// And between the later half of the attempts: who holds memory may wait for a processor. All of it comes to 0.15 s.
 const LONG_MOMENT: Duration = Duration::from_millis(4);
+/// The same on incoherent memory, where each process drops all lines of what waits from its cache, so a flush round of some hundred MiB takes
+/// long where processors are few. All of it comes to a second.
+const FLUSH_MOMENT: Duration = Duration::from_millis(30);
 
 /// The attempts of one operation.
 pub struct Room<'w, M: Memory> {
@@ -64,7 +67,11 @@ impl<'w, M: Memory> Room<'w, M> {
         }
         if self.may_wait {
             let is_late = self.attempts > ATTEMPTS_MAX / 2;
-            self.worker.mem().rest(if is_late { LONG_MOMENT } else { MOMENT });
+            self.worker.mem().rest(match is_late {
+                true if M::COHERENT => LONG_MOMENT,
+                true => FLUSH_MOMENT,
+                false => MOMENT,
+            });
         }
         Ok(self.may_wait)
     }

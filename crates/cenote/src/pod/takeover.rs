@@ -27,8 +27,9 @@
 
 use super::lock;
 use super::record::{Phase, State, WorkerRecord, operation};
+use super::recovery::{Recovered, finish_record};
 use super::redo::Transaction;
-use super::retire::{CHUNK_BYTES, Position, count_of, next_of, span};
+use super::retire::{Actor, CHUNK_BYTES, CHUNK_ENTRIES, Position, count_of, entry, next_of, span};
 use super::superblock::{HEAP_LOCK, LISTS_TAKEN};
 use super::worker::{LocalPin, Worker};
 use super::{crash::Point, crash::crash_point, epoch};
@@ -235,8 +236,18 @@ fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> 
         .all(|word| value(word) == 0)
 }
 
-/// Moves a list behind the caller's own; the caller has the allocator's lock, and nobody changes the list. `false` if it is empty
-/// or not in order.
+/// Moves the list of a free record to the caller's own; the caller has claimed the record, and holds its own list. What its last worker could
+/// not finish is finished first.
+pub(super) fn inherit_list<M: Memory>(worker: &Worker<M>, from: Actor) -> Result<()> {
+    if !has_nothing_begun(from.record, |word| word.get(worker.mem())) {
+        finish_record(worker, from, &mut Recovered::default())?;
+    }
+    let _held = lock::acquire(worker, HEAP_LOCK)?;
+    move_list(worker, from.record, None).map(drop)
+}
+
+/// Moves a list to the caller's own: before it if it begins with what was retired earlier, else behind it. The caller has the allocator's
+/// lock, and nobody changes the list. `false` if it is empty or not in order.
 fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<u64>) -> Result<bool> {
     let mem = worker.mem();
     let own = worker.record();
@@ -250,21 +261,30 @@ fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<
             return Ok(false);
         }
     }
-    let (_, end) = span(worker, own)?;
+    let (first, end) = span(worker, own)?;
     let mut txn = Transaction::new(mem, own);
-    if end.chunk == 0 {
+    let is_first = end.chunk != 0 && (first == end || tag_at(worker, head) < tag_at(worker, first));
+    // Entries before a head are gone: its chunk may be read from its beginning.
+    if is_first {
         txn.write_owned(own.head(), head.encode());
+        txn.write_owned(count_of(tail.chunk), tail.index);
+        txn.write_owned(next_of(tail.chunk), first.chunk);
+    } else if end.chunk == 0 {
+        txn.write_owned(own.head(), head.encode());
+        txn.write_owned(own.tail(), tail.encode());
     } else {
-        // Entries before the head are gone: the chunk may be read from its beginning.
         txn.write_owned(count_of(end.chunk), end.index);
         txn.write_owned(next_of(end.chunk), head.chunk);
+        txn.write_owned(own.tail(), tail.encode());
     }
-    txn.write_owned(own.tail(), tail.encode());
     txn.write_owned(from.head(), 0);
     txn.write_owned(from.tail(), 0);
     if !M::COHERENT {
         // A round that has begun was for another list.
         txn.write_owned(from.flush_request()[3], 0);
+        if is_first && !mutant::is(Mutant::RoundKeptBehind) {
+            txn.write_owned(own.flush_request()[3], 0);
+        }
     }
     let moved = txn.read(LISTS_TAKEN.offset());
     if !mutant::is(Mutant::MoveNotCounted) {
@@ -275,8 +295,18 @@ fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<
     }
     txn.commit()?;
     crash_point(Point::TakeoverDone);
+    if is_first {
+        // How far it had come says nothing of what lies before.
+        worker.recycler.forget();
+    }
     worker.has_inherited.set(true);
     Ok(true)
+}
+
+/// The tag of an entry.
+fn tag_at<M: Memory>(worker: &Worker<M>, at: Position) -> u64 {
+    let last = CHUNK_ENTRIES - 1;
+    entry(at.chunk, at.index.min(last)).1.peek(worker.mem())
 }
 
 /// How often lists were taken over, at a moment when none was being.

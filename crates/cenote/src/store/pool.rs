@@ -284,7 +284,7 @@ impl<M: Memory> Pool<M> {
     /// a second.
     pub fn collect(&self) -> Result<u64> {
         let worker = self.worker()?;
-        let mut freed = collect::free_all(&worker)?;
+        let mut freed = collect::free_all_and_chunks(&worker)?;
         if M::COHERENT {
             return Ok(freed);
         }
@@ -292,7 +292,7 @@ impl<M: Memory> Pool<M> {
         let mut waiting = retire::waiting(&worker);
         while waiting != 0 && fruitless < FRUITLESS_MAX {
             worker.mem().rest(FLUSH_TIME);
-            freed += collect::free_all(&worker)?;
+            freed += collect::free_all_and_chunks(&worker)?;
             let left = retire::waiting(&worker);
             fruitless = if left < waiting { 0 } else { fruitless + 1 };
             waiting = left;
