@@ -24,7 +24,6 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ObjectNotWrittenBack
         | ObjectPartlyWrittenBack => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
         TakenWhileHeld | TakeoverNotAwaited => quick(small(coherent(Allocator, 3, 2, 20, 1, Random))),
-        RoundKeptBehind => quick(small(noncoherent(Reuse, 3, 2, 20, 1, Random))),
         MoveNotCounted => slow(small(coherent(Hash, 3, 2, 40, 2, Random))),
         EndNotAwaited => slow(noncoherent(Tree, 3, 2, 40, 3, Random)),
         TakenEarly => quick(noncoherent(Tree, 3, 2, 20, 2, Random)),

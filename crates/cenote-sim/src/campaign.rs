@@ -17,6 +17,9 @@ use crate::subjects::{Inner, Load, Subject, below, pool, random};
 /// After so many steps a run counts as stuck, unless it is told otherwise.
 pub const STEPS_MAX: u64 = 4_000_000;
 
+/// Steps in which a buffered store takes effect at most, where a server executes exchanges.
+const DRAIN: u32 = 16;
+
 /// Which policy decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyKind {
@@ -246,7 +249,11 @@ impl Plan {
             PolicyKind::Pct(depth) if self.subject == Subject::Sherman => {
                 Box::new(Pct::new(seed, depth, self.subject.steps()).without_buffers())
             }
+            PolicyKind::Random if self.delegated => Box::new(RandomWalk::new(seed).draining_within(DRAIN)),
             PolicyKind::Random => Box::new(RandomWalk::new(seed)),
+            PolicyKind::Pct(depth) if self.delegated => {
+                Box::new(Pct::new(seed, depth, self.subject.steps()).draining_within(DRAIN))
+            }
             PolicyKind::Pct(depth) => Box::new(Pct::new(seed, depth, self.subject.steps())),
             PolicyKind::Exhaustive(bounds) => Box::new(self.exhaustive(bounds)),
         }

@@ -58,9 +58,8 @@ mutants! {
     DrainForgotten = "drain-forgotten", "a retired level is freed without its chain lines";
     TakenWhileHeld = "taken-while-held", "a retired list is taken over while its worker holds it";
     TakeoverNotAwaited = "takeover-not-awaited", "a worker whose list is wanted does not wait until nobody moves it";
-    RoundKeptBehind = "round-kept-behind", "a flush round goes on though another list was put before the one that it is for";
     MoveNotCounted = "move-not-counted", "recovery looks through lists without noticing that one was moved";
-    HeirWithoutClaim = "heir-without-claim", "an heir takes a vacant record's list without claiming the record";
+    HeirWithoutClaim = "heir-without-claim", "an heir takes a vacant record's list, or frees what is in it, without claiming the record";
     HeirNotInvalidated = "heir-not-invalidated", "an heir reads the record as its host's cache has it";
     ChunksNotRefreshed = "chunks-not-refreshed", "an heir or recoverer reads a list's chunks as its host's cache has them";
     RoundNotAwaited = "round-not-awaited", "memory is reused without waiting for the flush round";

@@ -30,6 +30,12 @@ impl Pct {
         self
     }
 
+    /// The same, in which a buffered store takes effect in so many steps at most.
+    pub fn draining_within(mut self, steps: u32) -> Self {
+        self.faults = self.faults.draining_within(steps);
+        self
+    }
+
     /// Priorities and `depth - 1` changes from a seed, for runs of about `steps` steps.
     pub fn new(seed: u64, depth: u32, steps: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5043_5400);

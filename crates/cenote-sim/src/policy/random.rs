@@ -64,6 +64,15 @@ impl RandomWalk {
         Self { buffer: 0, ..self }
     }
 
+    /// The same walk, in which a buffered store takes effect in so many steps at most: where each exchange takes three processes' stores, and
+    /// those who wait for them count as steps.
+    pub fn draining_within(self, steps: u32) -> Self {
+        Self {
+            drain: self.drain.min(steps),
+            ..self
+        }
+    }
+
     /// A number below a bound for what `others` is for: 0 but once in so many times.
     fn other(&mut self, one_in: u32, bound: u32) -> u32 {
         let mut below = |bound: u32| ((u64::from(self.others.next_u32()) * u64::from(bound)) >> 32) as u32;

@@ -26,6 +26,7 @@ use super::classes::{place_of, renew_classes};
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::flush;
+use super::heap::return_reserves;
 use super::publish::forget_lines;
 use super::record::{Phase, State, WorkerRecord};
 use super::recycle::Kept;
@@ -81,7 +82,7 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     worker.looks.set(looks);
     let looks_around = looks.is_multiple_of(worker.limits().look_around_every.max(1));
     if looks_around || ORPHANS.load(worker.mem()) != 0 {
-        inherit(worker)?;
+        inherit(worker, least)?;
     }
     if looks_around {
         take_over(worker, Whose::Quiet)?;
@@ -101,19 +102,22 @@ pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
         let _hold = worker.hold_list()?;
         let least = epoch::advance(worker);
         collect(worker, worker.actor(), least)?;
-        make_way(worker);
+        make_way(worker, worker.actor());
         let (head, tail) = span(worker, worker.record())?;
         worker.has_inherited.set(head != tail);
     }
     Ok(())
 }
 
-/// Has room in the own list for the chunks that the head leaves, if there is memory for that: for those who retire nothing themselves,
-/// and so never make room.
-fn make_way<M: Memory>(worker: &Worker<M>) {
-    // A full pool has those chunks wait.
-    let pinned = worker.pin().map(|_pin| ensure_room(worker, worker.actor()));
-    drop(pinned);
+/// Has room in a list for the chunks that its head leaves, if there is memory for that: for a list to which nothing is retired, so
+/// that nobody makes room in it.
+fn make_way<M: Memory>(worker: &Worker<M>, actor: Actor) {
+    let is_long = span(worker, actor.record).is_ok_and(|(head, tail)| head.chunk != tail.chunk);
+    if is_long {
+        // A full pool has those chunks wait. Under a pin nobody makes room in it for them.
+        let made = worker.pin().map(|_pin| ensure_room(worker, actor));
+        drop(made);
+    }
 }
 
 /// [`free_all_and_chunks`], for who does not count.
@@ -125,7 +129,7 @@ pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
 pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let freed = free_all(worker)?;
     let _hold = worker.hold_list()?;
-    make_way(worker);
+    make_way(worker, worker.actor());
     Ok(freed + free_all(worker)?)
 }
 
@@ -135,8 +139,8 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     super::recovery::recover_dead(worker)?;
     let _hold = worker.hold_list()?;
     take_over(worker, Whose::Idle)?;
-    inherit(worker)?;
-    let freed = free_own(worker)?;
+    let inherited = inherit(worker, epoch::least(worker))?;
+    let freed = inherited + free_own(worker)?;
     if freed == 0 && M::COHERENT {
         return free_scattered(worker);
     }
@@ -218,10 +222,9 @@ fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<Look>
     let (head, _) = span(worker, actor.record)?;
     settle_takes(worker);
     renew_classes(worker);
-    let from = if is_own {
-        worker.recycler.frontier(head)
-    } else {
-        head
+    let from = match is_own {
+        true => worker.recycler.frontier(head),
+        false => first_there(worker, actor.record, head)?,
     };
     let end = available_until(worker, actor.record, from, least)?;
     if is_own {
@@ -292,6 +295,23 @@ fn available_until<M: Memory>(
         return Ok(ripe);
     }
     flush::flushed_until(worker, record, from, ripe)
+}
+
+/// The first entry of a list that is not gone; its end if all are. A head may be far behind that, as long as there was no room for the
+/// chunks before it.
+fn first_there<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut from: Position) -> Result<Position> {
+    let (_, tail) = span(worker, record)?;
+    let mut chunks_left = chunks_max(worker)?;
+    while from.chunk != 0 {
+        let count = count_in(worker, from.chunk, tail);
+        let found = (from.index..count).find(|&index| !is_gone(worker, from.chunk, index));
+        from.index = found.unwrap_or(count.max(from.index));
+        if found.is_some() || from.chunk == tail.chunk {
+            break;
+        }
+        from = next_position(worker, from, &mut chunks_left)?;
+    }
+    Ok(from)
 }
 
 /// The entries between two positions of a list that are not gone, chunk by chunk.
@@ -600,9 +620,11 @@ pub(super) fn finish_chunk<M: Memory>(
     Ok(())
 }
 
-/// Moves the lists that vacant records still hold to the caller's own, which it holds.
-pub fn inherit<M: Memory>(worker: &Worker<M>) -> Result<()> {
+/// Takes what vacant records still hold. On coherent memory their lists are moved to the caller's own, which it holds. Elsewhere a list stays
+/// where it is, as its flush round does, whoever goes on with it: as much is freed as one look goes through. Returns how many objects were freed.
+pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
     let mem = worker.mem();
+    let mut freed = 0;
     let before = ORPHANS.load(mem);
     let mut left = false;
     for index in 0..worker.pod().workers_high() {
@@ -628,14 +650,25 @@ pub fn inherit<M: Memory>(worker: &Worker<M>) -> Result<()> {
             record,
             me: index as u16 + 1,
         };
-        let done = refresh(worker, record).and_then(|()| inherit_list(worker, actor));
+        let done = refresh(worker, record).and_then(|()| match M::COHERENT {
+            true => inherit_list(worker, actor),
+            false => collect_in_place(worker, actor, least),
+        });
         left |= record.head().get(mem) != record.tail().get(mem);
         record.write_back(mem);
         let _ = record.state().compare_exchange(mem, claimed.encode(), word);
-        done?;
+        freed += done?;
     }
     if !left && before != 0 {
         let _ = ORPHANS.compare_exchange(mem, before, 0);
     }
-    Ok(())
+    Ok(freed)
+}
+
+/// Frees from the list of a vacant record, which the caller has claimed.
+fn collect_in_place<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
+    let freed = collect(worker, actor, least)?;
+    make_way(worker, actor);
+    return_reserves(worker, actor)?;
+    Ok(freed)
 }

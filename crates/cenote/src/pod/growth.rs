@@ -116,6 +116,8 @@ fn room_of<M: Memory>(worker: &Worker<M>, holes: &[Hole], want: Want, committed:
     if let Some(first) = want.within(tail.begin, max) {
         let needed = tail.holes_in(first, want.units);
         return Ok(match needed.is_empty() {
+            // Behind more runs than were looked at.
+            true if first + want.units <= committed => Room::Free,
             true => Room::Tail(first + want.units),
             false => Room::Holes(needed),
         });

@@ -236,14 +236,15 @@ fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> 
         .all(|word| value(word) == 0)
 }
 
-/// Moves the list of a free record to the caller's own; the caller has claimed the record, and holds its own list. What its last worker could
-/// not finish is finished first.
-pub(super) fn inherit_list<M: Memory>(worker: &Worker<M>, from: Actor) -> Result<()> {
+/// Moves the list of a free record to the caller's own, on coherent memory; the caller has claimed the record, and holds its own list. What
+/// its last worker could not finish is finished first. Nothing is freed by that.
+pub(super) fn inherit_list<M: Memory>(worker: &Worker<M>, from: Actor) -> Result<u64> {
     if !has_nothing_begun(from.record, |word| word.get(worker.mem())) {
         finish_record(worker, from, &mut Recovered::default())?;
     }
     let _held = lock::acquire(worker, HEAP_LOCK)?;
-    move_list(worker, from.record, None).map(drop)
+    move_list(worker, from.record, None)?;
+    Ok(0)
 }
 
 /// Moves a list to the caller's own: before it if it begins with what was retired earlier, else behind it. The caller has the allocator's
@@ -263,7 +264,10 @@ fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<
     }
     let (first, end) = span(worker, own)?;
     let mut txn = Transaction::new(mem, own);
-    let is_first = end.chunk != 0 && (first == end || tag_at(worker, head) < tag_at(worker, first));
+    // A flush round is for what comes first.
+    let may_be_first = M::COHERENT || own.flush_request()[3].get(mem) == 0;
+    let is_first =
+        may_be_first && end.chunk != 0 && (first == end || tag_at(worker, head) < tag_at(worker, first));
     // Entries before a head are gone: its chunk may be read from its beginning.
     if is_first {
         txn.write_owned(own.head(), head.encode());
@@ -282,9 +286,6 @@ fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<
     if !M::COHERENT {
         // A round that has begun was for another list.
         txn.write_owned(from.flush_request()[3], 0);
-        if is_first && !mutant::is(Mutant::RoundKeptBehind) {
-            txn.write_owned(own.flush_request()[3], 0);
-        }
     }
     let moved = txn.read(LISTS_TAKEN.offset());
     if !mutant::is(Mutant::MoveNotCounted) {

@@ -73,13 +73,14 @@ pub(super) fn allocate_units<M: Memory>(
         if let Some(unit) = take_free(worker, want, Effort::Bounded, &also)? {
             return Ok(unit);
         }
-        match make_room(worker, want) {
-            // There may be a run behind those that were looked at.
-            Err(full @ Error::Full { .. }) => {
-                return take_free(worker, want, Effort::Full, &also)?.ok_or(full);
-            }
-            other => other?,
+        let made = make_room(worker, want);
+        // What was made may lie behind more runs than were looked at; so may something that was free before.
+        if let (Ok(()) | Err(Error::Full { .. }), Some(unit)) =
+            (&made, take_free(worker, want, Effort::Full, &also)?)
+        {
+            return Ok(unit);
         }
+        made?;
     }
 }
 

@@ -12,7 +12,8 @@
 //! leave no run of twice its size: [`longest_room`] looks at all units, a moment later. What is retired counts as free there.
 //!
 //! While a process is stopped, or was just now, all that is retired may have to wait for it, on either memory: it may be reading, have
-//! its own list in hand, or have lines of it in its cache. So then it counts as used, both in bytes and in place.
+//! its own list in hand, or have lines of it in its cache. So then it counts as used, both in bytes and in place. It counts as used in place, too,
+//! if a reader holds at least half of it: that lies anywhere.
 
 use cenote::memory::Memory;
 use cenote::pod::Worker;
@@ -118,7 +119,9 @@ pub fn longest_room<M: Memory>(worker: &Worker<M>, with_retired: bool) -> cenote
 pub fn judge(plan: &Plan, sums: [Sum; 2], room: Room, needed: u64) -> Refusal {
     let is_silent = sums.iter().any(|sum| sum.is_silent);
     let silent = if is_silent { room.retired } else { 0 };
-    let longest = room.longest[usize::from(!is_silent)];
+    let held = sums.iter().map(|sum| sum.garbage).max().unwrap_or(0);
+    let is_held = is_silent || held >= room.retired / 2;
+    let longest = room.longest[usize::from(!is_held)];
     let taken = |sum: &Sum| sum.live + sum.garbage.max(silent) + sum.fragments;
     let [before, after] = sums;
     let worse = if taken(&before) > taken(&after) {
