@@ -71,7 +71,7 @@ pub struct Plan {
     pub policy: PolicyKind,
     /// With it, threads run in the order of virtual clocks, and the policy has nothing to decide.
     pub profile: Option<Profile>,
-    /// After so many steps a run is stuck.
+    /// After so many steps a run is stuck; eight times as many where a server executes exchanges.
     pub steps_max: u64,
 }
 
@@ -220,6 +220,11 @@ impl Plan {
         })
     }
 
+    /// After so many steps a run is stuck: each exchange of a server's client takes those of both, while all others wait.
+    fn steps_of_a_run(&self) -> u64 {
+        self.steps_max * if self.delegated { 8 } else { 1 }
+    }
+
     /// Steps at which processes die: short distances and long ones are equally likely.
     fn crashes(&self, seed: u64) -> Vec<Crash> {
         let mut random = random(seed, 1 << 21);
@@ -343,7 +348,7 @@ impl Plan {
             },
             processes: self.subject.processes(self.hosts),
             crashes: crashes.clone(),
-            steps_max: self.steps_max,
+            steps_max: self.steps_of_a_run(),
             capacity: u64::MAX,
             profile: self.profile.clone(),
             traces,
@@ -463,7 +468,7 @@ impl Plan {
             Some(Err(leak)) => return Result::Wrong("leaks", leak.to_string()),
             Some(Ok(())) => {}
         }
-        match progress::check(spent, self.steps_max / 2) {
+        match progress::check(spent, self.steps_of_a_run() / 2) {
             Err(fault) => Result::Wrong("progress", fault.to_string()),
             Ok(_) => Result::Passed,
         }
