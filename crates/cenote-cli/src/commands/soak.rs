@@ -17,6 +17,7 @@ mod board;
 mod checkpoint;
 mod family;
 mod full;
+mod lists;
 mod meter;
 mod phases;
 mod plan;

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::board::Sum;
 use super::family::Family;
+use super::lists::List;
 use super::plan::{Phase, Plan};
 
 /// Bytes of the index for a pair: slots of a hash map that has just grown, entries of half-filled nodes.
@@ -83,6 +84,8 @@ pub struct Refusal {
     pub longest: u64,
     /// Whether there was room by all these.
     pub is_false: bool,
+    /// What waits in whose list, if there was.
+    pub lists: Vec<List>,
 }
 
 /// What the pool itself says.
@@ -146,6 +149,7 @@ pub fn judge(plan: &Plan, sums: [Sum; 2], room: Room, needed: u64) -> Refusal {
         max: plan.max,
         retired: room.retired,
         longest,
+        lists: Vec::new(),
         is_false: taken(&worse) + needed + allowance <= plan.max && longest >= 2 * block,
     }
 }

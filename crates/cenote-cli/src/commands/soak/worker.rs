@@ -14,6 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use super::board::{Board, Bytes, Sum};
 use super::family::Family;
 use super::full::{self, Refusal, Room};
+use super::lists;
 use super::meter::{Counter, Kind, LARGE, Meter};
 use super::phases::Progress;
 use super::plan::{Phase, Plan, Plant, milliseconds};
@@ -332,7 +333,7 @@ impl<M: Mapped> Worker<M> {
             retired: self.pool.stat()?.retired_bytes,
             longest: [full::longest_room(&at, false)?, full::longest_room(&at, true)?],
         };
-        let refusal = Refusal {
+        let mut refusal = Refusal {
             at_ms: milliseconds().saturating_sub(self.plan.began),
             worker: self.me,
             phase: self.meter.phase,
@@ -344,6 +345,7 @@ impl<M: Mapped> Worker<M> {
         self.meter
             .count(Counter::FalselyRefused, u64::from(refusal.is_false));
         if refusal.is_false && self.progress.refusals < REFUSALS {
+            refusal.lists = lists::all(&at)?;
             self.progress.refusals += 1;
             let path = self.plan.folder.join(format!("refusals-{}", self.me));
             let mut file = File::options().append(true).create(true).open(path)?;

@@ -1,0 +1,60 @@
+//! What the pool's retired lists look like when a write was refused for which there was room: in whose they are, and whether they are ripe.
+
+use cenote::memory::Memory;
+use cenote::pod::record::{IDLE, State, WorkerRecord};
+use cenote::pod::slab::locate;
+use cenote::pod::superblock::EPOCH;
+use cenote::pod::{Worker, epoch, retire};
+use serde::{Deserialize, Serialize};
+
+/// A place in the worker table whose list is not empty, or which holds reclamation back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct List {
+    /// The number of the place.
+    pub place: u32,
+    /// What it is: free, alive, recovering; and by whom.
+    pub state: String,
+    /// Whether its worker was in an operation that writes.
+    pub is_busy: bool,
+    /// Epochs that its announcement is behind; none if it reads nothing.
+    pub behind: Option<u64>,
+    /// Bytes that wait.
+    pub bytes: u64,
+    /// Those that nobody can be reading.
+    pub ripe_bytes: u64,
+    /// Whether the list begins with such.
+    pub begins_ripe: bool,
+}
+
+/// All that wait or are waited for, as they are found one after the other.
+pub fn all<M: Memory>(worker: &Worker<M>) -> cenote::Result<Vec<List>> {
+    let mem = worker.mem();
+    let _pin = worker.pin()?;
+    let (now, least) = (EPOCH.load(mem) >> 1, epoch::least(worker));
+    let mut found = Vec::new();
+    for place in 0..worker.pod().workers_high() {
+        let record = WorkerRecord::new(worker.geometry(), place);
+        let announced = record.announced().load(mem);
+        let mut list = List {
+            place,
+            state: format!("{:?}", State::decode(record.state().load(mem))),
+            is_busy: record.busy().load(mem) != 0,
+            behind: (announced != IDLE).then(|| now.saturating_sub(announced)),
+            bytes: 0,
+            ripe_bytes: 0,
+            begins_ripe: false,
+        };
+        // A list that changes meanwhile may look odd.
+        let _ = retire::pending_tagged(worker, record, |object, tag| {
+            let size = locate(worker, object).map_or(0, |place| place.capacity());
+            let is_ripe = tag.peek(mem) + 1 < least;
+            list.begins_ripe |= list.bytes == 0 && is_ripe;
+            list.bytes += size;
+            list.ripe_bytes += if is_ripe { size } else { 0 };
+        });
+        if list.bytes > 0 || list.behind.is_some_and(|epochs| epochs > 1) {
+            found.push(list);
+        }
+    }
+    Ok(found)
+}
