@@ -9,7 +9,7 @@ use std::time::Instant;
 use cenote::mutant::choose;
 use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended};
 use cenote_sim::subjects::Subject;
-use cenote_sim::sweep::{Site, Touch, sites_of, weaken};
+use cenote_sim::sweep::{Passes, Site, Touch, sites_of, take_passes, weaken};
 
 use super::table;
 
@@ -33,8 +33,8 @@ pub struct Sweep {
 enum Outcome {
     /// This plan and seed show it.
     Seen(String),
-    /// So many runs did not.
-    Not(u64),
+    /// So many runs did not; how often they came by it.
+    Not(u64, Passes),
 }
 
 /// Each site's name in the table: it has no line number, so that the table lives longer than the next change.
@@ -60,7 +60,13 @@ pub fn run(sweep: &Sweep) -> Result<bool, String> {
         let outcome = try_site(site, &subjects[&site], sweep.runs);
         let what = match outcome {
             Outcome::Seen(what) => what,
-            Outcome::Not(runs) => format!("{NOT_SEEN} {runs} runs"),
+            Outcome::Not(runs, passes) if passes.with_effect == 0 => {
+                format!("{NOT_SEEN} {runs} runs: without effect in {} passes", passes.all)
+            }
+            Outcome::Not(runs, passes) => format!(
+                "{NOT_SEEN} {runs} runs: with an effect in {} of {} passes",
+                passes.with_effect, passes.all
+            ),
         };
         println!(
             "{}:{} {what} ({:.1} s)",
@@ -134,10 +140,11 @@ fn try_site(site: Site, subjects: &[Subject], runs: u64) -> Outcome {
         })
         .collect();
     let mut run = 0;
+    take_passes();
     for seed in 1.. {
         for plan in &plans {
             if run == runs {
-                return Outcome::Not(run);
+                return Outcome::Not(run, take_passes());
             }
             run += 1;
             weaken(Some(site));
@@ -154,7 +161,7 @@ fn try_site(site: Site, subjects: &[Subject], runs: u64) -> Outcome {
             }
         }
     }
-    Outcome::Not(run)
+    Outcome::Not(run, take_passes())
 }
 
 /// Names of sites: the file, what is done, and the line of code; with a number where there are several alike.
@@ -231,10 +238,11 @@ fn write(names: &BTreeMap<Site, Name>, rows: BTreeMap<Name, String>) -> Result<b
         .collect();
     let count = |is: &dyn Fn(&str) -> bool| all.iter().filter(|(_, what)| is(what)).count();
     let open = count(&|what| what.starts_with(NOT_SEEN));
+    let vain = count(&|what| what.starts_with(NOT_SEEN) && what.contains("without effect"));
     let not_run = count(&str::is_empty);
     let argued = count(&|what| is_argument(what) && !what.is_empty());
     println!(
-        "{} sites: {} seen, {argued} argued, {open} not seen, {not_run} not run",
+        "{} sites: {} seen, {argued} argued, {open} not seen ({vain} of them without effect), {not_run} not run",
         all.len(),
         all.len() - open - argued - not_run
     );

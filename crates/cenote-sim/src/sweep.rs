@@ -55,12 +55,36 @@ thread_local! {
     static IS_ON: Cell<bool> = const { Cell::new(false) };
     static WEAK: Cell<Option<Site>> = const { Cell::new(None) };
     static SEEN: RefCell<BTreeSet<Site>> = const { RefCell::new(BTreeSet::new()) };
+    static PASSES: Cell<Passes> = const { Cell::new(Passes { all: 0, with_effect: 0 }) };
+}
+
+/// How often runs came by the site that is weakened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passes {
+    /// So often.
+    pub all: u64,
+    /// So often it would have changed something: a line was dirty, a load stale, a store buffered.
+    pub with_effect: u64,
 }
 
 /// Weakens a site in the runs of this thread from now on, or none.
 pub fn weaken(site: Option<Site>) {
     WEAK.set(site);
     IS_ON.set(site.is_some());
+}
+
+/// How often the site was passed since this was asked last.
+pub fn take_passes() -> Passes {
+    PASSES.take()
+}
+
+/// The site that is weakened was passed; whether it would have changed something.
+pub(crate) fn passed(has_effect: bool) {
+    let Passes { all, with_effect } = PASSES.get();
+    PASSES.set(Passes {
+        all: all + 1,
+        with_effect: with_effect + u64::from(has_effect),
+    });
 }
 
 /// The sites that runs of this thread come by in a piece of work.

@@ -247,7 +247,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn load(&self, at: u64) -> u64 {
         if !COHERENT && sweep::is_weak(Touch::Load) {
-            return self.cached_load(Kind::Speculate, at);
+            return self.weak_load(Kind::Speculate, at);
         }
         self.sync_load(Op::word(Kind::Load, at, 0))
     }
@@ -302,6 +302,9 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         let op = Op::word(Kind::CompareExchange, at, new);
         let is_blind = self.world().machine.shape().blind_exchanges;
         let overtakes = sweep::is_weak(Touch::Exchange);
+        if overtakes {
+            sweep::passed(self.world().has_buffered());
+        }
         let before = self.exchange(op, overtakes, |before| {
             (is_blind || before == current).then_some(new)
         });
@@ -394,7 +397,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn owned_peek(&self, at: u64) -> u64 {
         if !COHERENT && sweep::is_weak(Touch::Peek) {
-            return self.owned_load(at);
+            return self.weak_load(Kind::OwnedLoad, at);
         }
         let op = Op::word(Kind::Load, at, 0);
         self.arrive(op);
@@ -446,6 +449,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn write_back(&self, at: u64, len: u64) {
         if sweep::is_weak(Touch::WriteBack) {
+            sweep::passed(!COHERENT && self.world().has_dirty(at, len));
             return;
         }
         self.begin(Op::range(Kind::WriteBack, at, len), false);
@@ -453,6 +457,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn invalidate(&self, at: u64, len: u64) {
         if sweep::is_weak(Touch::Invalidate) {
+            sweep::passed(!COHERENT && self.world().has_lines(at, len));
             return;
         }
         self.begin(Op::range(Kind::Invalidate, at, len), true);
@@ -460,6 +465,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn fence(&self) {
         if sweep::is_weak(Touch::Fence) {
+            sweep::passed(self.world().has_begun());
             return;
         }
         let op = Op::other(Kind::Fence);
@@ -482,6 +488,13 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         };
         world.done(op, value);
         self.spend(op, found);
+        value
+    }
+
+    /// A load past the cache that was weakened to one of what is there.
+    fn weak_load(&self, kind: Kind, at: u64) -> u64 {
+        let value = self.cached_load(kind, at);
+        sweep::passed(value != self.world().machine.load(at));
         value
     }
 

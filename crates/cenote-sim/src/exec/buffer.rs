@@ -68,6 +68,11 @@ impl World {
         &mut self.threads[thread as usize].stores.0
     }
 
+    /// Whether others may not see all that the running thread has stored.
+    pub fn has_buffered(&self) -> bool {
+        !self.threads[self.current as usize].stores.0.is_empty()
+    }
+
     /// The running thread stores something.
     pub fn put(&mut self, at: u64, data: Data, way: Way) -> Found {
         let thread = self.current;

@@ -471,6 +471,27 @@ impl World {
         }
     }
 
+    /// Whether the running thread's host has changed lines of a range.
+    pub fn has_dirty(&self, at: u64, len: u64) -> bool {
+        let cache = self.machine.cache(self.host_of(self.current));
+        self.has_buffered()
+            || cache.is_some_and(|cache| {
+                let mut lines = cache.resident_in(at, len).into_iter();
+                lines.any(|line| cache.dirty_words(line) != 0)
+            })
+    }
+
+    /// Whether the running thread's host has lines of a range in its cache.
+    pub fn has_lines(&self, at: u64, len: u64) -> bool {
+        let cache = self.machine.cache(self.host_of(self.current));
+        self.has_buffered() || cache.is_some_and(|cache| !cache.resident_in(at, len).is_empty())
+    }
+
+    /// Whether something that the running thread has stored or begun may not be done.
+    pub fn has_begun(&self) -> bool {
+        self.has_buffered() || !self.threads[self.current as usize].pending.is_empty()
+    }
+
     /// Completes what the running thread has begun.
     pub fn complete(&mut self) -> usize {
         let host = self.host_of(self.current);
