@@ -55,7 +55,8 @@ impl Buddy {
         txn.write(at & !7, word | u64::from(value) << shift);
     }
 
-    /// The first unit of the tightest aligned block that a block of an order fits into; `None` if there is none.
+    /// The first unit of an aligned block of an order: where both halves of a block have one, of the half whose largest free block is smaller.
+    /// `None` if there is none.
     pub fn tightest<M: Memory>(&self, mem: &M, want: u32) -> Result<Option<u64>> {
         if want > self.depth {
             return Ok(None);
@@ -225,8 +226,15 @@ impl Buddy {
         let value = self.value(txn, node, order)?;
         let whole = order + 1;
         if units == (0..1 << order) {
-            self.set(txn, node, if mark == Mark::Free { whole } else { 0 });
-            return Ok((value == whole) == (mark == Mark::Taken));
+            let (before, after) = match mark {
+                Mark::Free => (0, whole),
+                Mark::Taken => (whole, 0),
+            };
+            self.set(txn, node, after);
+            return Ok(value == before);
+        }
+        if value == 0 && mark == Mark::Taken {
+            return Ok(false);
         }
         self.split(txn, node, order, value);
         let half = 1 << (order - 1);

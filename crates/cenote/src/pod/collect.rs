@@ -112,8 +112,9 @@ pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
 /// Has room in a list for the chunks that its head leaves, if there is memory for that: for a list to which nothing is retired, so
 /// that nobody makes room in it.
 fn make_way<M: Memory>(worker: &Worker<M>, actor: Actor) {
-    let is_long = span(worker, actor.record).is_ok_and(|(head, tail)| head.chunk != tail.chunk);
-    if is_long {
+    let lacks_room =
+        |(head, tail): (Position, Position)| head.chunk != tail.chunk && tail.index + ROOM > CHUNK_ENTRIES;
+    if span(worker, actor.record).is_ok_and(lacks_room) {
         // A full pool has those chunks wait. Under a pin nobody makes room in it for them.
         let made = worker.pin().map(|_pin| ensure_room(worker, actor));
         drop(made);
@@ -315,7 +316,7 @@ fn first_there<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut from: Po
 }
 
 /// The entries between two positions of a list that are not gone, chunk by chunk.
-fn parts<M: Memory>(
+pub(super) fn parts<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
     mut from: Position,

@@ -13,6 +13,7 @@
 use std::sync::{Arc, Weak};
 
 use super::classes::{place_of, renew_classes};
+use super::collect::parts;
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use super::retire::{self, CHUNK_BYTES, Position, entry, may_be_range, says_gone};
 use super::superblock::FLUSH_ROUND;
@@ -35,14 +36,51 @@ pub(super) fn flushed_until<M: Memory>(
     let [_, to, _, number] = record.flush_request();
     match number.get(mem) {
         0 if from == ripe || from.chunk == 0 => Ok(from),
+        // A round spans an entry that is there: that one keeps the head before the round's end, and so the end in the list.
+        0 if has_nothing(worker, record, from, ripe)? => Ok(ripe),
         0 => begin(worker, record, from, ripe).map(|()| from),
         begun if is_complete(worker, begun) => {
             number.set(mem, 0);
             mem.persist(number.offset(), 8);
-            Ok(Position::decode(to.get(mem)))
+            let to = Position::decode(to.get(mem));
+            Ok(if leads_to(worker, record, from, to)? {
+                to
+            } else {
+                from
+            })
         }
         _ => super::recovery::recover_dead(worker).map(|_| from),
     }
+}
+
+/// Whether all entries of a list between two positions are gone.
+fn has_nothing<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    from: Position,
+    to: Position,
+) -> Result<bool> {
+    Ok(parts(worker, record, from, to)?
+        .iter()
+        .all(|&(_, which)| which == 0))
+}
+
+/// Whether a list goes on from one position to another. A request that is older than the head may end elsewhere.
+fn leads_to<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    mut from: Position,
+    to: Position,
+) -> Result<bool> {
+    let (_, tail) = retire::span(worker, record)?;
+    let mut chunks_left = retire::chunks_max(worker)?;
+    while from.chunk != 0 && from.chunk != to.chunk {
+        if from.chunk == tail.chunk {
+            return Ok(false);
+        }
+        from = retire::next_position(worker, from, &mut chunks_left)?;
+    }
+    Ok(from.chunk != 0 && from.index <= to.index)
 }
 
 fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to: Position) -> Result<()> {

@@ -47,7 +47,11 @@ pub(super) fn make_room<M: Memory>(worker: &Worker<M>, want: Want) -> Result<()>
     let (room, committed) = find_room(worker, want)?;
     match room {
         Room::Free => Ok(()),
-        Room::Holes(holes) => fill_all(worker, &holes),
+        Room::Holes(holes) => match fill_all(worker, &holes) {
+            // What is free at the pool's end may need less.
+            Err(full @ Error::Full { .. }) => grow_tail(worker, want)?.ok_or(full),
+            filled => filled,
+        },
         Room::Tail(needed) => grow_to_first(
             worker,
             committed,
@@ -62,6 +66,24 @@ pub(super) fn make_room<M: Memory>(worker: &Worker<M>, want: Want) -> Result<()>
             },
             largest: Some(longest << UNIT_SHIFT),
         }),
+    }
+}
+
+/// Grows the pool by what the units at its end lack, if those are free and the file system has that; else `None`.
+fn grow_tail<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Option<()>> {
+    let (needed, committed) = {
+        let _held = lock::acquire(worker, HEAP_LOCK)?;
+        let committed = worker.committed_units()?;
+        let tail = Runs::new(worker).around(committed, &[])?;
+        let first = want.within(tail.begin, worker.geometry().parameters.max_units);
+        (first.map(|first| first + want.units), committed)
+    };
+    let Some(needed) = needed.filter(|&needed| needed > committed) else {
+        return Ok(None);
+    };
+    match grow_to_first(worker, committed, &[needed]) {
+        Err(Error::Full { .. }) => Ok(None),
+        grown => grown.map(Some),
     }
 }
 
@@ -102,10 +124,11 @@ fn room_of<M: Memory>(worker: &Worker<M>, holes: &[Hole], want: Want, committed:
             continue;
         }
         let stretch = runs.around(hole.unit, holes)?;
-        if let Some(first) = want.within(stretch.begin, stretch.end)
-            && !stretch.holes_in(first, want.units).is_empty()
-        {
-            return Ok(Room::Holes(stretch.holes_in(first, want.units)));
+        if let Some((_, needed)) = stretch.fewest_holes(want, stretch.end) {
+            return match needed.is_empty() {
+                true => behind_others(worker, want),
+                false => Ok(Room::Holes(needed)),
+            };
         }
         longest = longest.max(stretch.end - stretch.begin);
         seen = stretch.end.max(hole.unit + 1);
@@ -116,8 +139,7 @@ fn room_of<M: Memory>(worker: &Worker<M>, holes: &[Hole], want: Want, committed:
     if let Some(first) = want.within(tail.begin, max) {
         let needed = tail.holes_in(first, want.units);
         return Ok(match needed.is_empty() {
-            // Behind more runs than were looked at.
-            true if first + want.units <= committed => Room::Free,
+            true if first + want.units <= committed => behind_others(worker, want)?,
             true => Room::Tail(first + want.units),
             false => Room::Holes(needed),
         });
@@ -125,6 +147,17 @@ fn room_of<M: Memory>(worker: &Worker<M>, holes: &[Hole], want: Want, committed:
     Ok(Room::Nowhere {
         longest: longest.max(max.saturating_sub(tail.begin)),
     })
+}
+
+/// What is free, but behind more runs than a bounded search looks at; a tree in which nobody finds it is damaged.
+fn behind_others<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Room> {
+    match find_free(worker, want, Effort::Full)? {
+        Some(_) => Ok(Room::Free),
+        None => Err(Error::corrupt(
+            "a buddy tree that hides what is free, seen",
+            worker.geometry().tree,
+        )),
+    }
 }
 
 /// Fills holes, as far as the file system has room.

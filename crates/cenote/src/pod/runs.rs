@@ -12,7 +12,7 @@ use super::buddy::Buddy;
 use super::holes::Hole;
 use super::slab::table_word;
 use super::worker::Worker;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::Memory;
 
 /// How many runs are looked at.
@@ -68,6 +68,20 @@ impl Stretch {
         let overlaps = |hole: &&Hole| hole.unit < first + units && first < hole.unit + (1 << hole.order);
         self.holes.iter().filter(overlaps).map(|hole| hole.unit).collect()
     }
+
+    /// Where in it, if it ended at `end`, units fit for which the fewest holes need bytes; with those holes.
+    pub fn fewest_holes(&self, want: Want, end: u64) -> Option<(u64, Vec<u64>)> {
+        let behind_holes = self.holes.iter().map(|hole| hole.unit + (1 << hole.order));
+        let last = end
+            .checked_sub(want.units)
+            .map(|last| last / want.align * want.align);
+        std::iter::once(self.begin)
+            .chain(behind_holes)
+            .chain(last.filter(|&last| last >= self.begin))
+            .filter_map(|from| want.within(from, end))
+            .map(|first| (first, self.holes_in(first, want.units)))
+            .min_by_key(|(first, needed)| (needed.len(), *first))
+    }
 }
 
 /// The free units of a pool.
@@ -118,6 +132,9 @@ impl<'w, M: Memory> Runs<'w, M> {
                 break;
             };
             let (begin, end) = (self.begin_of(block)?, self.end_of(block)?);
+            if end == block {
+                return Err(Error::corrupt("a free unit behind the last one, seen", block));
+            }
             if last(begin, end) {
                 break;
             }
@@ -160,15 +177,23 @@ impl<'w, M: Memory> Runs<'w, M> {
         let after = holes.partition_point(|hole| hole.unit < unit);
         for &hole in holes[..after].iter().rev() {
             found.begin = self.begin_of(found.begin)?;
+            if hole.unit >= found.begin {
+                // It was filled since the list was made.
+                continue;
+            }
             if hole.unit + (1 << hole.order) != found.begin || !self.is_hole(hole) {
                 break;
             }
             found.begin = hole.unit;
-            found.holes.insert(0, hole);
+            found.holes.push(hole);
         }
+        found.holes.reverse();
         found.begin = self.begin_of(found.begin)?;
         for &hole in &holes[after..] {
             found.end = self.end_of(found.end)?;
+            if hole.unit + (1 << hole.order) <= found.end {
+                continue;
+            }
             if hole.unit != found.end || !self.is_hole(hole) {
                 break;
             }
