@@ -67,12 +67,13 @@ pub fn trial(mutant: Mutant) -> Trial {
         | StateNotClaimed => quick(coherent(Allocator, 2, 2, 10, 1, Random)),
         LogsNotSettled => quick(noncoherent(Allocator, 3, 2, 20, 2, Random)),
         CellsKept => quick(small(noncoherent(Trim, 3, 2, 40, 1, Random))),
-        HeirWithoutClaim => quick(small(coherent(Allocator, 3, 2, 20, 2, Random))),
+        HeirWithoutClaim => quick(small(coherent(Places, 3, 2, 14, 2, Random))),
         ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
         AppliedNotWrittenBack | EntryNotWrittenBack | PersistWithoutFence | RecordNotWrittenBack => {
             quick(noncoherent(Allocator, 2, 2, 10, 1, Random))
         }
-        AcknowledgedEarly | LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
+        AcknowledgedEarly => quick(small(noncoherent(Thin, 3, 2, 30, 1, Random))),
+        LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
         HoleFilledUnlocked | HoleMarkedLate | HoleNotReserved | HolePunchedUnripe => {
             quick(coherent(Trim, 3, 2, 40, 2, Random))
         }
