@@ -18,7 +18,7 @@ use crate::memory::Memory;
 /// How many runs are looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effort {
-    /// So many that nobody waits for it: about 0.1 ms.
+    /// So many that nobody waits for it.
     Bounded,
     /// All there are. Before a pool counts as full.
     Full,
