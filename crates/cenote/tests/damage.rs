@@ -195,3 +195,42 @@ fn fsck_goes_on_behind_a_damaged_header() {
         "{report:?}"
     );
 }
+
+/// A tree of any bytes, of a pool whose maximum is no power of two of units: each search for units ends.
+#[test]
+fn a_damaged_tree_ends_every_search() {
+    const UNIT: u64 = 64 << 10;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    for seed in 1..=200 {
+        let path = folder.path().join(format!("{seed}"));
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut rng = StdRng::seed_from_u64(seed);
+            let max = rng.random_range(20..120);
+            let options = cenote::Options {
+                size: rng.random_range(16..=max) * UNIT,
+                max: max * UNIT,
+                ..Default::default()
+            };
+            let pool: Pool = Pool::create(&path, &options).unwrap();
+            let map = pool.map("m").unwrap();
+            map.put(b"k", &[1; 100]).unwrap();
+            let tree = pool.worker().unwrap().geometry().tree;
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            for _ in 0..rng.random_range(1..60) {
+                let node = rng.random_range(1..2 * max.next_power_of_two());
+                file.write_all_at(&[rng.random_range(0..8)], tree + node).unwrap();
+            }
+            for n in 0..12u8 {
+                let units = rng.random_range(1..max as usize);
+                // Whether it fits, and what is wrong, is not asked here.
+                let _ = map.put(&[n], &vec![n; units * UNIT as usize - 64]);
+            }
+            tell.send(()).unwrap();
+        });
+        assert!(
+            told.recv_timeout(PATIENCE).is_ok(),
+            "seed {seed}: it loops, or has panicked"
+        );
+    }
+}
