@@ -44,6 +44,7 @@ fn count(seed: u64, increment: fn(&SimMemory<false>)) -> u64 {
         steps_max: 10_000,
         capacity: u64::MAX,
         profile: None,
+        checks_order: false,
         traces: false,
         delegated: None,
         limits: None,

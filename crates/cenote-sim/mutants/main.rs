@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use cenote::mutant::Mutant;
+use cenote_sim::subjects::Subject;
 use serde_json::json;
 
 use sweep::Sweep;
@@ -53,9 +54,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
                     only: None,
                     missing: false,
                     part: (1, 1),
+                    subject: None,
                 });
             }
-            "--missing" | "--site" | "--runs" | "--part" => {
+            "--missing" | "--site" | "--runs" | "--part" | "--subject" => {
                 let sweep = options
                     .sweep
                     .as_mut()
@@ -64,6 +66,11 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
                 match argument.as_str() {
                     "--missing" => sweep.missing = true,
                     "--site" => sweep.only = Some(value()?),
+                    "--subject" => {
+                        let name = value()?;
+                        let found = Subject::named(&name);
+                        sweep.subject = Some(found.ok_or_else(|| format!("no subject is called `{name}`"))?);
+                    }
                     "--runs" => sweep.runs = value()?.parse().map_err(|_| "`--runs` needs a number")?,
                     _ => sweep.part = part(&value()?).ok_or("`--part` needs two numbers, like 1/2")?,
                 }

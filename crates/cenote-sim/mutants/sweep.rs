@@ -27,6 +27,8 @@ pub struct Sweep {
     pub missing: bool,
     /// Which of how many parts of the sites.
     pub part: (usize, usize),
+    /// This subject alone; then the table is left as it is.
+    pub subject: Option<Subject>,
 }
 
 /// What came of a site.
@@ -43,7 +45,7 @@ type Name = String;
 /// Runs the sweep and writes the table.
 pub fn run(sweep: &Sweep) -> Result<bool, String> {
     choose(None);
-    let subjects = subjects_of_sites();
+    let subjects = subjects_of_sites(sweep.subject);
     let names = names(subjects.keys().copied())?;
     let known = read()?;
     let sites: Vec<Site> = subjects
@@ -77,6 +79,9 @@ pub fn run(sweep: &Sweep) -> Result<bool, String> {
         rows.insert(names[&site].clone(), what);
     }
     weaken(None);
+    if sweep.subject.is_some() {
+        return Ok(rows.values().all(|what| !what.starts_with(NOT_SEEN)));
+    }
     write(&names, rows)
 }
 
@@ -102,10 +107,13 @@ fn plans(subject: Subject, coherent: bool) -> [Plan; 3] {
     ]
 }
 
-/// Which subjects come by each site of the protocols.
-fn subjects_of_sites() -> BTreeMap<Site, Vec<Subject>> {
+/// Which subjects come by each site of the protocols, of all or of one.
+fn subjects_of_sites(only: Option<Subject>) -> BTreeMap<Site, Vec<Subject>> {
     let mut all: BTreeMap<Site, Vec<Subject>> = BTreeMap::new();
-    for subject in Subject::ALL {
+    for subject in Subject::ALL
+        .into_iter()
+        .filter(|&subject| only.is_none_or(|only| only == subject))
+    {
         let mut sites = BTreeSet::new();
         for plan in plans(subject, false).iter().chain(&plans(subject, true)) {
             sites.append(&mut sites_of(|| {

@@ -23,6 +23,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         | NamedLate
         | ObjectNotWrittenBack
         | ObjectPartlyWrittenBack => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
+        AttachWaits => quick(long(coherent(Hosts, 3, 2, 14, 2, Random))),
+        LeftWithPin => quick(noncoherent(Instances, 3, 2, 14, 2, Random)),
         TakenWhileHeld | TakeoverNotAwaited => quick(small(coherent(Allocator, 3, 2, 20, 1, Random))),
         MoveNotCounted => slow(small(coherent(Hash, 3, 2, 40, 2, Random))),
         EndNotAwaited => slow(noncoherent(Tree, 3, 2, 40, 3, Random)),
@@ -66,7 +68,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ReserveReturnedBlindly
         | StateNotClaimed => quick(coherent(Allocator, 2, 2, 10, 1, Random)),
         LogsNotSettled => quick(noncoherent(Allocator, 3, 2, 20, 2, Random)),
-        CellsKept => quick(small(noncoherent(Trim, 3, 2, 40, 1, Random))),
+        CellsKept => slow(small(noncoherent(Trim, 3, 2, 40, 1, Random))),
         HeirWithoutClaim => quick(small(coherent(Places, 3, 2, 14, 2, Random))),
         ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
         AppliedNotWrittenBack | EntryNotWrittenBack | PersistWithoutFence | RecordNotWrittenBack => {
@@ -232,12 +234,26 @@ fn small(plan: Plan) -> Plan {
     }
 }
 
+/// With more steps: hosts that fence each other again and again come to an end late.
+fn long(plan: Plan) -> Plan {
+    Plan {
+        steps_max: 4_000_000,
+        ..plan
+    }
+}
+
 /// With a server that executes exchanges, of which there are many more steps.
 fn delegated(subject: Subject, hosts: u32, threads: u32, operations: u32, crashes: u32) -> Plan {
     Plan {
         delegated: true,
-        steps_max: 4_000_000,
-        ..noncoherent(subject, hosts, threads, operations, crashes, PolicyKind::Random)
+        ..long(noncoherent(
+            subject,
+            hosts,
+            threads,
+            operations,
+            crashes,
+            PolicyKind::Random,
+        ))
     }
 }
 

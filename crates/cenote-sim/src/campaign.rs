@@ -351,6 +351,7 @@ impl Plan {
             steps_max: self.steps_of_a_run(),
             capacity: u64::MAX,
             profile: self.profile.clone(),
+            checks_order: true,
             traces,
             delegated: self.delegated.then(|| {
                 let geometry = Geometry::new(parameters);
@@ -446,6 +447,9 @@ impl Plan {
             }
             Ended::Stopped(Stop::SliceChanged(changed)) => {
                 return Result::Wrong("slices", changed.to_string());
+            }
+            Ended::Stopped(Stop::Stale(stale)) => {
+                return Result::Wrong("order", stale.to_string());
             }
             _ => {}
         }

@@ -16,7 +16,7 @@ pub enum Touch {
     Invalidate,
     /// A fence: left out.
     Fence,
-    /// A sync load on incoherent memory: finds what the host's cache has.
+    /// A sync load on incoherent memory: finds what the host's cache has, or might have had since the processes began.
     Load,
     /// A load of another's owned word: the same.
     Peek,
@@ -71,6 +71,12 @@ pub struct Passes {
 pub fn weaken(site: Option<Site>) {
     WEAK.set(site);
     IS_ON.set(site.is_some());
+}
+
+/// Whether the site that is weakened is a load.
+pub(crate) fn weakens_loads() -> bool {
+    WEAK.get()
+        .is_some_and(|site| matches!(site.touch, Touch::Load | Touch::Peek))
 }
 
 /// How often the site was passed since this was asked last.

@@ -126,6 +126,7 @@ fn mixture(profile: &Profile, threads: u32, rounds: u64) -> cenote_sim::exec::Ou
         steps_max: u64::MAX,
         capacity: u64::MAX,
         profile: Some(profile.clone()),
+        checks_order: false,
         traces: false,
         delegated: None,
         limits: None,

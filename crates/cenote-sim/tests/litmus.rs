@@ -17,6 +17,8 @@ mod faults;
 mod guarantees;
 #[path = "litmus/harness.rs"]
 mod harness;
+#[path = "litmus/order.rs"]
+mod order;
 #[path = "litmus/publication.rs"]
 mod publication;
 #[path = "litmus/slices.rs"]

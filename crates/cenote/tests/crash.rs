@@ -560,7 +560,6 @@ fn orchestrate() -> Outcome {
     }
     // Points of ordinary work that recovery passes too.
     for (role, first, second) in [
-        ("work", "publish.done", "retire.intent"),
         ("work", "publish.done", "retire.marked"),
         ("work", "publish.done", "retire.pushed"),
         ("work", "publish.intent", "retire.marked"),

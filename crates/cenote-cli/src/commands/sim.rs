@@ -86,6 +86,9 @@ pub struct Args {
     /// Repeat a schedule, as a failure prints it, with the seed's data and crashes
     #[arg(long, value_name = "SCHEDULE")]
     replay: Option<String>,
+    /// Tell of a failing run as it is, and look for no simpler schedule
+    #[arg(long)]
+    no_shrink: bool,
     /// Write the calls of the last run to a file, a JSON object a line
     #[arg(long, value_name = "FILE")]
     export: Option<PathBuf>,
@@ -286,8 +289,10 @@ fn campaign(
         let failed = run.result != Ended::Passed;
         if failed {
             bar.finish_and_clear();
-            out.note(format!("seed {seed} failed; looking for a simpler schedule"));
-            answer.failure = Some(tell(args, plan, seed, &run, replay.is_none()));
+            if !args.no_shrink {
+                out.note(format!("seed {seed} failed; looking for a simpler schedule"));
+            }
+            answer.failure = Some(tell(args, plan, seed, &run, replay.is_none() && !args.no_shrink));
             answer.result = match run.result {
                 Ended::Stuck(_) => "stuck",
                 Ended::Crashed(_) => "crashed",
@@ -380,7 +385,7 @@ fn text(answer: &Answer) -> String {
     };
     let timeline = told.timeline.join("\n");
     format!(
-        "{head}\nseed {}: {}\n{}: {}\npolicy: {}\n\nthe simplest schedule found, its last steps:\n{timeline}\n\nrepeat it with\n  {}",
+        "{head}\nseed {}: {}\n{}: {}\npolicy: {}\n\nthe schedule that is repeated below, its last steps:\n{timeline}\n\nrepeat it with\n  {}",
         told.seed, told.drawn, told.checker, told.what, told.parameters, told.repeat,
     )
 }

@@ -9,6 +9,7 @@ use corosensei::Yielder;
 
 use super::buffer::{Data, Way};
 use super::op::{Kind, Op};
+use super::order::From;
 use super::world::World;
 use crate::machine::{Found, LINE};
 use crate::policy::Fault;
@@ -28,6 +29,17 @@ pub struct SimMemory<const COHERENT: bool> {
 unsafe impl<const COHERENT: bool> Send for SimMemory<COHERENT> {}
 // SAFETY: as for `Send`.
 unsafe impl<const COHERENT: bool> Sync for SimMemory<COHERENT> {}
+
+/// What an exchange does with what its thread has stored before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strength {
+    /// It takes effect first.
+    Full,
+    /// It may take effect later, and nobody may count on more.
+    Acquire,
+    /// It may take effect later, where others count on seeing it: the sweep's doing.
+    Weakened,
+}
 
 impl<const COHERENT: bool> SimMemory<COHERENT> {
     pub(super) fn new(world: NonNull<World>, host: u32) -> Self {
@@ -75,20 +87,28 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
 
     /// A sync operation that no load overtakes: what was there, past the caches.
     fn sync(&self, op: Op, change: impl FnOnce(u64) -> Option<u64>) -> u64 {
-        self.exchange(op, false, change)
+        self.exchange(op, Strength::Full, change)
     }
 
-    /// The same; if it `overtakes`, what the thread has stored before may become visible after it.
-    fn exchange(&self, op: Op, overtakes: bool, change: impl FnOnce(u64) -> Option<u64>) -> u64 {
+    /// The same, of a strength.
+    fn exchange(&self, op: Op, strength: Strength, change: impl FnOnce(u64) -> Option<u64>) -> u64 {
         self.arrive(op);
         let world = self.world();
-        if !overtakes {
-            world.drain_own();
+        match strength {
+            Strength::Full => world.drain_own(),
+            Strength::Acquire | Strength::Weakened => world.drain_range(op.at, op.len),
         }
         world.check_use(op);
+        world.reads(op.at, 8, From::Memory, true);
         let before = world.machine.load(op.at);
         if let Some(after) = change(before) {
             world.note_change(world.current, op.at, op.len);
+            let waiting = match strength {
+                Strength::Acquire => world.oldest_buffered(),
+                Strength::Full | Strength::Weakened => None,
+            };
+            let number = world.makes_before(op.at, 8, waiting);
+            world.took_effect(op.at, 8, number, None);
             world.machine.store(op.at, after);
         }
         world.done(op, before);
@@ -96,13 +116,49 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         before
     }
 
-    /// A load past the caches.
+    fn compare_and_exchange(
+        &self,
+        at: u64,
+        (current, new): (u64, u64),
+        strength: Strength,
+    ) -> Result<u64, u64> {
+        let delegated = self.delegate(at, Wish::CompareExchange(current, new));
+        let is_blind = self.world().machine.shape().blind_exchanges;
+        let before = delegated.unwrap_or_else(|| {
+            let op = Op::word(Kind::CompareExchange, at, new);
+            self.exchange(op, strength, |before| {
+                (is_blind || before == current).then_some(new)
+            })
+        });
+        match before == current || (is_blind && delegated.is_none()) {
+            true => Ok(current),
+            false => Err(before),
+        }
+    }
+
+    /// A load of a sync word, past the caches.
     fn sync_load(&self, op: Op) -> u64 {
         self.arrive(op);
+        self.world().check_use(op);
+        self.find(op, true)
+    }
+
+    /// A load of another's owned word, past the caches. Whether it must see what that one has stored before.
+    fn peek(&self, at: u64, must_see: bool) -> u64 {
+        let op = Op::word(Kind::Load, at, 0);
+        self.arrive(op);
+        self.find(op, must_see)
+    }
+
+    fn find(&self, op: Op, must_see: bool) -> u64 {
         let world = self.world();
         let own = world.forwarded(op.at, Way::Memory);
-        world.check_use(op);
-        let found = own.unwrap_or_else(|| world.machine.load(op.at));
+        let found = own.unwrap_or_else(|| {
+            if must_see {
+                world.reads(op.at, 8, From::Memory, true);
+            }
+            world.machine.load(op.at)
+        });
         world.done(op, found);
         self.spend(op, Found::Hit);
         found
@@ -294,25 +350,16 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        match self.delegate(at, Wish::CompareExchange(current, new)) {
-            Some(before) if before == current => return Ok(before),
-            Some(before) => return Err(before),
-            None => {}
-        }
-        let op = Op::word(Kind::CompareExchange, at, new);
-        let is_blind = self.world().machine.shape().blind_exchanges;
-        let overtakes = sweep::is_weak(Touch::Exchange);
-        if overtakes {
+        let mut strength = Strength::Full;
+        if sweep::is_weak(Touch::Exchange) {
             sweep::passed(self.world().has_buffered());
+            strength = Strength::Weakened;
         }
-        let before = self.exchange(op, overtakes, |before| {
-            (is_blind || before == current).then_some(new)
-        });
-        if is_blind || before == current {
-            Ok(current)
-        } else {
-            Err(before)
-        }
+        self.compare_and_exchange(at, (current, new), strength)
+    }
+
+    fn compare_exchange_acquire(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.compare_and_exchange(at, (current, new), Strength::Acquire)
     }
 
     fn fetch_add(&self, at: u64, value: u64) -> u64 {
@@ -347,33 +394,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn fetch_line(&self, at: u64) -> [u64; 8] {
-        let at = at & !(LINE - 1);
-        let op = Op::range(Kind::FetchLine, at, LINE);
-        self.arrive(op);
-        let tears = self.tears();
-        let world = self.world();
-        world.drain_lines(at, LINE);
-        world.begin(at, LINE, true);
-        world.complete();
-        let found = world.machine.fetch(self.host, at, LINE);
-        let mut line = [0; 8];
-        for (n, word) in line.iter_mut().enumerate() {
-            let op = Op::word(Kind::FetchLine, at + 8 * n as u64, 0);
-            if tears && n > 0 {
-                self.arrive(op);
-            }
-            let world = self.world();
-            *word = world.machine.load_cached(self.host, op.at).0;
-            if tears {
-                world.done(op, *word);
-            }
-        }
-        if !tears {
-            let sum = line.iter().fold(0, |sum: u64, word| sum.rotate_left(7) ^ word);
-            self.world().done(op, sum);
-        }
-        self.spend(op, found);
-        line
+        self.fetch(at, true)
     }
 
     fn prefetch(&self, at: u64) {
@@ -399,14 +420,15 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         if !COHERENT && sweep::is_weak(Touch::Peek) {
             return self.weak_load(Kind::OwnedLoad, at);
         }
-        let op = Op::word(Kind::Load, at, 0);
-        self.arrive(op);
-        let world = self.world();
-        let own = world.forwarded(at, Way::Memory);
-        let found = own.unwrap_or_else(|| world.machine.load(at));
-        world.done(op, found);
-        self.spend(op, Found::Hit);
-        found
+        self.peek(at, true)
+    }
+
+    fn owned_peek_speculative(&self, at: u64) -> u64 {
+        self.peek(at, false)
+    }
+
+    fn owned_peek_line_speculative(&self, at: u64) -> [u64; 8] {
+        self.fetch(at, false)
     }
 
     fn bytes(&self, at: u64, len: u64) -> &[u8] {
@@ -414,7 +436,8 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.arrive(op);
         let world = self.world();
         world.drain_range(at, len);
-        let found = world.machine.fetch(self.host, at, len);
+        let found = world.fetch(self.host, at, len);
+        world.reads(at, len, From::Cache, false);
         if COHERENT {
             world.give(at, len);
         }
@@ -484,18 +507,71 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         let world = self.world();
         let (value, found) = match world.forwarded(at, Self::CACHED) {
             Some(own) => (own, Found::Hit),
-            None => world.machine.load_cached(self.host, at),
+            None => {
+                if !matches!(kind, Kind::Speculate) {
+                    world.reads(at, 8, From::Cache, false);
+                }
+                world.load_cached(self.host, at)
+            }
         };
         world.done(op, value);
         self.spend(op, found);
         value
     }
 
-    /// A load past the cache that was weakened to one of what is there.
+    /// A load past the cache that was weakened to one of what the host's cache has, which may be as old as the run.
     fn weak_load(&self, kind: Kind, at: u64) -> u64 {
-        let value = self.cached_load(kind, at);
-        sweep::passed(value != self.world().machine.load(at));
+        let op = Op::word(kind, at, 0);
+        self.arrive(op);
+        let world = self.world();
+        let (value, found) = match world.forwarded(at, Self::CACHED) {
+            Some(own) => (own, Found::Hit),
+            None => match world.old_copy(self.host, at) {
+                Some(old) => (old, Found::Hit),
+                None => {
+                    world.reads(at, 8, From::Cache, true);
+                    world.load_cached(self.host, at)
+                }
+            },
+        };
+        sweep::passed(value != world.machine.load(at));
+        world.done(op, value);
+        self.spend(op, found);
         value
+    }
+
+    /// A line afresh; whether the reader finds less than it must see is asked if it `must_see`.
+    fn fetch(&self, at: u64, must_see: bool) -> [u64; 8] {
+        let at = at & !(LINE - 1);
+        let op = Op::range(Kind::FetchLine, at, LINE);
+        self.arrive(op);
+        let tears = self.tears();
+        let world = self.world();
+        world.drain_lines(at, LINE);
+        world.begin(at, LINE, true);
+        world.complete();
+        let found = world.fetch(self.host, at, LINE);
+        let mut line = [0; 8];
+        for (n, word) in line.iter_mut().enumerate() {
+            let op = Op::word(Kind::FetchLine, at + 8 * n as u64, 0);
+            if tears && n > 0 {
+                self.arrive(op);
+            }
+            let world = self.world();
+            if must_see {
+                world.reads(op.at, 8, From::Cache, true);
+            }
+            *word = world.load_cached(self.host, op.at).0;
+            if tears {
+                world.done(op, *word);
+            }
+        }
+        if !tears {
+            let sum = line.iter().fold(0, |sum: u64, word| sum.rotate_left(7) ^ word);
+            self.world().done(op, sum);
+        }
+        self.spend(op, found);
+        line
     }
 
     fn cached_store(&self, kind: Kind, at: u64, value: u64) {
@@ -548,10 +624,14 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
 
     fn has_died(&self, bed: u64, generation: u32) -> bool {
         self.of_bed(bed, |world| {
-            world
-                .beds
-                .get(&bed)
-                .is_some_and(|&(lay, thread)| lay == generation && !world.threads[thread as usize].alive)
+            let found = world.beds.get(&bed).copied();
+            let has_died =
+                |&(lay, thread): &(u32, u32)| lay == generation && !world.threads[thread as usize].alive;
+            let dead = found.filter(has_died);
+            if let Some((_, thread)) = dead {
+                world.finds_ended(thread);
+            }
+            dead.is_some()
         })
     }
 

@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 
+use super::order::Number;
 use super::world::{Event, Thread, World};
 use crate::machine::{Found, LINE};
 use crate::policy::Fault;
@@ -49,6 +50,7 @@ struct Entry {
     at: u64,
     data: Data,
     way: Way,
+    number: Number,
     /// The step at which it was made.
     since: u64,
 }
@@ -73,18 +75,31 @@ impl World {
         !self.threads[self.current as usize].stores.0.is_empty()
     }
 
+    /// The oldest store of the running thread that others may not see.
+    pub fn oldest_buffered(&self) -> Option<Number> {
+        let Thread { stores, .. } = &self.threads[self.current as usize];
+        stores.0.front().map(|entry| entry.number)
+    }
+
     /// The running thread stores something.
     pub fn put(&mut self, at: u64, data: Data, way: Way) -> Found {
         let thread = self.current;
+        let number = self.makes(at, data.len());
         let is_empty = self.threads[thread as usize].stores.0.is_empty();
         if is_empty {
             if self.clock.is_some() || self.fault(Fault::Buffer, 2) == 0 {
-                return self.take_effect(thread, at, &data, way);
+                return self.take_effect(thread, at, &data, way, number);
             }
             self.buffering.push(thread);
         }
         let since = self.steps;
-        let entry = Entry { at, data, way, since };
+        let entry = Entry {
+            at,
+            data,
+            way,
+            number,
+            since,
+        };
         self.buffer(thread).push_back(entry);
         if self.buffer(thread).len() > ENTRIES_MAX {
             self.drain_one(thread);
@@ -92,9 +107,10 @@ impl World {
         Found::Hit
     }
 
-    fn take_effect(&mut self, thread: u32, at: u64, data: &Data, way: Way) -> Found {
+    fn take_effect(&mut self, thread: u32, at: u64, data: &Data, way: Way, number: Number) -> Found {
         self.note_change(thread, at, data.len());
         let host = self.host_of(thread);
+        self.took_effect(at, data.len(), number, (way == Way::Cache).then_some(host));
         match (way, data) {
             (Way::Memory, Data::Word(value)) => {
                 self.machine.store(at, *value);
@@ -120,7 +136,7 @@ impl World {
         if entry.way == Way::Memory {
             self.check_word(entry.at);
         }
-        self.take_effect(thread, entry.at, &entry.data, entry.way);
+        self.take_effect(thread, entry.at, &entry.data, entry.way, entry.number);
         let at = entry.at;
         self.note(Event::Drained { thread, at });
     }

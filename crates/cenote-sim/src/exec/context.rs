@@ -331,6 +331,10 @@ impl<const COHERENT: bool> Context<COHERENT> {
         });
         world.runnable.push(thread);
         let parent = self.thread;
+        match world.phase {
+            Phase::Audit => world.follows_all(thread),
+            _ => world.starts(parent, thread),
+        }
         if let Some(clock) = &mut world.clock {
             clock.begin(thread, parent);
         }

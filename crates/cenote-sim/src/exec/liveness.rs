@@ -31,6 +31,9 @@ impl SimLiveness {
         if world.locks.len() <= number as usize {
             world.locks.resize(number as usize + 1, None);
         }
+        if world.locks[number as usize].is_none_or(|holder| holder == self.process) {
+            world.finds_free(number);
+        }
         let result = work(&mut world.locks[number as usize]);
         world.done(op, 0);
         world.charge(op, Found::Hit);
@@ -107,6 +110,9 @@ impl Liveness for SimLiveness {
 
     fn unlock(&self, number: u32) -> Result<(), MapError> {
         self.call(number, |holder| *holder = None);
+        // SAFETY: as in `SimMemory::world`.
+        let world = unsafe { &mut *self.world.as_ptr() };
+        world.drops_lock(world.current, number);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::context::{Births, Context};
 use super::delegation::Delegation;
+use super::order::Order;
 use super::world::{Event, Life, Process, Stop, World};
 use crate::clock::Clock;
 use crate::machine::{Machine, Shape};
@@ -51,6 +52,8 @@ pub struct Settings {
     pub capacity: u64,
     /// What things cost; with it, threads run in the order of their virtual clocks, and nothing breaks.
     pub profile: Option<Profile>,
+    /// Whether a read that does not find what it must see ends the run.
+    pub checks_order: bool,
     /// Whether to keep a timeline.
     pub traces: bool,
     /// Whether read-modify-writes are executed by a server, and how it is found.
@@ -122,6 +125,7 @@ pub fn run<const COHERENT: bool>(
         .clone()
         .map(|profile| Clock::new(&profile, &settings.shape));
     let mut world = World::new(Machine::new(settings.shape), policy, clock, settings.steps_max);
+    world.order = settings.checks_order.then(|| Order::new(settings.shape));
     world.timeline = settings.traces.then(Vec::new);
     world.capacity = settings.capacity;
     world.delegation = settings.delegated;

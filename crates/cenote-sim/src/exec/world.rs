@@ -15,12 +15,14 @@ use corosensei::Yielder;
 use super::buffer::StoreBuffer;
 use super::delegation::Delegation;
 use super::op::{Kind, Op};
+use super::order::{Order, StaleRead};
 use super::run::Crash;
 use super::slices::{SliceChanged, Slices};
 use super::traffic::Traffic;
 use crate::clock::Clock;
 use crate::machine::{Found, Machine, MixedUse, Pending};
 use crate::policy::{Candidate, Fault, Phase, Policy};
+use crate::sweep;
 
 /// Bytes of a page of the file system.
 const PAGE: u64 = 4096;
@@ -36,6 +38,8 @@ pub enum Stop {
     Hole(Op),
     /// Bytes changed that a thread was given to read, and still held.
     SliceChanged(SliceChanged),
+    /// A thread did not find what it must see.
+    Stale(StaleRead),
 }
 
 /// One step of a timeline.
@@ -123,6 +127,8 @@ pub(super) struct Process {
 
 pub(super) struct World {
     pub machine: Machine,
+    /// Which stores threads must see, if that is checked.
+    pub order: Option<Order>,
     pub policy: Box<dyn Policy>,
     pub clock: Option<Clock>,
     pub processes: Vec<Process>,
@@ -173,6 +179,7 @@ pub(super) struct World {
 impl World {
     pub fn new(machine: Machine, policy: Box<dyn Policy>, clock: Option<Clock>, steps_max: u64) -> Self {
         Self {
+            order: None,
             machine,
             policy,
             recording: clock.is_none(),
@@ -210,6 +217,20 @@ impl World {
     pub fn enter(&mut self, phase: Phase) {
         self.phase = phase;
         self.policy.enter(phase);
+        if phase == Phase::Run && sweep::weakens_loads() {
+            self.machine.memory().keep_past();
+        }
+    }
+
+    /// What a host that has not got a line may have had of it since the processes began, for a load that is weakened: something
+    /// older than what memory holds, half of the time.
+    pub fn old_copy(&self, host: u32, at: u64) -> Option<u64> {
+        if self.machine.cache(host)?.holds(at) {
+            return None;
+        }
+        let draw = (self.digest ^ self.steps).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let past = self.machine.memory().past(at);
+        (draw & 1 == 1).then(|| past.get((draw >> 1) as usize % past.len().max(1)).copied())?
     }
 
     /// Whether the file system says now that it has no space, although it has: at times, while the processes run.
@@ -367,7 +388,7 @@ impl World {
             let chosen = self.policy.evict(&running, cache, self.machine.memory());
             let chosen = self.record(chosen);
             if chosen > 0
-                && let Some(line) = self.machine.evict(host, chosen as usize - 1)
+                && let Some(line) = self.evict_line(host, chosen as usize - 1)
             {
                 self.note(Event::Evicted { host, line });
             }
@@ -379,7 +400,7 @@ impl World {
             }
         {
             self.threads[self.current as usize].pending.remove(0);
-            self.machine.complete(host, pending);
+            self.completed(host, pending);
         }
     }
 
@@ -393,7 +414,7 @@ impl World {
                 .cache(host)
                 .is_some_and(|cache| cache.dirty_words(line) != 0)
             {
-                self.machine.complete(host, Pending { line, drops: true });
+                self.completed(host, Pending { line, drops: true });
                 self.note(Event::Evicted { host, line });
             }
         }
@@ -498,7 +519,7 @@ impl World {
         let mut pending = std::mem::take(&mut self.threads[self.current as usize].pending);
         let count = pending.len();
         for one in pending.drain(..) {
-            self.machine.complete(host, one);
+            self.completed(host, one);
         }
         self.threads[self.current as usize].pending = pending;
         count
@@ -548,9 +569,14 @@ impl World {
 
     /// The kernel drops what locks an ended process has held.
     fn drop_locks(&mut self, process: u32) {
-        for lock in &mut self.locks {
-            if *lock == Some(process) {
-                *lock = None;
+        for lock in 0..self.locks.len() {
+            if self.locks[lock] == Some(process) {
+                self.locks[lock] = None;
+                for thread in 0..self.threads.len() as u32 {
+                    if self.threads[thread as usize].process == process {
+                        self.drops_lock(thread, lock as u32);
+                    }
+                }
             }
         }
     }
@@ -603,7 +629,7 @@ impl World {
         }
         if !is_last {
             if self.machine.shape().persists_at_crash {
-                self.machine.persist(host);
+                self.persist(host);
             }
             let dirty = self.machine.cache(host).map_or(Vec::new(), |cache| cache.dirty());
             self.left.extend(dirty.into_iter().map(|line| (host, line)));
@@ -617,9 +643,10 @@ impl World {
             self.fault(Fault::LoseCache, 3)
         };
         let survive: Vec<u64> = dirty
-            .into_iter()
+            .iter()
+            .copied()
             .filter(|_| how == 1 || (how == 2 && self.fault(Fault::LoseLine, 2) == 1))
             .collect();
-        self.machine.lose_cache(host, |line| survive.contains(&line));
+        self.lose_cache(host, &dirty, &survive);
     }
 }

@@ -5,6 +5,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 use super::LINE;
 
@@ -16,6 +17,8 @@ pub struct Words {
     len: u64,
     /// Pages that were written to.
     touched: Box<[Cell<bool>]>,
+    /// What each word has held before, oldest first, if that is kept.
+    past: RefCell<Option<BTreeMap<u64, Vec<u64>>>>,
 }
 
 const PAGE: u64 = 4096;
@@ -57,6 +60,7 @@ impl Words {
             base,
             len,
             touched: vec![Cell::new(false); len.div_ceil(PAGE) as usize].into(),
+            past: RefCell::new(None),
         }
     }
 
@@ -97,9 +101,33 @@ impl Words {
     /// Sets the word around an offset.
     pub fn set(&self, at: u64, value: u64) {
         let word = self.word(at);
+        self.note_past(at, value);
         self.touched[(at / PAGE) as usize].set(true);
         // SAFETY: as for `get`.
         unsafe { word.write(value) }
+    }
+
+    /// From now on what words have held before is kept.
+    pub fn keep_past(&self) {
+        self.past.borrow_mut().get_or_insert_default();
+    }
+
+    /// What the word around an offset has held before, oldest first.
+    pub fn past(&self, at: u64) -> Vec<u64> {
+        let past = self.past.borrow();
+        past.as_ref()
+            .and_then(|past| past.get(&(at & !7)).cloned())
+            .unwrap_or_default()
+    }
+
+    /// A word is about to hold something else.
+    fn note_past(&self, at: u64, value: u64) {
+        if let Some(past) = &mut *self.past.borrow_mut() {
+            let before = self.get(at);
+            if before != value {
+                past.entry(at & !7).or_default().push(before);
+            }
+        }
     }
 
     /// The line around an offset.
@@ -137,6 +165,11 @@ impl Words {
     /// Copies bytes in.
     pub fn write(&self, at: u64, data: &[u8]) {
         let _ = self.bytes(at, data.len() as u64);
+        if let Some(past) = &mut *self.past.borrow_mut() {
+            for word in (at & !7..at + data.len() as u64).step_by(8) {
+                past.entry(word).or_default().push(self.get(word));
+            }
+        }
         let pages = at / PAGE..(at + data.len() as u64).div_ceil(PAGE);
         for page in pages {
             self.touched[page as usize].set(true);
@@ -160,6 +193,7 @@ impl Drop for Words {
                     base: self.base,
                     len: self.len,
                     touched: std::mem::take(&mut self.touched),
+                    past: RefCell::new(None),
                 });
             }
             keeps

@@ -132,6 +132,7 @@ fn measure(lock: Lock, profile: &Profile) -> Result<f64, ReproduceError> {
         steps_max: u64::MAX,
         capacity: u64::MAX,
         profile: Some(profile.clone()),
+        checks_order: false,
         traces: false,
         delegated: None,
         limits: None,

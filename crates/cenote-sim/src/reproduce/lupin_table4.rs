@@ -152,6 +152,7 @@ fn time_of<const C: bool>(profile: &Profile, deaths: u64) -> Result<f64, Reprodu
         steps_max: u64::MAX,
         capacity: u64::MAX,
         profile: Some(profile.clone()),
+        checks_order: false,
         traces: false,
         delegated: None,
         limits: None,

@@ -57,6 +57,7 @@ pub fn measure(
         steps_max: u64::MAX,
         capacity: u64::MAX,
         profile: Some(profile.clone()),
+        checks_order: false,
         traces: false,
         delegated: None,
         limits: None,

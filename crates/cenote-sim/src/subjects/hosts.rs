@@ -143,6 +143,7 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
     let agency = Rc::new(agency);
     let (beating, working) = (Rc::new(Cell::new(1)), Rc::new(Cell::new(0)));
     start_beating(context, pods, &pod, &agency, &beating);
+    agency.declare_dead(&pod)?;
     let attending = start_attendant(context, &pod)?;
     let mind = start_minding(context, pods, &pod, &agency)?;
     for _ in 0..pods.work.load.threads {
@@ -335,7 +336,7 @@ fn start_minding<const C: bool>(
             .and_then(|mourners| log.check("observing", mourners.observe(&worker)))
             .flatten();
         while !theirs.ends.get() {
-            let has_found = log.check("declaring", agency.declare_dead(&worker));
+            let has_found = log.check("declaring", agency.declare_dead(worker.pod()));
             let is_wanted = theirs.wanted.take();
             if let Some(mourners) = mourners {
                 log.check("reading", mourners.read(&worker, &mut seat));

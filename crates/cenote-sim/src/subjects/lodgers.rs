@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use cenote::index::hooks;
 use cenote::memory::Memory;
+use cenote::pod::agency::Agency;
 use cenote::pod::fence::{Fence, Fenced};
+use cenote::pod::host::HostRecord;
 use cenote::pod::superblock::{HEADER_BYTES, Superblock};
 use cenote::pod::{Pod, Worker};
 use cenote::{Error, Result};
@@ -36,6 +38,9 @@ pub fn lodger<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()
             other => break Arc::new(other?),
         }
     };
+    if pods.work.load.seed.is_multiple_of(2) {
+        try_to_be_agent(context, pods, &pod)?;
+    }
     let attending = start_attendant(context, &pod)?;
     let working = Rc::new(Cell::new(0));
     for _ in 0..pods.work.load.threads {
@@ -47,6 +52,23 @@ pub fn lodger<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()
     context.wait_for(&working);
     pod.close();
     context.wait_for(&attending);
+    Ok(())
+}
+
+/// Tries to become the agent of a host whose first agent lives, and must be refused.
+fn try_to_be_agent<const C: bool>(
+    context: &Context<C>,
+    pods: &Rc<Pods>,
+    pod: &Pod<SimMemory<C>>,
+) -> Result<()> {
+    let (agent, log) = (1 + context.host(), &pods.work.log);
+    let found = HostRecord::new(pod.geometry(), pod.host()).read(pod.mem())?;
+    if found.agent != 0 && context.is_alive(agent) {
+        let outcome = Agency::take(pod, 1);
+        if outcome.is_ok() && context.is_alive(agent) {
+            log.fault("a second agent of a host whose first one lives");
+        }
+    }
     Ok(())
 }
 

@@ -70,6 +70,8 @@ pub struct Member<const C: bool> {
     pub pod: Arc<Pod<SimMemory<C>>>,
     /// Its threads that have not ended.
     running: Rc<Cell<u32>>,
+    /// Whether its background thread has not.
+    attending: Rc<Cell<u32>>,
 }
 
 impl<const C: bool> Member<C> {
@@ -90,9 +92,10 @@ impl<const C: bool> Member<C> {
             )?,
         ));
         recovery::recover_dead(&Worker::attach(&pod, false)?)?;
+        let attending = Rc::default();
         if attended {
             let pod = pod.clone();
-            context.spawn(move |agent| {
+            context.spawn_counted(&attending, move |agent| {
                 // A worker's thread is the one that attaches it.
                 let worker = match Worker::attach(&pod, true) {
                     Ok(worker) => worker,
@@ -112,6 +115,7 @@ impl<const C: bool> Member<C> {
         Ok(Self {
             pod,
             running: Rc::default(),
+            attending,
         })
     }
 
@@ -125,10 +129,14 @@ impl<const C: bool> Member<C> {
         context.spawn_counted(&self.running, move |context| work(context, pod));
     }
 
-    /// Waits until the threads have ended, and leaves the pool.
+    /// Waits until the threads have ended, and leaves the pool. On incoherent memory, for its background thread too: when this has
+    /// returned, the process may join again.
     pub fn leave(self, context: &Context<C>) {
         context.wait_for(&self.running);
         self.pod.close();
+        if !C {
+            context.wait_for(&self.attending);
+        }
     }
 }
 

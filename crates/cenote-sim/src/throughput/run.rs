@@ -92,6 +92,7 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
         steps_max: u64::MAX,
         capacity: u64::MAX,
         profile: Some(plan.profile.clone()),
+        checks_order: false,
         traces: false,
         delegated: None,
         limits: None,

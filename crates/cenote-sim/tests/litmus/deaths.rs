@@ -33,6 +33,7 @@ fn settings() -> Settings {
         steps_max: 10_000,
         capacity: u64::MAX,
         profile: None,
+        checks_order: false,
         traces: false,
         delegated: None,
         limits: None,

@@ -42,6 +42,7 @@ pub struct Litmus<const C: bool> {
     pub crashes: Vec<Crash>,
     pub prefetches: bool,
     pub persists_at_crash: bool,
+    pub checks_order: bool,
     pub threads: fn(&Thread<'_, C>),
     /// What is found at the end, by a host that has touched nothing.
     pub audit: fn(&Thread<'_, C>),
@@ -64,6 +65,7 @@ impl<const C: bool> Litmus<C> {
             crashes: Vec::new(),
             prefetches: false,
             persists_at_crash: false,
+            checks_order: false,
             threads,
             audit: |_| {},
         }
@@ -77,6 +79,12 @@ impl<const C: bool> Litmus<C> {
             restarts: false,
             alone: false,
         }];
+        self
+    }
+
+    /// A read that does not find what it must see ends a run.
+    pub fn checking_order(mut self) -> Self {
+        self.checks_order = true;
         self
     }
 
@@ -98,6 +106,7 @@ impl<const C: bool> Litmus<C> {
             steps_max: 10_000,
             capacity: u64::MAX,
             profile: None,
+            checks_order: self.checks_order,
             traces: true,
             delegated: None,
             limits: None,

@@ -43,6 +43,12 @@ impl SyncWord {
         mem.compare_exchange(self.0, current, new)
     }
 
+    /// The same, but what this thread has stored before may be seen after it ([`Memory::compare_exchange_acquire`]).
+    #[inline]
+    pub fn compare_exchange_acquire<M: Memory>(self, mem: &M, current: u64, new: u64) -> Result<u64, u64> {
+        mem.compare_exchange_acquire(self.0, current, new)
+    }
+
     /// Wrapping add; returns the word as it was.
     #[inline]
     pub fn fetch_add<M: Memory>(self, mem: &M, value: u64) -> u64 {
@@ -82,6 +88,12 @@ impl OwnedWord {
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn peek<M: Memory>(self, mem: &M) -> u64 {
         mem.owned_peek(self.0)
+    }
+
+    /// The same, for what the owner may have changed and not written back ([`Memory::owned_peek_speculative`]).
+    #[inline]
+    pub fn peek_speculative<M: Memory>(self, mem: &M) -> u64 {
+        mem.owned_peek_speculative(self.0)
     }
 }
 

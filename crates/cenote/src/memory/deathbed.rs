@@ -120,7 +120,8 @@ impl Kernel for View {
         if lies.load(Ordering::Acquire) & LIES != 0 {
             // SAFETY: this thread has locked it in `lie_down`.
             unsafe { libc::pthread_mutex_unlock(self.mutex(bed)) };
-            lies.store(0, Ordering::Release);
+            // No mere store: once this returns, the bed may be somebody else's.
+            lies.swap(0, Ordering::SeqCst);
         }
     }
 

@@ -12,7 +12,7 @@ pub trait Kernel {
     /// belongs to the caller. Where the system cannot do it, nothing will show.
     fn lie_down(&self, bed: u64, generation: u32);
 
-    /// Ends what [`Kernel::lie_down`] has begun, in the same thread.
+    /// Ends what [`Kernel::lie_down`] has begun, in the same thread. What it does to the bed is seen by all when it returns.
     fn get_up(&self, bed: u64);
 
     /// Whether the thread that lay down under this generation has died. It has taken its last step in the pool then.

@@ -165,13 +165,22 @@ pub trait Memory: Clone + Send + Sync + 'static {
     #[cfg_attr(feature = "mutants", track_caller)]
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64>;
 
+    /// Sync word: a compare-exchange that orders nothing before it: what this thread has stored before may be seen after it. For words
+    /// that say who does something, and not that something has been done. The same instruction as the other, so that words of the process
+    /// ([`LocalWord`]) stay in order with it; the simulator takes it at its word.
+    #[inline]
+    fn compare_exchange_acquire(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.compare_exchange(at, current, new)
+    }
+
     /// Sync word: [`Memory::fence`], then [`Memory::compare_exchange`], so that what was begun is complete before the word changes. One wait
     /// where an exchange begins with a fence anyway, else two.
     #[inline]
     #[cfg_attr(feature = "mutants", track_caller)]
     fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.fence();
-        self.compare_exchange(at, current, new)
+        // Everything before is ordered by the fence.
+        self.compare_exchange_acquire(at, current, new)
     }
 
     /// Sync word: the last read-modify-write of a process that executes those of all, or is about to, where that is so: it waits until
@@ -219,6 +228,19 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// Single-writer word: anybody else's load, afresh (acquire).
     #[cfg_attr(feature = "mutants", track_caller)]
     fn owned_peek(&self, at: u64) -> u64;
+
+    /// The same, for a word that its owner may have changed and not written back: the caller finds out by other means, or is right
+    /// either way.
+    #[inline]
+    fn owned_peek_speculative(&self, at: u64) -> u64 {
+        self.owned_peek(at)
+    }
+
+    /// The same, for all of a line at `at` (a multiple of 64), read in ascending order.
+    #[inline]
+    fn owned_peek_line_speculative(&self, at: u64) -> [u64; 8] {
+        self.fetch_line(at)
+    }
 
     /// Protected data: the bytes, through the cache. They must have been published, or belong to the caller.
     fn bytes(&self, at: u64, len: u64) -> &[u8];

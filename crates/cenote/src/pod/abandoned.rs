@@ -24,7 +24,8 @@ const ADOPTIONS_MAX: u32 = 8;
 /// Words of the hint bitmap that one refill looks at.
 const HINT_WORDS_MAX: u64 = 256;
 
-/// Gives up the ownership of a block. The reserve must be empty.
+/// Gives up the ownership of a block, of which nothing is reserved any more. That is not written back: recovery passes by a reserve
+/// whose block is not its worker's, and who takes the next block says so first.
 pub(super) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64) {
     let mem = worker.mem();
     let owned = Block::Slab {
@@ -40,8 +41,9 @@ pub(super) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize,
     }
     .encode();
     let _shield = shield(worker);
+    // Its cells were changed by exchanges, which all have seen; nothing else of it is the next owner's.
     if table_word(worker, unit)
-        .compare_exchange(mem, owned, nobodys)
+        .compare_exchange_acquire(mem, owned, nobodys)
         .is_ok()
     {
         crash_point(Point::SlabRelease);
@@ -52,7 +54,6 @@ pub(super) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize,
         }
     }
     actor.record.reserve(class).set(mem, Reserve::NONE.0);
-    mem.persist(actor.record.reserve(class).offset(), 8);
 }
 
 /// As long as it stands, a block that was none of free units when it began keeps its bytes, whatever becomes of it.
@@ -196,11 +197,10 @@ pub(super) fn take_ownership<M: Memory>(worker: &Worker<M>, actor: Actor, class:
     }
     .encode();
     if table_word(worker, unit)
-        .compare_exchange(mem, nobodys, mine)
+        .compare_exchange_acquire(mem, nobodys, mine)
         .is_err()
     {
         reserve.set(mem, Reserve::NONE.0);
-        mem.persist(reserve.offset(), 8);
         return false;
     }
     crash_point(Point::AdoptDone);

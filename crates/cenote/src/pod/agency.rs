@@ -23,7 +23,6 @@ use super::process::{Identity, Pod};
 use super::record::{Phase, ProcessRecord, State};
 use super::seat;
 use super::superblock::HOSTS_HIGH;
-use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory};
 
@@ -80,7 +79,7 @@ fn bring_up_now<M: Memory>(
     let host = identity.host;
     let mut high = HOSTS_HIGH.load(mem);
     while high <= u64::from(host) {
-        match HOSTS_HIGH.compare_exchange(mem, high, u64::from(host) + 1) {
+        match HOSTS_HIGH.compare_exchange_acquire(mem, high, u64::from(host) + 1) {
             Ok(_) => break,
             Err(found) => high = found,
         }
@@ -235,14 +234,16 @@ impl Agency {
 
     /// Declares the dead processes of this host dead, so that other hosts need not wait until they are recovered; whether there
     /// are any. Not while the host is being fenced: then they die with it. On incoherent memory, what they have left in this host's cache
-    /// reaches memory first (`drain`). One round trip for each place, and one system call for each process of the host.
-    pub fn declare_dead<M: Memory>(&self, worker: &Worker<M>) -> Result<bool> {
-        let pod = worker.pod();
+    /// reaches memory first (`drain`). Waits for nobody. One round trip for each place, and one system call for each process of the host.
+    ///
+    /// An agent does so before it attaches a worker: that may wait for a lock of dead who are being fenced, by a monitor that was
+    /// this host's agent before and is dead too.
+    pub fn declare_dead<M: Memory>(&self, pod: &Pod<M>) -> Result<bool> {
         let mut found = false;
         for (index, entry) in of_host(pod) {
             if index != pod.index() && !pod.is_locked(index)? && pod.may_recover()? {
                 match M::COHERENT {
-                    true => declare(worker, index, entry),
+                    true => declare(pod, index, entry),
                     false => drain::drain(pod, index, entry)?,
                 }
                 found = true;
@@ -315,10 +316,10 @@ impl Pulse {
 }
 
 /// Tells other hosts of a death.
-fn declare<M: Memory>(worker: &Worker<M>, index: u32, entry: State) {
-    ProcessRecord::new(worker.geometry(), index)
+fn declare<M: Memory>(pod: &Pod<M>, index: u32, entry: State) {
+    ProcessRecord::new(pod.geometry(), index)
         .declared()
-        .store(worker.mem(), host::declaration(entry.generation));
+        .store(pod.mem(), host::declaration(entry.generation));
     crash_point(Point::Declared);
 }
 

@@ -21,7 +21,7 @@ pub(super) fn note<M: Memory>(mem: &M, epoch: u64) {
     let noted = HELD_BACK.load(mem);
     if noted as u32 != epoch as u32 {
         let seconds = mem.kernel().now() / 1_000_000_000;
-        let _ = HELD_BACK.compare_exchange(mem, noted, seconds << 32 | u64::from(epoch as u32));
+        let _ = HELD_BACK.compare_exchange_acquire(mem, noted, seconds << 32 | u64::from(epoch as u32));
     }
 }
 

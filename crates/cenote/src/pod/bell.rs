@@ -15,14 +15,15 @@ use crate::memory::{Memory, SyncWord};
 const ASLEEP: u64 = 1;
 const ONE_RING: u64 = 2;
 
-/// Rings a bell: all who sleep by it wake up.
+/// Rings a bell: all who sleep by it wake up. What it tells of is seen by others already, by an exchange or a lock that was given back, or
+/// is a word of this process.
 ///
 /// Cost: a load and a compare-exchange; a system call if somebody may be asleep.
 pub fn ring<M: Memory>(mem: &M, bell: SyncWord) {
     let mut word = bell.load(mem);
     loop {
         let next = (word & !ASLEEP).wrapping_add(ONE_RING) & u64::from(u32::MAX);
-        match bell.compare_exchange(mem, word, next) {
+        match bell.compare_exchange_acquire(mem, word, next) {
             Ok(_) => break,
             Err(found) => word = found,
         }
@@ -39,7 +40,7 @@ pub fn ring<M: Memory>(mem: &M, bell: SyncWord) {
 pub fn attend<M: Memory>(mem: &M, bell: SyncWord) -> (u64, u32) {
     let mut word = bell.load(mem);
     while word & ASLEEP == 0 {
-        match bell.compare_exchange(mem, word, word | ASLEEP) {
+        match bell.compare_exchange_acquire(mem, word, word | ASLEEP) {
             Ok(_) => word |= ASLEEP,
             Err(found) => word = found,
         }

@@ -10,7 +10,8 @@
 //! - below a node that is wholly free, or that one allocation has wholly, values mean nothing;
 //! - any other node holds the larger of its children's values.
 //!
-//! What changes the tree happens in a [`Transaction`] under the allocator's lock. What only looks reads memory.
+//! What changes the tree happens in a [`Transaction`] under the allocator's lock. What only looks reads memory; the walk
+//! to a block that is about to be taken is part of the transaction on incoherent memory, so that each word is fetched once.
 
 use std::ops::Range;
 
@@ -42,6 +43,14 @@ impl Buddy {
         }
     }
 
+    /// A node's value for a search whose path is taken next. Where a look costs a round trip, the transaction keeps it.
+    fn searched<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, order: u32) -> Result<u32> {
+        match M::COHERENT {
+            true => self.look(txn.mem(), node, order),
+            false => self.value(txn, node, order),
+        }
+    }
+
     fn value<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, order: u32) -> Result<u32> {
         let at = self.base + node;
         let word = txn.read(at & !7);
@@ -51,25 +60,27 @@ impl Buddy {
     fn set<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, value: u32) {
         let at = self.base + node;
         let shift = (at & 7) * 8;
-        let word = txn.read(at & !7) & !(0xff << shift);
-        txn.write(at & !7, word | u64::from(value) << shift);
+        txn.update(at & !7, |word| {
+            word & !(0xff << shift) | u64::from(value) << shift
+        });
     }
 
     /// The first unit of an aligned block of an order: where both halves of a block have one, of the half whose largest free block is smaller.
     /// `None` if there is none.
-    pub fn tightest<M: Memory>(&self, mem: &M, want: u32) -> Result<Option<u64>> {
+    pub fn tightest<M: Memory>(&self, txn: &mut Transaction<'_, M>, want: u32) -> Result<Option<u64>> {
         if want > self.depth {
             return Ok(None);
         }
         let (mut node, mut order) = (1, self.depth);
-        let mut value = self.look(mem, node, order)?;
+        let mut value = self.searched(txn, node, order)?;
         if value <= want {
             return Ok(None);
         }
         // All that a wholly free block consists of is free: its first part is as good as any.
         while order > want && value != order + 1 {
             order -= 1;
-            let [left, right] = self.look_below(mem, node, order)?;
+            let left = self.searched(txn, 2 * node, order)?;
+            let right = self.searched(txn, 2 * node + 1, order)?;
             // The left one when equal: low addresses fill first and large blocks stay whole.
             let is_right = right > want && (left <= want || right < left);
             (node, value) = match is_right {
@@ -188,13 +199,6 @@ impl Buddy {
     fn look<M: Memory>(&self, mem: &M, node: u64, order: u32) -> Result<u32> {
         let at = self.base + node;
         self.check(mem.load(at & !7), at, order)
-    }
-
-    /// The values of a node's children, which are of that order. They lie in one word.
-    fn look_below<M: Memory>(&self, mem: &M, node: u64, order: u32) -> Result<[u32; 2]> {
-        let at = self.base + 2 * node;
-        let word = mem.load(at & !7);
-        Ok([self.check(word, at, order)?, self.check(word, at + 1, order)?])
     }
 
     /// A node's value out of its word.

@@ -554,7 +554,7 @@ pub(super) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor) -> Res
             Place::Range { .. } => free_large(worker, actor, object)?,
         }
     }
-    set(worker, actor.record.freeing(), 0);
+    forget(worker, actor);
     Ok(())
 }
 
@@ -638,7 +638,7 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
         let claimed = worker.claim(state.generation);
         if record
             .state()
-            .compare_exchange(mem, word, claimed.encode())
+            .compare_exchange_acquire(mem, word, claimed.encode())
             .is_err()
             && !mutant::is(Mutant::HeirWithoutClaim)
         {
@@ -657,11 +657,17 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
         });
         left |= record.head().get(mem) != record.tail().get(mem);
         record.write_back(mem);
-        let _ = record.state().compare_exchange(mem, claimed.encode(), word);
+        // What was done is seen by now: on coherent memory a list was moved under a lock, elsewhere the record's lines were waited for. Not
+        // so what was left in the middle.
+        let (state, claimed) = (record.state(), claimed.encode());
+        let _ = match done {
+            Ok(_) => state.compare_exchange_acquire(mem, claimed, word),
+            Err(_) => state.compare_exchange(mem, claimed, word),
+        };
         freed += done?;
     }
     if !left && before != 0 {
-        let _ = ORPHANS.compare_exchange(mem, before, 0);
+        let _ = ORPHANS.compare_exchange_acquire(mem, before, 0);
     }
     Ok(freed)
 }

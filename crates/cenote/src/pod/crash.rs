@@ -51,7 +51,6 @@ points! {
     PublishDone = "publish.done", "the slot is changed, the operation not finished";
     PublishCounted = "publish.counted", "the length is counted, the old object not retired";
     PublishCompanion = "publish.companion", "the slot is changed, the further old object not retired";
-    RetireIntent = "retire.intent", "an object is named as being retired";
     RetireMarked = "retire.marked", "a range's table word says retired, the list does not";
     RetirePushed = "retire.pushed", "the list says retired, the record still names it";
     RetireChunk = "retire.chunk", "a chunk for the list is allocated, not linked";

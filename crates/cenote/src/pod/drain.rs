@@ -64,7 +64,8 @@ pub(super) fn drain<M: Memory>(pod: &Pod<M>, index: u32, entry: State) -> Result
     crash_point(Point::RecoverDrained);
     let is_later = before == 0 || (entry.generation.wrapping_sub(before as u32) as i32) > 0;
     if may_declare && is_later {
-        let _ = declared.compare_exchange(mem, before, declaration);
+        // All is in memory: the fence has waited for it.
+        let _ = declared.compare_exchange_acquire(mem, before, declaration);
         crash_point(Point::Declared);
     }
     Ok(())

@@ -44,7 +44,7 @@ pub fn current<M: Memory>(mem: &M, record: WorkerRecord, replicate: bool) -> u64
 fn raise<M: Memory>(mem: &M, record: WorkerRecord, epoch: u64) {
     let mut replica = record.epoch().load(mem);
     while replica < epoch {
-        match record.epoch().compare_exchange(mem, replica, epoch) {
+        match record.epoch().compare_exchange_acquire(mem, replica, epoch) {
             Ok(_) => return,
             Err(found) => replica = found,
         }
@@ -69,7 +69,7 @@ fn finish<M: Memory>(mem: &M, geometry: &Geometry, workers: u32, word: u64) {
     for index in (0..workers).filter(|_| !mutant::is(Mutant::ReplicasNotRaised)) {
         raise(mem, WorkerRecord::new(geometry, index), word >> 1);
     }
-    let _ = EPOCH.compare_exchange(mem, word, word & !1);
+    let _ = EPOCH.compare_exchange_acquire(mem, word, word & !1);
 }
 
 /// The least announcement, or the epoch if nobody reads. What was unlinked before the call is held by nobody who is
@@ -109,7 +109,7 @@ pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
     let settled = word & !1;
     if least >= settled >> 1 {
         let next = settled.wrapping_add(2) | 1;
-        if EPOCH.compare_exchange(mem, settled, next).is_ok() {
+        if EPOCH.compare_exchange_acquire(mem, settled, next).is_ok() {
             crash_point(Point::EpochHalf);
             finish(mem, worker.geometry(), worker.pod().workers_high(), next);
         }

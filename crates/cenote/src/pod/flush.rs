@@ -40,8 +40,10 @@ pub(super) fn flushed_until<M: Memory>(
         0 if has_nothing(worker, record, from, ripe)? => Ok(ripe),
         0 => begin(worker, record, from, ripe).map(|()| from),
         begun if is_complete(worker, begun) => {
+            // With the next fence: before anything of it is freed, or is taken and published. A round that is found complete again
+            // before that is complete.
             number.set(mem, 0);
-            mem.persist(number.offset(), 8);
+            mem.write_back(number.offset(), 8);
             let to = Position::decode(to.get(mem));
             Ok(if leads_to(worker, record, from, to)? {
                 to
@@ -97,8 +99,9 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
         flush_between(worker, record, from, to)?;
     }
     let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
+    // With the next fence, whenever that is: if it is lost with its host, another round is begun.
     request[3].set(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
-    mem.persist(request[3].offset(), 8);
+    mem.write_back(request[3].offset(), 8);
     Ok(())
 }
 
@@ -250,6 +253,9 @@ fn withdraw_idle<M: Memory>(worker: &Worker<M>, pins: &[Arc<LocalPin>]) {
             continue;
         }
         if pin.active.exchange(0, 2) || mutant::is(Mutant::BusyWithdrawn) {
+            // The end of its last operation, too: see `Worker::enter_incoherent`.
+            pin.record.write_back_operation(mem);
+            mem.fence();
             pin.record.announced().store(mem, IDLE);
             pin.announced.store(IDLE);
             mem.tells_own_process();

@@ -21,7 +21,7 @@ use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use super::class::{TABLE, class_for};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
-use super::publish::{await_end, forget_lines};
+use super::publish::{PUBLISHED, await_end};
 use super::recycle::Kept;
 use super::reserve::Reserve;
 use super::retire::{self, Actor};
@@ -199,7 +199,7 @@ fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
     let actor = worker.actor();
     let mem = worker.mem();
     let object = named.get(mem);
-    if object == 0 {
+    if object == 0 || object & PUBLISHED != 0 {
         return Ok(());
     }
     let taken = worker.last_taken.get();
@@ -207,8 +207,9 @@ fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
         return Ok(());
     }
     let place = locate(worker, object)?;
-    if !mutant::is(Mutant::DiscardedLinesKept) {
-        forget_lines(mem, object, place.capacity());
+    if !M::COHERENT && !mutant::is(Mutant::DiscardedLinesKept) {
+        // Complete with the next fence: before the object's name goes, or its units are free.
+        mem.invalidate(object, place.capacity());
     }
     if !M::COHERENT
         && let Some((taken, has_left)) = forget_take(worker, object)
@@ -284,7 +285,7 @@ fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) ->
     false
 }
 
-/// Takes up to four free cells of a block into the reserve, of the words from one on.
+/// Takes up to four free cells of a block into the reserve, which has none, of the words from one on.
 pub(super) fn take_cells<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
@@ -312,7 +313,7 @@ pub(super) fn take_cells<M: Memory>(
                 name();
             }
             crash_point(Point::SlabIntent);
-            match cells.compare_exchange(mem, current, current & !cells_of(free)) {
+            match cells.compare_exchange_acquire(mem, current, current & !cells_of(free)) {
                 Ok(_) => {
                     if mutant::is(Mutant::ReserveLate) {
                         name();
@@ -328,12 +329,6 @@ pub(super) fn take_cells<M: Memory>(
             }
         }
     }
-    // Nothing taken: the reserve must not claim cells.
-    actor
-        .record
-        .reserve(class)
-        .set(mem, Reserve::new(unit, TABLE[class].words(), 0).0);
-    mem.persist(actor.record.reserve(class).offset(), 8);
     false
 }
 
@@ -443,7 +438,7 @@ fn settle<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u16) -> 
         .encode()
             | current & 0xff00;
         // It fails when the range was unlinked and retired in the meantime; then it is not ours to mark.
-        let _ = word.compare_exchange(worker.mem(), current, live);
+        let _ = word.compare_exchange_acquire(worker.mem(), current, live);
     }
     Ok(())
 }
@@ -479,15 +474,11 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
                         }
                     }
                 }
-                word.set(mem, Reserve::new(unit, layout.words(), 0).0);
-                mem.persist(word.offset(), 8);
+                // Who does it again finds those cells free: nobody takes them before the block is abandoned.
                 abandon(worker, actor, class, unit);
             }
             // Never adopted, or abandoned already.
-            _ => {
-                word.set(mem, Reserve::NONE.0);
-                mem.persist(word.offset(), 8);
-            }
+            _ => word.set(mem, Reserve::NONE.0),
         }
     }
     Ok(())

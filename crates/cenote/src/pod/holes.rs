@@ -65,15 +65,15 @@ impl Hole {
 
 /// Units that are in holes.
 pub fn units_in_holes<M: Memory>(mem: &M) -> u64 {
-    HOLES.load(mem)
+    if M::COHERENT { HOLES.load(mem) } else { 0 }
 }
 
 /// The holes that there are. Without a lock: by the time they are returned, others may be.
 ///
-/// Cost: a sync load; if there are any, one for each unit from the first to the last.
+/// Cost: a sync load; if there are any, one for each unit from the first to the last. Nothing on incoherent memory.
 pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Hole>> {
     let mem = worker.mem();
-    let mut missing = HOLES.load(mem);
+    let mut missing = units_in_holes(mem);
     if missing == 0 {
         return Ok(Vec::new());
     }

@@ -157,10 +157,11 @@ impl HostRecord {
         }
     }
 
-    /// Moves the state; whether it was still the one that was meant. Two round trips.
+    /// Moves the state; whether it was still the one that was meant. It publishes nothing else: who needs more to be seen has waited
+    /// for that, or exchanged something, before. Two round trips.
     pub fn exchange<M: Memory>(self, mem: &M, from: HostState, to: HostState) -> bool {
         self.state()
-            .compare_exchange(mem, from.encode(), to.encode())
+            .compare_exchange_acquire(mem, from.encode(), to.encode())
             .is_ok()
     }
 }

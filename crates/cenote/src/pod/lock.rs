@@ -42,7 +42,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
     let patience = Contention::new(mine);
     let mut waited = 0u32;
     loop {
-        let owner = match word.compare_exchange(mem, 0, mine) {
+        let owner = match word.compare_exchange_acquire(mem, 0, mine) {
             Ok(_) => break,
             Err(owner) => owner,
         };
@@ -53,7 +53,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         }
         if waited.is_multiple_of(FAILURES_PER_LOOK)
             && is_gone(worker, owner)?
-            && word.compare_exchange(mem, owner, mine).is_ok()
+            && word.compare_exchange_acquire(mem, owner, mine).is_ok()
         {
             if word == HEAP_LOCK {
                 finish_for_the_dead(worker);
@@ -76,12 +76,13 @@ pub fn hold<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<bool> {
         return Ok(true);
     }
     let is_free = owner == 0 || is_gone(worker, owner)?;
-    Ok(is_free && word.compare_exchange(mem, owner, mine).is_ok())
+    Ok(is_free && word.compare_exchange_acquire(mem, owner, mine).is_ok())
 }
 
-/// Gives a lock back that was taken by [`hold`], if this worker has it.
+/// Gives a lock back that was taken by [`hold`], if this worker has it. It says who does something: what that one has stored may be seen
+/// after it.
 pub fn let_go<M: Memory>(worker: &Worker<M>, word: SyncWord) {
-    let _ = word.compare_exchange(worker.mem(), identity(worker), 0);
+    let _ = word.compare_exchange_acquire(worker.mem(), identity(worker), 0);
 }
 
 /// Whether an identity belongs to nobody alive.
@@ -118,7 +119,7 @@ pub fn is_owner_gone<M: Memory>(
 pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u32, generation: u32) {
     let dead = u64::from(index + 1) | u64::from(generation) << 32;
     if word
-        .compare_exchange(worker.mem(), dead, identity(worker))
+        .compare_exchange_acquire(worker.mem(), dead, identity(worker))
         .is_ok()
     {
         drop(Held { word, worker });

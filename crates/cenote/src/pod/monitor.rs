@@ -228,7 +228,8 @@ impl Monitor {
     }
 }
 
-/// Says that a host is to be fenced, if it is still in the state that was seen.
+/// Says that a host is to be fenced, if it is still in the state that was seen. Who leads next may find `fencer` as it was before, or see it
+/// change once more: then it fences again.
 fn accuse<M: Memory>(
     worker: &Worker<M>,
     id: u32,

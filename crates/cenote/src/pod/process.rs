@@ -273,7 +273,7 @@ impl<M: Memory> Pod<M> {
         if (is_elsewhere && host::may_live(&self.mem, &self.geometry, index, state)?)
             || record
                 .state()
-                .compare_exchange(&self.mem, word, joining.encode())
+                .compare_exchange_acquire(&self.mem, word, joining.encode())
                 .is_err()
         {
             lock.unlock(index)?;
@@ -286,7 +286,7 @@ impl<M: Memory> Pod<M> {
             let free = State::free(generation);
             let _ = record
                 .state()
-                .compare_exchange(&self.mem, joining.encode(), free.encode());
+                .compare_exchange_acquire(&self.mem, joining.encode(), free.encode());
             lock.unlock(index)?;
             return Err(Error::Host {
                 host: self.identity.host,
@@ -311,9 +311,9 @@ impl<M: Memory> Pod<M> {
         record
             .relies_on_barrier()
             .set(&self.mem, u64::from(self.relies_on_barrier()));
-        record
-            .flushed()
-            .store(&self.mem, superblock::FLUSH_ROUND.load(&self.mem));
+        // If this host's cache has an older one, the background thread will serve rounds that it need not have served, and no more.
+        let round = self.mem.load_speculative(superblock::FLUSH_ROUND.offset());
+        record.flushed().store(&self.mem, round);
         self.mem.persist(record.pid().offset(), 64);
     }
 
@@ -588,9 +588,10 @@ impl<M: Memory> Drop for Pod<M> {
         let record = ProcessRecord::new(&self.geometry, self.index);
         let free = State::free(self.generation);
         let mine = self.entry(Phase::Alive, self.generation);
+        // What its threads have stored is seen: they ended their places in the worker table by exchanges.
         let _ = record
             .state()
-            .compare_exchange(&self.mem, mine.encode(), free.encode());
+            .compare_exchange_acquire(&self.mem, mine.encode(), free.encode());
         if let Some(lock) = &self.liveness {
             let _ = lock.unlock(self.index);
         }

@@ -20,7 +20,9 @@
 //! it looks for anything else; so a dead `PUT` that has only claimed has not happened, and never will.
 //!
 //! **Companions.** An operation may publish up to two further objects that only the new one refers to, and unlink two
-//! further objects that only the old one referred to. They follow the verdict on the new object: nothing else is asked.
+//! further objects that only the old one referred to. They follow the verdict on the new object: nothing else is asked. Their names have a line
+//! of their own. So that of a new one says at the end that its object is [`PUBLISHED`], before the record says that all is over: whichever
+//! of the two, and of the reserve without it, reaches memory first.
 //!
 //! Auxiliary allocations (levels, chain lines, list chunks, maps) are published by words that never change again
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
@@ -28,7 +30,6 @@
 use super::abandoned::after_free;
 use super::block::{CELL_FREE, CELL_LIVE};
 use super::crash::{Point, crash_point};
-use super::geometry::UNIT;
 use super::heap::{settle_own, settle_published};
 use super::record::{WorkerRecord, operation};
 use super::retire::{self, Actor};
@@ -51,6 +52,9 @@ pub const SLOT_CLAIMED: u64 = 0b10;
 
 /// What a slot holds whose claim was given up or taken away: a tombstone that names nobody.
 pub const SLOT_CLEARED: u64 = 0b1000;
+
+/// In the name of a companion: its operation has happened.
+pub(super) const PUBLISHED: u64 = 1;
 
 /// One change of one slot.
 #[derive(Clone, Copy, Debug)]
@@ -94,8 +98,9 @@ pub fn publish_claimed<M: Memory>(
     let mem = worker.mem();
     let (slot, claim) = (change.slot, change.next | SLOT_CLAIMED);
     intend(worker, change);
+    // A claim binds nothing. What it is for must be seen when it is bound.
     let claimed = match M::COHERENT {
-        true => slot.compare_exchange(mem, change.current, claim),
+        true => slot.compare_exchange_acquire(mem, change.current, claim),
         false => mem.fence_and_exchange(slot.offset(), change.current, claim),
     };
     if claimed.is_err() {
@@ -109,7 +114,7 @@ pub fn publish_claimed<M: Memory>(
         return finish_committed(worker, worker.actor(), false).map(|()| true);
     }
     if !mutant::is(Mutant::ClaimLeft) {
-        let _ = slot.compare_exchange(mem, claim, SLOT_CLEARED);
+        let _ = slot.compare_exchange_acquire(mem, claim, SLOT_CLEARED);
     }
     give_up(worker);
     confirmed.map(|_| false)
@@ -128,8 +133,10 @@ pub fn is_removal_over<M: Memory>(worker: &Worker<M>, remover: u16, slot: SyncWo
         worker.mem(),
         WorkerRecord::new(worker.geometry(), u32::from(remover) - 1),
     );
-    // In this order: if it removes something else when the slot is looked at, this removal was over.
-    record.operation().peek(mem) != operation::REMOVE || record.slot().peek(mem) != slot.offset()
+    // In this order, as they lie in one line: if it removes something else when the slot is looked at, this removal was over. That it is
+    // over may not have been written back; then the tombstone stays a little longer.
+    let [what, at, ..] = mem.owned_peek_line_speculative(record.operation().offset());
+    what != operation::REMOVE || at != slot.offset()
 }
 
 /// [`publish`] for an operation with companions: those that the record names are published too, and those of `old` that are not 0 are
@@ -151,8 +158,9 @@ pub fn publish_with_companions<M: Memory>(
     match exchange(worker, change) {
         Ok(()) => finish_with_companions(worker, worker.actor(), false).map(Ok),
         Err(found) => {
+            // Not written back: what a record names that says nothing else is forgotten, and the next one is written back as a whole.
             for word in words {
-                set_soon(worker, word, 0);
+                word.set(worker.mem(), 0);
             }
             Ok(Err(found))
         }
@@ -279,9 +287,12 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, is_r
         record.new_object().set(mem, 0);
     }
     record.old_object().set(mem, 0);
-    for word in record.old_companions() {
+    // Only the first line is written back now: what the others name means nothing in a record that says so.
+    let [first, second] = record.companions();
+    let [third, fourth] = record.old_companions();
+    for word in [first, second, third, fourth] {
         if word.get(mem) != 0 {
-            set_soon(worker, word, 0);
+            word.set(mem, 0);
         }
     }
     set_soon(worker, record.operation(), operation::NONE);
@@ -308,16 +319,11 @@ pub(super) fn finish_with_companions<M: Memory>(
 ) -> Result<()> {
     let record = actor.record;
     let mem = worker.mem();
-    let is_named = |word: &OwnedWord| word.get(mem) != 0;
-    if !M::COHERENT && record.companions().iter().any(is_named) {
-        // Their reserves are written back without them: who is not named any more must be in none.
-        mem.fence();
-    }
     for word in record.companions() {
         let companion = word.get(mem);
-        if companion != 0 {
+        if companion != 0 && companion & PUBLISHED == 0 {
             settle_own(worker, actor, companion)?;
-            set_soon(worker, word, 0);
+            set_soon(worker, word, companion | PUBLISHED);
         }
     }
     for word in record.old_companions() {
@@ -387,9 +393,10 @@ pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<
     let mem = worker.mem();
     let object = actor.record.aux_object().get(mem);
     if object != 0 {
-        match locate(worker, object)? {
+        let place = locate(worker, object)?;
+        forget_lines(mem, object, place.capacity());
+        match place {
             Place::Slab(cell) => {
-                forget_lines(mem, object, locate(worker, object)?.capacity());
                 if cell.load(mem) == CELL_LIVE {
                     cell.change(mem, CELL_LIVE, actor.me);
                 }
@@ -399,7 +406,6 @@ pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<
                 }
             }
             Place::Range { unit, units, .. } => {
-                forget_lines(mem, object, u64::from(units) * UNIT);
                 free_range(worker, unit, units, &[(actor.record.aux_object(), 0)])?;
             }
         }

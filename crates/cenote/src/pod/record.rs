@@ -244,7 +244,7 @@ impl WorkerRecord {
         OwnedWord::at(self.0 + 240)
     }
 
-    /// The object that is just being retired, or 0.
+    /// The chunk that the list's head leaves, with its last bit set, or 0.
     #[inline]
     pub fn retiring(self) -> OwnedWord {
         OwnedWord::at(self.0 + 248)
@@ -347,11 +347,11 @@ impl WorkerRecord {
         mem.write_back(self.0 + 192, 192);
     }
 
-    /// Drops the whole record from this host's cache, so that the words of a dead worker are read as they are.
+    /// Drops the whole record from this host's cache, so that the words of a dead worker are read as they are: once its list is
+    /// [refreshed](super::retire::refresh).
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn invalidate<M: Memory>(self, mem: &M) {
         mem.invalidate(self.0, super::geometry::WORKER_BYTES);
-        mem.fence();
     }
 
     /// Writes the whole record back.

@@ -11,14 +11,13 @@
 //! **For each worker**, in this order, in the dead worker's name (its mark, its list, its reserves):
 //! 1. the allocator's lock: taken once, so that what the dead have committed is done;
 //! 2. its list: the tail, the chunk that was being retired;
-//! 3. the object that it was retiring;
-//! 4. its operation: the outcome is decided from what others can see (see `publish`), *recorded*, then acted on;
-//! 5. its auxiliary allocation, which may be a line of a level that is being freed; then the batch that was being freed;
-//! 6. the old level that it had claimed to retire;
-//! 7. its reserves: cells returned, blocks abandoned;
-//! 8. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
+//! 3. its operation: the outcome is decided from what others can see (see `publish`), *recorded*, then acted on;
+//! 4. its auxiliary allocation, which may be a line of a level that is being freed; then the batch that was being freed;
+//! 5. the old level that it had claimed to retire;
+//! 6. its reserves: cells returned, blocks abandoned;
+//! 7. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
 
-use super::block::RangeState;
+use super::block::{Block, RangeState};
 use super::class::CLASSES;
 use super::collect;
 use super::crash::{Point, crash_point};
@@ -28,13 +27,13 @@ use super::lock;
 use super::log;
 use super::process::Dead;
 use super::publish::{
-    DRAINING, OWNED_LINK, SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS, clear_auxiliary, discard_auxiliary,
-    drain_auxiliary, finish_with_companions,
+    DRAINING, OWNED_LINK, PUBLISHED, SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS, clear_auxiliary,
+    discard_auxiliary, drain_auxiliary, finish_with_companions,
 };
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
 use super::reserve::Reserve;
 use super::retire::{self, Actor};
-use super::slab::{Place, locate};
+use super::slab::{Place, locate, table_word};
 use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES, TRIM_LOCK};
 use super::takeover::lists_taken;
 use super::worker::{Worker, leave_bed};
@@ -96,7 +95,7 @@ fn free_place<M: Memory>(worker: &Worker<M>, index: u32, recovered: &mut Recover
         tag: 0,
         generation: state.generation,
     };
-    if entry.compare_exchange(mem, word, free.encode()).is_ok() {
+    if entry.compare_exchange_acquire(mem, word, free.encode()).is_ok() {
         recovered.processes += 1;
         RECOVERIES.fetch_add(mem, 1);
     }
@@ -142,7 +141,7 @@ pub(super) fn recover_one<M: Memory>(
     let claim = worker.claim(state.generation);
     if record
         .state()
-        .compare_exchange(mem, state.encode(), claim.encode())
+        .compare_exchange_acquire(mem, state.encode(), claim.encode())
         .is_err()
         && !mutant::is(Mutant::RecoveryWithoutClaim)
     {
@@ -244,7 +243,7 @@ fn settle_locks<M: Memory>(worker: &Worker<M>, index: u32, generation: u32) -> R
     (worker.pod().hooks().settle_held)(worker, index)
 }
 
-/// Steps 2 to 7: whatever a record says was begun is finished or undone.
+/// Steps 2 to 6: whatever a record says was begun is finished or undone.
 pub(super) fn finish_record<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
@@ -252,11 +251,6 @@ pub(super) fn finish_record<M: Memory>(
 ) -> Result<()> {
     let (mem, record) = (worker.mem(), actor.record);
     mend_list(worker, actor)?;
-    let retiring = record.retiring().get(mem);
-    if retiring != 0 {
-        retire::retire_if_not(worker, actor, retiring)?;
-        retire::set(worker, record.retiring(), 0);
-    }
     match recover_operation(worker, actor)? {
         Some(true) => recovered.finished += 1,
         Some(false) => recovered.undone += 1,
@@ -280,21 +274,23 @@ pub(super) fn finish_record<M: Memory>(
 /// Brings the record that a worker has just taken into order. Normally there is nothing to do: its last worker left
 /// in peace or was recovered. What a worker could not give back when it left is given back now; what cannot be right
 /// is forgotten, so that nothing in the record of a living worker needs to be doubted.
-pub(super) fn tidy<M: Memory>(worker: &Worker<M>) -> Result<()> {
+///
+/// The worker holds its list, for the first time.
+pub(super) fn tidy<M: Memory>(worker: &Worker<M>) {
     let (mem, actor) = (worker.mem(), worker.actor());
-    let _hold = worker.hold_list()?;
     let refreshed = retire::refresh(worker, actor.record);
     if refreshed.is_err() || finish_record(worker, actor, &mut Recovered::default()).is_err() {
         actor.record.forget(mem);
     }
-    Ok(())
 }
 
 /// Says that a record has been left that may hold a list: once it is free, as who looks passes by those that are not. If its owner
-/// dies before, the list is found when somebody looks at all.
+/// dies before, the list is found when somebody looks at all. The caller was its worker, or has brought it into order: its host's cache has
+/// what was left.
 pub(super) fn hint_at_orphans<M: Memory>(worker: &Worker<M>, record: WorkerRecord) {
-    if record.head().peek(worker.mem()) != record.tail().peek(worker.mem()) {
-        ORPHANS.fetch_add(worker.mem(), 1);
+    let mem = worker.mem();
+    if record.head().get(mem) != record.tail().get(mem) {
+        ORPHANS.fetch_add(mem, 1);
     }
 }
 
@@ -340,7 +336,7 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     Ok(())
 }
 
-/// Whether an object was named but never left the reserve.
+/// Whether an object was named but never left the reserve. What the reserve says of a block that is not the worker's is old.
 fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<bool> {
     let Place::Slab(cell) = locate(worker, object)? else {
         return Ok(false);
@@ -351,9 +347,14 @@ fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resu
             .reserve(cell.class.min(CLASSES - 1))
             .get(worker.mem()),
     );
-    Ok(reserve.unit() == Some(cell.unit)
+    let is_there = reserve.unit() == Some(cell.unit)
         && reserve.word() == cell.index / 4
-        && reserve.mask() & 1 << (cell.index % 4) != 0)
+        && reserve.mask() & 1 << (cell.index % 4) != 0;
+    let is_its = || {
+        let block = Block::decode(table_word(worker, cell.unit).load(worker.mem()));
+        matches!(block, Block::Slab { owner, .. } if owner == actor.me)
+    };
+    Ok(is_there && is_its())
 }
 
 /// Has an object that was published leave the reserve or the list that it was taken from, if it is still there.
@@ -395,7 +396,7 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         } else {
             operation::ABORTED
         };
-    } else if verdict == operation::NONE && is_new(worker, actor) {
+    } else if verdict == operation::NONE && allocated(worker, actor).any(|(_, object)| object != 0) {
         verdict = operation::ABORTED;
     }
     set(record.operation(), verdict);
@@ -404,7 +405,9 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         operation::NONE => {
             // A name left behind would be mistaken for evidence.
             set(record.old_object(), 0);
-            for word in record.old_companions() {
+            let [first, second] = record.companions();
+            let [third, fourth] = record.old_companions();
+            for word in [first, second, third, fourth] {
                 set(word, 0);
             }
             Ok(None)
@@ -412,14 +415,13 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         operation::COMMITTED => {
             check_counter(worker, record.counter().get(mem))?;
             for word in new_words(actor) {
-                leave_source(worker, actor, word.get(mem))?;
+                leave_source(worker, actor, word.get(mem) & !PUBLISHED)?;
             }
             finish_with_companions(worker, actor, true)?;
             Ok(Some(true))
         }
         operation::ABORTED => {
-            for word in new_words(actor) {
-                let object = word.get(mem);
+            for (word, object) in allocated(worker, actor) {
                 let is_kept = mutant::is(Mutant::CompanionKept) && word != record.new_object();
                 if object != 0 && !is_kept && !is_reserved(worker, actor, object)? {
                     give_back(worker, actor, object)?;
@@ -454,9 +456,12 @@ fn new_words(actor: Actor) -> [OwnedWord; 3] {
     [actor.record.new_object(), first, second]
 }
 
-/// Whether a worker has allocated something for its operation.
-fn is_new<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
-    new_words(actor).iter().any(|word| word.get(worker.mem()) != 0)
+/// The same, with what they name that no operation has published.
+fn allocated<M: Memory>(worker: &Worker<M>, actor: Actor) -> impl Iterator<Item = (OwnedWord, u64)> + '_ {
+    new_words(actor).into_iter().map(|word| {
+        let object = word.get(worker.mem());
+        (word, if object & PUBLISHED == 0 { object } else { 0 })
+    })
 }
 
 fn check_counter<M: Memory>(worker: &Worker<M>, counter: u64) -> Result<()> {
@@ -480,7 +485,7 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
         // Nobody binds it now but its owner, who is dead.
         found = match mutant::is(Mutant::DeadClaimKept) {
             true => SLOT_CLEARED,
-            false => match slot.compare_exchange(mem, found, SLOT_CLEARED) {
+            false => match slot.compare_exchange_acquire(mem, found, SLOT_CLEARED) {
                 Ok(_) => SLOT_CLEARED,
                 Err(found) => found,
             },
@@ -498,7 +503,9 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
             .map(|index| WorkerRecord::new(worker.geometry(), index))
             .filter(|record| *record != actor.record)
     };
-    let seen_in_slot = others().any(|record| record.old_object().peek(mem) == new);
+    // That a name is over may not have been written back. It is before the announcement under which it was written ends, and the object is not
+    // used again before that.
+    let seen_in_slot = others().any(|record| record.old_object().peek_speculative(mem) == new);
     if mutant::is(Mutant::EvidenceWithoutLists) || seen_in_slot {
         return Ok(seen_in_slot);
     }
@@ -539,7 +546,8 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
         // A range that is no longer pending was published, whatever its word says by now.
         _ if is_settled(worker, object)? => true,
         0 => false,
-        _ if word & OWNED_LINK != 0 => OwnedWord::at(word & !OWNED_LINK).peek(mem) == expected,
+        // In the record or its list, of which this host's cache has nothing old any more.
+        _ if word & OWNED_LINK != 0 => OwnedWord::at(word & !OWNED_LINK).get(mem) == expected,
         _ => SyncWord::at(word).load(mem) == expected,
     };
     if published {

@@ -5,8 +5,8 @@
 //! and leaves the lock to its holder. A crash before the commit word leaves nothing to do; after it, whoever takes
 //! the lock over applies the log again. Entries are absolute values, so that applying twice is applying once.
 //!
-//! Under the lock nobody else changes a word that is read here, so each is read from memory once; and a word that is written
-//! with what it was needs no entry.
+//! Under the lock nobody else changes a word that is read here, so where a read costs a round trip each is read from memory once; and a word
+//! that is written with what it was needs no entry.
 
 use super::crash::{Point, crash_point};
 use super::record::{REDO_ENTRIES, WorkerRecord};
@@ -16,6 +16,8 @@ use crate::mutant::{self, Mutant};
 
 /// Marks an entry's offset as that of a single-writer word.
 const OWNED: u64 = 1;
+/// Entries that a line of the log holds.
+const ENTRIES_PER_LINE: usize = 4;
 
 /// Writes that happen together or not at all.
 pub struct Transaction<'m, M: Memory> {
@@ -42,21 +44,47 @@ impl<'m, M: Memory> Transaction<'m, M> {
         }
     }
 
+    /// The memory.
+    pub fn mem(&self) -> &'m M {
+        self.mem
+    }
+
     /// A word as this transaction leaves it.
     ///
-    /// Cost: a sync load, the first time.
+    /// Cost: a sync load, on incoherent memory the first time.
     pub fn read(&mut self, at: u64) -> u64 {
         // What was read last is read again first, as trees are walked down and up.
         if let Some(word) = self.words.iter().rev().find(|word| word.at == at) {
             return word.value;
         }
         let value = self.mem.load(at);
-        self.words.push(Word {
-            at,
-            value,
-            is_changed: false,
-        });
+        if !M::COHERENT {
+            self.words.push(Word {
+                at,
+                value,
+                is_changed: false,
+            });
+        }
         value
+    }
+
+    /// Adds a write of a word that depends on what it was.
+    pub fn update(&mut self, at: u64, change: impl FnOnce(u64) -> u64) {
+        if let Some(word) = self.words.iter_mut().rev().find(|word| word.at == at) {
+            let value = change(word.value);
+            word.is_changed |= word.value != value;
+            word.value = value;
+            return;
+        }
+        let before = self.mem.load(at);
+        let value = change(before);
+        if value != before || !M::COHERENT {
+            self.words.push(Word {
+                at,
+                value,
+                is_changed: value != before,
+            });
+        }
     }
 
     /// Adds a write.
@@ -69,7 +97,7 @@ impl<'m, M: Memory> Transaction<'m, M> {
             None => self.words.push(Word {
                 at,
                 value,
-                is_changed: true,
+                is_changed: !M::COHERENT || at & OWNED != 0 || self.mem.load(at) != value,
             }),
         }
     }
@@ -158,12 +186,12 @@ pub fn replay<M: Memory>(mem: &M, log: WorkerRecord, limit: u64) -> bool {
         return false;
     }
     let count = count.min(REDO_ENTRIES);
-    let writes: Vec<(u64, u64)> = (0..count)
-        .map(|index| {
-            let (at, value) = log.redo_entry(index);
-            (at.peek(mem), value.peek(mem))
-        })
-        .collect();
+    let mut writes = Vec::new();
+    for first in (0..count).step_by(ENTRIES_PER_LINE) {
+        let line = mem.fetch_line(log.redo_entry(first).0.offset());
+        writes.extend(line.chunks_exact(2).map(|entry| (entry[0], entry[1])));
+    }
+    writes.truncate(count as usize);
     // A commit word that reached memory without all of its entries is no commit.
     let whole = u64::from(checksum(&writes)) == commit >> 32;
     if !whole || writes.iter().any(|(at, _)| *at & 6 != 0 || *at >= limit) {

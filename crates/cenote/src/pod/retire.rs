@@ -12,8 +12,8 @@
 //! last bit of its object's word set, or is 0: it is *gone*. An object is retired again only after its entry is gone, so there
 //! is at most one entry of it in all lists that is not gone.
 //!
-//! **Retiring** `x`: `retiring = x`; a range: its table word; the entry; `tail`; `retiring = 0`. Whatever step a crash
-//! follows, recovery looks for `x` in the list and sees what is left to do.
+//! **Retiring** `x`, which the record names, as *old*, as *new*, or as a level that left its map: a range: its table word; the entry;
+//! `tail`; the name goes. Whatever step a crash follows, recovery looks for `x` in the list and sees what is left to do.
 //!
 //! **The tail may reach memory before the entry, or behind it.** A chunk begins as zeroes: an entry that is 0 is gone, and who
 //! does not have the list reads on from the tail to the first entry that is 0.
@@ -216,7 +216,8 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         actor.record.head()
     } else {
         worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
-        set(worker, count_of(tail.chunk), tail.index);
+        // In one line with the next one, and so written back with that.
+        count_of(tail.chunk).set(mem, tail.index);
         next_of(tail.chunk)
     };
     link_auxiliary(worker, actor, link.offset() | OWNED_LINK, chunk);
@@ -228,16 +229,20 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     Ok(())
 }
 
-/// Retires an object that the actor has unlinked. There must be room.
+/// Retires an object that the actor has unlinked, and that its record names until this has returned. There must be room.
 #[inline]
 pub fn retire<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
-    let retiring = actor.record.retiring();
-    set(worker, retiring, object);
-    crash_point(Point::RetireIntent);
     retire_named(worker, actor, object)?;
     await_entries(worker);
-    set(worker, retiring, 0);
     Ok(())
+}
+
+/// [`retire`], unless somebody who died has done so.
+pub fn retire_if_not<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    match find(worker, actor, object)? {
+        Some(_) => Ok(()),
+        None => retire(worker, actor, object),
+    }
 }
 
 /// Waits until what was entered into a list is written back.
@@ -248,8 +253,7 @@ pub(super) fn await_entries<M: Memory>(worker: &Worker<M>) {
     }
 }
 
-/// [`retire`] for an object that the record of an operation names as unlinked: that is as good as *retiring*. The record names it
-/// until the caller has [waited](await_entries).
+/// [`retire`] without the wait: the record names the object until the caller has [waited](await_entries).
 #[inline]
 pub(super) fn retire_named<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     let mut bytes = None;
@@ -293,14 +297,6 @@ fn weight<M: Memory>(worker: &Worker<M>, object: u64) -> u64 {
 /// About the size of an object in a block of several units.
 const LARGE: u64 = 8192;
 
-/// What recovery does with an object that the dead one has unlinked: retires it, unless that is done.
-pub(super) fn retire_if_not<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
-    match find(worker, actor, object)? {
-        Some(_) => Ok(()),
-        None => retire(worker, actor, object),
-    }
-}
-
 /// Whether an object may have units of its own: no object of a slab begins where a unit does.
 #[inline]
 pub(super) fn may_be_range<M: Memory>(worker: &Worker<M>, object: u64) -> bool {
@@ -317,7 +313,8 @@ pub(super) fn mark_range<M: Memory>(worker: &Worker<M>, actor: Actor, unit: u64,
         owner: actor.me,
     }
     .encode();
-    while let Err(found) = word.compare_exchange(mem, current, retired | current & 0xff00) {
+    // It says who may free the range; when, is said by the entry.
+    while let Err(found) = word.compare_exchange_acquire(mem, current, retired | current & 0xff00) {
         current = found;
     }
 }
@@ -409,18 +406,22 @@ pub(super) fn next_position<M: Memory>(
     })
 }
 
-/// Drops the chunks of a list that another host has written from this host's cache, so that they are read as they are.
+/// Drops the chunks of a list that another host has written from this host's cache, so that they are read as they are; and waits until
+/// that is done, and what was dropped before.
 pub(super) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<()> {
-    if !M::COHERENT {
-        for chunk in chunks(worker, record)?
-            .into_iter()
-            .filter(|_| !mutant::is(Mutant::ChunksNotRefreshed))
-        {
-            worker.mem().invalidate(chunk, CHUNK_BYTES);
-        }
-        worker.mem().fence();
+    if M::COHERENT {
+        return Ok(());
     }
-    Ok(())
+    let chunks = chunks(worker, record);
+    for &chunk in chunks
+        .iter()
+        .flatten()
+        .filter(|_| !mutant::is(Mutant::ChunksNotRefreshed))
+    {
+        worker.mem().invalidate(chunk, CHUNK_BYTES);
+    }
+    worker.mem().fence();
+    chunks.map(drop)
 }
 
 /// Calls `each` for the objects that wait in a record's list, whoever has that. What is in it when the call begins and

@@ -12,38 +12,42 @@ use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 
-/// Attempts of one operation after the first, at most.
-const ATTEMPTS_MAX: u32 = 64;
+/// Attempts of one operation after the first, at most: what each of them frees, others may take.
+const ATTEMPTS_MAX: u32 = 256;
+/// Attempts that freed nothing, at most.
+const WAITS_MAX: u32 = 64;
+/// Looks that must find too little garbage before nothing is waited for: one list that moves during a look is not counted.
+const LOOKS_MAX: u32 = 3;
 /// What is waited between two attempts that freed nothing: about half of what a background thread sleeps between flush rounds.
 const MOMENT: Duration = Duration::from_micros(500);
-/// And between the later half of the attempts: who holds memory may wait for a processor. All of it comes to 0.15 s.
-const LONG_MOMENT: Duration = Duration::from_millis(4);
-/// The same on incoherent memory, where each process drops all lines of what waits from its cache, so a flush round of some hundred MiB takes
-/// long where processors are few. All of it comes to a second.
-const FLUSH_MOMENT: Duration = Duration::from_millis(30);
+/// And between the later half of them: who holds memory may wait for a processor; and on incoherent memory each process drops all lines of
+/// what waits from its cache, which takes long for some hundred MiB where processors are few. All of it comes to a second.
+const LONG_MOMENT: Duration = Duration::from_millis(30);
 
 /// The attempts of one operation.
 pub struct Room<'w, M: Memory> {
     worker: &'w Worker<M>,
     attempts: u32,
+    waits: u32,
     /// Whether what waits would be enough.
     may_wait: bool,
 }
 
 impl<'w, M: Memory> Room<'w, M> {
     /// Before the first attempt.
-    #[inline]
+    #[inline(always)]
     pub fn new(worker: &'w Worker<M>) -> Self {
         Self {
             worker,
             attempts: 0,
+            waits: 0,
             may_wait: false,
         }
     }
 
     /// Whether an operation whose attempt ended so shall be tried again: the pool was full, and there may be room now. The caller
     /// has given back what it had allocated, and is in no pin of this operation.
-    #[inline]
+    #[inline(always)]
     pub fn is_made<R>(&mut self, outcome: &Result<R>) -> Result<bool> {
         match outcome {
             Err(Error::Full { needed, .. }) => self.make(*needed),
@@ -55,7 +59,7 @@ impl<'w, M: Memory> Room<'w, M> {
     fn make(&mut self, needed: u64) -> Result<bool> {
         let had = self.attempts;
         self.attempts += 1;
-        if had >= ATTEMPTS_MAX {
+        if had >= ATTEMPTS_MAX || self.waits >= WAITS_MAX {
             return Ok(false);
         }
         self.worker.is_thorough.set(true);
@@ -65,15 +69,13 @@ impl<'w, M: Memory> Room<'w, M> {
         if !self.may_wait {
             self.may_wait = collect::do_wait(self.worker, needed)?;
         }
-        if self.may_wait {
-            let is_late = self.attempts > ATTEMPTS_MAX / 2;
-            self.worker.mem().rest(match is_late {
-                true if M::COHERENT => LONG_MOMENT,
-                true => FLUSH_MOMENT,
-                false => MOMENT,
-            });
+        self.waits += 1;
+        let waits = self.may_wait || self.waits < LOOKS_MAX;
+        if waits {
+            let is_late = self.waits > WAITS_MAX / 2;
+            self.worker.mem().rest(if is_late { LONG_MOMENT } else { MOMENT });
         }
-        Ok(self.may_wait)
+        Ok(waits)
     }
 }
 

@@ -27,7 +27,7 @@
 
 use super::lock;
 use super::record::{Phase, State, WorkerRecord, operation};
-use super::recovery::{Recovered, finish_record};
+use super::recovery::{self, Recovered, finish_record};
 use super::redo::Transaction;
 use super::retire::{Actor, CHUNK_BYTES, CHUNK_ENTRIES, Position, count_of, entry, next_of, span};
 use super::superblock::{HEAP_LOCK, LISTS_TAKEN};
@@ -37,6 +37,8 @@ use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory, OwnedWord, compiler_barrier};
 use crate::mutant::{self, Mutant};
 
+/// A version that no list has: its worker has not held it yet.
+pub(super) const UNKNOWN: u64 = u64::MAX;
 /// Looks of a background thread between which a list must not have changed to be taken over.
 const QUIET_TICKS: u32 = 8;
 
@@ -110,7 +112,7 @@ impl<M: Memory> Worker<M> {
         self.holds.get() > 0
     }
 
-    /// Waits until nobody is about to take the list over, and forgets what was known of it.
+    /// Waits until nobody is about to take the list over, and forgets what was known of it. The first time brings the record into order.
     #[cold]
     fn learn_of_list(&self) -> Result<()> {
         let (mem, version) = (self.mem(), self.record().list_version());
@@ -129,9 +131,14 @@ impl<M: Memory> Worker<M> {
             now += 1;
             version.store(mem, now);
         }
-        self.list_version.set(now);
+        let is_first = self.list_version.replace(now) == UNKNOWN;
         drop(held);
         self.recycler.forget();
+        if is_first {
+            self.holds.set(1);
+            recovery::tidy(self);
+            self.holds.set(0);
+        }
         Ok(())
     }
 }
@@ -304,10 +311,10 @@ fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<
     Ok(true)
 }
 
-/// The tag of an entry.
+/// The tag of an entry of the caller's list, or of one that is being moved to it.
 fn tag_at<M: Memory>(worker: &Worker<M>, at: Position) -> u64 {
     let last = CHUNK_ENTRIES - 1;
-    entry(at.chunk, at.index.min(last)).1.peek(worker.mem())
+    entry(at.chunk, at.index.min(last)).1.get(worker.mem())
 }
 
 /// How often lists were taken over, at a moment when none was being.
@@ -340,11 +347,20 @@ impl Quiet {
             if self.seen.len() <= place {
                 self.seen.resize(place + 1, (0, 0));
             }
-            let tail = pin.record.tail().get(mem);
+            // Who has left holds its list for ever: its record may be another's.
+            let is_unasked = mutant::is(Mutant::LeftWithPin);
+            if !is_unasked && !pin.busy.exchange(FREE, WANTED) {
+                continue;
+            }
+            let (head, tail) = (pin.record.head().get(mem), pin.record.tail().get(mem));
+            if !is_unasked {
+                mem.tells_own_process();
+                pin.busy.store(FREE);
+            }
             let (last, times) = self.seen[place];
             let times = if last == tail { times + 1 } else { 0 };
             self.seen[place] = (tail, times);
-            if tail != 0 && times >= QUIET_TICKS && tail != pin.record.head().get(mem) {
+            if tail != 0 && times >= QUIET_TICKS && tail != head {
                 self.seen[place].1 = 0;
                 take_over_locally(worker, pin)?;
             }

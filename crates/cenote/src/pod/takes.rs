@@ -87,14 +87,14 @@ pub(super) fn take_later<M: Memory>(worker: &Worker<M>, taken: Taken, destinatio
     taken.object
 }
 
-/// Has what was taken leave its source; its names are written back first.
+/// Has what was taken leave its source; its names are written back first. Complete with the next fence, which comes before it is
+/// published: until then recovery finds it where it was, and forgets its name.
 pub(super) fn settle_takes<M: Memory>(worker: &Worker<M>) {
     let takes = worker.takes.get();
     if !M::COHERENT && takes.count > 0 && !takes.has_left {
         worker.record().write_back_operation(worker.mem());
         worker.mem().fence();
         leave_sources(worker);
-        worker.mem().fence();
     }
 }
 

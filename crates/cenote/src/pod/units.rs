@@ -92,10 +92,10 @@ fn take_free<M: Memory>(
     also: &impl Fn(&mut Transaction<'_, M>, u64),
 ) -> Result<Option<u64>> {
     let _held = lock::acquire(worker, HEAP_LOCK)?;
-    let Some(unit) = find_free(worker, want, effort)? else {
+    let mut txn = Transaction::new(worker.mem(), worker.record());
+    let Some(unit) = find_free(&mut txn, worker, want, effort)? else {
         return Ok(None);
     };
-    let mut txn = Transaction::new(worker.mem(), worker.record());
     let is_free = Buddy::new(worker.geometry()).take_at(&mut txn, unit, want.units)?;
     let word = table_word(worker, unit).offset();
     let is_committed = unit + want.units <= worker.committed_units()?;
@@ -111,18 +111,23 @@ fn take_free<M: Memory>(
 ///
 /// A power of two of them comes from the tightest block of the tree, so that large blocks stay whole; others from the lowest run, so that
 /// they lie side by side. Where the one finds nothing the other may.
-pub(super) fn find_free<M: Memory>(worker: &Worker<M>, want: Want, effort: Effort) -> Result<Option<u64>> {
-    let (mem, tree, runs) = (worker.mem(), Buddy::new(worker.geometry()), Runs::new(worker));
+pub(super) fn find_free<M: Memory>(
+    txn: &mut Transaction<'_, M>,
+    worker: &Worker<M>,
+    want: Want,
+    effort: Effort,
+) -> Result<Option<u64>> {
+    let (tree, runs) = (Buddy::new(worker.geometry()), Runs::new(worker));
     let order = want.units.next_power_of_two().trailing_zeros();
     if want.units.is_power_of_two() {
-        let block = tree.tightest(mem, order)?;
+        let block = tree.tightest(txn, order)?;
         return match block {
             None if want.align == 1 => runs.first_fit(want, effort),
             block => Ok(block),
         };
     }
     match runs.first_fit(want, effort)? {
-        None => tree.tightest(mem, order),
+        None => tree.tightest(txn, order),
         run => Ok(run),
     }
 }

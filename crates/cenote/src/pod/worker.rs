@@ -182,7 +182,7 @@ impl<M: Memory> Worker<M> {
         if !free
             || record
                 .state()
-                .compare_exchange(mem, word, alive.encode())
+                .compare_exchange_acquire(mem, word, alive.encode())
                 .is_err()
                 && !mutant::is(Mutant::StateNotClaimed)
         {
@@ -241,7 +241,7 @@ impl<M: Memory> Worker<M> {
             tails_seen: Cell::default(),
             holds: Cell::new(0),
             // On coherent memory none that there is: somebody may be about to take the list over just now.
-            list_version: Cell::new(if M::COHERENT { u64::MAX } else { 0 }),
+            list_version: Cell::new(if M::COHERENT { super::takeover::UNKNOWN } else { 0 }),
             has_inherited: Cell::new(false),
             hint_cursor: Cell::new(0),
             last_taken: Cell::new(super::takes::Taken::default()),
@@ -257,7 +257,12 @@ impl<M: Memory> Worker<M> {
             // Whatever the dead have committed is done, and nobody is about to take the list over.
             drop(lock::acquire(&worker, HEAP_LOCK)?);
         }
-        super::recovery::tidy(&worker)?;
+        if !M::COHERENT || mutant::is(Mutant::AttachWaits) {
+            // Elsewhere when it first holds its list, as that may wait for a lock of dead whom only a monitor's fence frees: a monitor's
+            // own worker must not.
+            let _hold = worker.hold_list()?;
+            super::recovery::tidy(&worker);
+        }
         Ok(Some(worker))
     }
 
@@ -431,6 +436,8 @@ impl<M: Memory> Worker<M> {
             self.mem().pause();
         }
         if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
+            // A name that is over would be taken for evidence once the object is used again, which the old announcement prevents.
+            super::publish::await_end(self);
             self.local.refresh.store(0);
             let epoch = self.epoch_to_announce();
             self.announce(epoch);
@@ -453,6 +460,15 @@ impl<M: Memory> Worker<M> {
             return self.epoch_since.get();
         }
         epoch::current(self.mem(), actor.record, self.replicate)
+    }
+
+    /// Has the background thread leave this worker's announcement alone from now on: it may have its list of pins in hand, and the
+    /// record will be another's.
+    fn disown_pin(&self) {
+        if M::COHERENT || mutant::is(Mutant::LeftWithPin) {
+            return;
+        }
+        while !self.local.disown(self.mem()) && !self.pod.has_lost_attendant() {}
     }
 
     /// Whether a pin is held.
@@ -539,7 +555,7 @@ pub(super) fn leave_bed<M: Memory>(mem: &M, bed: u64) {
 fn raise<M: Memory>(mem: &M, to: u64) {
     let mut high = WORKERS_HIGH.load(mem);
     while high < to {
-        match WORKERS_HIGH.compare_exchange(mem, high, to) {
+        match WORKERS_HIGH.compare_exchange_acquire(mem, high, to) {
             Ok(_) => return,
             Err(found) => high = found,
         }
@@ -558,7 +574,9 @@ impl<M: Memory> Drop for Worker<M> {
         if hold.is_err() || super::recovery::settle(self, self.actor).is_err() {
             record.write_back(self.mem());
         }
-        record.announced().store(self.mem(), IDLE);
+        self.disown_pin();
+        // The last store to the record: all of it is seen before that is free.
+        record.announced().announce(self.mem(), IDLE);
         // Before the record is free: then the bed is somebody else's.
         let bed = self.geometry.annex(u32::from(self.actor.me) - 1);
         self.mem.kernel().get_up(bed);
@@ -572,7 +590,7 @@ impl<M: Memory> Drop for Worker<M> {
         };
         let _ = record
             .state()
-            .compare_exchange(self.mem(), mine.encode(), free.encode());
+            .compare_exchange_acquire(self.mem(), mine.encode(), free.encode());
         super::recovery::hint_at_orphans(self, record);
     }
 }

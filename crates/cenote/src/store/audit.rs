@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::index::hash::resize::range_lines;
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
-use crate::memory::Memory;
+use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use crate::pod::buddy::Buddy;
@@ -323,7 +323,7 @@ impl<M: Memory> Audit<'_, M> {
                         self.mark(object, Mark::Held);
                     }
                 }
-                self.mark_reserves(record);
+                self.mark_reserves(record, index + 1);
             }
         }
         Ok(())
@@ -336,10 +336,15 @@ impl<M: Memory> Audit<'_, M> {
         Ok(())
     }
 
-    fn mark_reserves(&mut self, record: WorkerRecord) {
+    /// What a reserve says of a block that is not its worker's is old.
+    fn mark_reserves(&mut self, record: WorkerRecord, me: u32) {
         for (class, layout) in TABLE.iter().enumerate() {
             let reserve = Reserve(record.reserve(class).peek(self.worker.mem()));
             let Some(unit) = reserve.unit() else { continue };
+            let block = Block::decode(table_word(self.worker, unit).load(self.worker.mem()));
+            if !matches!(block, Block::Slab { owner, .. } if u32::from(owner) == me) {
+                continue;
+            }
             for bit in (0..4).filter(|bit| reserve.mask() & 1 << bit != 0) {
                 let within = layout.offset_of(reserve.word() * 4 + bit);
                 self.mark(self.worker.geometry().unit_offset(unit) + within, Mark::Held);
@@ -374,12 +379,13 @@ impl<M: Memory> Audit<'_, M> {
                     self.report.trimmed_bytes += UNIT << order;
                     1 << order
                 }
-                Block::Slab { class, ready, .. }
+                Block::Slab { class, ready, owner }
                     if TABLE
                         .get(usize::from(class))
                         .is_some_and(|layout| unit + layout.units() <= units) =>
                 {
                     let layout = &TABLE[usize::from(class)];
+                    self.check_owner(at, unit, usize::from(class), owner);
                     self.sweep_slab(unit, usize::from(class), layout, ready);
                     layout.units()
                 }
@@ -404,6 +410,23 @@ impl<M: Memory> Audit<'_, M> {
             ));
         }
         Ok(())
+    }
+
+    /// Who owns a block has it in the reserve, or nobody would ever abandon it.
+    fn check_owner(&mut self, at: SyncWord, unit: u64, class: usize, owner: u16) {
+        let (worker, workers) = (self.worker, self.worker.geometry().parameters.workers);
+        let Some(place) = u32::from(owner).checked_sub(1).filter(|&place| place < workers) else {
+            return;
+        };
+        let before = at.load(worker.mem());
+        let record = WorkerRecord::new(worker.geometry(), place);
+        let reserve = Reserve(record.reserve(class).peek(worker.mem()));
+        if reserve.unit() != Some(unit) && at.load(worker.mem()) == before {
+            self.problem(Error::corrupt(
+                "a block whose owner has another one, seen",
+                at.offset(),
+            ));
+        }
     }
 
     fn sweep_slab(&mut self, unit: u64, class: usize, layout: &Class, ready: bool) {

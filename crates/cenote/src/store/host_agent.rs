@@ -133,6 +133,7 @@ impl<M: Mapped> HostAgent<M> {
             lock_file: options.lock_file.clone().unwrap_or_else(|| path.to_owned()),
         };
         agent.shared.wanted.store(1);
+        agent.agency.declare_dead(&pod)?;
         let pool = Pool::begin(pod, options)?;
         let hostless = hostless(pool.pod())?;
         agent.pool = Some(pool);
@@ -371,7 +372,7 @@ fn beat<M: Memory>(pod: &Arc<Pod<M>>, shared: &Arc<Shared>) -> Result<(JoinHandl
 fn mind<M: Memory>(worker: &Worker<M>, agency: &Agency, shared: &Shared) {
     while shared.minding_ends.load() == 0 {
         // A damaged pool is reported to those who use it; there is nobody to report it to here.
-        let has_found = agency.declare_dead(worker).unwrap_or(false);
+        let has_found = agency.declare_dead(worker.pod()).unwrap_or(false);
         let is_wanted = shared.wanted.exchange(1, 0);
         if is_wanted {
             // What it misses is made up for by who recovers the host's workers.

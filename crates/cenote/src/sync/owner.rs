@@ -87,5 +87,5 @@ pub(super) fn free_of<M: Memory>(worker: &Worker<M>, word: SyncWord, owner: u64)
         word.store(mem, owner | FREED);
     }
     // Who fails has been preceded by a successor.
-    let _ = word.compare_exchange(mem, owner, owner | FREED);
+    let _ = word.compare_exchange_acquire(mem, owner, owner | FREED);
 }

@@ -123,7 +123,7 @@ pub(super) fn pass_the_dead<M: Memory>(worker: &Worker<M>, front: &Front) {
         if turn.stand() == Stand::Queued {
             let _ = slot
                 .turn()
-                .compare_exchange(worker.mem(), turn.0, turn.to(Stand::Passed).0);
+                .compare_exchange_acquire(worker.mem(), turn.0, turn.to(Stand::Passed).0);
         }
     }
 }
@@ -138,7 +138,7 @@ pub(super) fn pass<M: Memory>(worker: &Worker<M>, front: &mut Front) -> bool {
         if turn.stand() == Stand::Left {
             if slot
                 .turn()
-                .compare_exchange(worker.mem(), turn.0, passed.0)
+                .compare_exchange_acquire(worker.mem(), turn.0, passed.0)
                 .is_err()
             {
                 return false;
@@ -158,7 +158,7 @@ pub(super) fn put_at_rest<M: Memory>(worker: &Worker<M>, front: &Front) {
         // Who fails has been preceded by whoever recovers the slot's worker.
         let _ = slot
             .turn()
-            .compare_exchange(worker.mem(), turn.0, turn.to(Stand::Rest).0);
+            .compare_exchange_acquire(worker.mem(), turn.0, turn.to(Stand::Rest).0);
     }
 }
 

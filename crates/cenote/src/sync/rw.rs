@@ -252,7 +252,9 @@ fn is_reading<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Resu
         return Ok(true);
     }
     // Who fails has been preceded by recovery; then somebody else may have the slot, and has seen this writer.
-    let _ = slot.turn().compare_exchange(mem, turn.0, turn.to(Stand::Rest).0);
+    let _ = slot
+        .turn()
+        .compare_exchange_acquire(mem, turn.0, turn.to(Stand::Rest).0);
     Ok(false)
 }
 

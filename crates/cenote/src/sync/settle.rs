@@ -56,7 +56,9 @@ pub(super) fn settle_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<(
         return settle_unseen(worker, object, slot);
     }
     if turn.stand() != Stand::Rest {
-        let _ = slot.turn().compare_exchange(mem, turn.0, turn.to(Stand::Rest).0);
+        let _ = slot
+            .turn()
+            .compare_exchange_acquire(mem, turn.0, turn.to(Stand::Rest).0);
     }
     let owner = slot.owner().load(mem);
     if is_gone(worker, owner)? {
@@ -78,7 +80,7 @@ fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
         return Ok(());
     }
     let word = front.from.map_or(0, dirty);
-    if object.word().compare_exchange(mem, end, word).is_ok() {
+    if object.word().compare_exchange_acquire(mem, end, word).is_ok() {
         crash_point(Point::QueueEnded);
         put_at_rest(worker, &front);
     }
@@ -107,7 +109,9 @@ fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> R
         }
     }
     for (slot, turn) in unseen.iter().rev() {
-        let _ = slot.turn().compare_exchange(mem, turn.0, turn.to(Stand::Rest).0);
+        let _ = slot
+            .turn()
+            .compare_exchange_acquire(mem, turn.0, turn.to(Stand::Rest).0);
     }
     Ok(())
 }

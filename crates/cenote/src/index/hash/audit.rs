@@ -36,7 +36,8 @@ impl<M: Memory> HashMap<M> {
         let _pin = worker.pin()?;
         let mut audit = Audit::default();
         reach(self.header);
-        let mut level = Level::decode(worker, self.root().load(worker.mem()))?;
+        let root = self.root().load(worker.mem());
+        let mut level = Level::decode(worker, root)?;
         let mut earlier = Vec::new();
         while let Some(this) = level {
             if earlier.contains(&this.offset) {
@@ -51,15 +52,14 @@ impl<M: Memory> HashMap<M> {
             }
             level = Level::decode(worker, this.next().load(worker.mem()))?;
         }
-        self.audit_replicas(&mut suspect);
+        self.audit_replicas(root, &mut suspect);
         Ok(audit)
     }
 
-    /// While the root stays the same, and is not being moved, no settled replica shows another level.
-    fn audit_replicas(&self, suspect: &mut impl FnMut(Error)) {
+    /// While the root stays what it was, and is not being moved, no settled replica shows another level.
+    fn audit_replicas(&self, root: u64, suspect: &mut impl FnMut(Error)) {
         let mem = self.worker.mem();
         for index in 0..u64::from(self.worker.geometry().parameters.workers) {
-            let root = self.root().load(mem);
             let replica = SyncWord::at(share(self.header, index)).load(mem);
             let is_settled = replica != 0 && (replica | root) & TENTATIVE == 0;
             if is_settled && replica != root && self.root().load(mem) == root {

@@ -56,12 +56,11 @@ impl<M: Memory> HashMap<M> {
         for _ in 0..CHAIN_MAX {
             for n in 0..LINE_SLOTS {
                 let word = SyncWord::at(at + 8 * n);
-                let Some(remover) = Slot(mem.load_speculative(word.offset())).as_tombstone() else {
-                    continue;
-                };
-                // As it is now: before the record of who left it.
-                let slot = Slot(word.load(mem));
-                if slot.as_tombstone() == Some(remover) && is_removal_over(worker, remover, word) {
+                // Before the record of who left it. If the slot holds something else by now, the claim fails: a tombstone has a number.
+                let slot = Slot(mem.load_speculative(word.offset()));
+                if let Some(remover) = slot.as_tombstone()
+                    && is_removal_over(worker, remover, word)
+                {
                     return Ok(Some((word, slot)));
                 }
             }
@@ -180,7 +179,7 @@ impl<M: Memory> HashMap<M> {
             if !slot.is_claimed() || mutant::is(Mutant::RivalsIgnored) {
                 return Ok(Verdict::Harmless);
             }
-            match at.compare_exchange(self.worker.mem(), slot.0, Slot::CLEARED.0) {
+            match at.compare_exchange_acquire(self.worker.mem(), slot.0, Slot::CLEARED.0) {
                 Ok(_) => return Ok(Verdict::Harmless),
                 Err(found) => slot = Slot(found),
             }

@@ -179,12 +179,12 @@ impl Level {
         SyncWord::at(self.group(group) + 8 * GROUP_SLOTS)
     }
 
-    /// Makes a level of memory that is not published: all slots empty.
+    /// Makes a level of memory that is not published: all slots empty. Written back with the next fence, which comes before it is.
     pub fn format<M: Memory>(&self, mem: &M) {
         mem.zero(self.offset, Self::bytes(self.order));
         mem.write_word(self.offset, self.reference());
         mem.write_word(self.offset + 8, self.groups);
-        mem.persist(self.offset, Self::bytes(self.order));
+        mem.write_back(self.offset, Self::bytes(self.order));
     }
 }
 

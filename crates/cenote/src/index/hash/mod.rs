@@ -329,9 +329,8 @@ fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> 
     let next = if cached != 0 {
         cached
     } else {
-        // For the writes that come: they look into the cache for whether the level moves.
-        mem.invalidate(level.next().offset(), 8);
-        level.next().load(mem)
+        // By the line, for the writes that come: they look into the cache for whether the level moves.
+        mem.fetch_line(level.next().offset())[0]
     };
     Level::decode(worker, next)?
         .ok_or_else(|| Error::corrupt("a level that moves nowhere, seen", level.offset))
@@ -388,7 +387,8 @@ impl<M: Memory> std::fmt::Debug for Value<'_, M> {
     }
 }
 
-/// Allocates and writes a map's header as the worker's auxiliary object.
+/// Allocates and writes a map's header as the worker's auxiliary object. Written back with the next fence, which comes before it is
+/// published.
 fn create<M: Memory>(worker: &Worker<M>, guidelines: Guidelines) -> Result<u64> {
     let workers = u64::from(worker.geometry().parameters.workers);
     let len = HEADER_BYTES + workers * SHARE_BYTES;
@@ -401,6 +401,6 @@ fn create<M: Memory>(worker: &Worker<M>, guidelines: Guidelines) -> Result<u64> 
     for (n, value) in [MAGIC, seed, flags, workers].into_iter().enumerate() {
         mem.write_word(header + 64 + 8 * n as u64, value);
     }
-    mem.persist(header, len);
+    mem.write_back(header, len);
     Ok(header)
 }

@@ -19,6 +19,10 @@
 //! so if the original was still frozen after the search, the key had not been there and gone; and if it arrived
 //! since, it took that very empty slot. Either way the exchange fails.
 //!
+//! **What publishes.** The exchange that links a level, the one that copies a slot, and the setting of a chunk's bit in `done`, before which its
+//! slots are seen as moved. All other exchanges here only acquire: they say who does something, or how far a move has come whose steps
+//! everybody sees by then.
+//!
 //! **One move at a time.** A level gets a next one only while it is the root, that is, after all of its predecessor
 //! has moved to it.
 
@@ -161,7 +165,8 @@ impl<M: Memory> HashMap<M> {
         let worker = &*self.worker;
         let mem = worker.mem();
         let is_root = self.root().load(mem) == level.reference();
-        if !is_root || level.next().load(mem) != 0 {
+        // The line as a whole: if the map is moving, this host's writers see it in their cache from now on.
+        if !is_root || mem.fetch_line(level.next().offset())[0] != 0 {
             return Ok(());
         }
         let Some(order) = order_for_keys(self.len()) else {
@@ -169,9 +174,11 @@ impl<M: Memory> HashMap<M> {
         };
         let mine = u64::from(worker.me()) | u64::from(worker.generation()) << 32;
         let grower = level.grower();
-        let claim = match grower.compare_exchange(mem, 0, mine) {
+        let claim = match grower.compare_exchange_acquire(mem, 0, mine) {
             Ok(_) => true,
-            Err(other) => lock::is_gone(worker, other)? && grower.compare_exchange(mem, other, mine).is_ok(),
+            Err(other) => {
+                lock::is_gone(worker, other)? && grower.compare_exchange_acquire(mem, other, mine).is_ok()
+            }
         };
         if !claim {
             return Ok(());
@@ -182,7 +189,7 @@ impl<M: Memory> HashMap<M> {
             Ok(false) => Ok(()),
             Err(error) => Err(error),
         };
-        let _ = grower.compare_exchange(mem, mine, 0);
+        let _ = grower.compare_exchange_acquire(mem, mine, 0);
         // This host's cache still says that there is none.
         mem.invalidate(level.next().offset(), 8);
         match linked {
@@ -202,10 +209,14 @@ impl<M: Memory> HashMap<M> {
         let floor = self.floor().load(mem);
         if self.oldest()?.is_none() {
             // Before the level: who sees that may look whether it is too large.
-            let _ = self.floor().compare_exchange(mem, floor, u64::from(order));
+            let _ = self
+                .floor()
+                .compare_exchange_acquire(mem, floor, u64::from(order));
             self.link_level(self.root(), order)?;
         } else if u64::from(order) < floor {
-            let _ = self.floor().compare_exchange(mem, floor, u64::from(order));
+            let _ = self
+                .floor()
+                .compare_exchange_acquire(mem, floor, u64::from(order));
         }
         Ok(())
     }
@@ -214,7 +225,9 @@ impl<M: Memory> HashMap<M> {
     #[cold]
     pub(super) fn help(&self, level: &Level) -> Result<()> {
         let mem = self.worker.mem();
-        let Some(next) = Level::decode(&self.worker, level.next().load(mem))? else {
+        // Set once. An older copy says nothing, and then this one goes on as if the map were not moving; who asks for help has looked no
+        // closer.
+        let Some(next) = Level::decode(&self.worker, mem.load_speculative(level.next().offset()))? else {
             return Ok(());
         };
         if level.cursor().load(mem) < level.chunks() {
@@ -370,7 +383,7 @@ impl<M: Memory> HashMap<M> {
                 slot if slot.is_claimed() && !mutant::is(Mutant::ClaimMoved) => Slot::CLEARED.moved(),
                 slot => slot.moved(),
             };
-            match at.compare_exchange(mem, slot.0, next.0) {
+            match at.compare_exchange_acquire(mem, slot.0, next.0) {
                 Ok(_) => return slot.is_binding().then_some(next),
                 Err(found) => slot = Slot(found),
             }
@@ -425,21 +438,19 @@ impl<M: Memory> HashMap<M> {
         record.root_level().set(mem, level.reference());
         record.root().set(mem, self.header);
         mem.persist(record.root().offset(), 16);
-        if level
+        let claim = level
             .retirer()
-            .compare_exchange(mem, 0, u64::from(worker.me()))
-            .is_err()
-            && !mutant::is(Mutant::RetirerNotClaimed)
-        {
-            record.root().set(mem, 0);
-            mem.persist(record.root().offset(), 8);
-            move_root(worker, self.header, level, next);
-            return Ok(());
+            .compare_exchange_acquire(mem, 0, u64::from(worker.me()));
+        let is_mine = claim.is_ok() || mutant::is(Mutant::RetirerNotClaimed);
+        if is_mine {
+            crash_point(Point::RootClaimed);
         }
-        crash_point(Point::RootClaimed);
         move_root(worker, self.header, level, next);
-        crash_point(Point::RootDone);
-        retire::retire(worker, worker.actor(), level.offset)?;
+        if is_mine {
+            crash_point(Point::RootDone);
+            retire::retire(worker, worker.actor(), level.offset)?;
+        }
+        // Before the level can be freed: then it is not what the name says, and others free it once this operation has ended.
         record.root().set(mem, 0);
         mem.persist(record.root().offset(), 8);
         Ok(())
@@ -459,7 +470,7 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
     let (old, new) = (level.reference(), next.reference());
     // Recovery looks at the state of a level that its dead linker may not have settled: the root no longer tells.
     let _ = heap::settle_published(worker, level.offset);
-    let _ = root.compare_exchange(mem, old, new | UPDATING);
+    let _ = root.compare_exchange_acquire(mem, old, new | UPDATING);
     crash_point(Point::RootMoved);
     for index in 0..u64::from(worker.geometry().parameters.workers) {
         if mutant::is(Mutant::ReplicasNotMoved) {
@@ -469,13 +480,13 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
         let mut found = replica.load(mem);
         // Its worker may settle it, or give it up, at this moment: then it is looked at again.
         while found & !TENTATIVE == old {
-            match replica.compare_exchange(mem, found, new) {
+            match replica.compare_exchange_acquire(mem, found, new) {
                 Err(other) if !mutant::is(Mutant::ReplicasTriedOnce) => found = other,
                 _ => break,
             }
         }
     }
-    let _ = root.compare_exchange(mem, new | UPDATING, new);
+    let _ = root.compare_exchange_acquire(mem, new | UPDATING, new);
 }
 
 /// Gives a worker a replica of the root. It is tentative until the root is seen not to have moved meanwhile: from
@@ -487,16 +498,19 @@ pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica:
     let left = replica.load(mem);
     if left & TENTATIVE != 0 {
         // A dead worker's attempt.
-        let _ = replica.compare_exchange(mem, left, 0);
+        let _ = replica.compare_exchange_acquire(mem, left, 0);
     }
     let reference = root.load(mem);
     if reference == 0 || reference & UPDATING != 0 {
         return reference & !UPDATING;
     }
-    if replica.compare_exchange(mem, 0, reference | TENTATIVE).is_ok() {
+    if replica
+        .compare_exchange_acquire(mem, 0, reference | TENTATIVE)
+        .is_ok()
+    {
         let is_same = mutant::is(Mutant::ReplicaNotTentative) || root.load(mem) == reference;
         let settled = if is_same { reference } else { 0 };
-        let _ = replica.compare_exchange(mem, reference | TENTATIVE, settled);
+        let _ = replica.compare_exchange_acquire(mem, reference | TENTATIVE, settled);
     }
     reference
 }
@@ -518,15 +532,11 @@ pub fn finish_root<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let level =
         Level::decode(worker, reference)?.ok_or_else(|| Error::corrupt("a level in a record", reference))?;
     if level.retirer().load(mem) == u64::from(actor.me) {
-        let place = crate::pod::slab::locate(worker, level.offset)?;
-        let is_retired = place.retirer(mem) != Some(crate::pod::block::CELL_LIVE);
-        if !is_retired {
-            let workers = u64::from(worker.geometry().parameters.workers);
-            worker.check("a map's header in a record", header, share(0, workers))?;
-            let next = next_level(worker, &level, false)?;
-            move_root(worker, header, &level, &next);
-            retire::retire(worker, actor, level.offset)?;
-        }
+        let workers = u64::from(worker.geometry().parameters.workers);
+        worker.check("a map's header in a record", header, share(0, workers))?;
+        let next = next_level(worker, &level, false)?;
+        move_root(worker, header, &level, &next);
+        retire::retire_if_not(worker, actor, level.offset)?;
     }
     actor.record.root().set(mem, 0);
     mem.persist(actor.record.root().offset(), 8);

@@ -71,7 +71,10 @@ impl<M: Memory> OrderedMap<M> {
                 return Ok(is_called_off.then_some(Ended::Enough));
             }
             if !mutant::is(Mutant::LoweredUnfrozen) {
-                if node.compare_exchange(worker.mem(), seen, seen | FROZEN).is_ok() {
+                if node
+                    .compare_exchange_acquire(worker.mem(), seen, seen | FROZEN)
+                    .is_ok()
+                {
                     crash_point(Point::LowerFrozen);
                 }
                 return Ok(None);

@@ -246,7 +246,7 @@ impl<M: Memory> OrderedMap<M> {
                 key: busy.fences()?.0.to_vec(),
             }));
         } else if seen & FROZEN == 0 && !mutant::is(Mutant::JoinedUnfrozen) {
-            let frozen = node.compare_exchange(self.worker.mem(), seen, seen | FROZEN);
+            let frozen = node.compare_exchange_acquire(self.worker.mem(), seen, seen | FROZEN);
             if frozen.is_ok() {
                 crash_point(Point::MergeFrozen);
             }

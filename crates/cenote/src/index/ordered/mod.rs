@@ -186,7 +186,8 @@ fn share(header: u64, worker: u64) -> u64 {
     header + HEADER_BYTES + worker * SHARE_BYTES
 }
 
-/// Allocates and writes a map's header as the worker's auxiliary object.
+/// Allocates and writes a map's header as the worker's auxiliary object. Written back with the next fence, which comes before it is
+/// published.
 fn create<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let workers = u64::from(worker.geometry().parameters.workers);
     let len = share(0, workers);
@@ -195,6 +196,6 @@ fn create<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     mem.zero(header, len);
     mem.write_word(header + 64, MAGIC);
     mem.write_word(header + 72, workers);
-    mem.persist(header, len);
+    mem.write_back(header, len);
     Ok(header)
 }

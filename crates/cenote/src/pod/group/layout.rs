@@ -24,8 +24,6 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"CENGROUP");
 pub const MEMBERS_MAX: u64 = 124;
 /// Most events.
 pub const EVENTS_MAX: u64 = (GROUP_BYTES - EVENTS_AT) / LINE;
-/// Bytes of the protected header.
-pub const HEADER_BYTES: u64 = LINE;
 /// Words of a name.
 pub const NAME_WORDS: usize = 4;
 /// Bytes of the longest name of a member.

@@ -31,7 +31,7 @@ pub use event::{Event, Kind, Member, Status};
 pub use layout::{EVENTS_MAX, GROUP_BYTES, MEMBER_NAME_MAX, MEMBERS_MAX};
 
 use append::Change;
-use layout::{HEADER_BYTES, Layout, MAGIC};
+use layout::{Layout, MAGIC};
 
 use super::bell;
 use super::crash::{Point, crash_point};
@@ -449,7 +449,8 @@ fn event(kind: Kind, member: &Member) -> Event {
     }
 }
 
-/// Allocates a group as the worker's auxiliary object.
+/// Allocates a group as the worker's auxiliary object. Its words are used past the cache from then on: what this host's cache has of them
+/// nobody looks at.
 fn build<M: Memory>(worker: &Worker<M>, token: &[u8], salt: u64, members: u64, events: u64) -> Result<u64> {
     let mem = worker.mem();
     let at = heap::allocate_for(
@@ -467,9 +468,7 @@ fn build<M: Memory>(worker: &Worker<M>, token: &[u8], salt: u64, members: u64, e
     {
         mem.write_word(at + 8 * n as u64, word);
     }
-    mem.persist(at, GROUP_BYTES);
-    // From here on others use these words past the cache; no line of this host may cover them.
-    mem.invalidate(at + HEADER_BYTES, GROUP_BYTES - HEADER_BYTES);
-    mem.fence();
+    // With the next fence, which comes before it is published.
+    mem.write_back(at, GROUP_BYTES);
     Ok(at)
 }

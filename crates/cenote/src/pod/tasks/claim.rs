@@ -173,7 +173,10 @@ impl<M: Memory> TaskList<M> {
             Role::Helper => helper,
         };
         let mine = identity(&self.worker);
-        if claim.compare_exchange(self.worker.mem(), found, mine).is_err() {
+        if claim
+            .compare_exchange_acquire(self.worker.mem(), found, mine)
+            .is_err()
+        {
             return false;
         }
         crash_point(match (role, found) {
@@ -200,7 +203,7 @@ impl<M: Memory> TaskList<M> {
         let next = fresh.map_or(phase.chunks.end, |chunk| chunk + 1);
         if next > found {
             // Who fails has been told something newer.
-            let _ = hint.compare_exchange(mem, found, next);
+            let _ = hint.compare_exchange_acquire(mem, found, next);
         }
         fresh.is_some()
     }
