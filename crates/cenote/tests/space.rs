@@ -247,6 +247,11 @@ fn a_pool_full_of_leaves_can_be_emptied() {
                 map.remove(&key(n)).unwrap(),
                 "key {n} of {fits}, values of {value_len} bytes"
             );
+            // Pages that had to be longer than what they say are in order.
+            if n < 200 || n % 512 == 0 {
+                let report = pool.fsck(false).unwrap();
+                assert!(report.is_clean(), "key {n} of {fits}: {report:?}");
+            }
         }
         assert_eq!(map.len(), 0);
         assert!(pool.fsck(false).unwrap().is_clean());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::build::{self, Frame};
+use super::build;
 use super::find::Visit;
 use super::key::head_of;
 use super::page::Page;
@@ -113,8 +113,7 @@ impl<M: Memory> OrderedMap<M> {
             if page.fences()?.0 != low {
                 suspect(Error::corrupt("a node's low fence", page.at));
             }
-            // All of a page but its first word follows from its entries and its frame.
-            if build::copy(&page, &Frame::of(&page)?)?.get(8..) != page.bytes().get(8..) {
+            if !build::is_as_built(&page)? {
                 suspect(Error::corrupt("a page that is not as pages are built", page.at));
             }
             match level {

@@ -242,6 +242,16 @@ pub fn pad(bytes: &mut Vec<u8>, len: u64) {
     }
 }
 
+/// Whether a page is as it is built from its entries and its frame; all of it but the first word follows from them, and behind that
+/// comes nothing.
+pub fn is_as_built(page: &Page<'_>) -> Result<bool> {
+    let built = copy(page, &Frame::of(page)?)?;
+    let Some((found, padding)) = page.bytes().split_at_checked(built.len()) else {
+        return Ok(false);
+    };
+    Ok(found.get(8..) == built.get(8..) && padding.iter().all(|&byte| byte == 0))
+}
+
 /// Bytes for a leaf's page on incoherent memory: those of a full one with short fences. There, a page that is replaced should do for any other
 /// leaf's next one: to free it, and to find another, is some round trips.
 const LEAF_ROOM: u64 = (64 + 16 * LEAF_MAX as u64 + 64).next_multiple_of(LINE);
