@@ -68,7 +68,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ReserveReturnedBlindly
         | StateNotClaimed => quick(coherent(Allocator, 2, 2, 10, 1, Random)),
         LogsNotSettled => quick(noncoherent(Allocator, 3, 2, 20, 2, Random)),
-        CellsKept => slow(small(noncoherent(Trim, 3, 2, 40, 1, Random))),
+        CellsKept => slow(small(noncoherent(Allocator, 3, 2, 40, 0, Random))),
         HeirWithoutClaim => quick(small(coherent(Places, 3, 2, 14, 2, Random))),
         ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
         AppliedNotWrittenBack | EntryNotWrittenBack | PersistWithoutFence | RecordNotWrittenBack => {
