@@ -4,6 +4,7 @@ use cenote::memory::Memory;
 use cenote_sim::exec::{Ended, Stop};
 
 use super::harness::{FLAG, Found, Litmus, Thread, X};
+use super::publication::{ALL_STEPS, Steps, WITHOUT_ONE, publication};
 
 fn is_reported(found: &Found) -> bool {
     matches!(found.outcome.ended, Ended::Stopped(Stop::Stale(stale)) if (stale.at, stale.reader, stale.writer) == (X, 2, 1))
@@ -13,75 +14,15 @@ fn ends_well(found: &Found) -> bool {
     found.outcome.ended == Ended::Well
 }
 
-/// What thread 0 does between its store to `X` and the one to `FLAG`, and thread 1 between its look at `FLAG` and the second one at `X`.
-#[derive(Clone, Copy, Default)]
-struct Steps {
-    writes_back: bool,
-    fences: bool,
-    invalidates: bool,
-    looks_at_all: bool,
-}
-
-const ALL: Steps = Steps {
-    writes_back: true,
-    fences: true,
-    invalidates: true,
-    looks_at_all: true,
-};
-
-fn publishes(t: &Thread<'_, false>, steps: Steps) {
-    if t.number == 0 {
-        t.mem.write_word(X, 7);
-        if steps.writes_back {
-            t.mem.write_back(X, 8);
-        }
-        if steps.fences {
-            t.mem.fence();
-        }
-        t.mem.store(FLAG, 1);
-    } else {
-        t.mem.load_speculative(X);
-        if steps.looks_at_all {
-            t.mem.load(FLAG);
-        }
-        if steps.invalidates {
-            t.mem.invalidate(X, 8);
-            t.mem.fence();
-        }
-        t.mem.bytes(X, 8);
-    }
-}
-
 #[test]
 fn what_is_published_is_seen() {
-    let all = |t: &Thread<'_, false>| publishes(t, ALL);
+    let all = |t: &Thread<'_, false>| publication(t, ALL_STEPS);
     Litmus::new(2, all).checking_order().walks(3_000);
 }
 
 #[test]
 fn each_step_of_publication_that_is_left_out_is_reported() {
-    let without: [fn(&Thread<'_, false>); 3] = [
-        |t| {
-            publishes(
-                t,
-                Steps {
-                    writes_back: false,
-                    ..ALL
-                },
-            )
-        },
-        |t| publishes(t, Steps { fences: false, ..ALL }),
-        |t| {
-            publishes(
-                t,
-                Steps {
-                    invalidates: false,
-                    ..ALL
-                },
-            )
-        },
-    ];
-    for threads in without {
+    for threads in WITHOUT_ONE {
         let litmus = Litmus::new(2, threads).checking_order();
         litmus.first(is_reported);
         litmus.first(ends_well);
@@ -90,7 +31,17 @@ fn each_step_of_publication_that_is_left_out_is_reported() {
 
 #[test]
 fn who_has_not_looked_need_not_see() {
-    let none = |t: &Thread<'_, false>| publishes(t, Steps::default());
+    let none = |t: &Thread<'_, false>| {
+        publication(
+            t,
+            Steps {
+                writes_back: false,
+                fences: false,
+                looks: false,
+                invalidates: false,
+            },
+        )
+    };
     Litmus::new(2, none).checking_order().walks(3_000);
 }
 

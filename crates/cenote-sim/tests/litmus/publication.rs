@@ -8,14 +8,19 @@ use super::harness::{FLAG, Litmus, Registers, Thread, X};
 
 /// Which steps of publication are taken.
 #[derive(Clone, Copy)]
-struct Steps {
-    writes_back: bool,
-    fences: bool,
-    invalidates: bool,
+pub struct Steps {
+    /// Thread 0 writes `X` back.
+    pub writes_back: bool,
+    /// It fences before it says so.
+    pub fences: bool,
+    /// Thread 1 looks at the flag.
+    pub looks: bool,
+    /// It drops its copy of `X` before it reads that.
+    pub invalidates: bool,
 }
 
 /// Thread 0 publishes `X` by `FLAG`; thread 1, whose cache has an old copy, sees the flag and reads.
-fn publication<const C: bool>(t: &Thread<'_, C>, steps: Steps) {
+pub fn publication<const C: bool>(t: &Thread<'_, C>, steps: Steps) {
     if t.number == 0 {
         t.mem.write_word(X, 7);
         if steps.writes_back {
@@ -28,7 +33,9 @@ fn publication<const C: bool>(t: &Thread<'_, C>, steps: Steps) {
         t.mem.fence();
     } else {
         t.mem.load_speculative(X);
-        t.find(0, t.mem.load(FLAG));
+        if steps.looks {
+            t.find(0, t.mem.load(FLAG));
+        }
         if steps.invalidates {
             t.mem.invalidate(X, 8);
             t.mem.fence();
@@ -37,13 +44,46 @@ fn publication<const C: bool>(t: &Thread<'_, C>, steps: Steps) {
     }
 }
 
-const ALL_STEPS: Steps = Steps {
+/// All of them.
+pub const ALL_STEPS: Steps = Steps {
     writes_back: true,
     fences: true,
+    looks: true,
     invalidates: true,
 };
 /// The flag is there, the data is not.
 const UNPUBLISHED: Registers = [1, 0, 0, 0];
+
+/// Publication without one of its steps.
+pub const WITHOUT_ONE: [fn(&Thread<'_, false>); 3] = [
+    |t| {
+        publication(
+            t,
+            Steps {
+                writes_back: false,
+                ..ALL_STEPS
+            },
+        )
+    },
+    |t| {
+        publication(
+            t,
+            Steps {
+                fences: false,
+                ..ALL_STEPS
+            },
+        )
+    },
+    |t| {
+        publication(
+            t,
+            Steps {
+                invalidates: false,
+                ..ALL_STEPS
+            },
+        )
+    },
+];
 
 #[test]
 fn published_data_is_seen() {
@@ -57,36 +97,7 @@ fn published_data_is_seen() {
 
 #[test]
 fn publication_needs_each_of_its_steps() {
-    let without: [fn(&Thread<'_, false>); 3] = [
-        |t| {
-            publication(
-                t,
-                Steps {
-                    writes_back: false,
-                    ..ALL_STEPS
-                },
-            )
-        },
-        |t| {
-            publication(
-                t,
-                Steps {
-                    fences: false,
-                    ..ALL_STEPS
-                },
-            )
-        },
-        |t| {
-            publication(
-                t,
-                Steps {
-                    invalidates: false,
-                    ..ALL_STEPS
-                },
-            )
-        },
-    ];
-    for threads in without {
+    for threads in WITHOUT_ONE {
         let litmus = Litmus::new(2, threads);
         assert!(litmus.all(2).contains_key(&UNPUBLISHED));
         litmus.first(|found| found.registers == UNPUBLISHED);
@@ -101,6 +112,7 @@ fn coherent_publication_needs_none() {
             Steps {
                 writes_back: false,
                 fences: false,
+                looks: true,
                 invalidates: false,
             },
         )
