@@ -196,6 +196,34 @@ fn fsck_goes_on_behind_a_damaged_header() {
     );
 }
 
+/// Worker records of any bytes, whose states say that they are taken: nothing panics.
+#[test]
+fn fsck_survives_damaged_worker_records() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    for seed in 1..=50 {
+        let path = folder.path().join(format!("{seed}"));
+        let records = {
+            let pool: Pool = Pool::create(&path, &options()).unwrap();
+            pool.map("m").unwrap().put(b"key", b"value").unwrap();
+            let worker = pool.worker().unwrap();
+            // Looks go as far as workers have been.
+            cenote::pod::superblock::WORKERS_HIGH.store(worker.mem(), 12);
+            worker.geometry().worker_table
+        };
+        let mut bytes = vec![0; 4 * cenote::pod::geometry::WORKER_BYTES as usize];
+        StdRng::seed_from_u64(seed).fill(&mut bytes[..]);
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        // Behind those that this process takes.
+        let at = records + 8 * cenote::pod::geometry::WORKER_BYTES;
+        file.write_all_at(&bytes, at).unwrap();
+        let pool: Pool = Pool::open(&path, &options()).unwrap();
+        for repair in [false, true] {
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(pool.fsck(repair))));
+            assert!(caught.is_ok(), "seed {seed}");
+        }
+    }
+}
+
 /// A tree of any bytes, of a pool whose maximum is no power of two of units: each search for units ends.
 #[test]
 fn a_damaged_tree_ends_every_search() {

@@ -338,9 +338,12 @@ impl<M: Memory> Audit<'_, M> {
 
     /// What a reserve says of a block that is not its worker's is old.
     fn mark_reserves(&mut self, record: WorkerRecord, me: u32) {
+        let units = self.report.committed_bytes / UNIT;
         for (class, layout) in TABLE.iter().enumerate() {
             let reserve = Reserve(record.reserve(class).peek(self.worker.mem()));
-            let Some(unit) = reserve.unit() else { continue };
+            let Some(unit) = reserve.unit().filter(|&unit| unit < units) else {
+                continue;
+            };
             let block = Block::decode(table_word(self.worker, unit).load(self.worker.mem()));
             if !matches!(block, Block::Slab { owner, .. } if u32::from(owner) == me) {
                 continue;
