@@ -1,7 +1,11 @@
 //! Processes: forks, deaths, places taken by the dead, laggards, guards that outlive what they read.
 
 use std::process::Command;
+use std::time::Duration;
 
+use cenote::pod::superblock::HEAP_LOCK;
+use cenote::pod::worker::Worker;
+use cenote::pod::{collect, lock, retire};
 use cenote::{Coherent, Error, Options, Pool};
 
 fn options() -> Options {
@@ -239,4 +243,80 @@ fn victim() {
     let _map = pool.map("m").unwrap();
     // SAFETY: ends this very process as kill -9 does.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+/// A monitor's worker neither comes nor leaves with a wait for the allocator's lock: dead whom only a fence frees may hold that.
+#[test]
+fn a_worker_that_wrote_nothing_leaves_while_the_allocator_is_locked() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
+    let worker = pool.worker().unwrap();
+    let held = lock::acquire(&worker, HEAP_LOCK).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let pod = worker.pod().clone();
+    std::thread::spawn(move || {
+        drop(Worker::attach(&pod, false).unwrap());
+        tell.send(()).unwrap();
+    });
+    let has_left = told.recv_timeout(Duration::from_secs(20));
+    drop(held);
+    assert!(has_left.is_ok(), "it waits for the allocator's lock");
+}
+
+/// What the last worker of a place could not free is freed by the next one, also if that never writes.
+#[test]
+fn a_worker_that_only_reads_frees_what_its_place_came_with() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
+    let reader = pool.worker().unwrap();
+    let pin = reader.pin().unwrap();
+    let writer = pool.clone();
+    let left = std::thread::spawn(move || {
+        let map = writer.map("m").unwrap();
+        for n in 0..100 {
+            map.put_u64(1, n).unwrap();
+        }
+        writer.worker().unwrap().record()
+    });
+    let left = left.join().unwrap();
+    drop(pin);
+    let heir = Worker::attach(reader.pod(), false).unwrap();
+    assert_eq!(heir.record(), left, "the same place");
+    let has_garbage = || {
+        retire::span(&heir, heir.record())
+            .map(|(head, tail)| head != tail)
+            .unwrap()
+    };
+    assert!(has_garbage());
+    for _ in 0..8 {
+        collect::collect_inherited(&heir).unwrap();
+    }
+    assert!(!has_garbage());
+}
+
+/// A damaged version of a retired list is one like another.
+#[test]
+fn any_version_of_a_retired_list_can_be_had() {
+    for damaged in [u64::MAX, u64::MAX - 1, 1, 1 << 63] {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let pool: Pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
+        let reader = pool.worker().unwrap();
+        let place = {
+            let worker = Worker::attach(reader.pod(), false).unwrap();
+            worker.record().list_version().store(worker.mem(), damaged);
+            worker.record().aux_object().set(worker.mem(), 4096 | 8);
+            worker.record()
+        };
+        let next = Worker::attach(reader.pod(), false).unwrap();
+        assert_eq!(next.record(), place, "the same place");
+        drop(next.hold_list().unwrap());
+        assert_eq!(
+            place.aux_object().get(next.mem()),
+            0,
+            "version {damaged}: it was not brought into order"
+        );
+        for _ in 0..3 {
+            collect::free_all(&reader).unwrap();
+        }
+    }
 }

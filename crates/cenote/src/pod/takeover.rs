@@ -37,8 +37,6 @@ use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory, OwnedWord, compiler_barrier};
 use crate::mutant::{self, Mutant};
 
-/// A version that no list has: its worker has not held it yet.
-pub(super) const UNKNOWN: u64 = u64::MAX;
 /// Looks of a background thread between which a list must not have changed to be taken over.
 const QUIET_TICKS: u32 = 8;
 
@@ -128,13 +126,13 @@ impl<M: Memory> Worker<M> {
         };
         let mut now = version.load(mem);
         if now & 1 != 0 {
-            now += 1;
+            now = now.wrapping_add(1);
             version.store(mem, now);
         }
-        let is_first = self.list_version.replace(now) == UNKNOWN;
+        self.list_version.set(now);
         drop(held);
         self.recycler.forget();
-        if is_first {
+        if !self.is_tidy.replace(true) {
             self.holds.set(1);
             recovery::tidy(self);
             self.holds.set(0);
@@ -170,7 +168,7 @@ pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<u
         let version = record.list_version();
         let now = version.load(mem);
         // Another one also if somebody died at this.
-        version.store(mem, now + 1 + (now & 1));
+        version.store(mem, now.wrapping_add(1 + (now & 1)));
     }
     crash_point(Point::TakeoverWanted);
     // PAIRS WITH: pod::takeover::Worker::hold_list
@@ -185,10 +183,10 @@ pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<u
             && has_nothing_begun(record, |word| word.peek(mem))
         {
             let now = version.load(mem);
-            taken += u32::from(move_list(worker, record, Some(now + 1))?);
+            taken += u32::from(move_list(worker, record, Some(now.wrapping_add(1)))?);
         }
         if version.load(mem) & 1 != 0 {
-            version.store(mem, version.load(mem) + 1);
+            version.store(mem, version.load(mem).wrapping_add(1));
         }
     }
     drop(held);
@@ -397,7 +395,46 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<()
     outcome.map(drop)
 }
 
-/// A word by which a worker and the background thread of its process agree who changes the worker's list.
-pub(super) fn nobody() -> LocalWord {
-    LocalWord::new(FREE)
+/// A word by which a worker and the background thread of its process agree who changes the worker's list. On incoherent memory the
+/// worker holds it from the beginning: what its host's cache has of the list is old.
+pub(super) fn first_owner<M: Memory>() -> LocalWord {
+    LocalWord::new(if M::COHERENT { FREE } else { HELD })
+}
+
+impl<M: Memory> Worker<M> {
+    /// What a worker that has just attached does with its record. On incoherent memory it brings that into order, and lets go of the
+    /// list. On coherent memory it does so when it first holds its list, as that may wait for a lock of dead whom only a monitor's fence
+    /// frees, and a monitor's own worker must not; unless the place is one of the dead, for which it has waited already.
+    pub(super) fn begin(&self, is_of_the_dead: bool) -> Result<()> {
+        if !M::COHERENT {
+            let _first = ListHold { worker: self };
+            if is_of_the_dead {
+                drop(lock::acquire(self, HEAP_LOCK)?);
+            }
+            self.is_tidy.set(true);
+            recovery::tidy(self);
+        } else if is_of_the_dead || mutant::is(Mutant::AttachWaits) {
+            drop(self.hold_list()?);
+        } else {
+            let (head, tail) = (self.record().head(), self.record().tail());
+            self.has_inherited
+                .set(head.get(self.mem()) != tail.get(self.mem()));
+        }
+        Ok(())
+    }
+
+    /// Gives back what a worker that leaves holds. One that has never held its list has nothing, and waits for no lock: what its place
+    /// came with is left for the next.
+    pub(super) fn end(&self) {
+        let record = self.record();
+        if !self.is_tidy.get() && has_nothing_begun(record, |word| word.get(self.mem())) {
+            return;
+        }
+        // What cannot be given back now is found by recovery or by the next to take the place. The hold is never given back: who moved
+        // the list of a record that is free would do so beside its heirs.
+        let hold = self.hold_list().map(std::mem::forget);
+        if hold.is_err() || recovery::settle(self, self.actor()).is_err() {
+            record.write_back(self.mem());
+        }
+    }
 }

@@ -15,12 +15,11 @@ use super::crash::{Point, crash_point};
 use super::epoch;
 use super::geometry::{Geometry, UNIT};
 use super::limits::Limits;
-use super::lock;
 use super::process::Pod;
 use super::record::{IDLE, Phase, State, WorkerRecord};
 use super::retire::Actor;
 use super::slots::OwnSlots;
-use super::superblock::{COMMITTED, DEATH_BELL, HEAP_LOCK, WORKERS_HIGH};
+use super::superblock::{COMMITTED, DEATH_BELL, WORKERS_HIGH};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, LINE, LocalWord, Memory, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
@@ -104,6 +103,8 @@ pub struct Worker<M: Memory> {
     pub(super) holds: Cell<u32>,
     /// The version of the own list that is known.
     pub(super) list_version: Cell<u64>,
+    /// Whether its record was brought into order.
+    pub(super) is_tidy: Cell<bool>,
     /// Whether the place came with a list that was not empty, and still is not.
     pub(super) has_inherited: Cell<bool>,
     pub(super) hint_cursor: Cell<u64>,
@@ -204,7 +205,7 @@ impl<M: Memory> Worker<M> {
             active: LocalWord::new(0),
             announced: LocalWord::new(IDLE),
             refresh: LocalWord::new(0),
-            busy: super::takeover::nobody(),
+            busy: super::takeover::first_owner::<M>(),
             list_version: LocalWord::new(0),
         });
         if !M::COHERENT
@@ -239,9 +240,14 @@ impl<M: Memory> Worker<M> {
             is_thorough: Cell::new(false),
             looks: Cell::new(0),
             tails_seen: Cell::default(),
-            holds: Cell::new(0),
-            // On coherent memory none that there is: somebody may be about to take the list over just now.
-            list_version: Cell::new(if M::COHERENT { super::takeover::UNKNOWN } else { 0 }),
+            holds: Cell::new(u32::from(!M::COHERENT)),
+            // On coherent memory another than there is: somebody may be about to take the list over just now.
+            list_version: Cell::new(if M::COHERENT {
+                !record.list_version().load(mem)
+            } else {
+                0
+            }),
+            is_tidy: Cell::new(false),
             has_inherited: Cell::new(false),
             hint_cursor: Cell::new(0),
             last_taken: Cell::new(super::takes::Taken::default()),
@@ -253,16 +259,7 @@ impl<M: Memory> Worker<M> {
             removals: Cell::new(0),
             recycler: super::recycle::Recycler::default(),
         };
-        if state.phase != Phase::Free {
-            // Whatever the dead have committed is done, and nobody is about to take the list over.
-            drop(lock::acquire(&worker, HEAP_LOCK)?);
-        }
-        if !M::COHERENT || mutant::is(Mutant::AttachWaits) {
-            // Elsewhere when it first holds its list, as that may wait for a lock of dead whom only a monitor's fence frees: a monitor's
-            // own worker must not.
-            let _hold = worker.hold_list()?;
-            super::recovery::tidy(&worker);
-        }
+        worker.begin(state.phase != Phase::Free)?;
         Ok(Some(worker))
     }
 
@@ -567,13 +564,8 @@ impl<M: Memory> Drop for Worker<M> {
         if self.is_forked() {
             return;
         }
-        // What cannot be given back now is found by recovery or by the next to take the place.
         let record = self.actor.record;
-        // Never given back: who moved the list of a record that is free would do so beside its heirs.
-        let hold = self.hold_list().map(std::mem::forget);
-        if hold.is_err() || super::recovery::settle(self, self.actor).is_err() {
-            record.write_back(self.mem());
-        }
+        self.end();
         self.disown_pin();
         // The last store to the record: all of it is seen before that is free.
         record.announced().announce(self.mem(), IDLE);

@@ -222,6 +222,22 @@ impl<M: Memory> HostAgent<M> {
         };
         raise_priority();
         let mut monitor = Monitor::new(watch.missed, seconds_since_1970);
+        // Whatever ends it: a leader that is no more must not be waited for.
+        let watched = self.look_on(watch, &worker, &mut monitor, &mut *fence, [may_lead, stops], tell);
+        monitor.resign(&worker);
+        watched
+    }
+
+    /// [`HostAgent::watch`], until it is told to stop, or fails.
+    fn look_on(
+        &self,
+        watch: &Watch,
+        worker: &Worker<M>,
+        monitor: &mut Monitor,
+        fence: &mut dyn Fence<M>,
+        [may_lead, stops]: [&dyn Fn() -> bool; 2],
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<()> {
         let mut last: Option<Instant> = None;
         while !stops() {
             let now = Instant::now();
@@ -229,7 +245,7 @@ impl<M: Memory> HostAgent<M> {
             if how != Look::Between {
                 last = Some(now);
             }
-            let is_fencing = monitor.look(&worker, &mut *fence, how, may_lead, &mut |event| {
+            let is_fencing = monitor.look(worker, fence, how, may_lead, &mut |event| {
                 if matches!(event, Event::Leads | Event::Moved { .. }) {
                     self.recover_soon();
                 }
@@ -240,7 +256,6 @@ impl<M: Memory> HostAgent<M> {
             let pause = due.saturating_duration_since(Instant::now());
             std::thread::sleep(if is_fencing { pause.min(FENCING) } else { pause });
         }
-        monitor.resign(&worker);
         Ok(())
     }
 
