@@ -133,6 +133,8 @@ pub fn find_or_create<M: Memory>(
         return Ok(named);
     }
     let mem = worker.mem();
+    // Before it allocates: the first hold brings the record into order, and forgets what that names.
+    let _hold = worker.hold_list()?;
     let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
     if let Some(named) = find(worker, name)? {
         return Ok(named);

@@ -62,7 +62,7 @@ pub fn allocate_companion<M: Memory>(worker: &Worker<M>, which: usize, len: u64)
     allocate_for(worker, actor, len, actor.record.companions()[which], 0)
 }
 
-/// Allocates for any actor and destination; `tag` marks a range that holds references (see
+/// Allocates for any actor and destination; who allocates for itself holds its list. `tag` marks a range that holds references (see
 /// [`super::process::DrainRange`]).
 #[inline]
 pub fn allocate_for<M: Memory>(
@@ -72,6 +72,10 @@ pub fn allocate_for<M: Memory>(
     destination: OwnedWord,
     tag: u8,
 ) -> Result<u64> {
+    debug_assert!(
+        actor.record != worker.record() || worker.holds_list(),
+        "a worker that does not hold its list may not have its record in order"
+    );
     let class = match class_for(len, !M::COHERENT) {
         Some(class) if tag == 0 => class,
         _ => {
