@@ -105,6 +105,7 @@ impl Pair {
 
 /// Times one allocation and one free of the pool.
 fn of_pool(worker: &Worker<impl Mapped>, bytes: usize, times: &mut [Vec<f64>; 2]) -> Result<(), Failure> {
+    let _hold = worker.hold_list()?;
     let start = Instant::now();
     black_box(heap::allocate(worker, black_box(bytes as u64))?);
     let allocated = Instant::now();

@@ -118,6 +118,7 @@ pub fn measure(options: &Options) -> Result<Figures, Failure> {
 #[inline(never)]
 fn pool_pairs(map: &Map, size: usize) -> Result<f64, Failure> {
     let worker = &**map.worker();
+    let _hold = worker.hold_list()?;
     let start = Instant::now();
     for _ in 0..GROUP {
         black_box(heap::allocate(worker, black_box(size as u64))?);

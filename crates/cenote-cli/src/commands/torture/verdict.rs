@@ -172,6 +172,7 @@ fn counters<M: Mapped>(state: &State<M>, journals: &[Journal<Family>]) -> Result
 fn leak<M: Mapped>(state: &State<M>) -> Result<(), Fault> {
     let worker = state.map(Family::Words).worker();
     let word = worker.record().aux_object();
+    let _hold = worker.hold_list()?;
     cenote::pod::heap::allocate_for(worker, worker.actor(), 64, word, 0)?;
     word.set(worker.mem(), 0);
     Ok(())
