@@ -107,6 +107,9 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
                 Strength::Acquire => world.oldest_buffered(),
                 Strength::Full | Strength::Weakened => None,
             };
+            if strength == Strength::Full {
+                world.goes_on(false);
+            }
             let number = world.makes_before(op.at, 8, waiting);
             world.took_effect(op.at, 8, number, None);
             world.machine.store(op.at, after);
@@ -410,6 +413,11 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn owned_store(&self, at: u64, value: u64) {
         self.cached_store(Kind::OwnedStore, at, value);
+    }
+
+    fn owned_store_lazily(&self, at: u64, value: u64) {
+        self.owned_store(at, value);
+        self.world().is_lazy(at);
     }
 
     fn owned_load(&self, at: u64) -> u64 {

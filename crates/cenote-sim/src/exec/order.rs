@@ -34,15 +34,24 @@ pub struct StaleRead {
     pub reader: u32,
     /// Who had stored to it.
     pub writer: u32,
+    /// Whether the store was lost with the writer's host.
+    pub is_lost: bool,
 }
 
 impl std::fmt::Display for StaleRead {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "thread {} read the word at {:#x} and did not find what thread {} had stored there, which it must see by then",
-            self.reader, self.at, self.writer
-        )
+        let Self { at, reader, writer, .. } = self;
+        match self.is_lost {
+            false => write!(
+                f,
+                "thread {reader} read the word at {at:#x} and did not find what thread {writer} had stored there, which it must see by then"
+            ),
+            true => write!(
+                f,
+                "thread {reader} read the word at {at:#x}, and what thread {writer} had stored there was lost with its host, although it had \
+                 gone on after that"
+            ),
+        }
     }
 }
 
@@ -50,6 +59,10 @@ impl std::fmt::Display for StaleRead {
 #[derive(Clone, Default)]
 struct View {
     stores: u32,
+    /// How many of its stores must not be lost with its host, but for these.
+    settled: u32,
+    /// Stores that it waits for late: the word, and whether the line is being written back.
+    late: Vec<(u64, Number, bool)>,
     seen: Rc<Vec<u32>>,
 }
 
@@ -92,6 +105,8 @@ pub(super) struct Order {
     last: Words,
     writes: Vec<Write>,
     views: Vec<View>,
+    /// The words that were lost with a host and should not have been, with the writes that nobody finds.
+    lost: BTreeMap<u64, Number>,
     /// Of each kernel lock, what those have seen who dropped it.
     locks: BTreeMap<u32, View>,
 }
@@ -103,6 +118,7 @@ impl Order {
             last: Words::new(shape.bytes),
             writes: Vec::new(),
             views: Vec::new(),
+            lost: BTreeMap::new(),
             locks: BTreeMap::new(),
         }
     }
@@ -117,7 +133,7 @@ impl Order {
 
     /// Of one thread, what it has stored and must see, as another one learns it.
     fn teach(&mut self, from: u32, to: u32) {
-        let View { stores, seen } = self.view(from).clone();
+        let View { stores, seen, .. } = self.view(from).clone();
         self.view(to).learn(from, stores, &seen);
     }
 
@@ -141,11 +157,44 @@ impl Order {
     fn set_last(&mut self, at: u64, len: u64, number: Number) {
         for word in words(at, len) {
             self.last.set(word, number);
+            self.lost.remove(&word);
+        }
+    }
+
+    /// A thread goes on to what relies on all that it has stored, but for what it waits for late. Whether it has waited for its
+    /// write-backs.
+    fn settle(&mut self, thread: u32, has_waited: bool) {
+        let view = self.view(thread);
+        view.settled = view.stores;
+        if has_waited {
+            view.late.retain(|&(.., is_begun)| !is_begun);
+        }
+    }
+
+    /// The last write to a word of a host that has died was in its cache alone.
+    fn lose(&mut self, word: u64) {
+        let (last, found) = (self.last.get(word), self.shadow.load(word));
+        if last == found {
+            return;
+        }
+        let Write { thread, stamp, .. } = self.writes[last as usize - 1];
+        self.set_last(word, 8, found);
+        let View { settled, late, .. } = self.view(thread);
+        if stamp <= *settled && !late.iter().any(|&(_, number, _)| number == last) {
+            self.lost.insert(word, last);
         }
     }
 
     /// A thread has found a write at a word. The one that it should have found, if that is another.
     fn check(&mut self, thread: u32, at: u64, found: Number) -> Option<StaleRead> {
+        if let Some(&lost) = self.lost.get(&at) {
+            return Some(StaleRead {
+                at,
+                reader: thread,
+                writer: self.writes[lost as usize - 1].thread,
+                is_lost: true,
+            });
+        }
         let last = self.last.get(at);
         if last == found || last == 0 {
             return None;
@@ -160,6 +209,7 @@ impl Order {
             at,
             reader: thread,
             writer,
+            is_lost: false,
         })
     }
 
@@ -204,6 +254,34 @@ impl World {
         self.order
             .as_mut()
             .map_or(0, |order| order.write(thread, at, len, waiting))
+    }
+
+    /// The running thread has waited for its write-backs, or does what others see at once.
+    pub fn goes_on(&mut self, has_waited: bool) {
+        let thread = self.current;
+        if let Some(order) = &mut self.order {
+            order.settle(thread, has_waited);
+        }
+    }
+
+    /// What the running thread has just stored to a word is among what it waits for late.
+    pub fn is_lazy(&mut self, at: u64) {
+        let thread = self.current;
+        if let Some(order) = &mut self.order {
+            let number = order.last.get(at);
+            order.view(thread).late.push((at, number, false));
+        }
+    }
+
+    /// The running thread begins to write lines back.
+    pub fn begins(&mut self, at: u64, len: u64) {
+        let thread = self.current;
+        if let Some(order) = &mut self.order {
+            let lines = at & !(LINE - 1)..at.saturating_add(len);
+            for (word, _, is_begun) in &mut order.view(thread).late {
+                *is_begun |= lines.contains(word);
+            }
+        }
     }
 
     /// A store takes effect.
@@ -260,7 +338,7 @@ impl World {
     /// A thread drops a kernel lock.
     pub fn drops_lock(&mut self, thread: u32, lock: u32) {
         if let Some(order) = &mut self.order {
-            let View { stores, seen } = order.view(thread).clone();
+            let View { stores, seen, .. } = order.view(thread).clone();
             order.locks.entry(lock).or_default().learn(thread, stores, &seen);
         }
     }
@@ -332,7 +410,7 @@ impl World {
         if let Some(order) = &mut self.order {
             order.shadow.lose_cache(host, survives);
             for word in dirty.iter().flat_map(|&line| words(line, LINE)) {
-                order.last.set(word, order.shadow.load(word));
+                order.lose(word);
             }
         }
         self.machine.lose_cache(host, survives);

@@ -485,6 +485,7 @@ impl World {
     /// Begins a write-back or flush of each line of a range. Of one that is absent there is nothing to do.
     pub fn begin(&mut self, at: u64, len: u64, drops: bool) {
         let host = self.host_of(self.current);
+        self.begins(at, len);
         if let Some(cache) = self.machine.cache(host) {
             let lines = cache.resident_in(at, len);
             let pending = lines.into_iter().map(|line| Pending { line, drops });
@@ -522,6 +523,7 @@ impl World {
             self.completed(host, one);
         }
         self.threads[self.current as usize].pending = pending;
+        self.goes_on(true);
         count
     }
 

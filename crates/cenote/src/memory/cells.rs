@@ -83,6 +83,13 @@ impl OwnedWord {
         mem.owned_store(self.0, value)
     }
 
+    /// The same, for a store that may be lost with the owner's host although the owner has gone on
+    /// ([`Memory::owned_store_lazily`]).
+    #[inline]
+    pub fn set_lazily<M: Memory>(self, mem: &M, value: u64) {
+        mem.owned_store_lazily(self.0, value)
+    }
+
     /// Anybody else's load: afresh, one round trip.
     #[inline]
     #[cfg_attr(feature = "mutants", track_caller)]

@@ -168,6 +168,10 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.owned_store(at, value)
     }
 
+    fn owned_store_lazily(&self, at: u64, value: u64) {
+        self.0.owned_store_lazily(at, value)
+    }
+
     fn owned_load(&self, at: u64) -> u64 {
         self.0.owned_load(at)
     }

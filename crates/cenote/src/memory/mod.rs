@@ -222,6 +222,14 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// is written back.
     fn owned_store(&self, at: u64, value: u64);
 
+    /// The same, for a store that its owner waits for late: whatever it does before the next fence that follows a write-back of
+    /// the line may reach memory first, and recovery is right either way. The simulator takes any other store that was lost with its
+    /// host, although its owner had gone on, for a fault.
+    #[inline]
+    fn owned_store_lazily(&self, at: u64, value: u64) {
+        self.owned_store(at, value)
+    }
+
     /// Single-writer word: its owner's load, through the cache.
     fn owned_load(&self, at: u64) -> u64;
 

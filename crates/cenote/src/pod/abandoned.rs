@@ -53,7 +53,7 @@ pub(super) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize,
             set_hint(worker, unit);
         }
     }
-    actor.record.reserve(class).set(mem, Reserve::NONE.0);
+    actor.record.reserve(class).set_lazily(mem, Reserve::NONE.0);
 }
 
 /// As long as it stands, a block that was none of free units when it began keeps its bytes, whatever becomes of it.
@@ -200,7 +200,7 @@ pub(super) fn take_ownership<M: Memory>(worker: &Worker<M>, actor: Actor, class:
         .compare_exchange_acquire(mem, nobodys, mine)
         .is_err()
     {
-        reserve.set(mem, Reserve::NONE.0);
+        reserve.set_lazily(mem, Reserve::NONE.0);
         return false;
     }
     crash_point(Point::AdoptDone);

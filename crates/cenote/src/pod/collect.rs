@@ -484,7 +484,7 @@ fn decide<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
 /// A batch is over. Complete with the next fence: what is said to be freed is not marked any more.
 fn forget<M: Memory>(worker: &Worker<M>, actor: Actor) {
     let mem = worker.mem();
-    actor.record.freeing().set(mem, 0);
+    actor.record.freeing().set_lazily(mem, 0);
     mem.write_back(actor.record.freeing().offset(), 8);
 }
 

@@ -42,7 +42,7 @@ pub(super) fn flushed_until<M: Memory>(
         begun if is_complete(worker, begun) => {
             // With the next fence: before anything of it is freed, or is taken and published. A round that is found complete again
             // before that is complete.
-            number.set(mem, 0);
+            number.set_lazily(mem, 0);
             mem.write_back(number.offset(), 8);
             let to = Position::decode(to.get(mem));
             Ok(if leads_to(worker, record, from, to)? {
@@ -100,7 +100,7 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
     }
     let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
     // With the next fence, whenever that is: if it is lost with its host, another round is begun.
-    request[3].set(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
+    request[3].set_lazily(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
     mem.write_back(request[3].offset(), 8);
     Ok(())
 }

@@ -482,7 +482,7 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
                 abandon(worker, actor, class, unit);
             }
             // Never adopted, or abandoned already.
-            _ => word.set(mem, Reserve::NONE.0),
+            _ => word.set_lazily(mem, Reserve::NONE.0),
         }
     }
     Ok(())

@@ -160,7 +160,7 @@ pub fn publish_with_companions<M: Memory>(
         Err(found) => {
             // Not written back: what a record names that says nothing else is forgotten, and the next one is written back as a whole.
             for word in words {
-                word.set(worker.mem(), 0);
+                word.set_lazily(worker.mem(), 0);
             }
             Ok(Err(found))
         }
@@ -245,7 +245,7 @@ fn has_happened<M: Memory>(worker: &Worker<M>) {
 #[inline]
 #[cfg_attr(feature = "mutants", track_caller)]
 fn set_soon<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
-    word.set(worker.mem(), value);
+    word.set_lazily(worker.mem(), value);
     if !M::COHERENT {
         worker.mem().write_back(word.offset(), 8);
     }
@@ -284,15 +284,15 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, is_r
     }
     retire::await_entries(worker);
     if !mutant::is(Mutant::PublishedNameKept) {
-        record.new_object().set(mem, 0);
+        record.new_object().set_lazily(mem, 0);
     }
-    record.old_object().set(mem, 0);
+    record.old_object().set_lazily(mem, 0);
     // Only the first line is written back now: what the others name means nothing in a record that says so.
     let [first, second] = record.companions();
     let [third, fourth] = record.old_companions();
     for word in [first, second, third, fourth] {
         if word.get(mem) != 0 {
-            word.set(mem, 0);
+            word.set_lazily(mem, 0);
         }
     }
     set_soon(worker, record.operation(), operation::NONE);

@@ -78,7 +78,7 @@ pub(super) fn untaken<M: Memory>(worker: &Worker<M>, class: usize) -> Reserve {
 
 /// Names what leaves its source when the takes are settled.
 pub(super) fn take_later<M: Memory>(worker: &Worker<M>, taken: Taken, destination: OwnedWord) -> u64 {
-    destination.set(worker.mem(), taken.object);
+    destination.set_lazily(worker.mem(), taken.object);
     let mut takes = worker.takes.get();
     takes.taken[takes.count] = taken;
     takes.count += 1;
@@ -121,13 +121,13 @@ pub(super) fn leave_source<M: Memory>(worker: &Worker<M>, taken: &Taken) {
         Source::Reserve { index, .. } => {
             let word = worker.record().reserve(taken.class as usize);
             let reserve = Reserve(word.get(mem));
-            word.set(mem, reserve.without(index).0);
+            word.set_lazily(mem, reserve.without(index).0);
             word
         }
         Source::List { chunk, index, .. } => {
             let (word, _) = retire::entry(chunk, index);
             if !mutant::is(Mutant::RecycledEntryKept) {
-                word.set(mem, taken.object | GONE);
+                word.set_lazily(mem, taken.object | GONE);
             }
             word
         }

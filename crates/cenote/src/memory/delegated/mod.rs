@@ -150,6 +150,11 @@ impl<M: Memory> Memory for Delegated<M> {
     }
 
     #[inline]
+    fn owned_store_lazily(&self, at: u64, value: u64) {
+        self.base.owned_store_lazily(at, value)
+    }
+
+    #[inline]
     fn owned_load(&self, at: u64) -> u64 {
         self.base.owned_load(at)
     }
