@@ -9,7 +9,7 @@ use std::time::Instant;
 use cenote::mutant::choose;
 use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended};
 use cenote_sim::subjects::Subject;
-use cenote_sim::sweep::{Passes, Site, Touch, sites_of, take_passes, weaken};
+use cenote_sim::sweep::{Passes, Site, Touch, sites_of, take_moments, take_passes, weaken};
 
 use super::table;
 
@@ -133,6 +133,9 @@ fn subjects_of_sites(only: Option<Subject>) -> BTreeMap<Site, Vec<Subject>> {
     all
 }
 
+/// Runs in which a process dies soon after it came by the site, after each in which it lived on.
+const DEATHS: u32 = 2;
+
 /// Weakens a site until it is seen.
 fn try_site(site: Site, subjects: &[Subject], runs: u64) -> Outcome {
     let on_coherent = matches!(site.touch, Touch::Fence | Touch::Exchange);
@@ -151,25 +154,47 @@ fn try_site(site: Site, subjects: &[Subject], runs: u64) -> Outcome {
     take_passes();
     for seed in 1.. {
         for plan in &plans {
-            if run == runs {
+            if run >= runs {
                 return Outcome::Not(run, take_passes());
             }
             run += 1;
-            weaken(Some(site));
-            let shown = plan.run(seed).result;
-            weaken(None);
-            let checker = match shown {
-                Ended::Passed => continue,
-                Ended::Wrong(checker, _) => checker,
-                Ended::Stuck(_) => "progress",
-                Ended::Crashed(_) => "panic",
-            };
-            if plan.run(seed).result == Ended::Passed {
+            take_moments();
+            if let Some(checker) = shows(site, || plan.run(seed).result) {
                 return Outcome::Seen(format!("{}, seed {seed}: {checker}", table::describe(plan)));
+            }
+            let moments = take_moments();
+            for death in (0..DEATHS).filter(|_| !moments.is_empty() && !plan.coherent) {
+                run += 1;
+                let dying = plan.dies_soon(seed, &moments, death);
+                if let Some(checker) = shows(site, || plan.run_dying(seed, dying.clone()).result) {
+                    let deaths: Vec<String> = dying
+                        .iter()
+                        .map(|crash| format!("{} at {}", crash.process, crash.step))
+                        .collect();
+                    return Outcome::Seen(format!(
+                        "{}, seed {seed}, dying {}: {checker}",
+                        table::describe(plan),
+                        deaths.join(" and ")
+                    ));
+                }
             }
         }
     }
     Outcome::Not(run, take_passes())
+}
+
+/// The checker that a run with the site weakened fails, and without passes.
+fn shows(site: Site, run: impl Fn() -> Ended) -> Option<&'static str> {
+    weaken(Some(site));
+    let shown = run();
+    weaken(None);
+    let checker = match shown {
+        Ended::Passed => return None,
+        Ended::Wrong(checker, _) => checker,
+        Ended::Stuck(_) => "progress",
+        Ended::Crashed(_) => "panic",
+    };
+    (run() == Ended::Passed).then_some(checker)
 }
 
 /// Names of sites: the file, what is done, and the line of code; with a number where there are several alike.

@@ -13,9 +13,13 @@ use crate::machine::Shape;
 use crate::policy::{Bounds, Exhaustive, Pct, Policy, RandomWalk, Replay};
 use crate::profile::Profile;
 use crate::subjects::{Inner, Load, Subject, below, pool, random};
+use crate::sweep::Moment;
 
 /// After so many steps a run counts as stuck, unless it is told otherwise.
 pub const STEPS_MAX: u64 = 4_000_000;
+
+/// A few steps: fewer than two to this.
+const SOON: u64 = 7;
 
 /// Steps in which a buffered store takes effect at most, where a server executes exchanges.
 const DRAIN: u32 = 16;
@@ -243,6 +247,24 @@ impl Plan {
                 }
             })
             .collect()
+    }
+
+    /// The deaths of a seed, but of one process a few steps after one of its moments; `death` is what else that is drawn from.
+    pub fn dies_soon(&self, seed: u64, moments: &[Moment], death: u32) -> Vec<Crash> {
+        let mut random = random(seed, 1 << 23 | death);
+        let Moment { process, step } = moments[below(&mut random, moments.len() as u64) as usize];
+        let soon = below(&mut random, SOON + 1);
+        let dies = Crash {
+            process,
+            step: step + below(&mut random, 1 << soon),
+            restarts: below(&mut random, 2) == 0 || self.subject.restarts(process),
+            alone: false,
+        };
+        let others = self
+            .crashes(seed)
+            .into_iter()
+            .filter(|crash| crash.process != process);
+        others.chain([dies]).collect()
     }
 
     fn policy(&self, seed: u64) -> Box<dyn Policy> {

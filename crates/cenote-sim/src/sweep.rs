@@ -55,6 +55,7 @@ thread_local! {
     static IS_ON: Cell<bool> = const { Cell::new(false) };
     static WEAK: Cell<Option<Site>> = const { Cell::new(None) };
     static SEEN: RefCell<BTreeSet<Site>> = const { RefCell::new(BTreeSet::new()) };
+    static MOMENTS: RefCell<Vec<Moment>> = const { RefCell::new(Vec::new()) };
     static PASSES: Cell<Passes> = const { Cell::new(Passes { all: 0, with_effect: 0 }) };
 }
 
@@ -65,6 +66,15 @@ pub struct Passes {
     pub all: u64,
     /// So often it would have changed something: a line was dirty, a load stale, a store buffered.
     pub with_effect: u64,
+}
+
+/// When a process of a run came by: the process, of those that the run begins with, and its steps until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The process.
+    pub process: u32,
+    /// Its steps.
+    pub step: u64,
 }
 
 /// Weakens a site in the runs of this thread from now on, or none.
@@ -84,8 +94,16 @@ pub fn take_passes() -> Passes {
     PASSES.take()
 }
 
-/// The site that is weakened was passed; whether it would have changed something.
-pub(crate) fn passed(has_effect: bool) {
+/// When runs came by the site that is weakened, and it would have changed something, since this was asked last.
+pub fn take_moments() -> Vec<Moment> {
+    MOMENTS.take()
+}
+
+/// The site that is weakened was passed, by a process that the run began with or not; whether it would have changed something.
+pub(crate) fn passed(moment: Option<Moment>, has_effect: bool) {
+    if let Some(moment) = moment.filter(|_| has_effect) {
+        MOMENTS.with_borrow_mut(|moments| moments.push(moment));
+    }
     let Passes { all, with_effect } = PASSES.get();
     PASSES.set(Passes {
         all: all + 1,

@@ -355,7 +355,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         let mut strength = Strength::Full;
         if sweep::is_weak(Touch::Exchange) {
-            sweep::passed(self.world().has_buffered());
+            sweep::passed(self.world().moment(), self.world().has_buffered());
             strength = Strength::Weakened;
         }
         self.compare_and_exchange(at, (current, new), strength)
@@ -480,7 +480,10 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn write_back(&self, at: u64, len: u64) {
         if sweep::is_weak(Touch::WriteBack) {
-            sweep::passed(!COHERENT && self.world().has_dirty(at, len));
+            sweep::passed(
+                self.world().moment(),
+                !COHERENT && self.world().has_dirty(at, len),
+            );
             return;
         }
         self.begin(Op::range(Kind::WriteBack, at, len), false);
@@ -488,7 +491,10 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn invalidate(&self, at: u64, len: u64) {
         if sweep::is_weak(Touch::Invalidate) {
-            sweep::passed(!COHERENT && self.world().has_lines(at, len));
+            sweep::passed(
+                self.world().moment(),
+                !COHERENT && self.world().has_lines(at, len),
+            );
             return;
         }
         self.begin(Op::range(Kind::Invalidate, at, len), true);
@@ -496,7 +502,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn fence(&self) {
         if sweep::is_weak(Touch::Fence) {
-            sweep::passed(self.world().has_begun());
+            sweep::passed(self.world().moment(), self.world().has_begun());
             return;
         }
         let op = Op::other(Kind::Fence);
@@ -542,7 +548,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
                 }
             },
         };
-        sweep::passed(value != world.machine.load(at));
+        sweep::passed(world.moment(), value != world.machine.load(at));
         world.done(op, value);
         self.spend(op, found);
         value

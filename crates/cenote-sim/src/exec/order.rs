@@ -40,7 +40,9 @@ pub struct StaleRead {
 
 impl std::fmt::Display for StaleRead {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { at, reader, writer, .. } = self;
+        let Self {
+            at, reader, writer, ..
+        } = self;
         match self.is_lost {
             false => write!(
                 f,

@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::machine::{Found, Machine, MixedUse, Pending};
 use crate::policy::{Candidate, Fault, Phase, Policy};
 use crate::sweep;
+use crate::sweep::Moment;
 
 /// Bytes of a page of the file system.
 const PAGE: u64 = 4096;
@@ -507,6 +508,17 @@ impl World {
     pub fn has_lines(&self, at: u64, len: u64) -> bool {
         let cache = self.machine.cache(self.host_of(self.current));
         self.has_buffered() || cache.is_some_and(|cache| !cache.resident_in(at, len).is_empty())
+    }
+
+    /// Where the running thread's process is, if it is the first of its origin.
+    pub fn moment(&self) -> Option<Moment> {
+        let process = self.threads[self.current as usize].process;
+        let Process { steps, origin, .. } = self.processes[process as usize];
+        let first = self.processes.iter().position(|other| other.origin == origin);
+        (first == Some(process as usize)).then_some(Moment {
+            process: origin,
+            step: steps,
+        })
     }
 
     /// Whether something that the running thread has stored or begun may not be done.

@@ -104,3 +104,38 @@ fn what_a_lost_cache_took_with_it_need_not_be_seen() {
         "the store is lost in no run: {seen:?}"
     );
 }
+
+/// Thread 0 stores `X` and goes on behind a fence, until it dies with its host; thread 1 looks at `X`.
+fn goes_on(t: &Thread<'_, false>, store: fn(&Thread<'_, false>)) {
+    if t.number == 0 {
+        store(t);
+        t.mem.fence();
+        (0..4).for_each(|_| t.mem.pause());
+    } else {
+        (0..16).for_each(|_| t.find(0, t.mem.owned_peek(X)));
+    }
+}
+
+#[test]
+fn a_store_whose_thread_went_on_is_not_lost_with_its_host() {
+    let kept = |t: &Thread<'_, false>| {
+        goes_on(t, |t| {
+            t.mem.owned_store(X, 7);
+            t.mem.write_back(X, 8);
+        })
+    };
+    Litmus::new(2, kept).dies_at(4).checking_order().walks(3_000);
+    let lost = |t: &Thread<'_, false>| goes_on(t, |t| t.mem.owned_store(X, 7));
+    let litmus = Litmus::new(2, lost).dies_at(4).checking_order();
+    litmus.first(|found| {
+        is_reported(found)
+            && matches!(found.outcome.ended, Ended::Stopped(Stop::Stale(stale)) if stale.is_lost)
+    });
+    litmus.first(ends_well);
+}
+
+#[test]
+fn a_store_that_is_waited_for_late_may_be_lost() {
+    let late = |t: &Thread<'_, false>| goes_on(t, |t| t.mem.owned_store_lazily(X, 7));
+    Litmus::new(2, late).dies_at(4).checking_order().walks(3_000);
+}
