@@ -226,7 +226,7 @@ fn give_up<M: Memory>(worker: &Worker<M>) {
     let record = worker.record();
     record.operation().set(worker.mem(), operation::NONE);
     // A name kept beyond the pin would be mistaken for evidence once the object is reused.
-    set(worker, record.old_object(), 0);
+    set_until_end(worker, record.old_object(), 0);
     worker.contention.lost(worker.mem());
 }
 
@@ -238,7 +238,11 @@ fn has_happened<M: Memory>(worker: &Worker<M>) {
         leave_sources(worker);
     }
     worker.contention.won();
-    set_soon(worker, worker.record().operation(), operation::COMMITTED);
+    // Not written back: who recovers the operation finds out that it happened as long as its announcement stands.
+    worker
+        .record()
+        .operation()
+        .set_lazily(worker.mem(), operation::COMMITTED);
 }
 
 /// Sets a word of the record; it is written back by the next fence at the latest.
@@ -248,6 +252,16 @@ fn set_soon<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
     word.set_lazily(worker.mem(), value);
     if !M::COHERENT {
         worker.mem().write_back(word.offset(), 8);
+    }
+}
+
+/// Sets a word of the operation's record; it is written back before the worker's announcement changes.
+#[inline]
+#[cfg_attr(feature = "mutants", track_caller)]
+pub(crate) fn set_until_end<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
+    set_soon(worker, word, value);
+    if !M::COHERENT {
+        worker.is_end_in_flight.set(true);
     }
 }
 
@@ -262,6 +276,16 @@ fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
 /// is over; that itself is written back by the next fence, which comes before anything of the list is freed.
 #[inline]
 pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, is_repeated: bool) -> Result<()> {
+    finish(worker, actor, is_repeated, false)
+}
+
+#[inline(always)]
+fn finish<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    is_repeated: bool,
+    had_companions: bool,
+) -> Result<()> {
     let mem = worker.mem();
     let record = actor.record;
     let counter = record.counter().get(mem);
@@ -287,18 +311,14 @@ pub(super) fn finish_committed<M: Memory>(worker: &Worker<M>, actor: Actor, is_r
         record.new_object().set_lazily(mem, 0);
     }
     record.old_object().set_lazily(mem, 0);
-    // Only the first line is written back now: what the others name means nothing in a record that says so.
-    let [first, second] = record.companions();
-    let [third, fourth] = record.old_companions();
-    for word in [first, second, third, fourth] {
-        if word.get(mem) != 0 {
+    if had_companions {
+        // Only the first line is written back now: what the others name means nothing in a record that says so.
+        let words = record.companions().into_iter().chain(record.old_companions());
+        for word in words.filter(|word| word.get(mem) != 0) {
             word.set_lazily(mem, 0);
         }
     }
-    set_soon(worker, record.operation(), operation::NONE);
-    if !M::COHERENT {
-        worker.is_end_in_flight.set(true);
-    }
+    set_until_end(worker, record.operation(), operation::NONE);
     Ok(())
 }
 
@@ -340,7 +360,7 @@ pub(super) fn finish_with_companions<M: Memory>(
         }
         retire_old(worker, actor, old, is_repeated)?;
     }
-    finish_committed(worker, actor, is_repeated)
+    finish(worker, actor, is_repeated, true)
 }
 
 /// Names the word that will publish the auxiliary allocation, and what it will hold.
@@ -446,9 +466,10 @@ pub fn drain_auxiliary<M: Memory>(
         }
         _ => return Err(Error::corrupt("a chain line", object)),
     };
+    // The object last: until it is there, nothing is drained.
     actor.record.aux_expected().set(mem, expected);
     actor.record.aux_word().set(mem, link.offset());
-    set(worker, actor.record.aux_object(), object | DRAINING);
+    actor.record.aux_object().set(mem, object | DRAINING);
     mem.persist(actor.record.aux_object().offset(), 24);
     if link.load(mem) == expected {
         match cell.load(mem) {

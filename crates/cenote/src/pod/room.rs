@@ -45,17 +45,16 @@ impl<'w, M: Memory> Room<'w, M> {
         }
     }
 
-    /// Whether an operation whose attempt ended so shall be tried again: the pool was full, and there may be room now. The caller
-    /// has given back what it had allocated, and is in no pin of this operation.
-    #[inline(always)]
-    pub fn is_made<R>(&mut self, outcome: &Result<R>) -> Result<bool> {
-        match outcome {
-            Err(Error::Full { needed, .. }) => self.make(*needed),
-            _ => Ok(false),
+    /// Makes room after an attempt that failed with this error, if the pool was full and there may be room now: then the operation shall
+    /// be tried again. Else returns the error. The caller has given back what it had allocated, and is in no pin of this operation.
+    #[cold]
+    pub fn make_after(&mut self, error: Error) -> Result<()> {
+        match error {
+            Error::Full { needed, .. } if self.make(needed)? => Ok(()),
+            error => Err(error),
         }
     }
 
-    #[cold]
     fn make(&mut self, needed: u64) -> Result<bool> {
         let had = self.attempts;
         self.attempts += 1;

@@ -207,25 +207,34 @@ impl<M: Memory> HashMap<M> {
     /// The level to begin with; `None` while the map has none. The worker is pinned.
     #[inline]
     fn oldest(&self) -> Result<Option<Level>> {
+        match self.look_at_root() {
+            Ok(()) => Ok(Some(self.cached_level.get())),
+            Err(other) => self.decode_oldest(other),
+        }
+    }
+
+    /// Whether the level to begin with is the one that was used last; else the reference to it, or 0.
+    #[inline(always)]
+    fn look_at_root(&self) -> std::result::Result<(), u64> {
         let worker = &*self.worker;
         if !M::COHERENT && self.guidelines.speculate && self.cached_stamp.get() == worker.stamp() {
-            return Ok(Some(self.cached_level.get()));
+            return Ok(());
         }
         let reference = if self.guidelines.replicate {
             match self.replica.load(worker.mem()) {
                 unset if unset == 0 || unset & level::TENTATIVE != 0 => {
-                    resize::adopt_replica(worker, self.header, self.replica)
+                    resize::adopt_replica(worker, self.header, self.replica, unset)
                 }
                 reference => reference,
             }
         } else {
             self.root().load(worker.mem()) & !level::UPDATING
         };
-        if reference != 0 && reference == self.cached.get() {
-            self.cached_stamp.set(worker.stamp());
-            return Ok(Some(self.cached_level.get()));
+        if reference == 0 || reference != self.cached.get() {
+            return Err(reference);
         }
-        self.decode_oldest(reference)
+        self.cached_stamp.set(worker.stamp());
+        Ok(())
     }
 
     #[cold]

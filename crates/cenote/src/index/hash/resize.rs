@@ -40,7 +40,7 @@ use crate::pod::geometry::UNIT;
 use crate::pod::growth;
 use crate::pod::heap;
 use crate::pod::lock;
-use crate::pod::publish::{drain_auxiliary, publish_auxiliary};
+use crate::pod::publish::{drain_auxiliary, publish_auxiliary, set_until_end};
 use crate::pod::retire::{self, Actor};
 use crate::pod::slab::{Place, locate, table_word};
 
@@ -64,20 +64,30 @@ const ORDER_MAX: u32 = 31;
 
 impl<M: Memory> HashMap<M> {
     /// The level to write to first; makes the first one, and helps if the map is moving.
-    #[inline]
+    #[inline(always)]
     pub(super) fn level_for_writing(&self) -> Result<Level> {
+        if self.look_at_root().is_err() || self.is_moving(&self.cached_level.get()) {
+            self.find_level_for_writing()?;
+        }
+        Ok(self.cached_level.get())
+    }
+
+    /// Whether a level moves to another, as far as the cache knows.
+    #[inline(always)]
+    fn is_moving(&self, level: &Level) -> bool {
+        self.worker.mem().load_speculative(level.next().offset()) != 0
+    }
+
+    /// Has the level to write to first cached.
+    #[cold]
+    fn find_level_for_writing(&self) -> Result<()> {
         let level = match self.oldest()? {
             Some(level) => level,
             None => self.first_level()?,
         };
-        if self.worker.mem().load_speculative(level.next().offset()) == 0 {
-            return Ok(level);
+        if !self.is_moving(&level) {
+            return Ok(());
         }
-        self.level_while_moving()
-    }
-
-    #[cold]
-    fn level_while_moving(&self) -> Result<Level> {
         let oldest = || {
             self.forget_cached();
             self.oldest()?
@@ -85,7 +95,7 @@ impl<M: Memory> HashMap<M> {
         };
         match self.help(&oldest()?) {
             // What does not fit the next level stays where it is; the operation itself may need no room.
-            Ok(()) | Err(Error::Full { .. }) => oldest(),
+            Ok(()) | Err(Error::Full { .. }) => oldest().map(drop),
             Err(error) => Err(error),
         }
     }
@@ -451,8 +461,7 @@ impl<M: Memory> HashMap<M> {
             retire::retire(worker, worker.actor(), level.offset)?;
         }
         // Before the level can be freed: then it is not what the name says, and others free it once this operation has ended.
-        record.root().set(mem, 0);
-        mem.persist(record.root().offset(), 8);
+        set_until_end(worker, record.root(), 0);
         Ok(())
     }
 }
@@ -490,12 +499,11 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
 }
 
 /// Gives a worker a replica of the root. It is tentative until the root is seen not to have moved meanwhile: from
-/// then on, whoever moves the root finds it. Returns the root's level, to be used now.
+/// then on, whoever moves the root finds it. `left` is what it was just seen to hold. Returns the root's level, to be used now.
 #[cold]
-pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica: SyncWord) -> u64 {
+pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica: SyncWord, left: u64) -> u64 {
     let mem = worker.mem();
     let root = SyncWord::at(header);
-    let left = replica.load(mem);
     if left & TENTATIVE != 0 {
         // A dead worker's attempt.
         let _ = replica.compare_exchange_acquire(mem, left, 0);

@@ -106,9 +106,9 @@ impl<M: Memory> HashMap<M> {
         self.prefetch_home(hash);
         let mut room = Room::new(&self.worker);
         loop {
-            let outcome = self.attempt(hash, key, value, when);
-            if !room.is_made(&outcome)? {
-                return outcome;
+            match self.attempt(hash, key, value, when) {
+                Err(error) => room.make_after(error)?,
+                outcome => return outcome,
             }
         }
     }
@@ -126,11 +126,14 @@ impl<M: Memory> HashMap<M> {
         }
         let _hold = collect::begin_write(worker)?;
         let _pin = worker.pin()?;
-        let outcome = self.write_pinned(hash, key, value, when);
-        if !matches!(outcome, Ok(Outcome::Inserted | Outcome::Replaced)) {
-            heap::discard(worker)?;
+        match self.write_pinned(hash, key, value, when) {
+            Ok(Outcome::Inserted) => Ok(Outcome::Inserted),
+            Ok(Outcome::Replaced) => Ok(Outcome::Replaced),
+            other => {
+                heap::discard(worker)?;
+                other
+            }
         }
-        outcome
     }
 
     /// A hint that a key will be looked for. Needs no pin: the level may be gone, but its addresses are still the pool's.
@@ -313,9 +316,9 @@ impl<M: Memory> HashMap<M> {
         self.prefetch_home(hash);
         let mut room = Room::new(&self.worker);
         loop {
-            let outcome = self.attempt_remove(hash, key);
-            if !room.is_made(&outcome)? {
-                return outcome;
+            match self.attempt_remove(hash, key) {
+                Err(error) => room.make_after(error)?,
+                outcome => return outcome,
             }
         }
     }
@@ -325,7 +328,9 @@ impl<M: Memory> HashMap<M> {
         let worker = &*self.worker;
         let _hold = collect::begin_write(worker)?;
         let _pin = worker.pin()?;
-        let Some(_) = self.oldest()? else { return Ok(false) };
+        if self.look_at_root() == Err(0) {
+            return Ok(false);
+        }
         let mut level = self.level_for_writing()?;
         loop {
             match self.probe(&level, hash, key)? {
@@ -360,7 +365,8 @@ impl<M: Memory> HashMap<M> {
         }
         mem.zero(line, LINE);
         if !mutant::is(Mutant::LineNotWrittenBack) {
-            mem.persist(line, LINE);
+            // Complete before it is published, with its name.
+            mem.write_back(line, LINE);
         }
         let points = [Point::LinkIntent, Point::LinkDone];
         if publish_auxiliary(worker, link, 0, Slot::link(line).0, line, points)? {

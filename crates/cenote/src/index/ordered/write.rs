@@ -114,18 +114,18 @@ impl<M: Memory> OrderedMap<M> {
     /// Repeats an attempt until it has an outcome; what one that has none allocated is given back.
     pub(super) fn until_done<R>(&self, attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
         let mut room = Room::new(&self.worker);
-        self.until_done_with(attempt, |outcome| room.is_made(outcome))
+        self.until_done_with(attempt, |error| room.make_after(error))
     }
 
     /// [`Self::until_done`] for what can be left for another time: it does not wait for room.
     pub(super) fn until_done_or_full<R>(&self, attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
-        self.until_done_with(attempt, |_| Ok(false))
+        self.until_done_with(attempt, Err)
     }
 
     fn until_done_with<R>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<R>>,
-        mut has_room_now: impl FnMut(&Result<Option<R>>) -> Result<bool>,
+        mut make_room_after: impl FnMut(Error) -> Result<()>,
     ) -> Result<R> {
         let worker = &*self.worker;
         let mut helped = 0;
@@ -137,11 +137,13 @@ impl<M: Memory> OrderedMap<M> {
                 heap::discard_with_companions(worker)?;
                 outcome
             })();
-            if has_room_now(&outcome)? {
-                continue;
-            }
-            if let Some(outcome) = outcome? {
-                return Ok(outcome);
+            match outcome {
+                Err(error) => {
+                    make_room_after(error)?;
+                    continue;
+                }
+                Ok(Some(outcome)) => return Ok(outcome),
+                Ok(None) => {}
             }
             if let Some(place) = self.merging.take() {
                 helped += 1;
