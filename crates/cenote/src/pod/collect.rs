@@ -27,12 +27,11 @@ use super::crash::{Point, crash_point};
 use super::epoch;
 use super::flush;
 use super::heap::return_reserves;
-use super::publish::forget_lines;
 use super::record::{Phase, State, WorkerRecord};
 use super::recycle::Kept;
 use super::retire::{
     Actor, CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, Position, ROOM, await_entries, begin_anew,
-    chunks_max, count_in, ensure_room, entry, find, is_gone, mark_range, next_of, next_position, push,
+    chunks_max, count_in, ensure_room, entry, find, is_gone, lacks, mark_range, next_of, next_position, push,
     refresh, set, set_position, span,
 };
 use super::slab::{CellAt, Place, locate, table_word};
@@ -113,7 +112,7 @@ pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
 /// that nobody makes room in it.
 fn make_way<M: Memory>(worker: &Worker<M>, actor: Actor) {
     let lacks_room =
-        |(head, tail): (Position, Position)| head.chunk != tail.chunk && tail.index + ROOM > CHUNK_ENTRIES;
+        |(head, tail): (Position, Position)| head.chunk != tail.chunk && lacks(worker, tail, ROOM);
     if span(worker, actor.record).is_ok_and(lacks_room) {
         // A full pool has those chunks wait. Under a pin nobody makes room in it for them.
         let made = worker.pin().map(|_pin| ensure_room(worker, actor));
@@ -481,11 +480,10 @@ fn decide<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
     );
 }
 
-/// A batch is over. Complete with the next fence: what is said to be freed is not marked any more.
+/// A batch is over. Written back with the head or the tail, in whose line it is, before the chunk is retired or begun anew; until
+/// then, what is said to be freed is not marked any more.
 fn forget<M: Memory>(worker: &Worker<M>, actor: Actor) {
-    let mem = worker.mem();
-    actor.record.freeing().set_lazily(mem, 0);
-    mem.write_back(actor.record.freeing().offset(), 8);
+    actor.record.freeing().set_lazily(worker.mem(), 0);
 }
 
 /// Frees a range that the actor's record says is being freed.
@@ -505,8 +503,8 @@ fn free_large<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resul
     let tag = (table_word(worker, unit).load(worker.mem()) >> 8) as u8;
     if tag != 0 && !mutant::is(Mutant::DrainForgotten) {
         (worker.pod().hooks().drain_range)(worker, actor, object)?;
-        // Its head has been read through the cache.
-        forget_lines(worker.mem(), object, LINE);
+        // Its head has been read through the cache. Complete before it is free, with the log of that.
+        worker.mem().invalidate(object, LINE);
     }
     free_range(worker, unit, units, &[(actor.record.freeing(), 0)])?;
     crash_point(Point::BigFreed);
@@ -580,7 +578,7 @@ fn move_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         // Who is in an operation needs the rest of the room.
         let room = if is_own { ROOM + 1 } else { 1 };
         let is_exhausted = index >= count && head.chunk != tail.chunk;
-        if !is_exhausted || (tail.index + room > CHUNK_ENTRIES && !begin_anew(worker, actor)) {
+        if !is_exhausted || (lacks(worker, tail, room) && !begin_anew(worker, actor)) {
             return Ok(());
         }
         set(worker, actor.record.retiring(), head.chunk | 1);
@@ -607,7 +605,9 @@ pub(super) fn finish_chunk<M: Memory>(
             chunk: next,
             index: 0,
         };
-        set_position(worker, record.head(), next);
+        // With the chunk's entry: until then recovery does the same again.
+        record.head().set_lazily(mem, next.encode());
+        mem.write_back(record.head().offset(), 8);
         if actor == worker.actor() {
             worker.recycler.passed(chunk, next);
         }
@@ -617,7 +617,9 @@ pub(super) fn finish_chunk<M: Memory>(
         push(worker, actor, chunk)?;
         await_entries(worker);
     }
-    set(worker, record.retiring(), 0);
+    // Complete with the next fence: before the chunk can be freed, which is said to be retired as long as its entry is there.
+    record.retiring().set_lazily(mem, 0);
+    mem.write_back(record.retiring().offset(), 8);
     Ok(())
 }
 

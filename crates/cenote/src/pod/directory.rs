@@ -172,7 +172,8 @@ fn free_entry<M: Memory>(worker: &Worker<M>) -> Result<u64> {
 fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
     mem.write_word(at + NAME_AT, name.len() as u64);
     mem.write(at + NAME_AT + 8, name.as_bytes());
-    mem.persist(at + NAME_AT, ENTRY_BYTES - NAME_AT);
+    // Complete before the entry is published, with the name of what it is for.
+    mem.write_back(at + NAME_AT, ENTRY_BYTES - NAME_AT);
 }
 
 /// Leaves what a creator leaves that dies before it has published, once it is recovered. For tests.
@@ -180,5 +181,7 @@ fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
 pub fn leave_half_made<M: Memory>(worker: &Worker<M>, name: &str) -> Result<()> {
     let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
     write_name(worker.mem(), free_entry(worker)?, name);
+    // Recovery would have.
+    worker.mem().fence();
     Ok(())
 }

@@ -40,10 +40,9 @@ pub(super) fn flushed_until<M: Memory>(
         0 if has_nothing(worker, record, from, ripe)? => Ok(ripe),
         0 => begin(worker, record, from, ripe).map(|()| from),
         begun if is_complete(worker, begun) => {
-            // With the next fence: before anything of it is freed, or is taken and published. A round that is found complete again
-            // before that is complete.
+            // Written back with the next request, in whose line it is: before the end of this one can be freed and be a chunk again, as
+            // that takes another round. A round that is found complete again before that is complete.
             number.set_lazily(mem, 0);
-            mem.write_back(number.offset(), 8);
             let to = Position::decode(to.get(mem));
             Ok(if leads_to(worker, record, from, to)? {
                 to
@@ -93,15 +92,15 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
         word.set(mem, value);
     }
     if !mutant::is(Mutant::RequestNotWrittenBack) {
-        mem.persist(request[0].offset(), 24);
+        // Complete with what is flushed, before the round begins.
+        mem.write_back(request[0].offset(), 24);
     }
     if !mutant::is(Mutant::OwnLinesNotFlushed) {
         flush_between(worker, record, from, to)?;
     }
     let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
-    // With the next fence, whenever that is: if it is lost with its host, another round is begun.
+    // Whenever it is written back: if it is lost with its host, another round is begun.
     request[3].set_lazily(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
-    mem.write_back(request[3].offset(), 8);
     Ok(())
 }
 
@@ -153,7 +152,6 @@ fn flush_between<M: Memory>(
             }
             mem.invalidate(object, place_of(worker, object)?.capacity());
         }
-        mem.invalidate(from.chunk, CHUNK_BYTES);
         if is_last {
             break;
         }

@@ -173,8 +173,10 @@ fn take_reserved<M: Memory>(
     }
     crash_point(Point::AllocNew);
     // The lowest set bit of the word is the lowest of the mask: the mask is its low end and not empty.
-    actor.record.reserve(class).set(mem, reserve.0 & (reserve.0 - 1));
-    mem.persist(actor.record.reserve(class).offset(), 8);
+    let word = actor.record.reserve(class);
+    word.set_lazily(mem, reserve.0 & (reserve.0 - 1));
+    // Complete before what is allocated is published. Until then recovery sees that it is named and has not left.
+    mem.write_back(word.offset(), 8);
     if mutant::is(Mutant::NamedLate) {
         name();
     }

@@ -1,9 +1,13 @@
 //! Thresholds: after how much of something the code of a process does something else. None is in the pool, so processes may
 //! differ; a simulated process draws them small, so that what happens beyond them happens in short runs too.
 
+use super::retire::{CHUNK_ENTRIES, ROOM};
 use crate::memory::Memory;
 
-/// The thresholds of one process. Any value is right; they decide speed and how much memory waits.
+/// So many entries a chunk must have room for at least: those of some operations, and of the chunks that the head leaves meanwhile.
+pub const CHUNK_ENTRIES_MIN: u64 = 2 * ROOM;
+
+/// The thresholds of one process. Any value in its range is right; they decide speed and how much memory waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Objects that a worker retires before it looks what is ripe. At least 1.
@@ -13,6 +17,8 @@ pub struct Limits {
     /// Chunks of a retired list that one look goes through, at most, so that no operation pays for all that a guard held back;
     /// a flush request spans no more. At least 1.
     pub collect_chunks: u64,
+    /// Entries of a chunk of a retired list before there is another chunk: from [`CHUNK_ENTRIES_MIN`] to [`CHUNK_ENTRIES`].
+    pub chunk_entries: u64,
     /// Looks at the own list for each at the lists of others. At least 1.
     pub look_around_every: u32,
     /// Bytes of objects that wait on a shelf of one size class, at most.
@@ -35,6 +41,7 @@ impl Limits {
             collect_bytes: 1 << 20,
             // Several times what is retired between two looks, as a list must get shorter. A flush round takes two looks.
             collect_chunks: if M::COHERENT { 32 } else { 128 },
+            chunk_entries: CHUNK_ENTRIES,
             look_around_every: 16,
             // There more becomes ripe at a time.
             shelf_bytes: if M::COHERENT { 512 << 10 } else { 2 << 20 },

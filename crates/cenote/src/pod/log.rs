@@ -85,12 +85,8 @@ pub fn append<M: Memory>(mem: &M, geometry: &Geometry, entry: Entry) {
     for (n, word) in words.into_iter().chain([checksum(&words)]).enumerate() {
         OwnedWord::at(at + 8 * n as u64).set(mem, word);
     }
-    mem.persist(at, LINE);
-    if !M::COHERENT {
-        // The next one to write here may be on another host.
-        mem.invalidate(at, LINE);
-        mem.fence();
-    }
+    // Written back, with the next fence; and dropped, as the next one to write here may be on another host.
+    mem.invalidate(at, LINE);
 }
 
 /// The last recoveries, the latest first; at most as many as there is room for.

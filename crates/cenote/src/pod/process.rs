@@ -314,14 +314,16 @@ impl<M: Memory> Pod<M> {
         // If this host's cache has an older one, the background thread will serve rounds that it need not have served, and no more.
         let round = self.mem.load_speculative(superblock::FLUSH_ROUND.offset());
         record.flushed().store(&self.mem, round);
-        self.mem.persist(record.pid().offset(), 64);
+        // Complete before the entry is alive.
+        self.mem.write_back(record.pid().offset(), 64);
     }
 
     /// Makes the entry this process's, if it is still as it was found.
     fn settle(&mut self, index: u32, word: u64, generation: u32) -> Result<bool> {
         let alive = self.entry(Phase::Alive, generation);
         let state = ProcessRecord::new(&self.geometry, index).state();
-        if state.compare_exchange(&self.mem, word, alive.encode()).is_err() {
+        let exchanged = self.mem.fence_and_exchange(state.offset(), word, alive.encode());
+        if exchanged.is_err() {
             self.liveness.as_ref().ok_or(Error::Forked)?.unlock(index)?;
             return Ok(false);
         }

@@ -307,23 +307,22 @@ fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
 fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     let record = actor.record;
-    retire::mend_tail(worker, actor)?;
     let (head, tail) = retire::span(worker, record)?;
     if tail.chunk == 0 {
-        record.tail().set(mem, head.chunk);
+        record.tail().set_lazily(mem, head.chunk);
     } else {
         let next = retire::next_of(tail.chunk).get(mem);
         if next != 0 {
             worker.check("a retired list", next, retire::CHUNK_BYTES)?;
-            record.tail().set(mem, next);
+            record.tail().set_lazily(mem, next);
         }
     }
-    mem.persist(record.tail().offset(), 8);
+    retire::mend_tail(worker, actor)?;
     // An empty list that was being taken back to the beginning of its chunk.
     let (head, tail) = retire::span(worker, record)?;
     if head.chunk == tail.chunk && head.index > tail.index {
-        record.head().set(mem, record.tail().get(mem));
-        mem.persist(record.head().offset(), 8);
+        record.head().set_lazily(mem, record.tail().get(mem));
+        mem.write_back(record.head().offset(), 8);
     }
     let retiring = record.retiring().get(mem);
     if retiring & 1 != 0 {
@@ -367,8 +366,8 @@ fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Res
     {
         let word = actor.record.reserve(cell.class);
         let reserve = Reserve(word.get(worker.mem()));
-        word.set(worker.mem(), reserve.without(cell.index).0);
-        worker.mem().persist(word.offset(), 8);
+        word.set_lazily(worker.mem(), reserve.without(cell.index).0);
+        worker.mem().write_back(word.offset(), 8);
     }
     if object != 0
         && let Some(entry) = retire::find(worker, actor, object)?
@@ -383,9 +382,10 @@ fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Res
 fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Option<bool>> {
     let mem = worker.mem();
     let record = actor.record;
+    // Complete at the latest with the record, before the dead one's announcement ends. Until then who recovers it again comes to the same.
     let set = |word: OwnedWord, value: u64| {
-        word.set(mem, value);
-        mem.persist(word.offset(), 8);
+        word.set_lazily(mem, value);
+        mem.write_back(word.offset(), 8);
     };
     let new = record.new_object().get(mem);
     let mut verdict = record.operation().get(mem);

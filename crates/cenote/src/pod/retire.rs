@@ -142,10 +142,16 @@ pub(super) fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
 #[inline]
 pub fn ensure_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let tail = Position::decode(actor.record.tail().get(worker.mem()));
-    if tail.chunk != 0 && tail.index + ROOM <= CHUNK_ENTRIES {
+    if tail.chunk != 0 && !lacks(worker, tail, ROOM) {
         return Ok(());
     }
     make_room(worker, actor)
+}
+
+/// Whether the last chunk of a list has no room for so many entries.
+#[inline]
+pub(super) fn lacks<M: Memory>(worker: &Worker<M>, tail: Position, room: u64) -> bool {
+    tail.index + room > worker.limits().chunk_entries
 }
 
 /// Begins the last chunk anew if nothing waits in it, so that a full pool can be deleted from; else appends one.
@@ -184,10 +190,12 @@ pub(super) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     mem.zero(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
     mem.persist(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
     let start = Position { index: 0, ..tail };
-    set_position(worker, record.tail(), start);
+    record.tail().set(mem, start.encode());
     if is_last {
-        set_position(worker, record.head(), start);
+        record.head().set(mem, start.encode());
     }
+    // One line.
+    mem.persist(record.head().offset(), 24);
     if actor == worker.actor() {
         worker.recycler.begin_anew(start);
     }
@@ -211,7 +219,8 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     // Allocation may have collected, and so moved the list.
     let tail = Position::decode(actor.record.tail().get(mem));
     mem.zero(chunk, CHUNK_BYTES);
-    mem.persist(chunk, CHUNK_BYTES);
+    // Complete with what is named next.
+    mem.write_back(chunk, CHUNK_BYTES);
     let link = if tail.chunk == 0 {
         actor.record.head()
     } else {
@@ -224,7 +233,10 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     crash_point(Point::RetireChunk);
     set(worker, link, chunk);
     crash_point(Point::RetireLinked);
-    set_position(worker, actor.record.tail(), Position { chunk, index: 0 });
+    let tail = Position { chunk, index: 0 };
+    // Complete before the first entry of the chunk, as that of the name is. Without it recovery follows the link.
+    actor.record.tail().set_lazily(mem, tail.encode());
+    mem.write_back(actor.record.tail().offset(), 8);
     clear_auxiliary(worker, actor);
     Ok(())
 }
@@ -358,7 +370,8 @@ pub(super) fn mend_tail<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<(
     while tail.chunk != 0 && tail.index < CHUNK_ENTRIES && entry(tail.chunk, tail.index).0.get(mem) != 0 {
         tail.index += 1;
     }
-    set_position(worker, actor.record.tail(), tail);
+    actor.record.tail().set_lazily(mem, tail.encode());
+    mem.write_back(actor.record.tail().offset(), 8);
     Ok(())
 }
 

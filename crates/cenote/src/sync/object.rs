@@ -174,9 +174,8 @@ fn create<M: Memory>(worker: &Worker<M>, form: Form) -> Result<u64> {
     mem.zero(base, len);
     mem.write_word(base, MAGIC);
     mem.write_word(base + 8, form.encode());
-    mem.persist(base, len);
-    // From here on others use these words past the cache; no line of this host may cover them.
-    mem.invalidate(base + LINE, len - LINE);
-    mem.fence();
+    // From here on others use these words past the cache; no line of this host may cover them. Complete before the object is published,
+    // with its name.
+    mem.invalidate(base, len);
     Ok(base)
 }

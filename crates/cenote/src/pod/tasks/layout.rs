@@ -251,12 +251,9 @@ pub fn create<M: Memory>(worker: &Worker<M>, plan: &Plan) -> Result<u64> {
     if mutant::is(Mutant::TasksNotWrittenBack) {
         return Ok(header);
     }
-    mem.persist(header, len);
-    if !M::COHERENT {
-        // From here on others use these words past the cache; no line of this host may cover them.
-        mem.invalidate(header, len);
-        mem.fence();
-    }
+    // From here on others use these words past the cache; no line of this host may cover them. Complete before the list is published,
+    // with its name.
+    mem.invalidate(header, len);
     Ok(header)
 }
 
