@@ -2,7 +2,7 @@
 
 use cenote::Guidelines;
 use cenote::pod::geometry::Geometry;
-use cenote::pod::limits::Limits;
+use cenote::pod::limits::{CHUNK_ENTRIES_MIN, Limits};
 
 use crate::check::linear::{self, Durability};
 use crate::check::spec::ordered::{Op, OrderedMap, Ret};
@@ -18,8 +18,10 @@ use crate::sweep::Moment;
 /// After so many steps a run counts as stuck, unless it is told otherwise.
 pub const STEPS_MAX: u64 = 4_000_000;
 
-/// A few steps: fewer than two to this.
-const SOON: u64 = 7;
+/// A few steps: fewer than two to this. As many as it takes until what was left in disorder is used again.
+const SOON: u64 = 11;
+/// So many of the moments of a run are its last ones.
+const LAST_MOMENTS: usize = 4;
 
 /// Steps in which a buffered store takes effect at most, where a server executes exchanges.
 const DRAIN: u32 = 16;
@@ -216,6 +218,7 @@ impl Plan {
             collect_every: draw(1, 8) as u32,
             collect_bytes: 64 << draw(0, 10),
             collect_chunks: draw(1, 2),
+            chunk_entries: draw(CHUNK_ENTRIES_MIN, CHUNK_ENTRIES_MIN + 4),
             look_around_every: draw(1, 4) as u32,
             trim_order: 0,
             removals: 0,
@@ -252,7 +255,13 @@ impl Plan {
     /// The deaths of a seed, but of one process a few steps after one of its moments; `death` is what else that is drawn from.
     pub fn dies_soon(&self, seed: u64, moments: &[Moment], death: u32) -> Vec<Crash> {
         let mut random = random(seed, 1 << 23 | death);
-        let Moment { process, step } = moments[below(&mut random, moments.len() as u64) as usize];
+        // The last ones as often as all: what comes by there does not come by again and make up for it.
+        let from = match below(&mut random, 2) {
+            0 => 0,
+            _ => moments.len().saturating_sub(LAST_MOMENTS),
+        };
+        let Moment { process, step } =
+            moments[from + below(&mut random, (moments.len() - from) as u64) as usize];
         let soon = below(&mut random, SOON + 1);
         let dies = Crash {
             process,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use cenote::index::hash::HashMap;
 use cenote::index::hash::level::Level;
+use cenote::index::ordered::OrderedMap;
 use cenote::pod::geometry::Parameters;
 use cenote::pod::{Pod, Worker, collect};
 use cenote::{Error, Guidelines, Put, Replace};
@@ -40,6 +41,9 @@ pub enum Shape {
 }
 
 const NAME: &str = "map";
+/// Maps that visitors open besides, after some calls.
+const OTHER: &str = "other map";
+const ORDERED: &str = "ordered map";
 /// Keys that the calls are about.
 const WANTED: usize = 3;
 /// Keys that are put before the run so that a map of one unit is about to grow: chain lines of seven keys.
@@ -286,9 +290,34 @@ fn work<const C: bool>(
             }
         }
         holding.give_back(context, log);
+        if shape == Shape::Visits {
+            use_others(
+                &worker,
+                u64::from(context.thread()) << 32 | u64::from(left),
+                &mut random,
+            )?;
+        }
         left -= stretch;
     }
     Ok(())
+}
+
+/// Puts a new key into another map, which it opens only now: what the worker has allocated before lets it do so without waiting for
+/// anything.
+fn use_others<const C: bool>(
+    worker: &Rc<Worker<SimMemory<C>>>,
+    key: u64,
+    random: &mut Xoshiro256PlusPlus,
+) -> cenote::Result<()> {
+    let (key, value) = (key.to_le_bytes(), bytes_of(0));
+    match below(random, 2) {
+        0 => HashMap::open_or_create(worker.clone(), OTHER, Guidelines::P3)?
+            .put(&key, &value)
+            .map(drop),
+        _ => OrderedMap::open_or_create(worker.clone(), ORDERED, Guidelines::P3)?
+            .put(&key, &value)
+            .map(drop),
+    }
 }
 
 fn one_call<const C: bool>(
@@ -408,9 +437,29 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         for &key in keys {
             get(context, &map, log, key);
         }
+        if shared.shape == Shape::Visits {
+            count_others(&worker, log)?;
+        }
         account(&worker, log)?;
     }
     member.leave(context);
+    Ok(())
+}
+
+/// Whether the maps that visitors open late count their keys rightly.
+fn count_others<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Log) -> cenote::Result<()> {
+    let mut counts = [0, 0];
+    let other = HashMap::open_or_create(worker.clone(), OTHER, Guidelines::SP)?;
+    other.for_each(|_, _| counts[0] += 1)?;
+    let ordered = OrderedMap::open_or_create(worker.clone(), ORDERED, Guidelines::SP)?;
+    ordered.for_each(|_, _| counts[1] += 1)?;
+    for (says, has) in [other.len(), ordered.len()].into_iter().zip(counts) {
+        if says != has {
+            log.fault(format!(
+                "a map that was opened late counts {says} keys and has {has}"
+            ));
+        }
+    }
     Ok(())
 }
 
