@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use cenote::mutant::{Mutant, choose};
-use cenote_sim::campaign::{Plan, Result as Ended};
+use cenote_sim::campaign::{Plan, Result as Ended, Run};
+use cenote_sim::exec::Crash;
+use cenote_sim::sweep::take_moments;
 
 use super::table;
 
@@ -55,11 +57,14 @@ impl Clean {
         }
     }
 
-    /// Runs what is missing up to a seed; the seed that fails, and what was found.
-    fn check(&mut self, plan: &Plan, seed: u64) -> Result<(), (u64, String)> {
+    /// Runs what is missing up to a seed, and that with the deaths that show the mutant; the seed that fails, and what was found.
+    fn check(&mut self, plan: &Plan, seed: u64, dying: Option<&[Crash]>) -> Result<(), (u64, String)> {
         choose(None);
+        if let Some(dying) = dying {
+            passes(seed, plan.run_dying(seed, dying.to_vec()))?;
+        }
         if !self.all {
-            return check_one(plan, seed);
+            return passes(seed, plan.run(seed));
         }
         let known = match self.passed.iter().position(|(known, _)| known == plan) {
             Some(known) => known,
@@ -69,18 +74,38 @@ impl Clean {
             }
         };
         while self.passed[known].1 < seed {
-            check_one(plan, self.passed[known].1 + 1)?;
+            let next = self.passed[known].1 + 1;
+            passes(next, plan.run(next))?;
             self.passed[known].1 += 1;
         }
         Ok(())
     }
 }
 
-fn check_one(plan: &Plan, seed: u64) -> Result<(), (u64, String)> {
-    match plan.run(seed).result {
+fn passes(seed: u64, run: Run) -> Result<(), (u64, String)> {
+    match run.result {
         Ended::Passed => Ok(()),
         failed => Err((seed, seen(failed).finding)),
     }
+}
+
+/// A run that shows a mutant: its seed, the deaths if they are not the seed's, and how it ended.
+type Shown = (u64, Option<Vec<Crash>>, Ended);
+
+/// Runs a seed, and then with a process that dies soon after it came by the mutant.
+fn show(plan: &Plan, seed: u64) -> Option<Shown> {
+    take_moments();
+    let result = plan.run(seed).result;
+    if result != Ended::Passed {
+        return Some((seed, None, result));
+    }
+    let moments = take_moments();
+    if plan.crashes == 0 || moments.is_empty() {
+        return None;
+    }
+    let dying = plan.dies_soon(seed, &moments, 0);
+    let result = plan.run_dying(seed, dying.clone()).result;
+    (result != Ended::Passed).then_some((seed, Some(dying), result))
 }
 
 /// Runs a mutant's plan until it is seen.
@@ -88,12 +113,10 @@ pub fn run(mutant: Mutant, clean: &mut Clean) -> Report {
     let start = Instant::now();
     let plan = table::trial(mutant).plan;
     choose(Some(mutant));
-    let shown = (1..=SEEDS_MAX)
-        .map(|seed| (seed, plan.run(seed).result))
-        .find(|(_, result)| *result != Ended::Passed);
+    let shown = (1..=SEEDS_MAX).find_map(|seed| show(&plan, seed));
     let (seeds, outcome) = match shown {
         None => (SEEDS_MAX, Outcome::Survived),
-        Some((seed, failed)) => match clean.check(&plan, seed) {
+        Some((seed, dying, failed)) => match clean.check(&plan, seed, dying.as_deref()) {
             Ok(()) => (seed, Outcome::Caught(seen(failed))),
             Err((seed, finding)) => (seed, Outcome::CleanFails(finding)),
         },

@@ -94,12 +94,13 @@ pub fn take_passes() -> Passes {
     PASSES.take()
 }
 
-/// When runs came by the site that is weakened, and it would have changed something, since this was asked last.
+/// When runs came by the site that is weakened, and it would have changed something, or by the mutant that is planted, since this was
+/// asked last.
 pub fn take_moments() -> Vec<Moment> {
     MOMENTS.take()
 }
 
-/// The site that is weakened was passed, by a process that the run began with or not; whether it would have changed something.
+/// The site that is weakened or the mutant was passed, by a process that the run began with or not; whether it would have changed something.
 pub(crate) fn passed(moment: Option<Moment>, has_effect: bool) {
     if let Some(moment) = moment.filter(|_| has_effect) {
         MOMENTS.with_borrow_mut(|moments| moments.push(moment));

@@ -216,7 +216,17 @@ pub fn choose(mutant: Option<Mutant>) {
 #[cfg(feature = "mutants")]
 #[inline]
 pub(crate) fn is(mutant: Mutant) -> bool {
-    chosen::CHOSEN.get() == Some(mutant)
+    let is_planted = chosen::CHOSEN.get() == Some(mutant);
+    if is_planted {
+        chosen::WAS_PASSED.set(true);
+    }
+    is_planted
+}
+
+/// Whether this thread has come by the mutant that is planted since this was asked last.
+#[cfg(feature = "mutants")]
+pub fn was_passed() -> bool {
+    chosen::WAS_PASSED.take()
 }
 
 /// Whether a mutant is planted: none is.
@@ -234,6 +244,7 @@ mod chosen {
 
     thread_local! {
         pub(super) static CHOSEN: Cell<Option<Mutant>> = const { Cell::new(None) };
+        pub(super) static WAS_PASSED: Cell<bool> = const { Cell::new(false) };
     }
 }
 

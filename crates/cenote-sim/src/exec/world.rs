@@ -283,6 +283,10 @@ impl World {
             .kind
             .changes_cache();
         self.steps += 1;
+        #[cfg(feature = "mutants")]
+        if cenote::mutant::was_passed() {
+            sweep::passed(self.moment(), true);
+        }
         if self.steps > self.steps_max {
             self.stop.get_or_insert(Stop::Stuck);
         }

@@ -370,8 +370,8 @@ pub(super) fn mend_tail<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<(
     while tail.chunk != 0 && tail.index < CHUNK_ENTRIES && entry(tail.chunk, tail.index).0.get(mem) != 0 {
         tail.index += 1;
     }
-    actor.record.tail().set_lazily(mem, tail.encode());
-    mem.write_back(actor.record.tail().offset(), 8);
+    // Complete now: who looks how much waits in the lists of others reads it.
+    set_position(worker, actor.record.tail(), tail);
     Ok(())
 }
 
