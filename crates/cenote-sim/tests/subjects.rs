@@ -308,6 +308,15 @@ fn what_was_found_stays_mended() {
         ),
         // A second recoverer freed what the first had committed to free.
         (base(Subject::Allocator, true, pct), vec![2053]),
+        // A slot in a lock's queue that was said to be passed while another put it at rest.
+        (
+            Plan {
+                operations: 14,
+                crashes: 2,
+                ..plan(Subject::Queue, true, PolicyKind::Random)
+            },
+            vec![310301, 311870],
+        ),
     ] {
         for seed in seeds {
             check(&plan, seed, false);

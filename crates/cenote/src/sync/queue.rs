@@ -155,10 +155,19 @@ pub(super) fn put_at_rest<M: Memory>(worker: &Worker<M>, front: &Front) {
         if n > 0 {
             crash_point(Point::QueueHalfPassed);
         }
-        // Who fails has been preceded by whoever recovers the slot's worker.
-        let _ = slot
-            .turn()
-            .compare_exchange_acquire(worker.mem(), turn.0, turn.to(Stand::Rest).0);
+        rest(worker, *slot, *turn);
+    }
+}
+
+/// Ends the turn of a slot whose worker is gone or has left. Who saw somebody alive in front of it may say so late, when that one has
+/// unlocked: the slot has become passed since it was read. It becomes that once, so a second exchange ends the turn, or
+/// somebody else has.
+pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
+    let (mem, word) = (worker.mem(), slot.turn());
+    let (passed, rest) = (turn.to(Stand::Passed).0, turn.to(Stand::Rest).0);
+    let found = word.compare_exchange_acquire(mem, turn.0, rest);
+    if found == Err(passed) {
+        let _ = word.compare_exchange_acquire(mem, passed, rest);
     }
 }
 

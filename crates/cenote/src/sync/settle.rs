@@ -15,7 +15,7 @@
 
 use super::object::{Form, Object};
 use super::owner::free_of;
-use super::queue::{DIRTY, dirty, look_along, pass, pass_the_dead, put_at_rest};
+use super::queue::{DIRTY, dirty, look_along, pass, pass_the_dead, put_at_rest, rest};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -109,9 +109,7 @@ fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> R
         }
     }
     for (slot, turn) in unseen.iter().rev() {
-        let _ = slot
-            .turn()
-            .compare_exchange_acquire(mem, turn.0, turn.to(Stand::Rest).0);
+        rest(worker, *slot, *turn);
     }
     Ok(())
 }
