@@ -9,7 +9,7 @@ use std::time::Instant;
 use cenote::mutant::choose;
 use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended};
 use cenote_sim::subjects::Subject;
-use cenote_sim::sweep::{Passes, Site, Touch, sites_of, take_moments, take_passes, weaken};
+use cenote_sim::sweep::{Passes, Site, Touch, be_stubborn, sites_of, take_moments, take_passes, weaken};
 
 use super::table;
 
@@ -166,7 +166,10 @@ fn try_site(site: Site, subjects: &[Subject], runs: u64) -> Outcome {
             for death in (0..DEATHS).filter(|_| !moments.is_empty() && !plan.coherent) {
                 run += 1;
                 let dying = plan.dies_soon(seed, &moments, death);
-                if let Some(checker) = shows(site, || plan.run_dying(seed, dying.clone()).result) {
+                be_stubborn(death > 0);
+                let shown = shows(site, || plan.run_dying(seed, dying.clone()).result);
+                be_stubborn(false);
+                if let Some(checker) = shown {
                     let deaths: Vec<String> = dying
                         .iter()
                         .map(|crash| format!("{} at {}", crash.process, crash.step))

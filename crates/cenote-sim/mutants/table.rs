@@ -75,7 +75,7 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(noncoherent(Allocator, 2, 2, 10, 1, Random))
         }
         AcknowledgedEarly => quick(small(noncoherent(Thin, 3, 2, 30, 1, Random))),
-        LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
+        ChecksumIgnored | LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
         HoleFilledUnlocked | HoleMarkedLate | HoleNotReserved | HolePunchedUnripe => {
             quick(coherent(Trim, 3, 2, 40, 2, Random))
         }

@@ -482,6 +482,9 @@ impl Plan {
             Ended::Stopped(Stop::Stale(stale)) => {
                 return Result::Wrong("order", stale.to_string());
             }
+            Ended::Stopped(Stop::Unreliable(unreliable)) => {
+                return Result::Wrong("order", unreliable.to_string());
+            }
             _ => {}
         }
         if let Some(fault) = faults.first() {

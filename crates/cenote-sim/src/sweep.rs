@@ -54,6 +54,7 @@ pub struct Site {
 thread_local! {
     static IS_ON: Cell<bool> = const { Cell::new(false) };
     static WEAK: Cell<Option<Site>> = const { Cell::new(None) };
+    static IS_STUBBORN: Cell<bool> = const { Cell::new(false) };
     static SEEN: RefCell<BTreeSet<Site>> = const { RefCell::new(BTreeSet::new()) };
     static MOMENTS: RefCell<Vec<Moment>> = const { RefCell::new(Vec::new()) };
     static PASSES: Cell<Passes> = const { Cell::new(Passes { all: 0, with_effect: 0 }) };
@@ -81,6 +82,17 @@ pub struct Moment {
 pub fn weaken(site: Option<Site>) {
     WEAK.set(site);
     IS_ON.set(site.is_some());
+}
+
+/// In the runs of this thread from now on a load that is weakened finds the oldest that it may, however often it is repeated; or any, and
+/// now and then what it must.
+pub fn be_stubborn(is_stubborn: bool) {
+    IS_STUBBORN.set(is_stubborn);
+}
+
+/// Whether a load that is weakened finds the oldest that it may.
+pub(crate) fn is_stubborn() -> bool {
+    IS_STUBBORN.get()
 }
 
 /// Whether the site that is weakened is a load.

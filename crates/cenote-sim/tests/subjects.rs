@@ -197,6 +197,11 @@ fn seat() {
 }
 
 #[test]
+fn onlookers() {
+    all_cases(Subject::Onlookers);
+}
+
+#[test]
 fn baselines() {
     for subject in Subject::BASELINES {
         all_cases(subject);

@@ -87,6 +87,7 @@ mutants! {
     LogsNotSettled = "logs-not-settled", "recovery reads a record before the logs of the dead are applied";
     ClearedEarly = "cleared-early", "the log is cleared before it is applied";
     CommitWithoutChecksum = "commit-without-checksum", "the commit word of the log has the checksum of no entries";
+    ChecksumIgnored = "checksum-ignored", "a log is replayed although its commit word is not that of its entries";
     LogNotWrittenBack = "log-not-written-back", "the log's entries are committed before they are written back";
     AppliedNotWrittenBack = "applied-not-written-back", "a transaction's owned words are not written back";
     SeatUnfenced = "seat-unfenced", "the seat is taken without fencing those who may have it";

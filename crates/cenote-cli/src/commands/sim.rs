@@ -28,8 +28,8 @@ pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// What to run: hash, growth, moving, reuse, shrinking, ordered, tree, thin, split, merge, ends, notes, allocator, trim, names, epochs, instances,
-    /// places, tasks, spin, queue, rwlock, group, hosts, mourners, lodgers, seat, or all of these; an index made for comparison: btree, clht,
-    /// art, messages, sherman
+    /// places, tasks, spin, queue, rwlock, group, hosts, mourners, lodgers, seat, onlookers, or all of these; an index made for
+    /// comparison: btree, clht, art, messages, sherman
     #[arg(default_value = "all")]
     subject: String,
     /// Which machine

@@ -269,6 +269,18 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.meets_own_process();
     }
 
+    fn must_be_in_memory(&self, at: u64, len: u64) {
+        if !COHERENT {
+            self.world().must_be_in_memory(at, len);
+        }
+    }
+
+    fn must_not_be_cached(&self, at: u64, len: u64) {
+        if !COHERENT {
+            self.world().must_not_be_cached(at, len);
+        }
+    }
+
     fn enter(&self, place: u32) -> bool {
         let world = self.world();
         let process = world.threads[world.current as usize].process;
@@ -609,6 +621,14 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
     }
 }
 
+impl World {
+    /// The generation that lies in a bed, as the threads of a host see it.
+    fn bed_says(&mut self, host: u32, bed: u64) -> u64 {
+        self.reads(bed, 8, From::Cache, false);
+        self.load_cached(host, bed).0
+    }
+}
+
 impl<const COHERENT: bool> SimMemory<COHERENT> {
     /// A system call about a bed.
     fn of_bed<R>(&self, bed: u64, work: impl FnOnce(&mut World) -> R) -> R {
@@ -629,16 +649,29 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
         self.of_bed(bed, |world| {
             let thread = world.current;
             world.beds.insert(bed, (generation, thread));
+            let process = world.threads[thread as usize].process;
+            world.processes[process as usize].attaches = true;
+            world.put(bed, Data::Word(u64::from(generation)), Self::CACHED);
+            world.drain_own();
+            // A host that fails takes it with it.
+            world.is_lazy(bed);
         });
     }
 
     fn get_up(&self, bed: u64) {
-        self.of_bed(bed, |world| world.beds.remove(&bed));
+        self.of_bed(bed, |world| {
+            world.beds.remove(&bed);
+            world.put(bed, Data::Word(0), Self::CACHED);
+            world.drain_own();
+        });
     }
 
     fn has_died(&self, bed: u64, generation: u32) -> bool {
         self.of_bed(bed, |world| {
             let found = world.beds.get(&bed).copied();
+            // A host sees the beds of its threads through its cache. Those of others are another kernel's.
+            let is_own = found.is_some_and(|(_, thread)| world.host_of(thread) == self.host);
+            let found = found.filter(|_| !is_own || world.bed_says(self.host, bed) == u64::from(generation));
             let has_died =
                 |&(lay, thread): &(u32, u32)| lay == generation && !world.threads[thread as usize].alive;
             let dead = found.filter(has_died);

@@ -160,6 +160,16 @@ impl World {
         }
     }
 
+    /// All threads' stores to a range take effect, and all that are older.
+    pub fn drain_all_of(&mut self, at: u64, len: u64) {
+        let running = self.current;
+        for thread in self.buffering.clone() {
+            self.current = thread;
+            self.drain_range(at, len);
+        }
+        self.current = running;
+    }
+
     /// The running thread's stores to a range take effect, and all that are older.
     pub fn drain_range(&mut self, at: u64, len: u64) {
         let thread = self.current;

@@ -67,6 +67,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             steps: 0,
             restarts: crash.is_some_and(|crash| crash.restarts),
             origin,
+            attaches: false,
             crash,
             client: delegated.map(|delegated| Arc::new(Client::new(delegated.boxes))),
         });
@@ -129,6 +130,11 @@ impl<const COHERENT: bool> Context<COHERENT> {
         others
             .filter(|(number, _)| *number != self.process as usize)
             .any(|(_, other)| other.host >= host && other.life == Life::Alive)
+    }
+
+    /// Whether a process was killed whose locks the kernel has not dropped yet.
+    pub fn is_anybody_dying(&self) -> bool {
+        self.world().is_anybody_dying()
     }
 
     /// Which of the processes that the run begins with this one is, or began in the place of.

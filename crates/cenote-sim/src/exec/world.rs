@@ -16,6 +16,7 @@ use super::buffer::StoreBuffer;
 use super::delegation::Delegation;
 use super::op::{Kind, Op};
 use super::order::{Order, StaleRead};
+use super::reliance::Unreliable;
 use super::run::Crash;
 use super::slices::{SliceChanged, Slices};
 use super::traffic::Traffic;
@@ -41,6 +42,8 @@ pub enum Stop {
     SliceChanged(SliceChanged),
     /// A thread did not find what it must see.
     Stale(StaleRead),
+    /// A thread relied on something being in memory that was not.
+    Unreliable(Unreliable),
 }
 
 /// One step of a timeline.
@@ -81,6 +84,8 @@ pub enum Event {
     },
 }
 
+/// Locks of a killed process are dropped within fewer than two to this steps.
+const AGONY_BITS: u64 = 12;
 /// Steps for which the death of a process is put off until it has stored something that it leaves behind.
 const PATIENCE: u64 = 64;
 
@@ -124,6 +129,8 @@ pub(super) struct Process {
     pub restarts: bool,
     /// Which of the processes that the run begins with it is, or began in the place of.
     pub origin: u32,
+    /// Whether it has had a worker: then it has joined.
+    pub attaches: bool,
 }
 
 pub(super) struct World {
@@ -144,6 +151,8 @@ pub(super) struct World {
     pub stop: Option<Stop>,
     /// Locks that say who lives: the process that holds each.
     pub locks: Vec<Option<u32>>,
+    /// Processes that were killed and whose locks the kernel has not dropped yet, each with the step in which it does.
+    dying: Vec<(u32, u64)>,
     /// Beds: the generation and the thread that lies there.
     pub beds: BTreeMap<u64, (u32, u32)>,
     pub recording: bool,
@@ -194,6 +203,7 @@ impl World {
             steps_max,
             stop: None,
             locks: Vec::new(),
+            dying: Vec::new(),
             beds: BTreeMap::new(),
             decisions: Vec::new(),
             timeline: None,
@@ -216,6 +226,7 @@ impl World {
 
     /// A part of the run begins.
     pub fn enter(&mut self, phase: Phase) {
+        self.bury(u64::MAX);
         self.phase = phase;
         self.policy.enter(phase);
         if phase == Phase::Run && sweep::weakens_loads() {
@@ -224,13 +235,16 @@ impl World {
     }
 
     /// What a host that has not got a line may have had of it since the processes began, for a load that is weakened: something
-    /// older than what memory holds, half of the time.
+    /// older than what memory holds, half of the time; or always the oldest.
     pub fn old_copy(&self, host: u32, at: u64) -> Option<u64> {
         if self.machine.cache(host)?.holds(at) {
             return None;
         }
         let draw = (self.digest ^ self.steps).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let past = self.machine.memory().past(at);
+        if sweep::is_stubborn() {
+            return past.first().copied();
+        }
         (draw & 1 == 1).then(|| past.get((draw >> 1) as usize % past.len().max(1)).copied())?
     }
 
@@ -302,6 +316,9 @@ impl World {
         }
         if self.stop.is_some() {
             return false;
+        }
+        if !self.dying.is_empty() {
+            self.bury(self.steps);
         }
         self.disturb_buffers();
         self.disturb();
@@ -585,6 +602,30 @@ impl World {
         }
     }
 
+    /// In how many steps the kernel drops the locks of a process that is killed now: at once, or once it has torn the process down.
+    fn agony(&self) -> u64 {
+        let draw = (self.digest ^ self.steps).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        match self.phase {
+            Phase::Run | Phase::Gathered if self.clock.is_none() && draw & 1 == 1 => {
+                (draw >> 8) % (1 << ((draw >> 1) % AGONY_BITS))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether a process was killed whose locks the kernel has not dropped yet.
+    pub fn is_anybody_dying(&self) -> bool {
+        !self.dying.is_empty()
+    }
+
+    /// The kernel drops the locks of those who are dead for good by a step.
+    fn bury(&mut self, step: u64) {
+        while let Some(n) = self.dying.iter().position(|&(_, until)| until <= step) {
+            let (process, _) = self.dying.swap_remove(n);
+            self.drop_locks(process);
+        }
+    }
+
     /// The kernel drops what locks an ended process has held.
     fn drop_locks(&mut self, process: u32) {
         for lock in 0..self.locks.len() {
@@ -621,6 +662,8 @@ impl World {
                 self.kill(number);
             }
         }
+        // Its processes may all have ended before.
+        self.lose_host(host);
     }
 
     /// Kills a process. If it was the last of its host, the host's cache is lost with it.
@@ -630,7 +673,6 @@ impl World {
         }
         self.processes[process as usize].life = Life::Killed;
         let host = self.processes[process as usize].host;
-        self.drop_locks(process);
         for thread in 0..self.threads.len() as u32 {
             if self.threads[thread as usize].process == process {
                 self.end_thread(thread);
@@ -641,6 +683,8 @@ impl World {
             .get(self.current as usize)
             .is_some_and(|thread| thread.alive);
         self.note(Event::Killed { process });
+        self.dying.push((process, self.steps + self.agony()));
+        self.bury(self.steps);
         let is_last = self.is_last_of(process, host);
         if self.machine.shape().coherent {
             return;
@@ -653,6 +697,11 @@ impl World {
             self.left.extend(dirty.into_iter().map(|line| (host, line)));
             return;
         }
+        self.lose_host(host);
+    }
+
+    /// A host's cache is lost, but for some of its dirty lines.
+    fn lose_host(&mut self, host: u32) {
         self.left.retain(|&(of, _)| of != host);
         let dirty = self.machine.cache(host).map_or(Vec::new(), |cache| cache.dirty());
         let how = if dirty.is_empty() {

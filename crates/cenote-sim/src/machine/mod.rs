@@ -128,6 +128,13 @@ impl Machine {
         })
     }
 
+    /// Whether a host's cache holds a word dirty, and memory holds something else there.
+    pub fn is_unwritten(&self, host: u32, at: u64) -> bool {
+        let bit = 1 << (at % LINE / 8);
+        self.cache(host)
+            .is_some_and(|cache| cache.dirty_words(at) & bit != 0 && cache.get(at) != self.memory.get(at))
+    }
+
     /// A word in memory, past the caches.
     pub fn load(&self, at: u64) -> u64 {
         self.memory.get(at)

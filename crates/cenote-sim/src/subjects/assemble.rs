@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use cenote::Error;
 use cenote::pod::Pod;
 use cenote::pod::geometry::Parameters;
 
@@ -43,7 +44,7 @@ pub fn assemble<const C: bool, S: 'static>(
         body: {
             let (log, shared) = (log.clone(), shared.clone());
             Rc::new(move |context: Context<C>| {
-                let Some(member) = log.check("joining", Member::join(&context, !C)) else {
+                let Some(member) = log.check("joining", join(&context)) else {
                     return;
                 };
                 for _ in 0..load.threads {
@@ -62,5 +63,16 @@ pub fn assemble<const C: bool, S: 'static>(
             })
         },
         log,
+    }
+}
+
+/// Joins the pool. The place of one who was killed cannot be had before the kernel drops its locks.
+fn join<const C: bool>(context: &Context<C>) -> cenote::Result<Member<C>> {
+    loop {
+        let is_dying = context.is_anybody_dying();
+        match Member::join(context, !C) {
+            Err(Error::TooMany { .. }) if is_dying => context.wait(),
+            other => return other,
+        }
     }
 }

@@ -20,6 +20,7 @@ use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::check::leak::Account;
 use crate::check::spec::map::{Op, Ret};
+use crate::check::spec::ordered;
 use crate::exec::{Context, SimMemory};
 
 /// What the map is like.
@@ -278,7 +279,7 @@ fn work<const C: bool>(
             let is_large = matches!(shape, Shape::Moving | Shape::Shrinking) && below(&mut random, 8) == 0;
             let large = if is_large { LARGE } else { 0 };
             let value = u64::from(context.thread()) << 32 | u64::from(load.operations - left + n + 1) | large;
-            one_call(context, &map, log, key, value, &mut random);
+            one_call(context, &map, log, &keys[..WANTED], (key, value), &mut random);
             holding.go_on(context, log, |number| {
                 let key = keys[(number % WANTED as u64) as usize];
                 answer(log, map.get(&key.to_le_bytes()))?
@@ -324,8 +325,8 @@ fn one_call<const C: bool>(
     context: &Context<C>,
     map: &HashMap<SimMemory<C>>,
     log: &Log,
-    key: u64,
-    value: u64,
+    wanted: &[u64],
+    (key, value): (u64, u64),
     random: &mut Xoshiro256PlusPlus,
 ) {
     match below(random, 10) {
@@ -346,18 +347,24 @@ fn one_call<const C: bool>(
             });
         }
         5 | 6 => remove(context, map, log, key),
-        7 => log.call(context, Op::Get { key }, |_| {
-            let mut found = None;
-            answer(
-                log,
-                map.get_many(&[key.to_le_bytes()], |_, value| {
-                    found = value.map(|value| value_of(log, value))
-                }),
-            )?;
-            Some(found.map_or(Ret::Missing, Ret::Found))
-        }),
+        7 => get_many(context, map, log, &[key, wanted[0], wanted[1], wanted[2]]),
         _ => get(context, map, log, key),
     }
+}
+
+fn get_many<const C: bool>(context: &Context<C>, map: &HashMap<SimMemory<C>>, log: &Log, keys: &[u64]) {
+    log.look_at_each(context, || {
+        let wanted: Vec<[u8; 8]> = keys.iter().map(|key| key.to_le_bytes()).collect();
+        let mut calls = Vec::new();
+        let outcome = map.get_many(&wanted, |n, value| {
+            let found = value.map_or(Ret::Missing, |value| Ret::Found(value_of(log, value)));
+            calls.push((
+                ordered::Op::Point(Op::Get { key: keys[n] }),
+                ordered::Ret::Point(found),
+            ));
+        });
+        answer(log, outcome).map_or(Vec::new(), |()| calls)
+    });
 }
 
 fn put<const C: bool>(context: &Context<C>, map: &HashMap<SimMemory<C>>, log: &Log, key: u64, value: u64) {

@@ -74,11 +74,17 @@ impl Log {
 
     /// Writes down a look at several keys, of which only the result says what was asked.
     pub fn look<const C: bool>(&self, context: &Context<C>, work: impl FnOnce() -> Option<(Op, Ret)>) {
+        self.look_at_each(context, || work().into_iter().collect());
+    }
+
+    /// Writes down a call that looks at several keys, one after the other in any order: as one call for each.
+    pub fn look_at_each<const C: bool>(&self, context: &Context<C>, work: impl FnOnce() -> Vec<(Op, Ret)>) {
         let begun = context.step();
-        let Some((op, ret)) = work() else { return };
-        let calls = &mut self.inner.borrow_mut().calls;
-        let ticket = calls.invoke(context.thread(), op, begun);
-        calls.complete(ticket, ret, context.step());
+        for (op, ret) in work() {
+            let calls = &mut self.inner.borrow_mut().calls;
+            let ticket = calls.invoke(context.thread(), op, begun);
+            calls.complete(ticket, ret, context.step());
+        }
     }
 
     /// Writes down a call and its result; `None` if there was none.

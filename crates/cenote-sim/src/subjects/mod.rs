@@ -16,6 +16,7 @@ mod log;
 mod messages;
 mod mourners;
 mod names;
+mod onlookers;
 mod ordered;
 pub mod pool;
 mod seat;
@@ -136,6 +137,8 @@ pub enum Subject {
     Lodgers,
     /// The seat of the server of exchanges, and wardens that move it.
     Seat,
+    /// Maps, a lock and a group, and threads that look at the whole pool as `cenote stat` does.
+    Onlookers,
     /// BTreeOLC with nodes of six pairs.
     BTree,
     /// CLHT.
@@ -150,7 +153,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -178,6 +181,7 @@ impl Subject {
         Self::Mourners,
         Self::Lodgers,
         Self::Seat,
+        Self::Onlookers,
     ];
 
     /// Indexes made for comparison.
@@ -213,6 +217,7 @@ impl Subject {
             Self::Mourners => "mourners",
             Self::Lodgers => "lodgers",
             Self::Seat => "seat",
+            Self::Onlookers => "onlookers",
             Self::BTree => "btree",
             Self::Clht => "clht",
             Self::Art => "art",
@@ -328,6 +333,7 @@ impl Subject {
             Self::Mourners => hosts::scenario(load, parameters, hosts::Shape::Mourners),
             Self::Lodgers => hosts::scenario(load, parameters, hosts::Shape::Lodgers),
             Self::Seat => seat::scenario(load, parameters),
+            Self::Onlookers => onlookers::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),

@@ -132,6 +132,16 @@ pub trait Memory: Clone + Send + Sync + 'static {
     #[inline(always)]
     fn tells_own_process(&self) {}
 
+    /// The caller relies on what was stored to these bytes, by whoever, having reached memory. Nothing on real memory; a simulated one
+    /// looks whether it has.
+    #[inline(always)]
+    fn must_be_in_memory(&self, _at: u64, _len: u64) {}
+
+    /// The caller relies on no host having lines of these bytes in its cache, as they will be somebody else's. Nothing on real memory; a
+    /// simulated one looks whether it is so.
+    #[inline(always)]
+    fn must_not_be_cached(&self, _at: u64, _len: u64) {}
+
     /// The caller waits for somebody else, who needs a moment.
     fn pause(&self) {
         std::hint::spin_loop()

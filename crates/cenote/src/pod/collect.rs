@@ -32,7 +32,7 @@ use super::recycle::Kept;
 use super::retire::{
     Actor, CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, Position, ROOM, await_entries, begin_anew,
     chunks_max, count_in, ensure_room, entry, find, is_gone, lacks, mark_range, next_of, next_position, push,
-    refresh, set, set_position, span,
+    refresh, set, set_position, span, write_back_ends,
 };
 use super::slab::{CellAt, Place, locate, table_word};
 use super::superblock::ORPHANS;
@@ -605,18 +605,18 @@ pub(super) fn finish_chunk<M: Memory>(
             chunk: next,
             index: 0,
         };
-        // With the chunk's entry: until then recovery does the same again.
+        // Written back below, with the tail: until then recovery does the same again.
         record.head().set_lazily(mem, next.encode());
-        mem.write_back(record.head().offset(), 8);
         if actor == worker.actor() {
             worker.recycler.passed(chunk, next);
         }
     }
     crash_point(Point::CollectChunk);
-    if !is_repeated || find(worker, actor, chunk)?.is_none() {
-        push(worker, actor, chunk)?;
-        await_entries(worker);
+    match is_repeated && find(worker, actor, chunk)?.is_some() {
+        true => write_back_ends(mem, record),
+        false => push(worker, actor, chunk)?,
     }
+    await_entries(worker);
     // Complete with the next fence: before the chunk can be freed, which is said to be retired as long as its entry is there.
     record.retiring().set_lazily(mem, 0);
     mem.write_back(record.retiring().offset(), 8);

@@ -254,6 +254,7 @@ fn withdraw_idle<M: Memory>(worker: &Worker<M>, pins: &[Arc<LocalPin>]) {
             // The end of its last operation, too: see `Worker::enter_incoherent`.
             pin.record.write_back_operation(mem);
             mem.fence();
+            pin.record.expect_end_in_memory(mem);
             pin.record.announced().store(mem, IDLE);
             pin.announced.store(IDLE);
             mem.tells_own_process();

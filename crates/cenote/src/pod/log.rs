@@ -77,7 +77,7 @@ fn place(geometry: &Geometry, number: u64) -> u64 {
 
 /// Writes an entry; its number is chosen here.
 ///
-/// Cost: one fetch-add, and one line written back.
+/// Cost: one fetch-add, and one line written back and waited for.
 pub fn append<M: Memory>(mem: &M, geometry: &Geometry, entry: Entry) {
     let number = LOGGED.fetch_add(mem, 1).wrapping_add(1);
     let words = Entry { number, ..entry }.words();
@@ -85,8 +85,9 @@ pub fn append<M: Memory>(mem: &M, geometry: &Geometry, entry: Entry) {
     for (n, word) in words.into_iter().chain([checksum(&words)]).enumerate() {
         OwnedWord::at(at + 8 * n as u64).set(mem, word);
     }
-    // Written back, with the next fence; and dropped, as the next one to write here may be on another host.
+    // Written back before the record is free; and dropped, as the next one to write here may be on another host.
     mem.invalidate(at, LINE);
+    mem.fence();
 }
 
 /// The last recoveries, the latest first; at most as many as there is room for.

@@ -415,6 +415,7 @@ pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<
     if object != 0 {
         let place = locate(worker, object)?;
         forget_lines(mem, object, place.capacity());
+        mem.must_not_be_cached(object, place.capacity());
         match place {
             Place::Slab(cell) => {
                 if cell.load(mem) == CELL_LIVE {

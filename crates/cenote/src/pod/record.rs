@@ -6,7 +6,7 @@
 //! on its line. A worker record outlives its worker: its retired list stays until somebody has emptied it.
 
 use super::geometry::Geometry;
-use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 
 /// `announced` of a worker that reads nothing, and of a record that was never used. Epochs begin later.
 pub const IDLE: u64 = 0;
@@ -345,6 +345,19 @@ impl WorkerRecord {
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn write_back_operation<M: Memory>(self, mem: &M) {
         mem.write_back(self.0 + 192, 192);
+    }
+
+    /// The caller relies on what the record says of the last operation, and of a level that was to be retired, being in memory.
+    #[inline(always)]
+    pub fn expect_end_in_memory<M: Memory>(self, mem: &M) {
+        mem.must_be_in_memory(self.operation().offset(), LINE - 8);
+        mem.must_be_in_memory(self.root().offset(), 8);
+    }
+
+    /// The caller relies on the whole record being in memory.
+    #[inline(always)]
+    pub fn expect_in_memory<M: Memory>(self, mem: &M) {
+        mem.must_be_in_memory(self.0, super::geometry::WORKER_BYTES);
     }
 
     /// Drops the whole record from this host's cache, so that the words of a dead worker are read as they are: once its list is

@@ -192,9 +192,10 @@ pub(super) fn recover_one<M: Memory>(
             state
         }
     };
+    // Behind the fence of the log, or of the record that is given back.
     let _ = record
         .state()
-        .compare_exchange(mem, claim.encode(), next.encode());
+        .compare_exchange_acquire(mem, claim.encode(), next.encode());
     hint_at_orphans(worker, record);
     outcome.and(steps)
 }
@@ -298,6 +299,7 @@ pub(super) fn hint_at_orphans<M: Memory>(worker: &Worker<M>, record: WorkerRecor
 fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
     let mem = worker.mem();
     actor.record.write_back(mem);
+    actor.record.expect_in_memory(mem);
     if !mutant::is(Mutant::NeverWithdrawn) {
         actor.record.announced().store(mem, IDLE);
     }
@@ -356,8 +358,10 @@ fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resu
     Ok(is_there && is_its())
 }
 
-/// Has an object that was published leave the reserve or the list that it was taken from, if it is still there.
-fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+/// Has an object that was published leave the reserve or the list that it was taken from, if it is still there. The reserve's word: complete
+/// with the next fence, which comes before the record forgets the object.
+fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<Option<OwnedWord>> {
+    let mut left = None;
     // What cannot be found was freed, and its block with it: an operation long over, whose end was not written back.
     if object != 0
         && is_reserved(worker, actor, object).unwrap_or(false)
@@ -368,6 +372,7 @@ fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Res
         let reserve = Reserve(word.get(worker.mem()));
         word.set_lazily(worker.mem(), reserve.without(cell.index).0);
         worker.mem().write_back(word.offset(), 8);
+        left = Some(word);
     }
     if object != 0
         && let Some(entry) = retire::find(worker, actor, object)?
@@ -375,18 +380,15 @@ fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Res
     {
         retire::set(worker, entry, object | retire::GONE);
     }
-    Ok(())
+    Ok(left)
 }
 
 /// Finishes or undoes the dead worker's operation: `Some(true)` if it had happened, `None` if there was none.
 fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Option<bool>> {
     let mem = worker.mem();
     let record = actor.record;
-    // Complete at the latest with the record, before the dead one's announcement ends. Until then who recovers it again comes to the same.
-    let set = |word: OwnedWord, value: u64| {
-        word.set_lazily(mem, value);
-        mem.write_back(word.offset(), 8);
-    };
+    // Written back with the record, before the dead one's announcement ends. Until then who recovers it again comes to the same.
+    let set = |word: OwnedWord, value: u64| word.set_lazily(mem, value);
     let new = record.new_object().get(mem);
     let mut verdict = record.operation().get(mem);
     if verdict == operation::PUT || verdict == operation::REMOVE {
@@ -414,10 +416,14 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         }
         operation::COMMITTED => {
             check_counter(worker, record.counter().get(mem))?;
-            for word in new_words(actor) {
-                leave_source(worker, actor, word.get(mem) & !PUBLISHED)?;
+            let mut left = [None; 3];
+            for (left, word) in left.iter_mut().zip(new_words(actor)) {
+                *left = leave_source(worker, actor, word.get(mem) & !PUBLISHED)?;
             }
             finish_with_companions(worker, actor, true)?;
+            for word in left.into_iter().flatten() {
+                mem.must_be_in_memory(word.offset(), 8);
+            }
             Ok(Some(true))
         }
         operation::ABORTED => {

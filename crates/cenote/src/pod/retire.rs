@@ -185,10 +185,11 @@ pub(super) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     if tail.index == 0 {
         return false;
     }
-    // Zeroes first: what lies behind the tail is no entry.
+    // Zeroes first: what lies behind the tail is no entry. That some were gone may not have been written back either.
     let (first_word, _) = entry(tail.chunk, 0);
     mem.zero(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
     mem.persist(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
+    mem.must_be_in_memory(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
     let start = Position { index: 0, ..tail };
     record.tail().set(mem, start.encode());
     if is_last {
@@ -357,10 +358,16 @@ pub(super) fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> 
         ..tail
     };
     actor.record.tail().set(mem, next.encode());
-    if !M::COHERENT {
-        mem.write_back(actor.record.tail().offset(), 8);
-    }
+    write_back_ends(mem, actor.record);
     Ok(())
+}
+
+/// Begins to write the head and the tail of a list back, which share a line.
+#[inline]
+pub(super) fn write_back_ends<M: Memory>(mem: &M, record: WorkerRecord) {
+    if !M::COHERENT {
+        mem.write_back(record.head().offset(), 24);
+    }
 }
 
 /// Recovery: moves the tail behind the entries that it should be behind.

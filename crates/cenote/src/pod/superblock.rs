@@ -125,7 +125,8 @@ impl Superblock {
         bytes
     }
 
-    /// Makes memory that holds nothing but zeroes a pool without committed units.
+    /// Makes memory that holds nothing but zeroes a pool without committed units. The caller joins it: that writes the header back, as it drops all
+    /// of the pool from the cache.
     pub fn format<M: Memory>(&self, mem: &M) -> Result<()> {
         let tables = Geometry::new(self.parameters).block_table;
         mem.reserve(0, tables, true).map_err(|_| Error::Full {
@@ -134,7 +135,6 @@ impl Superblock {
             largest: None,
         })?;
         mem.write(0, &self.encode());
-        mem.persist(0, HEADER_BYTES as u64);
         EPOCH.store(mem, super::epoch::FIRST << 1);
         Ok(())
     }

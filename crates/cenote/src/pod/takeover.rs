@@ -381,6 +381,7 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<()
         // The end of its last operation may not have been written back; recovery would repeat that, and look into the list.
         pin.record.write_back_operation(mem);
         mem.fence();
+        pin.record.expect_end_in_memory(mem);
     }
     let outcome = match is_its && has_nothing_begun(pin.record, |word| word.get(mem)) {
         true => move_list(worker, pin.record, None),

@@ -5,7 +5,7 @@
 use super::abandoned::clear_hint;
 use super::block::Block;
 use super::buddy::Buddy;
-use super::geometry::UNIT_SHIFT;
+use super::geometry::{UNIT, UNIT_SHIFT};
 use super::growth::make_room;
 use super::lock;
 use super::redo::Transaction;
@@ -37,7 +37,10 @@ pub(super) fn free_slab<M: Memory>(
         let freed = txn.read(BLOCKS_FREED.offset());
         txn.write(BLOCKS_FREED.offset(), freed.wrapping_add(1));
     }
-    txn.commit()
+    txn.commit()?;
+    let at = worker.geometry().unit_offset(unit);
+    worker.mem().must_not_be_cached(at, UNIT << order);
+    Ok(())
 }
 
 /// Returns a range to the buddy tree, changing owned words along with it.
@@ -60,7 +63,10 @@ pub(super) fn free_range<M: Memory>(
     for (word, value) in owned {
         txn.write_owned(*word, *value);
     }
-    txn.commit()
+    txn.commit()?;
+    let at = worker.geometry().unit_offset(unit);
+    worker.mem().must_not_be_cached(at, u64::from(units) * UNIT);
+    Ok(())
 }
 
 /// Allocates adjacent units in one transaction, together with the writes of `also`; grows the pool if need be.

@@ -435,6 +435,7 @@ impl<M: Memory> Worker<M> {
         if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
             // A name that is over would be taken for evidence once the object is used again, which the old announcement prevents.
             super::publish::await_end(self);
+            self.actor.record.expect_end_in_memory(self.mem());
             self.local.refresh.store(0);
             let epoch = self.epoch_to_announce();
             self.announce(epoch);

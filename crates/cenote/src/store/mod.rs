@@ -25,7 +25,7 @@ pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, has_hosts, kind_of, pool_id};
 pub use stat::{
     GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat, RecoveryStat, Stat,
-    TasksStat,
+    TasksStat, stat,
 };
 pub use tasks::Tasks;
 pub use trim::TrimReport;

@@ -1,5 +1,7 @@
 //! Figures of a pool: what `cenote stat` shows.
 
+use std::rc::Rc;
+
 use super::pool::Pool;
 use crate::error::Result;
 use crate::index::hash::{Guidelines, HashMap};
@@ -193,140 +195,144 @@ pub struct LaggardStat {
 impl<M: Memory> Pool<M> {
     /// Reads the pool's figures.
     pub fn stat(&self) -> Result<Stat> {
-        let worker = self.worker()?;
-        let (pod, mem, geometry) = (self.pod(), worker.mem(), worker.geometry());
-        let mut processes = Vec::new();
-        for index in 0..geometry.parameters.processes {
-            let record = ProcessRecord::new(geometry, index);
-            let state = State::decode(record.state().load(mem));
-            if state.phase != Phase::Free {
-                processes.push(InstanceStat {
-                    index,
-                    generation: state.generation,
-                    pid: record.pid().peek(mem),
-                    host: record.host().peek(mem),
-                    since: record.since().peek(mem),
-                    alive: state.phase == Phase::Alive && pod.process_lives(index)?,
-                });
-            }
-        }
-        let attached = pod.attached_workers();
-        let backlog = backlog::look(&worker)?;
-        let pid = |state: State| {
-            let process = state.process.min(geometry.parameters.processes - 1);
-            ProcessRecord::new(geometry, process).pid().peek(mem)
-        };
-        let laggards = backlog.holders.iter().map(|holder| LaggardStat {
-            worker: holder.index,
-            pid: pid(holder.state),
-        });
-        let (mut maps, mut tasks) = (Vec::new(), Vec::new());
-        let mut locks = Vec::new();
-        let mut groups = Vec::new();
-        for named in directory::list(&*worker)? {
-            if named.kind == KIND_LOCK {
-                let seen = look(&worker, Object::at(&worker, named.offset)?)?;
-                let name = named.name;
-                locks.push(LockStat { name, seen });
-                continue;
-            }
-            if named.kind == KIND_GROUP {
-                let group = Group::at(&worker, named.offset)?;
-                groups.push(GroupStat {
-                    name: named.name,
-                    members: group.joined(&worker)?,
-                    events: group.counted(&worker),
-                });
-                continue;
-            }
-            let keys = match named.kind {
-                KIND_HASH => HashMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
-                KIND_ORDERED => OrderedMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
-                KIND_TASKS => {
-                    let list = TaskList::at(worker.clone(), named.offset)?;
-                    tasks.push(TasksStat {
-                        name: named.name,
-                        tasks: list.len(),
-                        done: list.committed(),
-                    });
-                    continue;
-                }
-                _ => continue,
-            };
-            maps.push(MapStat {
-                name: named.name,
-                keys,
-            });
-        }
-        let mut hosts = Vec::new();
-        for id in 1..host::hosts_high(mem, geometry) {
-            let record = HostRecord::new(geometry, id);
-            let state = record.read(mem)?;
-            hosts.push(HostStat {
-                host: id,
-                phase: state.phase,
-                generation: state.generation,
-                agent: state.agent.checked_sub(1),
-                beats: record.beat().load(mem),
-                patience: record.patience().peek(mem),
-                fenced_at: record.fenced_at().load(mem),
-                has_seat: seat::is_of(mem, geometry, id, state.generation),
-            });
-        }
-        Ok(Stat {
-            path: pod.path().to_owned(),
-            kind: geometry.parameters.kind,
-            id: format!("{:016x}", pod.superblock().id),
-            created: pod.superblock().created,
-            committed_bytes: worker.committed_units()? * UNIT,
-            trimmed_bytes: holes::units_in_holes(mem) * UNIT,
-            file_bytes: self.file_bytes(),
-            max_bytes: geometry.parameters.max_units * UNIT,
-            maps,
-            tasks,
-            locks,
-            processes,
-            hosts,
-            workers: attached.len() as u32,
-            epoch: (EPOCH.load(mem) >> 1).max(epoch::FIRST),
-            retired_objects: backlog.retired.objects,
-            retired_bytes: backlog.retired.bytes,
-            held_back: backlog.since.map(|since| HeldBackStat {
-                since,
-                waiting: backlog.unripe,
-            }),
-            laggards: laggards.collect(),
-            recoveries: RECOVERIES.load(mem),
-            recent: self.recent(&worker),
-            groups,
-        })
+        stat(&self.worker()?, self.file_bytes())
     }
+}
 
-    /// The log of recoveries.
-    fn recent(&self, worker: &Worker<M>) -> Vec<RecoveryStat> {
-        let steps = self.pod().hooks().steps;
-        let name = |entry: &Entry| -> Vec<&'static str> {
-            let operation = [(log::FINISHED, "finished"), (log::UNDONE, "undone")];
-            let steps = steps.iter().enumerate();
-            let steps = steps.map(|(n, step)| (1 << (log::FIRST_STEP + n as u32), step.name));
-            let all = operation.into_iter().chain(steps);
-            all.filter(|(bit, _)| entry.done & bit != 0)
-                .map(|(_, name)| name)
-                .collect()
-        };
-        log::read(worker.mem(), worker.geometry())
-            .into_iter()
-            .map(|entry| RecoveryStat {
-                number: entry.number,
-                worker: (entry.dead as u32).wrapping_sub(1),
-                generation: (entry.dead >> 32) as u32,
-                pid: entry.pid,
-                host: entry.host,
-                recoverer: (entry.recoverer as u32).wrapping_sub(1),
-                began_ns: entry.began,
-                took_ns: entry.took,
-                done: name(&entry),
-            })
-            .collect()
+/// [`Pool::stat`] by a worker; `file_bytes` is what the pool's file takes.
+pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Result<Stat> {
+    let (pod, mem, geometry) = (worker.pod(), worker.mem(), worker.geometry());
+    let mut processes = Vec::new();
+    for index in 0..geometry.parameters.processes {
+        let record = ProcessRecord::new(geometry, index);
+        let state = State::decode(record.state().load(mem));
+        if state.phase != Phase::Free {
+            processes.push(InstanceStat {
+                index,
+                generation: state.generation,
+                pid: record.pid().peek(mem),
+                host: record.host().peek(mem),
+                since: record.since().peek(mem),
+                alive: state.phase == Phase::Alive && pod.process_lives(index)?,
+            });
+        }
     }
+    let attached = pod.attached_workers();
+    let backlog = backlog::look(worker)?;
+    let pid = |state: State| {
+        let process = state.process.min(geometry.parameters.processes - 1);
+        ProcessRecord::new(geometry, process).pid().peek(mem)
+    };
+    let laggards = backlog.holders.iter().map(|holder| LaggardStat {
+        worker: holder.index,
+        pid: pid(holder.state),
+    });
+    let (mut maps, mut tasks) = (Vec::new(), Vec::new());
+    let mut locks = Vec::new();
+    let mut groups = Vec::new();
+    for named in directory::list(worker)? {
+        if named.kind == KIND_LOCK {
+            let seen = look(worker, Object::at(worker, named.offset)?)?;
+            let name = named.name;
+            locks.push(LockStat { name, seen });
+            continue;
+        }
+        if named.kind == KIND_GROUP {
+            let group = Group::at(worker, named.offset)?;
+            groups.push(GroupStat {
+                name: named.name,
+                members: group.joined(worker)?,
+                events: group.counted(worker),
+            });
+            continue;
+        }
+        let keys = match named.kind {
+            KIND_HASH => HashMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
+            KIND_ORDERED => OrderedMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
+            KIND_TASKS => {
+                let list = TaskList::at(worker.clone(), named.offset)?;
+                tasks.push(TasksStat {
+                    name: named.name,
+                    tasks: list.len(),
+                    done: list.committed(),
+                });
+                continue;
+            }
+            _ => continue,
+        };
+        maps.push(MapStat {
+            name: named.name,
+            keys,
+        });
+    }
+    let mut hosts = Vec::new();
+    for id in 1..host::hosts_high(mem, geometry) {
+        let record = HostRecord::new(geometry, id);
+        let state = record.read(mem)?;
+        hosts.push(HostStat {
+            host: id,
+            phase: state.phase,
+            generation: state.generation,
+            agent: state.agent.checked_sub(1),
+            beats: record.beat().load(mem),
+            patience: record.patience().peek(mem),
+            fenced_at: record.fenced_at().load(mem),
+            has_seat: seat::is_of(mem, geometry, id, state.generation),
+        });
+    }
+    Ok(Stat {
+        path: pod.path().to_owned(),
+        kind: geometry.parameters.kind,
+        id: format!("{:016x}", pod.superblock().id),
+        created: pod.superblock().created,
+        committed_bytes: worker.committed_units()? * UNIT,
+        trimmed_bytes: holes::units_in_holes(mem) * UNIT,
+        file_bytes,
+        max_bytes: geometry.parameters.max_units * UNIT,
+        maps,
+        tasks,
+        locks,
+        processes,
+        hosts,
+        workers: attached.len() as u32,
+        epoch: (EPOCH.load(mem) >> 1).max(epoch::FIRST),
+        retired_objects: backlog.retired.objects,
+        retired_bytes: backlog.retired.bytes,
+        held_back: backlog.since.map(|since| HeldBackStat {
+            since,
+            waiting: backlog.unripe,
+        }),
+        laggards: laggards.collect(),
+        recoveries: RECOVERIES.load(mem),
+        recent: recent(worker),
+        groups,
+    })
+}
+
+/// The log of recoveries.
+fn recent<M: Memory>(worker: &Worker<M>) -> Vec<RecoveryStat> {
+    let steps = worker.pod().hooks().steps;
+    let name = |entry: &Entry| -> Vec<&'static str> {
+        let operation = [(log::FINISHED, "finished"), (log::UNDONE, "undone")];
+        let steps = steps.iter().enumerate();
+        let steps = steps.map(|(n, step)| (1 << (log::FIRST_STEP + n as u32), step.name));
+        let all = operation.into_iter().chain(steps);
+        all.filter(|(bit, _)| entry.done & bit != 0)
+            .map(|(_, name)| name)
+            .collect()
+    };
+    log::read(worker.mem(), worker.geometry())
+        .into_iter()
+        .map(|entry| RecoveryStat {
+            number: entry.number,
+            worker: (entry.dead as u32).wrapping_sub(1),
+            generation: (entry.dead >> 32) as u32,
+            pid: entry.pid,
+            host: entry.host,
+            recoverer: (entry.recoverer as u32).wrapping_sub(1),
+            began_ns: entry.began,
+            took_ns: entry.took,
+            done: name(&entry),
+        })
+        .collect()
 }

@@ -147,10 +147,9 @@ impl<M: Memory> HashMap<M> {
         }
         let share = share(header, u64::from(worker.me() - 1));
         // The place may have been used from another host since this one read it.
-        if !mutant::is(Mutant::CountNotDropped) {
-            mem.invalidate(share + 64, 8);
+        if !M::COHERENT && !mutant::is(Mutant::CountNotDropped) {
+            mem.fetch_line(share + 64);
         }
-        mem.fence();
         Ok(Self {
             header,
             seed: word(1),
@@ -260,9 +259,9 @@ impl<M: Memory> HashMap<M> {
     pub fn len(&self) -> u64 {
         let workers = u64::from(self.worker.pod().workers_high());
         let sum = (0..workers)
-            .map(|worker| OwnedWord::at(share(self.header, worker) + 64).peek(self.worker.mem()))
+            .map(|worker| OwnedWord::at(share(self.header, worker) + 64).peek_speculative(self.worker.mem()))
             .fold(0u64, u64::wrapping_add);
-        // Writes in flight may be seen in any order.
+        // Writes in flight may be seen in any order, or not be written back.
         if sum > i64::MAX as u64 { 0 } else { sum }
     }
 

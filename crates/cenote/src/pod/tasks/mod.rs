@@ -113,10 +113,9 @@ impl<M: Memory> TaskList<M> {
     pub fn at(worker: Rc<Worker<M>>, header: u64) -> Result<Self> {
         let layout = Layout::read(&worker, header)?;
         let share = layout.share(u64::from(worker.me() - 1));
-        if !mutant::is(Mutant::TasksCountNotDropped) {
-            // The place may have been used from another host since this one read it.
-            worker.mem().invalidate(share.offset(), 8);
-            worker.mem().fence();
+        // The place may have been used from another host since this one read it.
+        if !M::COHERENT && !mutant::is(Mutant::TasksCountNotDropped) {
+            worker.mem().fetch_line(share.offset());
         }
         Ok(Self {
             worker,

@@ -1,0 +1,81 @@
+//! What the library relies on of caches, and says so: that a write-back is complete ([`cenote::memory::Memory::must_be_in_memory`]), and that
+//! nobody has lines of what is given away ([`cenote::memory::Memory::must_not_be_cached`]). Where it is not so, the run ends, whether or not that
+//! would make a result wrong.
+
+use super::world::{Process, Stop, World};
+
+/// Something that is in a cache and must not be, or not there alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreliable {
+    /// The word, or the line.
+    pub at: u64,
+    /// Who relies on it.
+    pub thread: u32,
+    /// The host whose cache has it.
+    pub host: u32,
+    /// Whether it must not be there at all.
+    pub is_reused: bool,
+}
+
+impl std::fmt::Display for Unreliable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { at, thread, host, .. } = self;
+        match self.is_reused {
+            false => write!(
+                f,
+                "thread {thread} relies on the word at {at:#x} being in memory, and it is in the cache of host {host} alone"
+            ),
+            true => write!(
+                f,
+                "thread {thread} gives bytes away, and the cache of host {host} has their line at {at:#x}"
+            ),
+        }
+    }
+}
+
+impl World {
+    /// Ends the run if something of a range is not in memory.
+    pub fn must_be_in_memory(&mut self, at: u64, len: u64) {
+        self.drain_all_of(at, len);
+        let hosts = self.machine.shape().hosts;
+        let dirty = (at & !7..at + len)
+            .step_by(8)
+            .flat_map(|word| (0..hosts).map(move |host| (word, host)))
+            .find(|&(word, host)| self.machine.is_unwritten(host, word));
+        if let Some((at, host)) = dirty {
+            self.must_not_be(at, host, false);
+        }
+    }
+
+    /// Ends the run if a cache has a line of a range. Those of hosts that do not take part do not count: who joins drops all that they have.
+    pub fn must_not_be_cached(&mut self, at: u64, len: u64) {
+        let taking_part = |host: &u32| {
+            let mut holders = self.locks.iter().flatten();
+            holders.any(|&holder| {
+                let Process {
+                    host: of, attaches, ..
+                } = self.processes[holder as usize];
+                of == *host && attaches
+            })
+        };
+        let found = (0..self.machine.shape().hosts)
+            .filter(taking_part)
+            .find_map(|host| {
+                let lines = self.machine.cache(host)?.resident_in(at, len);
+                lines.first().map(|&line| (line, host))
+            });
+        if let Some((line, host)) = found {
+            self.must_not_be(line, host, true);
+        }
+    }
+
+    fn must_not_be(&mut self, at: u64, host: u32, is_reused: bool) {
+        let thread = self.current;
+        self.stop.get_or_insert(Stop::Unreliable(Unreliable {
+            at,
+            thread,
+            host,
+            is_reused,
+        }));
+    }
+}
