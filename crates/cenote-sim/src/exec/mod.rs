@@ -6,7 +6,9 @@
 mod backend;
 mod buffer;
 mod context;
+mod deaths;
 mod delegation;
+mod kernel;
 mod liveness;
 mod op;
 mod order;

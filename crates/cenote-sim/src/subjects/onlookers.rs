@@ -171,7 +171,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
             let seen = &lock.seen;
             if seen.owner.is_some_and(|owner| owner.alive)
                 || !seen.waiting.is_empty()
-                || seen.readers.len() > 0
+                || !seen.readers.is_empty()
             {
                 log.fault(format!("nobody else runs, and a lock is held: {seen:?}"));
             }

@@ -192,9 +192,10 @@ impl Agency {
                 why: "it has an agent already; one is enough, and a monitor needs a host id of its own",
             });
         }
-        // Before anybody waits for a beat of this agent.
-        mem.invalidate(record.patience().offset(), 64);
-        mem.fence();
+        // Before anybody waits for a beat of this agent. The line may have been written on another machine.
+        if !M::COHERENT {
+            mem.fetch_line(record.patience().offset());
+        }
         record.patience().set(mem, patience.max(1));
         record.machine().set(mem, machine);
         mem.persist(record.patience().offset(), 64);

@@ -83,7 +83,7 @@ pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
             // An entry of a moment ago, whose object is somebody else's by now, is counted as what it is now.
             let bytes = locate(worker, object).map_or(0, |place| place.capacity());
             let mut amounts = vec![&mut retired];
-            if tag.peek(mem) >= least.saturating_sub(1) {
+            if tag.peek_speculative(mem) >= least.saturating_sub(1) {
                 amounts.push(&mut unripe);
             }
             for amount in amounts {

@@ -40,12 +40,16 @@ pub(super) fn flushed_until<M: Memory>(
         0 if has_nothing(worker, record, from, ripe)? => Ok(ripe),
         0 => begin(worker, record, from, ripe).map(|()| from),
         begun if is_complete(worker, begun) => {
-            // Written back with the next request, in whose line it is: before the end of this one can be freed and be a chunk again, as
-            // that takes another round. A round that is found complete again before that is complete.
+            // With the next fence: before anything of it is freed, or is taken and published, and before the list begins anew. A round that is
+            // found complete again before that is complete.
             number.set_lazily(mem, 0);
+            mem.write_back(number.offset(), 8);
             let to = Position::decode(to.get(mem));
             Ok(if leads_to(worker, record, from, to)? {
-                to
+                match leads_to(worker, record, to, ripe)? {
+                    true => to,
+                    false => ripe,
+                }
             } else {
                 from
             })
@@ -142,7 +146,11 @@ fn flush_between<M: Memory>(
         let is_last = from.chunk == to.chunk;
         for index in from.index..retire::count_in(worker, from.chunk, to) {
             let word = entry(from.chunk, index).0;
-            let object = if is_own { word.get(mem) } else { word.peek(mem) };
+            let object = if is_own {
+                word.get(mem)
+            } else {
+                word.peek_speculative(mem)
+            };
             if says_gone(object) {
                 continue;
             }

@@ -329,6 +329,9 @@ impl<M: Memory> Pod<M> {
         }
         self.index = index;
         self.generation = generation;
+        // Who finds the entry alive reads them: a fence kills by them.
+        self.mem
+            .must_be_in_memory(ProcessRecord::new(&self.geometry, index).pid().offset(), 64);
         crash_point(Point::OpenAlive);
         self.forget_cached();
         Ok(true)

@@ -136,6 +136,8 @@ pub fn is_removal_over<M: Memory>(worker: &Worker<M>, remover: u16, slot: SyncWo
     // In this order, as they lie in one line: if it removes something else when the slot is looked at, this removal was over. That it is
     // over may not have been written back; then the tombstone stays a little longer.
     let [what, at, ..] = mem.owned_peek_line_speculative(record.operation().offset());
+    // Where the remover is on this host, it may be its cache that says so. Complete before the slot is claimed.
+    mem.write_back(record.operation().offset(), 8);
     what != operation::REMOVE || at != slot.offset()
 }
 

@@ -257,6 +257,10 @@ pub(super) fn finish_record<M: Memory>(
         Some(false) => recovered.undone += 1,
         None => {}
     }
+    // Before reserves are given back: an object that is in none any more would be taken for one that had left its.
+    record.write_back_operation(mem);
+    mem.fence();
+    record.expect_end_in_memory(mem);
     crash_point(Point::RecoverOperation);
     recover_auxiliary(worker, actor)?;
     {
@@ -324,8 +328,8 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let (head, tail) = retire::span(worker, record)?;
     if head.chunk == tail.chunk && head.index > tail.index {
         record.head().set_lazily(mem, record.tail().get(mem));
-        mem.write_back(record.head().offset(), 8);
     }
+    retire::write_back_ends(mem, record);
     let retiring = record.retiring().get(mem);
     if retiring & 1 != 0 {
         collect::finish_chunk(worker, actor, retiring & !1, true)?;
@@ -387,7 +391,7 @@ fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Res
 fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Option<bool>> {
     let mem = worker.mem();
     let record = actor.record;
-    // Written back with the record, before the dead one's announcement ends. Until then who recovers it again comes to the same.
+    // Written back when it is over, before the reserves are given back. Until then who recovers it again comes to the same.
     let set = |word: OwnedWord, value: u64| word.set_lazily(mem, value);
     let new = record.new_object().get(mem);
     let mut verdict = record.operation().get(mem);

@@ -114,10 +114,11 @@ pub fn span<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(Posi
     Ok((head, tail))
 }
 
-/// [`span`] for whoever is not the record's worker: this host's cache may hold what the record was long ago.
+/// [`span`] for whoever is not the record's worker: this host's cache may hold what the record was long ago. That the list was mended may not have
+/// been written back: then there are entries behind the tail.
 fn span_afresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(Position, Position)> {
-    let head = Position::decode(record.head().peek(worker.mem()));
-    let tail = Position::decode(record.tail().peek(worker.mem()));
+    let head = Position::decode(record.head().peek_speculative(worker.mem()));
+    let tail = Position::decode(record.tail().peek_speculative(worker.mem()));
     for chunk in [head.chunk, tail.chunk] {
         if chunk != 0 {
             worker.check("a retired list", chunk, CHUNK_BYTES)?;
@@ -190,12 +191,14 @@ pub(super) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     mem.zero(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
     mem.persist(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
     mem.must_be_in_memory(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
+    // A round that is over must not be found complete again, with what comes next in its place.
+    mem.must_be_in_memory(record.flush_request()[3].offset(), 8);
     let start = Position { index: 0, ..tail };
     record.tail().set(mem, start.encode());
     if is_last {
         record.head().set(mem, start.encode());
     }
-    // One line.
+    // One line. Complete before there is an entry: one before a head that is older would come back when the chunk is read from its beginning.
     mem.persist(record.head().offset(), 24);
     if actor == worker.actor() {
         worker.recycler.begin_anew(start);
@@ -370,15 +373,14 @@ pub(super) fn write_back_ends<M: Memory>(mem: &M, record: WorkerRecord) {
     }
 }
 
-/// Recovery: moves the tail behind the entries that it should be behind.
+/// Recovery: moves the tail behind the entries that it should be behind. Written back by the caller.
 pub(super) fn mend_tail<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     let (_, mut tail) = span(worker, actor.record)?;
     while tail.chunk != 0 && tail.index < CHUNK_ENTRIES && entry(tail.chunk, tail.index).0.get(mem) != 0 {
         tail.index += 1;
     }
-    // Complete now: who looks how much waits in the lists of others reads it.
-    set_position(worker, actor.record.tail(), tail);
+    actor.record.tail().set_lazily(mem, tail.encode());
     Ok(())
 }
 
@@ -479,7 +481,7 @@ pub(super) fn pending_while<M: Memory>(
         };
         for index in position.index..count {
             let (word, tag) = entry(position.chunk, index);
-            let object = word.peek(mem);
+            let object = word.peek_speculative(mem);
             if is_last && index >= tail.index && object == 0 {
                 break;
             }

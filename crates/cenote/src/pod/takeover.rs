@@ -300,6 +300,8 @@ fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<
         txn.write(from.list_version().offset(), version);
     }
     txn.commit()?;
+    // Nor is a round that is over found complete again.
+    mem.must_be_in_memory(own.flush_request()[3].offset(), 8);
     crash_point(Point::TakeoverDone);
     if is_first {
         // How far it had come says nothing of what lies before.

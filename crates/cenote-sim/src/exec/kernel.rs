@@ -1,0 +1,84 @@
+//! The kernel of a simulated machine, as far as threads are concerned: beds, in which their deaths show, and sleep.
+
+use std::time::Duration;
+
+use cenote::memory::{Kernel, Memory};
+
+use super::backend::SimMemory;
+use super::buffer::Data;
+use super::op::{Kind, Op};
+use super::order::From;
+use super::world::World;
+use crate::machine::Found;
+
+impl World {
+    /// The generation that lies in a bed, as the threads of a host see it.
+    fn bed_says(&mut self, host: u32, bed: u64) -> u64 {
+        self.reads(bed, 8, From::Cache, false);
+        self.load_cached(host, bed).0
+    }
+}
+
+impl<const COHERENT: bool> SimMemory<COHERENT> {
+    /// A system call about a bed.
+    fn of_bed<R>(&self, bed: u64, work: impl FnOnce(&mut World) -> R) -> R {
+        let op = Op::word(Kind::Kernel, bed, 0);
+        self.arrive(op);
+        let world = self.world();
+        world.drain_own();
+        let result = work(world);
+        world.done(op, 0);
+        self.spend(op, Found::Hit);
+        result
+    }
+}
+
+/// Threads die at once here, and everybody sees it at once. Nobody is woken: who sleeps looks again at any time.
+impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
+    fn lie_down(&self, bed: u64, generation: u32) {
+        self.of_bed(bed, |world| {
+            let thread = world.current;
+            world.beds.insert(bed, (generation, thread));
+            let process = world.threads[thread as usize].process;
+            world.processes[process as usize].attaches = true;
+            world.put(bed, Data::Word(u64::from(generation)), Self::CACHED);
+            world.drain_own();
+            // A host that fails takes it with it.
+            world.is_lazy(bed);
+        });
+    }
+
+    fn get_up(&self, bed: u64) {
+        self.of_bed(bed, |world| {
+            world.beds.remove(&bed);
+            world.put(bed, Data::Word(0), Self::CACHED);
+            world.drain_own();
+        });
+    }
+
+    fn has_died(&self, bed: u64, generation: u32) -> bool {
+        self.of_bed(bed, |world| {
+            let found = world.beds.get(&bed).copied();
+            // A host sees the beds of its threads through its cache. Those of others are another kernel's.
+            let is_own = found.is_some_and(|(_, thread)| world.host_of(thread) == self.host);
+            let found = found.filter(|_| !is_own || world.bed_says(self.host, bed) == u64::from(generation));
+            let has_died =
+                |&(lay, thread): &(u32, u32)| lay == generation && !world.threads[thread as usize].alive;
+            let dead = found.filter(has_died);
+            if let Some((_, thread)) = dead {
+                world.finds_ended(thread);
+            }
+            dead.is_some()
+        })
+    }
+
+    fn doze(&self, _beds: &[u64], _bells: &[(u64, u32)], _time: Duration) {
+        self.relax();
+    }
+
+    fn rouse(&self, _bell: u64) {}
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
