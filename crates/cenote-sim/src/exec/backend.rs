@@ -29,6 +29,11 @@ unsafe impl<const COHERENT: bool> Send for SimMemory<COHERENT> {}
 // SAFETY: as for `Send`.
 unsafe impl<const COHERENT: bool> Sync for SimMemory<COHERENT> {}
 
+/// Where there is no clock, a rest takes a wait for each of these, up to that of a longest one. Else half a second of rests would be over
+/// before the some thousand pauses between two looks at a lock.
+const REST_PER_WAIT: Duration = Duration::from_micros(16);
+const LONGEST_REST: Duration = Duration::from_millis(1);
+
 /// What an exchange does with what its thread has stored before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Strength {
@@ -306,12 +311,16 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.spend(op, Found::Hit);
     }
 
-    fn rest(&self, time: std::time::Duration) {
+    fn rest(&self, time: Duration) {
         self.relax();
         let world = self.world();
         let thread = world.current;
         if let Some(clock) = &mut world.clock {
             clock.spend_ps(thread, time.as_nanos() as u64 * 1_000);
+            return;
+        }
+        for _ in 1..time.min(LONGEST_REST).as_micros() / REST_PER_WAIT.as_micros() {
+            self.relax();
         }
     }
 

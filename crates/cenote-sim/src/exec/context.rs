@@ -137,6 +137,11 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().is_anybody_dying()
     }
 
+    /// How many processes were killed so far.
+    pub fn killed(&self) -> usize {
+        self.world().killed()
+    }
+
     /// Which of the processes that the run begins with this one is, or began in the place of.
     pub fn origin(&self) -> u32 {
         self.world().processes[self.process as usize].origin

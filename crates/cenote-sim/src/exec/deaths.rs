@@ -88,6 +88,12 @@ impl World {
         !self.dying.is_empty()
     }
 
+    /// How many processes were killed so far.
+    pub fn killed(&self) -> usize {
+        let is_killed = |process: &&Process| process.life == Life::Killed;
+        self.processes.iter().filter(is_killed).count()
+    }
+
     /// The kernel drops the locks of those who are dead for good by a step.
     pub fn bury(&mut self, step: u64) {
         while let Some(n) = self.dying.iter().position(|&(_, until)| until <= step) {

@@ -66,12 +66,16 @@ pub fn assemble<const C: bool, S: 'static>(
     }
 }
 
-/// Joins the pool. The place of one who was killed cannot be had before the kernel drops its locks.
+/// Joins the pool. The place of one who was killed, before or meanwhile, cannot be had before the kernel drops its locks. Its workers'
+/// places are not needed: there are enough for as many processes as there are places for.
 fn join<const C: bool>(context: &Context<C>) -> cenote::Result<Member<C>> {
     loop {
-        let is_dying = context.is_anybody_dying();
+        let (is_dying, killed) = (context.is_anybody_dying(), context.killed());
         match Member::join(context, !C) {
-            Err(Error::TooMany { .. }) if is_dying => context.wait(),
+            Err(Error::TooMany {
+                what: "process places",
+                ..
+            }) if is_dying || context.killed() > killed => context.wait(),
             other => return other,
         }
     }

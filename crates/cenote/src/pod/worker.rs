@@ -59,7 +59,8 @@ impl LocalPin {
 
 /// How often a recoverer looks whether the background thread is done with a dead worker's announcement.
 const DISOWN_TRIES: u32 = 1000;
-/// So often places are looked for as long as some are held by the dead, or by who recovers them: one of those may be stopped.
+/// So often places are looked for as long as some are held by the dead, or by who recovers them, or change hands: who recovers may be
+/// stopped.
 const ATTEMPTS: u32 = 500;
 /// Between two of these looks.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
@@ -125,8 +126,8 @@ pub struct Worker<M: Memory> {
 
 impl<M: Memory> Worker<M> {
     /// Takes a place in the worker table. If all are taken, some by the dead, those are recovered from the last place, which is
-    /// kept for that. Refused only when a look finds all places held by the living, or after half a second in which others
-    /// recover the dead and do not come to an end.
+    /// kept for that. Refused only when all places were held by the living at one time, or after half a second in which others recover
+    /// the dead and do not come to an end.
     pub fn attach(pod: &Arc<Pod<M>>, replicate: bool) -> Result<Self> {
         let limit = pod.geometry().parameters.workers;
         for _ in 0..ATTEMPTS {
@@ -150,16 +151,23 @@ impl<M: Memory> Worker<M> {
         })
     }
 
-    /// Whether a place is free, or held by the dead or by who recovers or inherits it; the last one does not count.
+    /// Whether a place is free, or held by the dead or by who recovers or inherits it; the last one does not count. Also if one has
+    /// changed hands meanwhile: who leaves a place that was looked at already, for one that was not yet, would be seen in both.
     fn may_become_free(pod: &Pod<M>) -> Result<bool> {
-        for index in 0..pod.geometry().parameters.workers - 1 {
-            let record = WorkerRecord::new(pod.geometry(), index);
-            let state = State::decode(record.state().load(pod.mem()));
+        let look = || -> Vec<u64> {
+            (0..pod.geometry().parameters.workers - 1)
+                .map(|index| WorkerRecord::new(pod.geometry(), index).state().load(pod.mem()))
+                .collect()
+        };
+        let words = look();
+        for (index, &word) in (0..).zip(&words) {
+            let state = State::decode(word);
             if state.phase != Phase::Alive || !pod.worker_lives(index, state)? {
                 return Ok(true);
             }
         }
-        Ok(false)
+        // No generation comes twice: what is as it was has not changed between.
+        Ok(look() != words)
     }
 
     /// Takes a certain place, if it is free; the last one also from a dead process.
