@@ -100,7 +100,7 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
         mem.write_back(request[0].offset(), 24);
     }
     if !mutant::is(Mutant::OwnLinesNotFlushed) {
-        flush_between(worker, record, from, to)?;
+        flush_between(worker, record == worker.record(), from, to)?;
     }
     let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
     // Whenever it is written back: if it is lost with its host, another round is begun.
@@ -130,15 +130,15 @@ fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
         })
 }
 
-/// Drops the lines of all objects in a list between two positions. The list stays as it is meanwhile: its owner waits.
+/// Drops the lines of all objects in a list between two positions, which is the caller's if `is_own`. The list stays as it is
+/// meanwhile: its owner waits.
 fn flush_between<M: Memory>(
     worker: &Worker<M>,
-    record: WorkerRecord,
+    is_own: bool,
     mut from: Position,
     to: Position,
 ) -> Result<()> {
     let mem = worker.mem();
-    let is_own = record == worker.record();
     let mut chunks_left = retire::chunks_max(worker)?;
     renew_classes(worker);
     while from.chunk != 0 {
@@ -234,9 +234,9 @@ impl Attendant {
             self.seen.resize(index as usize + 1, 0);
         }
         if serial != self.seen[index as usize] {
-            // A request that is over may lead anywhere; what can be found of it is flushed, which does no harm.
-            let record = WorkerRecord::new(worker.geometry(), index);
-            let _ = flush_between(worker, record, Position::decode(from), Position::decode(to));
+            // A request that is over may lead anywhere, in this worker's own place too, where an earlier one has left it; what can be
+            // found of it is flushed, which does no harm.
+            let _ = flush_between(worker, false, Position::decode(from), Position::decode(to));
             self.seen[index as usize] = serial;
         }
     }
