@@ -1,6 +1,7 @@
 //! The memory contract on the simulated machine. Code that is generic over [`Memory`] runs on it as it ships.
 
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use cenote::memory::delegated::Wish;
 use cenote::memory::{Kernel, MapError, Memory};
