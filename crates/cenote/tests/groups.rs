@@ -140,6 +140,8 @@ fn all_are_told_of_a_death_in_their_own_way() {
                 }
             })
             .unwrap();
+        // Before the task, of whose joining it waits to be told.
+        let mut own = group.join("blocking").unwrap();
         let task = std::thread::spawn({
             let pool = pool.clone();
             move || {
@@ -153,7 +155,6 @@ fn all_are_told_of_a_death_in_their_own_way() {
                 }
             }
         });
-        let mut own = group.join("blocking").unwrap();
         await_event(&mut own, "task", Kind::Joined);
         for n in 0..5 {
             let mut victim = Command::new(std::env::current_exe().unwrap())
