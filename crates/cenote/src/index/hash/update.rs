@@ -391,7 +391,8 @@ impl<M: Memory> HashMap<M> {
         level.spare(taken.load(mem)).ok_or_else(full)?;
         let line = level.spare(taken.fetch_add(mem, 1)).ok_or_else(full)?;
         crash_point(Point::LinkIntent);
-        if link.compare_exchange(mem, 0, Slot::link(line).0).is_ok() {
+        // Behind the addition, which orders all that is before.
+        if link.compare_exchange_acquire(mem, 0, Slot::link(line).0).is_ok() {
             crash_point(Point::LinkDone);
             level.links().fetch_add(mem, 1);
         }
