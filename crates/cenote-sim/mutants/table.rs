@@ -79,7 +79,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         HoleFilledUnlocked | HoleMarkedLate | HoleNotReserved | HolePunchedUnripe => {
             quick(coherent(Trim, 3, 2, 40, 2, Random))
         }
-        HoleLookedInto => slow(coherent(Trim, 3, 2, 40, 2, Random)),
+        LevelReadCached => slow(noncoherent(Shrinking, 3, 2, 14, 2, Random)),
+        HoleLookedInto | TakenOverUnsettled => slow(coherent(Trim, 3, 2, 40, 2, Random)),
         NameCached => quick(noncoherent(Names, 3, 2, 10, 0, Random)),
         ClassesKept => quick(noncoherent(Allocator, 2, 2, 80, 0, Random)),
 

@@ -147,6 +147,11 @@ fn notes() {
 }
 
 #[test]
+fn bulk() {
+    all_cases(Subject::Bulk);
+}
+
+#[test]
 fn epochs() {
     all_cases(Subject::Epochs);
 }
@@ -238,6 +243,11 @@ fn what_was_found_stays_mended() {
         crashes: 0,
         ..base(subject, false, PolicyKind::Random)
     };
+    let fourteen = |subject, coherent| Plan {
+        operations: 14,
+        crashes: 2,
+        ..plan(subject, coherent, PolicyKind::Random)
+    };
     let pct = PolicyKind::Pct(3);
     for (plan, seeds) in [
         // Cells of a block read as data after it had become a range; lists read through a stale cache by fsck.
@@ -314,33 +324,19 @@ fn what_was_found_stays_mended() {
         // A second recoverer freed what the first had committed to free.
         (base(Subject::Allocator, true, pct), vec![2053]),
         // A slot in a lock's queue that was said to be passed while another put it at rest.
-        (
-            Plan {
-                operations: 14,
-                crashes: 2,
-                ..plan(Subject::Queue, true, PolicyKind::Random)
-            },
-            vec![310301, 311870],
-        ),
+        (fourteen(Subject::Queue, true), vec![310301, 311870]),
         // A worker left a place that was looked at already for one that was not yet, and was seen in both: all seemed taken. And two
         // faults of the simulator: half a second of rests that was over before a lock's pauses; a death while somebody joined.
-        (
-            Plan {
-                operations: 14,
-                crashes: 2,
-                ..plan(Subject::Places, true, PolicyKind::Random)
-            },
-            vec![309621, 301251],
-        ),
-        (
-            Plan {
-                operations: 14,
-                crashes: 2,
-                ..plan(Subject::Places, false, PolicyKind::Random)
-            },
-            // The other one: a background thread read a chunk through its cache that a request named which was over.
-            vec![303170, 307763],
-        ),
+        (fourteen(Subject::Places, true), vec![309621, 301251]),
+        // The other one: a background thread read a chunk through its cache that a request named which was over.
+        (fourteen(Subject::Places, false), vec![303170, 307763]),
+        // The trim lock was had by another before the log of its dead owner was replayed, which made the hole in question free.
+        (fourteen(Subject::Trim, true), vec![601852, 609660]),
+        // A background thread read the first line of a level through the cache, which its own process had dropped by then.
+        (fourteen(Subject::Growth, false), vec![612685]),
+        (fourteen(Subject::Shrinking, false), vec![601235]),
+        // The simulator took a host for one that has the pool whose last process had left it.
+        (fourteen(Subject::Moving, false), vec![610759]),
     ] {
         for seed in seeds {
             check(&plan, seed, false);

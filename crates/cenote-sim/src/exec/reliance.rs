@@ -2,6 +2,12 @@
 //! nobody has lines of what is given away ([`cenote::memory::Memory::must_not_be_cached`]). Where it is not so, the run ends, whether or not that
 //! would make a result wrong.
 
+use std::path::Path;
+
+use cenote::pod::geometry::Geometry;
+use cenote::pod::record::{Phase, ProcessRecord, State};
+use cenote::pod::superblock::{HEADER_BYTES, Superblock};
+
 use super::world::{Process, Stop, World};
 
 /// Something that is in a cache and must not be, or not there alone.
@@ -49,24 +55,38 @@ impl World {
 
     /// Ends the run if a cache has a line of a range. Those of hosts that do not take part do not count: who joins drops all that they have.
     pub fn must_not_be_cached(&mut self, at: u64, len: u64) {
-        let taking_part = |host: &u32| {
-            let mut holders = self.locks.iter().flatten();
-            holders.any(|&holder| {
-                let Process {
-                    host: of, attaches, ..
-                } = self.processes[holder as usize];
-                of == *host && attaches
-            })
-        };
-        let found = (0..self.machine.shape().hosts)
-            .filter(taking_part)
-            .find_map(|host| {
-                let lines = self.machine.cache(host)?.resident_in(at, len);
-                lines.first().map(|&line| (line, host))
-            });
+        let found = (0..self.machine.shape().hosts).find_map(|host| {
+            let lines = self.machine.cache(host)?.resident_in(at, len);
+            let line = *lines.first().filter(|_| self.takes_part(host))?;
+            Some((line, host))
+        });
         if let Some((line, host)) = found {
             self.must_not_be(line, host, true);
         }
+    }
+
+    /// Whether a process of a host has joined and not left.
+    fn takes_part(&self, host: u32) -> bool {
+        let mut head = [0; HEADER_BYTES];
+        head.copy_from_slice(self.machine.memory().bytes(0, HEADER_BYTES as u64));
+        let Ok(superblock) = Superblock::decode(Path::new("simulated"), &head) else {
+            return false;
+        };
+        let geometry = Geometry::new(superblock.parameters);
+        let has_left = |place: u32| {
+            let state = ProcessRecord::new(&geometry, place).state();
+            State::decode(self.machine.load(state.offset())).phase == Phase::Free
+        };
+        // The first locks are those of the places.
+        let mut places = (0..geometry.parameters.processes).zip(&self.locks);
+        places.any(|(place, holder)| {
+            holder.is_some_and(|holder| {
+                let Process {
+                    host: of, attaches, ..
+                } = self.processes[holder as usize];
+                of == host && attaches && !has_left(place)
+            })
+        })
     }
 
     fn must_not_be(&mut self, at: u64, host: u32, is_reused: bool) {

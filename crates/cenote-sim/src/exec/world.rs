@@ -340,9 +340,17 @@ impl World {
                 return;
             }
         }
+        let last = (!self.ended).then_some(self.current);
+        if self.runnable.len() > 1
+            && let Some(choice) = self.policy.thread_among(self.runnable.len())
+        {
+            self.record(choice as u32);
+            self.current = self.nth_candidate(last, choice);
+            self.ended = false;
+            return;
+        }
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.clear();
-        let last = (!self.ended).then_some(self.current);
         let others = self
             .runnable
             .iter()
@@ -359,6 +367,19 @@ impl World {
             self.ended = false;
         }
         self.candidates = candidates;
+    }
+
+    /// The candidate of a number: the thread that ran last is the first, if it can go on; the others follow in order.
+    fn nth_candidate(&self, last: Option<u32>, n: usize) -> u32 {
+        let Some(last) = last else {
+            return self.runnable[n];
+        };
+        let own = self.runnable.iter().position(|&thread| thread == last);
+        match (n, own) {
+            (0, _) => last,
+            (n, Some(own)) if n > own => self.runnable[n],
+            (n, _) => self.runnable[n - 1],
+        }
     }
 
     /// Asks the policy, if there is anything to choose.

@@ -132,16 +132,20 @@ impl Words {
 
     /// The line around an offset.
     pub fn line(&self, at: u64) -> [u64; 8] {
-        let at = at & !(LINE - 1);
-        std::array::from_fn(|n| self.get(at + 8 * n as u64))
+        // SAFETY: as for `get`; memory is made of whole lines, and its base is aligned to them.
+        unsafe { self.word(at & !(LINE - 1)).cast::<[u64; 8]>().read() }
     }
 
     /// Sets the line around an offset.
     pub fn set_line(&self, at: u64, line: [u64; 8]) {
         let at = at & !(LINE - 1);
         for (n, word) in line.into_iter().enumerate() {
-            self.set(at + 8 * n as u64, word);
+            self.note_past(at + 8 * n as u64, word);
         }
+        let first = self.word(at);
+        self.touched[(at / PAGE) as usize].set(true);
+        // SAFETY: as for `line`.
+        unsafe { first.cast::<[u64; 8]>().write(line) }
     }
 
     /// The bytes of a range, as they are and as they change.

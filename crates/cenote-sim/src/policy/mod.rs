@@ -78,6 +78,11 @@ pub trait Policy {
         false
     }
 
+    /// Which of so many candidates runs next, if that is all that the policy has to know of them: then they are not described to it.
+    fn thread_among(&mut self, _count: usize) -> Option<usize> {
+        None
+    }
+
     /// The only thread that can go on is about to. There is nothing to choose, but something to learn.
     fn alone(&mut self, _candidate: &Candidate) {}
 

@@ -117,6 +117,10 @@ impl Policy for RandomWalk {
         self.below(candidates.len() as u32) as usize
     }
 
+    fn thread_among(&mut self, count: usize) -> Option<usize> {
+        Some(self.below(count as u32) as usize)
+    }
+
     fn fault(&mut self, fault: Fault, bound: u32) -> u32 {
         self.draw_fault(fault, bound)
     }

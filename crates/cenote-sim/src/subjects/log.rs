@@ -87,6 +87,29 @@ impl Log {
         }
     }
 
+    /// Writes down a call that writes several keys, one after the other in any order: as one call for each. Whether it has come to its end
+    /// is what `work` returns; else each may have taken effect.
+    pub fn write_each<const C: bool>(
+        &self,
+        context: &Context<C>,
+        pairs: &[(u64, u64)],
+        work: impl FnOnce() -> bool,
+    ) {
+        let begun = context.step();
+        let invoke = |&(key, value): &(u64, u64)| {
+            let calls = &mut self.inner.borrow_mut().calls;
+            calls.invoke(context.thread(), Op::Point(map::Op::Write { key, value }), begun)
+        };
+        let tickets: Vec<_> = pairs.iter().map(invoke).collect();
+        if work() {
+            let step = context.step();
+            for ticket in tickets {
+                let calls = &mut self.inner.borrow_mut().calls;
+                calls.complete(ticket, Ret::Point(map::Ret::Done), step);
+            }
+        }
+    }
+
     /// Writes down a call and its result; `None` if there was none.
     pub fn call_any<const C: bool>(
         &self,

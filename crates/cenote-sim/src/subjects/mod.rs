@@ -4,6 +4,7 @@
 mod allocator;
 mod assemble;
 mod baseline;
+mod bulk;
 mod epochs;
 pub(crate) mod gathering;
 mod group;
@@ -107,6 +108,8 @@ pub enum Subject {
     Ends,
     /// The ordered map whose last leaf comes and goes, and handles that mostly read.
     Notes,
+    /// The ordered map on the point of losing and gaining leaves, by calls about several keys.
+    Bulk,
     /// Units, slabs and the pool's growth, without a map.
     Allocator,
     /// The same, and bytes of free units are given back to the file system.
@@ -153,7 +156,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -166,6 +169,7 @@ impl Subject {
         Self::Merge,
         Self::Ends,
         Self::Notes,
+        Self::Bulk,
         Self::Allocator,
         Self::Trim,
         Self::Names,
@@ -202,6 +206,7 @@ impl Subject {
             Self::Merge => "merge",
             Self::Ends => "ends",
             Self::Notes => "notes",
+            Self::Bulk => "bulk",
             Self::Allocator => "allocator",
             Self::Trim => "trim",
             Self::Names => "names",
@@ -312,6 +317,7 @@ impl Subject {
             Self::Merge => ordered::scenario(load, ordered::Shape::Merge, parameters),
             Self::Ends => ordered::scenario(load, ordered::Shape::Ends, parameters),
             Self::Notes => ordered::scenario(load, ordered::Shape::Notes, parameters),
+            Self::Bulk => ordered::scenario(load, ordered::Shape::Bulk, parameters),
             Self::Tree => ordered::scenario(load, ordered::Shape::Tree, parameters),
             Self::Thin => {
                 let shape = match load.seed % 2 {

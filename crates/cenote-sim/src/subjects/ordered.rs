@@ -12,6 +12,7 @@ use cenote::{Guidelines, Put, Range, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::assemble::{Parts, assemble};
+use super::bulk;
 use super::gathering::Gathering;
 use super::hash::{account, answer, bytes_of, value_of};
 use super::holding::Holding;
@@ -42,9 +43,11 @@ pub enum Shape {
     /// A full leaf, and few keys behind all others that come and go, and with them a leaf, each time with another low fence.
     /// Threads have several handles, one of which mostly reads: what that keeps in mind grows old.
     Notes,
+    /// A root and two leaves, and calls that write or read several keys, or ask for the neighbours of one.
+    Bulk,
 }
 
-type Map<const C: bool> = OrderedMap<SimMemory<C>>;
+pub(super) type Map<const C: bool> = OrderedMap<SimMemory<C>>;
 
 const NAME: &str = "map";
 /// Keys are this far apart at first; calls are about some of them and of those between.
@@ -70,14 +73,17 @@ impl Shape {
             Self::Tree => 69,
             Self::Thin | Self::ThinTree => 70,
             Self::Split => 42,
-            Self::Merge | Self::Ends => 29,
+            Self::Merge | Self::Ends | Self::Bulk => 29,
             Self::Notes => 28,
         }
     }
 
     /// Whether calls make leaves so small that they are merged.
     fn is_thin(self) -> bool {
-        matches!(self, Self::Thin | Self::ThinTree | Self::Merge | Self::Ends)
+        matches!(
+            self,
+            Self::Thin | Self::ThinTree | Self::Merge | Self::Ends | Self::Bulk
+        )
     }
 
     /// Whether a filler is removed again before the run. Leaves have 14 keys then; this leaves them 8.
@@ -88,13 +94,13 @@ impl Shape {
     /// Units that the pool begins with.
     fn units(self) -> u64 {
         match self {
-            Self::Leaf | Self::Thin | Self::Split | Self::Merge | Self::Ends | Self::Notes => 6,
             Self::Tree | Self::ThinTree => 96,
+            _ => 6,
         }
     }
 
     /// A key's bytes, in the order of the numbers.
-    fn bytes(self, key: u64) -> Vec<u8> {
+    pub(super) fn bytes(self, key: u64) -> Vec<u8> {
         let mut bytes = match self {
             Self::Tree | Self::ThinTree => vec![7; ALIKE],
             _ => Vec::new(),
@@ -104,7 +110,7 @@ impl Shape {
     }
 
     /// A key from its bytes; they must be whole.
-    fn key(self, bytes: &[u8], log: &Log) -> u64 {
+    pub(super) fn key(self, bytes: &[u8], log: &Log) -> u64 {
         let key = bytes.last_chunk().map_or(0, |last| u64::from_be_bytes(*last));
         if bytes != self.bytes(key) {
             log.fault(format!("a torn key: {bytes:x?}"));
@@ -113,10 +119,10 @@ impl Shape {
     }
 
     /// Some key that calls are about: around the middle, where leaves are split, or any, where leaves are merged.
-    fn any_key(self, random: &mut Xoshiro256PlusPlus) -> u64 {
+    pub(super) fn any_key(self, random: &mut Xoshiro256PlusPlus) -> u64 {
         match self {
             Self::Merge => SECOND_LEAF + below(random, WANTED / 3) * STRIDE,
-            Self::Ends => SECOND_LEAF + below(random, ENDS),
+            Self::Ends | Self::Bulk => SECOND_LEAF + below(random, ENDS),
             Self::Notes => self.fillers() * STRIDE + below(random, WANTED),
             _ if self.is_thin() => below(random, self.fillers()) * STRIDE,
             _ => (self.fillers() / 2) * STRIDE + below(random, WANTED) * STRIDE / 4,
@@ -198,6 +204,7 @@ fn work<const C: bool>(
         match shape {
             Shape::Ends => call_at_end(context, &map, shape, log, (value, n / TURN % 2 == 1), &mut random),
             Shape::Notes => call_of_some(context, &handles, present, shape, log, value, &mut random),
+            Shape::Bulk => bulk::call(context, &map, log, value, &mut random),
             _ => one_call(context, &map, shape, log, value, &mut random),
         }
         holding.go_on(context, log, |number| {
@@ -330,14 +337,14 @@ fn put<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Lo
     });
 }
 
-fn remove<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, key: u64) {
+pub(super) fn remove<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, key: u64) {
     log.call(context, Op::Remove { key }, |_| {
         answer(log, map.remove(&shape.bytes(key)))
             .map(|removed| if removed { Ret::Removed } else { Ret::Missing })
     });
 }
 
-fn get<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, key: u64) {
+pub(super) fn get<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, key: u64) {
     log.call(context, Op::Get { key }, |_| {
         let found = answer(log, map.get(&shape.bytes(key)))?;
         Some(found.map_or(Ret::Missing, |value| Ret::Found(value_of(log, &value))))
@@ -345,7 +352,13 @@ fn get<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Lo
 }
 
 /// The least key from one on: a scan of one binding.
-fn neighbour<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, from: u64) {
+pub(super) fn neighbour<const C: bool>(
+    context: &Context<C>,
+    map: &Map<C>,
+    shape: Shape,
+    log: &Log,
+    from: u64,
+) {
     log.call_any(context, ordered::Op::Scan { from, limit: 1 }, |_| {
         let found = answer(log, map.least_from(&shape.bytes(from)))?;
         let pairs = found.map(|(key, value)| (shape.key(&key, log), value_of(log, &value)));
@@ -354,7 +367,7 @@ fn neighbour<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, lo
 }
 
 /// What one leaf has from a key on: so many bindings of one moment.
-fn look<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, from: u64) {
+pub(super) fn look<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, from: u64) {
     log.look(context, || {
         let mut pairs = Vec::new();
         let bytes = shape.bytes(from);

@@ -23,7 +23,7 @@
 //!
 //! | a crash after | leaves | repaired by |
 //! |---|---|---|
-//! | the trim lock | the lock | who takes it over |
+//! | the trim lock | the lock | who takes it over, once what the dead one had committed is done: to fill a hole ends under both locks |
 //! | the mark (`trim.marked`) | a fresh hole, whose bytes are reserved | who needs units fills it; who trims next dates and punches it |
 //! | punching (`trim.punched`) | a waiting hole without bytes | the same: it is punched again, which changes nothing |
 //! | reserving (`trim.reserved`) | a hole with bytes | the same: they are reserved again, which changes nothing |

@@ -3,7 +3,9 @@
 //! The word is 0, or the owner's worker index plus one in its low half and the owner's generation in its high half.
 //! Whoever waits looks, now and then, whether the owner lives; a dead owner's lock is taken over by one
 //! compare-exchange of identities; under the allocator's lock, what the owner had committed in its redo log is
-//! finished before anything else happens. Nobody waits for a timeout.
+//! finished before anything else happens. An owner of another lock may have died with the allocator's lock too, and a log about what
+//! the other one guards: who takes that over takes the allocator's lock once first. So no lock is acquired under the allocator's.
+//! Nobody waits for a timeout.
 //!
 //! Crash points: the holder may die anywhere; the taker over may die before, during or after the replay, and is
 //! then itself a dead owner with nothing committed of its own, so the *first* owner's log must not be forgotten:
@@ -55,10 +57,14 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
             && is_gone(worker, owner)?
             && word.compare_exchange_acquire(mem, owner, mine).is_ok()
         {
+            let held = Held { word, worker };
             if word == HEAP_LOCK {
                 finish_for_the_dead(worker);
+            } else if !mutant::is(Mutant::TakenOverUnsettled) {
+                // What the dead owner had committed under the allocator's lock is done before what this lock guards is looked at.
+                drop(acquire(worker, HEAP_LOCK)?);
             }
-            return Ok(Held { word, worker });
+            return Ok(held);
         }
         mem.relax();
     }
@@ -114,8 +120,8 @@ pub fn is_owner_gone<M: Memory>(
     Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().worker_lives(index - 1, state)?)
 }
 
-/// Ends the hold that the dead worker with this index and generation has on a lock that guards no log, if it has one. Waits
-/// for nobody.
+/// Ends the hold that the dead worker with this index and generation has on a lock, if it has one, and its log is finished. Waits for
+/// nobody.
 pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u32, generation: u32) {
     let dead = u64::from(index + 1) | u64::from(generation) << 32;
     if word

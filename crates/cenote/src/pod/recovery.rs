@@ -236,11 +236,11 @@ fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry) 
 /// done: also what an earlier recoverer of this very record had, before it died. Read sooner, the record and the block table
 /// would say what is no longer so.
 fn settle_locks<M: Memory>(worker: &Worker<M>, index: u32, generation: u32) -> Result<()> {
-    lock::release_for_dead(worker, DIRECTORY_LOCK, index, generation);
-    lock::release_for_dead(worker, TRIM_LOCK, index, generation);
     if !mutant::is(Mutant::LogsNotSettled) {
         drop(lock::acquire(worker, HEAP_LOCK)?);
     }
+    lock::release_for_dead(worker, DIRECTORY_LOCK, index, generation);
+    lock::release_for_dead(worker, TRIM_LOCK, index, generation);
     (worker.pod().hooks().settle_held)(worker, index)
 }
 

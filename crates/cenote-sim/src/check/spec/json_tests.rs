@@ -66,6 +66,7 @@ fn ordered_maps() {
         ),
         (Op::Scan { from: 5, limit: 2 }, Ret::Scan(vec![(5, 50), (7, 70)])),
         (Op::Scan { from: 5, limit: 0 }, Ret::Scan(Vec::new())),
+        (Op::Before { key: 7 }, Ret::Scan(vec![(5, 50)])),
     ]);
     assert_eq!(
         text.lines().nth(3),

@@ -3,12 +3,13 @@
 //! | operation | results | in a file |
 //! |---|---|---|
 //! | put | inserted, replaced | `"inserted"`, `"replaced"` |
+//! | write: a put that does not tell which | done | `true` |
 //! | insert, if absent | inserted, present | `true`, `false` |
 //! | replace, if the value is the expected one | replaced, differs, missing | `"replaced"`, `{"differs": 7}`, `"missing"` |
 //! | remove | removed, missing | `true`, `false` |
 //! | get | found, missing | the value, `null` |
 //!
-//! The argument of replace is `[expected, value]`, that of put and insert the value. Partitioned by key.
+//! The argument of replace is `[expected, value]`, that of put, write and insert the value. Partitioned by key.
 
 use super::super::{Partitioned, Specification};
 use crate::history::{Call, Record};
@@ -20,6 +21,13 @@ use std::collections::BTreeMap;
 pub enum Op {
     /// Binds the key to the value.
     Put {
+        /// Which key.
+        key: u64,
+        /// Its value from now on.
+        value: u64,
+    },
+    /// Binds the key to the value, as one of many of which only is told how many were bound to none.
+    Write {
         /// Which key.
         key: u64,
         /// Its value from now on.
@@ -58,6 +66,7 @@ impl Op {
     pub fn key(&self) -> u64 {
         match *self {
             Op::Put { key, .. }
+            | Op::Write { key, .. }
             | Op::Insert { key, .. }
             | Op::Replace { key, .. }
             | Op::Remove { key }
@@ -69,6 +78,8 @@ impl Op {
 /// What comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ret {
+    /// The key is bound to the value: write.
+    Done,
     /// The key was bound to none before: put, insert.
     Inserted,
     /// The key was bound to another value before: put, replace.
@@ -94,6 +105,7 @@ fn apply(bound: Option<u64>, op: &Op) -> (Ret, Option<u64>) {
     match (op, bound) {
         (Op::Put { value, .. }, None) => (Ret::Inserted, Some(*value)),
         (Op::Put { value, .. }, Some(_)) => (Ret::Replaced, Some(*value)),
+        (Op::Write { value, .. }, _) => (Ret::Done, Some(*value)),
         (Op::Insert { value, .. }, None) => (Ret::Inserted, Some(*value)),
         (Op::Insert { .. }, Some(_)) => (Ret::Present, bound),
         (Op::Replace { .. }, None) => (Ret::Missing, None),
@@ -151,6 +163,7 @@ impl Record for Op {
     fn call(&self) -> Call {
         let (op, arg) = match *self {
             Op::Put { value, .. } => ("put", json!(value)),
+            Op::Write { value, .. } => ("write", json!(value)),
             Op::Insert { value, .. } => ("insert", json!(value)),
             Op::Replace { expected, value, .. } => ("replace", json!([expected, value])),
             Op::Remove { .. } => ("remove", Value::Null),
@@ -167,6 +180,10 @@ impl Record for Op {
         let key = call.key?;
         Some(match call.op.as_str() {
             "put" => Op::Put {
+                key,
+                value: call.arg.as_u64()?,
+            },
+            "write" => Op::Write {
                 key,
                 value: call.arg.as_u64()?,
             },
@@ -188,7 +205,7 @@ impl Record for Op {
     fn result(&self, ret: &Ret) -> Value {
         match (self, ret) {
             (Op::Get { .. }, Ret::Missing) => Value::Null,
-            (Op::Insert { .. }, Ret::Inserted) | (_, Ret::Removed) => json!(true),
+            (Op::Insert { .. }, Ret::Inserted) | (_, Ret::Removed | Ret::Done) => json!(true),
             (Op::Remove { .. }, Ret::Missing) | (_, Ret::Present) => json!(false),
             (_, Ret::Inserted) => json!("inserted"),
             (_, Ret::Replaced) => json!("replaced"),
@@ -204,6 +221,7 @@ impl Record for Op {
             Op::Put { .. } if word? == "inserted" => Ret::Inserted,
             Op::Put { .. } if word? == "replaced" => Ret::Replaced,
             Op::Put { .. } => return None,
+            Op::Write { .. } => result.as_bool()?.then_some(Ret::Done)?,
             Op::Insert { .. } if result.as_bool()? => Ret::Inserted,
             Op::Insert { .. } => Ret::Present,
             Op::Replace { .. } if word == Some("replaced") => Ret::Replaced,

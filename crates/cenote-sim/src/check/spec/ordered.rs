@@ -1,7 +1,8 @@
-//! A map with an order of keys: the operations of [`map`], and a scan, which is one atomic look at all keys.
+//! A map with an order of keys: the operations of [`map`], a scan, which is one atomic look at all keys, and a look at the greatest key
+//! below another.
 //!
-//! A scan's argument is `[from, limit]`, its result a list of pairs. A history with a scan is checked as
-//! a whole; one without is partitioned by key.
+//! A scan's argument is `[from, limit]`, its result a list of pairs; that of a look before a key has one at most. A history with one of
+//! the two is checked as a whole; one without is partitioned by key.
 
 use super::super::{Partitioned, Specification};
 use super::map::{self, Map};
@@ -20,6 +21,11 @@ pub enum Op {
         from: u64,
         /// The most bindings asked for.
         limit: u64,
+    },
+    /// Asks for the binding of the greatest key below one.
+    Before {
+        /// The key.
+        key: u64,
     },
 }
 
@@ -43,6 +49,12 @@ fn scans_to(state: &BTreeMap<u64, u64>, from: u64, limit: u64, bindings: &[(u64,
     expected.eq(bindings.iter().copied())
 }
 
+/// Whether a look before a key finds this.
+fn is_before(state: &BTreeMap<u64, u64>, key: u64, bindings: &[(u64, u64)]) -> bool {
+    let expected = state.range(..key).next_back().map(|(&key, &value)| (key, value));
+    expected.as_slice() == bindings
+}
+
 impl Specification for OrderedMap {
     type State = BTreeMap<u64, u64>;
     type Op = Op;
@@ -56,9 +68,12 @@ impl Specification for OrderedMap {
         match (op, result) {
             (Op::Point(op), None) => Map.step(state, process, op, None),
             (Op::Point(op), Some(Ret::Point(ret))) => Map.step(state, process, op, Some(ret)),
-            (Op::Scan { .. }, None) => Some(state.clone()),
+            (Op::Scan { .. } | Op::Before { .. }, None) => Some(state.clone()),
             (Op::Scan { from, limit }, Some(Ret::Scan(bindings))) => {
                 scans_to(state, *from, *limit, bindings).then(|| state.clone())
+            }
+            (Op::Before { key }, Some(Ret::Scan(bindings))) => {
+                is_before(state, *key, bindings).then(|| state.clone())
             }
             _ => None,
         }
@@ -68,7 +83,7 @@ impl Specification for OrderedMap {
         match (op, result) {
             (Op::Point(op), Some(Ret::Point(ret))) => Map.is_read(op, Some(ret)),
             (Op::Point(op), _) => Map.is_read(op, None),
-            (Op::Scan { .. }, _) => true,
+            (Op::Scan { .. } | Op::Before { .. }, _) => true,
         }
     }
 }
@@ -79,7 +94,7 @@ impl Partitioned for OrderedMap {
     fn key(&self, op: &Op) -> Option<u64> {
         match op {
             Op::Point(op) => Some(op.key()),
-            Op::Scan { .. } => None,
+            Op::Scan { .. } | Op::Before { .. } => None,
         }
     }
 }
@@ -95,31 +110,39 @@ impl Record for Op {
                 key: None,
                 arg: json!([from, limit]),
             },
+            Op::Before { key } => Call {
+                op: "before".to_owned(),
+                key: None,
+                arg: json!(key),
+            },
         }
     }
 
     fn parse_call(call: &Call) -> Option<Self> {
-        if call.op != "scan" {
-            return map::Op::parse_call(call).map(Op::Point);
+        match call.op.as_str() {
+            "scan" => Some(Op::Scan {
+                from: call.arg.get(0)?.as_u64()?,
+                limit: call.arg.get(1)?.as_u64()?,
+            }),
+            "before" => Some(Op::Before {
+                key: call.arg.as_u64()?,
+            }),
+            _ => map::Op::parse_call(call).map(Op::Point),
         }
-        Some(Op::Scan {
-            from: call.arg.get(0)?.as_u64()?,
-            limit: call.arg.get(1)?.as_u64()?,
-        })
     }
 
     fn result(&self, ret: &Ret) -> Value {
         match (self, ret) {
             (Op::Point(op), Ret::Point(ret)) => op.result(ret),
             (_, Ret::Scan(bindings)) => json!(bindings),
-            (Op::Scan { .. }, Ret::Point(_)) => Value::Null,
+            (_, Ret::Point(_)) => Value::Null,
         }
     }
 
     fn parse_result(&self, result: &Value) -> Option<Ret> {
         match self {
             Op::Point(op) => op.parse_result(result).map(Ret::Point),
-            Op::Scan { .. } => serde_json::from_value(result.clone()).ok().map(Ret::Scan),
+            Op::Scan { .. } | Op::Before { .. } => serde_json::from_value(result.clone()).ok().map(Ret::Scan),
         }
     }
 }

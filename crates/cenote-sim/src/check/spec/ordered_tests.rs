@@ -52,6 +52,35 @@ fn scans_are_ordered_and_bounded() {
     }
 }
 
+#[test]
+fn a_look_before_a_key_finds_the_greatest_below_it() {
+    for (key, found, is_right) in [
+        (3, vec![(2, 20)], true),
+        (9, vec![(3, 30)], true),
+        (1, vec![], true),
+        (3, vec![(3, 30)], false),
+        (3, vec![(1, 10)], false),
+        (3, vec![], false),
+    ] {
+        let mut events = three_keys();
+        events.push(done(1, (6, 7), Op::Before { key }, Ret::Scan(found)));
+        let verdict = verdict(events, &STRICT);
+        assert_eq!(verdict.is_linearizable(), is_right, "before {key}: {verdict}");
+    }
+}
+
+/// Who writes is not told what was there; a value that was written over may not come back.
+#[test]
+fn writes_are_puts_that_do_not_tell() {
+    for (found, is_right) in [((1, 11), true), ((1, 10), false)] {
+        let mut events = three_keys();
+        let write = Op::Point(map::Op::Write { key: 1, value: 11 });
+        events.push(done(0, (6, 7), write, Ret::Point(map::Ret::Done)));
+        events.push(done(1, (8, 9), Op::Before { key: 2 }, Ret::Scan(vec![found])));
+        assert_eq!(verdict(events, &STRICT).is_linearizable(), is_right);
+    }
+}
+
 /// One process writes key 1, then key 2; a scan that overlaps both sees the second write without the first.
 #[test]
 fn a_torn_scan() {

@@ -193,7 +193,12 @@ pub fn at<M: Memory>(worker: &Worker<M>, offset: u64) -> Result<Level> {
     worker.check("a level", offset, UNIT)?;
     let mut word = [0; 8];
     word.copy_from_slice(worker.mem().bytes(offset, 8));
-    Level::decode(worker, u64::from_le_bytes(word))?
+    read_at(worker, offset, u64::from_le_bytes(word))
+}
+
+/// The level at an offset, by the first word there.
+pub fn read_at<M: Memory>(worker: &Worker<M>, offset: u64, first: u64) -> Result<Level> {
+    Level::decode(worker, first)?
         .filter(|level| level.offset == offset)
         .ok_or_else(|| Error::corrupt("a level", offset))
 }

@@ -32,7 +32,7 @@ use super::probe::{CHAIN_MAX, Probe, check_line};
 use super::slot::Slot;
 use super::{HashMap, next_level, share};
 use crate::error::{Error, Result};
-use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::crash::{Point, crash_point};
@@ -574,7 +574,8 @@ pub fn drain_range<M: Memory>(worker: &Worker<M>, actor: Actor, offset: u64) -> 
     Ok(())
 }
 
-/// Calls `each` for the chain lines of the level at an offset; for none if there is no level.
+/// Calls `each` for the chain lines of the level at an offset; for none if there is no level. Nothing of it is left in a cache: a background
+/// thread asks that has dropped the level's lines before, and does not know whether the level is there yet.
 pub fn range_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn FnMut(u64)) -> Result<()> {
     let mem = worker.mem();
     let is_range = matches!(locate(worker, offset)?, Place::Range { .. });
@@ -582,7 +583,11 @@ pub fn range_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn Fn
     if !is_range || (word >> 8) as u8 != LEVEL_TAG {
         return Ok(());
     }
-    let level = level::at(worker, offset)?;
+    worker.check("a level", offset, UNIT)?;
+    let level = match mutant::is(Mutant::LevelReadCached) {
+        true => level::at(worker, offset)?,
+        false => level::read_at(worker, offset, OwnedWord::at(offset).peek_speculative(mem))?,
+    };
     for group in 0..level.groups {
         let mut link = level.link(group);
         let mut lines_left = CHAIN_MAX;
