@@ -111,7 +111,7 @@ impl Mourners {
         host: u32,
         generation: u32,
     ) -> Result<()> {
-        let told = Group::open(worker, NAME, TOKEN)?.counted(worker);
+        let told = Group::open(worker, NAME, TOKEN)?.last_committed(worker);
         self.fenced.borrow_mut().insert((host, generation), told);
         Ok(())
     }

@@ -72,12 +72,27 @@ fn prepare<const C: bool>(_: &Context<C>, _: &Shared) -> Result<()> {
 }
 
 fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, shared: &Shared) -> Result<()> {
-    let Shared { load, log, .. } = shared;
-    let mut random = random(load.seed, context.thread());
+    let load = shared.load;
     let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
     shared.gathering.arrive(context);
-    let things = Things::open(&worker, *load)?;
+    let things = Things::open(&worker, load)?;
     let seat = join(context, &worker, &things.group, load.threads)?;
+    // A pool may be full at any time; who has joined leaves all the same.
+    let outcome = operate(context, &worker, &things, shared);
+    match seat {
+        Some(seat) => outcome.and(things.group.leave(&worker, seat)),
+        None => outcome,
+    }
+}
+
+fn operate<const C: bool>(
+    context: &Context<C>,
+    worker: &Rc<Worker<SimMemory<C>>>,
+    things: &Things<C>,
+    shared: &Shared,
+) -> Result<()> {
+    let Shared { load, log, .. } = shared;
+    let mut random = random(load.seed, context.thread());
     for n in 0..load.operations {
         let key = below(&mut random, KEYS).to_le_bytes();
         let value = [n as u8; 24];
@@ -85,17 +100,14 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
             0 => drop(things.hash.put(&key, &value)?),
             1 => drop(things.hash.remove(&key)?),
             2 => drop(things.ordered.put(&key, &value)?),
-            3 => hold(&worker, &things.lock, u64::from(n) + 1, log)?,
-            _ => examine(&stat(&worker, None)?, log),
+            3 => hold(worker, &things.lock, u64::from(n) + 1, log)?,
+            _ => examine(&stat(worker, None)?, log),
         }
-        if pod.has_lost_attendant() {
+        if worker.pod().has_lost_attendant() {
             log.fault("a background thread that lives is said to have died");
         }
     }
-    match seat {
-        Some(seat) => things.group.leave(&worker, seat),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Joins under a name of this host that nobody has.

@@ -153,6 +153,12 @@ impl Group {
         self.layout.counted().load(worker.mem())
     }
 
+    /// The number of the last event that will be told whatever becomes of who tells it: it may be committed, and not be in the log yet.
+    pub fn last_committed<M: Memory>(&self, worker: &Worker<M>) -> u64 {
+        let committed = self.layout.commit().load(worker.mem());
+        self.counted(worker).max(committed)
+    }
+
     /// Wakes all who sleep by the group.
     pub fn ring<M: Memory>(&self, mem: &M) {
         bell::ring(mem, self.layout.bell());
