@@ -110,7 +110,7 @@ mutants! {
     HoleNotReserved = "hole-not-reserved", "a hole is filled without its bytes having been reserved again";
     HoleFilledUnlocked = "hole-filled-unlocked", "a hole is filled by one who does not have the trim lock";
     LevelReadCached = "level-read-cached", "who drops a retired level's lines reads its first one through the cache";
-    TakenOverUnsettled = "taken-over-unsettled", "a lock is taken over from the dead before what they had committed is done";
+    TakenOverUnsettled = "taken-over-unsettled", "the trim lock is taken over from the dead before what they had committed is done";
     NameCached = "name-cached", "names are read as the host's cache has them";
     NeverWithdrawn = "never-withdrawn", "the dead one's announcement is not withdrawn";
     LoneDeathIgnored = "lone-death-ignored", "a thread that dies alone counts as alive until its process dies";

@@ -3,9 +3,9 @@
 //! The word is 0, or the owner's worker index plus one in its low half and the owner's generation in its high half.
 //! Whoever waits looks, now and then, whether the owner lives; a dead owner's lock is taken over by one
 //! compare-exchange of identities; under the allocator's lock, what the owner had committed in its redo log is
-//! finished before anything else happens. An owner of another lock may have died with the allocator's lock too, and a log about what
-//! the other one guards: who takes that over takes the allocator's lock once first. So no lock is acquired under the allocator's.
-//! Nobody waits for a timeout.
+//! finished before anything else happens. Who held the trim lock may have died with the allocator's too, and with a log about a hole: who
+//! takes the trim lock over takes the allocator's once. Not so for others: nothing that they guard is changed by a log, and a
+//! monitor, which tells groups of deaths, may wait for no allocation. Nobody waits for a timeout.
 //!
 //! Crash points: the holder may die anywhere; the taker over may die before, during or after the replay, and is
 //! then itself a dead owner with nothing committed of its own, so the *first* owner's log must not be forgotten:
@@ -16,7 +16,7 @@ use super::contention::Contention;
 use super::crash::{Point, crash_point};
 use super::record::{Phase, State, WorkerRecord};
 use super::redo;
-use super::superblock::HEAP_LOCK;
+use super::superblock::{HEAP_LOCK, TRIM_LOCK};
 use super::worker::Worker;
 use crate::error::Result;
 use crate::memory::{Memory, SyncWord};
@@ -60,8 +60,8 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
             let held = Held { word, worker };
             if word == HEAP_LOCK {
                 finish_for_the_dead(worker);
-            } else if !mutant::is(Mutant::TakenOverUnsettled) {
-                // What the dead owner had committed under the allocator's lock is done before what this lock guards is looked at.
+            } else if word == TRIM_LOCK && !mutant::is(Mutant::TakenOverUnsettled) {
+                // What the dead owner had committed under both locks is done before holes are looked at.
                 drop(acquire(worker, HEAP_LOCK)?);
             }
             return Ok(held);
