@@ -81,7 +81,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         }
         LevelReadCached => quick(noncoherent(Shrinking, 3, 2, 14, 2, Random)),
         HoleLookedInto => slow(coherent(Trim, 3, 2, 40, 2, Random)),
-        TakenOverUnsettled => slow(small(coherent(Trim, 5, 1, 12, 4, Random))),
+        TakenOverUnsettled => quick(small(coherent(Trim, 5, 1, 12, 4, Random))),
         NameCached => quick(noncoherent(Names, 3, 2, 10, 0, Random)),
         ClassesKept => quick(noncoherent(Allocator, 2, 2, 80, 0, Random)),
 
