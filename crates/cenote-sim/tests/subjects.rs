@@ -337,6 +337,9 @@ fn what_was_found_stays_mended() {
         (fourteen(Subject::Shrinking, false), vec![601235]),
         // The simulator took a host for one that has the pool whose last process had left it.
         (fourteen(Subject::Moving, false), vec![610759]),
+        // A warden gave back the seat as it had read it, which another one that was named had taken since. And a fault of the subject:
+        // who was named for the seat was dead for good, and nobody else might act for as long as one waits for it.
+        (fourteen(Subject::Seat, true), vec![604968, 605141]),
     ] {
         for seed in seeds {
             check(&plan, seed, false);

@@ -33,6 +33,10 @@ const PATIENCE_MAX: u32 = 16;
 const SLOWNESS: u64 = 64;
 /// In one of so many questions another host may act; in one of so many, this one, whoever may.
 const ELECTIONS: u64 = 16;
+/// With each so many elections in which no server had a turn the next ones are half as frequent, at most so often. A warden defers to one
+/// that is named for many looks in a row in which it may act; the one that is named may be dead for good.
+const WAVERING: u32 = 8;
+const CALM_MAX: u32 = 7;
 /// Of so many turns of a server one is its last: the host leaves in peace.
 const LEAVES: u64 = 32;
 
@@ -44,6 +48,8 @@ struct Pods {
     names: RefCell<Names>,
     /// The host that may act.
     acts: Cell<u32>,
+    /// Elections since a server had a turn.
+    elections: Cell<u32>,
     /// The process that serves, or did when it died.
     serves: Cell<Option<u32>>,
     /// Turns that servers had.
@@ -64,6 +70,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         log: log.clone(),
         names: RefCell::default(),
         acts: Cell::new(1),
+        elections: Cell::new(0),
         serves: Cell::new(None),
         turns: Cell::new(0),
     });
@@ -181,6 +188,7 @@ fn serve<const C: bool>(
             _ => {}
         }
         pods.turns.set(pods.turns.get() + 1);
+        pods.elections.set(0);
         context.wait();
         if below(random, LEAVES) == 0 {
             here.leaves.set(true);
@@ -248,8 +256,12 @@ struct Cluster<'r, const C: bool> {
 impl<const C: bool> Arbiter for Cluster<'_, C> {
     fn may_act(&mut self) -> bool {
         let hosts = u64::from(self.pods.load.hosts);
-        match below(&mut self.random, ELECTIONS) {
-            0 => self.pods.acts.set(1 + below(&mut self.random, hosts) as u32),
+        let held = self.pods.elections.get();
+        match below(&mut self.random, ELECTIONS << (held / WAVERING).min(CALM_MAX)) {
+            0 => {
+                self.pods.elections.set(held + 1);
+                self.pods.acts.set(1 + below(&mut self.random, hosts) as u32);
+            }
             1 => return true,
             _ => {}
         }

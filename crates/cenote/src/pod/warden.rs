@@ -18,7 +18,8 @@
 //! finds the word changed when its fences are done says it again, and fences again. So nothing rests on elections or clocks; two
 //! that are elected at once are two exchanges outside, and the second has the first on its list.
 //!
-//! A warden that may not lead any more before it has taken the seat puts the word back, and its name too.
+//! A warden that may not lead any more before it has taken the seat puts the word back, and its name too. If several were named before
+//! it, the word stays as it is: any of those may have taken the seat since. Whoever takes it next fences all of them.
 
 use super::beats::Heard;
 use super::fence::Fenced;
@@ -86,7 +87,7 @@ pub enum SeatEvent {
     },
     /// Its host executes the exchanges from now on.
     SeatTaken,
-    /// It may not act any more, and has put everything back.
+    /// It may not act any more, and has put back what it can.
     SeatGivenBack,
     /// Something outside of the pool did not answer, or was in the way; it is tried again.
     SeatTrouble {
@@ -341,11 +342,12 @@ impl<M: Memory> Warden<M> {
     }
 
     fn give_back(&self, taking: &Taking, arbiter: &mut dyn Arbiter) {
-        // Who is named alone has the seat, whatever was read of it in between.
         match (taking.before, &taking.named[..]) {
+            // Who is named alone has the seat, whatever was read of it in between.
             (_, &[host]) => Seat::Of(host).write(&self.mem),
-            (Seat::Named(_), _) => {}
-            (before, _) => before.write(&self.mem),
+            (before @ (Seat::Nobodys | Seat::Of(_)), []) => before.write(&self.mem),
+            // Any of several may have taken the seat since it was read, and serve: the word stays, and who takes the seat next fences all.
+            _ => {}
         }
         let mut hosts = taking.named.clone();
         hosts.extend(taking.after.iter().filter(|host| !taking.named.contains(host)));
