@@ -4,7 +4,7 @@
 //! Whoever waits looks, now and then, whether the owner lives; a dead owner's lock is taken over by one
 //! compare-exchange of identities; under the allocator's lock, what the owner had committed in its redo log is
 //! finished before anything else happens. Who held the trim lock may have died with the allocator's too, and with a log about a hole: who
-//! takes the trim lock over takes the allocator's once. Not so for others: nothing that they guard is changed by a log, and a
+//! takes the trim lock over takes the allocator's once before. Not so for others: nothing that they guard is changed by a log, and a
 //! monitor, which tells groups of deaths, may wait for no allocation. Nobody waits for a timeout.
 //!
 //! Crash points: the holder may die anywhere; the taker over may die before, during or after the replay, and is
@@ -53,18 +53,17 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         if waited < FAILURES_PER_LOOK {
             continue;
         }
-        if waited.is_multiple_of(FAILURES_PER_LOOK)
-            && is_gone(worker, owner)?
-            && word.compare_exchange_acquire(mem, owner, mine).is_ok()
-        {
-            let held = Held { word, worker };
-            if word == HEAP_LOCK {
-                finish_for_the_dead(worker);
-            } else if word == TRIM_LOCK && !mutant::is(Mutant::TakenOverUnsettled) {
-                // What the dead owner had committed under both locks is done before holes are looked at.
+        if waited.is_multiple_of(FAILURES_PER_LOOK) && is_gone(worker, owner)? {
+            if word == TRIM_LOCK && !mutant::is(Mutant::TakenOverUnsettled) {
+                // What the dead owner had committed under both locks is done before anybody else has this one.
                 drop(acquire(worker, HEAP_LOCK)?);
             }
-            return Ok(held);
+            if word.compare_exchange_acquire(mem, owner, mine).is_ok() {
+                if word == HEAP_LOCK {
+                    finish_for_the_dead(worker);
+                }
+                return Ok(Held { word, worker });
+            }
         }
         mem.relax();
     }
