@@ -232,8 +232,8 @@ fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry) 
     outcome
 }
 
-/// Step 1: the dead worker's holds end, those of users' locks too. Once the allocator's lock was ours, whatever its dead holders had committed is
-/// done: also what an earlier recoverer of this very record had, before it died. Read sooner, the record and the block table
+/// Step 1: the dead worker's holds end, those of users' locks too; that on the trim lock once no log about a hole is left to be replayed. Once the
+/// allocator's lock was ours, whatever its dead holders had committed is done: also what an earlier recoverer of this very record had, before it died. Read sooner, the record and the block table
 /// would say what is no longer so.
 fn settle_locks<M: Memory>(worker: &Worker<M>, index: u32, generation: u32) -> Result<()> {
     if !mutant::is(Mutant::LogsNotSettled) {
