@@ -80,6 +80,7 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(coherent(Trim, 3, 2, 40, 2, Random))
         }
         LevelReadCached => quick(noncoherent(Shrinking, 3, 2, 14, 2, Random)),
+        FullAtOnce => quick(coherent(Crowded, 3, 2, 30, 0, Random)),
         HoleLookedInto => slow(coherent(Trim, 3, 2, 40, 2, Random)),
         TakenOverUnsettled => quick(small(coherent(Trim, 5, 1, 12, 4, Random))),
         NameCached => quick(noncoherent(Names, 3, 2, 10, 0, Random)),
@@ -155,6 +156,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotTold | LoneDeathIgnored => {
             quick(coherent(Group, 3, 2, 20, 2, Random))
         }
+        BellNotRoused | BellUnattended => quick(coherent(Group, 3, 2, 20, 2, Random)),
         GroupPendingIgnored => slow(coherent(Group, 3, 2, 20, 3, Random)),
         GroupCommitEarly => quick(noncoherent(Group, 3, 2, 20, 2, Random)),
         GroupRoomForgotten => slow(coherent(Group, 4, 3, 40, 3, Random)),

@@ -1,22 +1,25 @@
 //! Many runs of one subject, each from a seed; the first that fails is repeated, shrunk and told.
 
+mod judge;
+
 use cenote::Guidelines;
 use cenote::pod::geometry::Geometry;
 use cenote::pod::limits::{CHUNK_ENTRIES_MIN, Limits};
 
-use crate::check::linear::{self, Durability};
-use crate::check::spec::ordered::{Op, OrderedMap, Ret};
-use crate::check::{Verdict, leak, progress, told};
-use crate::exec::{Crash, Delegation, Ended, Event, Outcome, Settings, Stop, run};
+use crate::check::linear::Durability;
+use crate::check::spec::ordered::{Op, Ret};
+use crate::exec::{Crash, Delegation, Event, Outcome, Settings, run};
 use crate::history::History;
 use crate::machine::Shape;
 use crate::policy::{Bounds, Exhaustive, Pct, Policy, RandomWalk, Replay};
 use crate::profile::Profile;
-use crate::subjects::{Inner, Load, Subject, below, pool, random};
+use crate::subjects::{Load, Subject, below, pool, random};
 use crate::sweep::Moment;
 
-/// After so many steps a run counts as stuck, unless it is told otherwise.
+/// After so many steps a run counts as stuck, unless it is told otherwise, for each [`OPERATIONS`] operations of its threads.
 pub const STEPS_MAX: u64 = 4_000_000;
+/// See [`STEPS_MAX`].
+const OPERATIONS: u64 = 128;
 
 /// A few steps: fewer than two to this. As many as it takes until what was left in disorder is used again.
 const SOON: u64 = 11;
@@ -103,6 +106,8 @@ pub struct Run {
     pub outcome: Outcome,
     /// What its threads called, where the subject writes that down.
     pub history: Option<History<Op, Ret>>,
+    /// Whether its history has too many orders to be searched, and only what it says of each key was found to fit some order.
+    pub is_by_key: bool,
     /// Who died, as it was drawn.
     pub crashes: Vec<Crash>,
 }
@@ -229,7 +234,9 @@ impl Plan {
 
     /// After so many steps a run is stuck: each exchange of a server's client takes those of both, while all others wait.
     fn steps_of_a_run(&self) -> u64 {
-        self.steps_max * if self.delegated { 8 } else { 1 }
+        let operations = u64::from(self.hosts) * u64::from(self.threads) * u64::from(self.operations);
+        let parts = operations.div_ceil(OPERATIONS).max(1) * if self.delegated { 8 } else { 1 };
+        self.steps_max.saturating_mul(parts)
     }
 
     /// Steps at which processes die: short distances and long ones are equally likely.
@@ -397,11 +404,12 @@ impl Plan {
         let scenario = self.subject.scenario::<C>(self.load(seed), parameters);
         let log = scenario.log.clone();
         let outcome = run(&settings, policy, scenario.prepare, scenario.body, scenario.audit);
-        let (result, history) = self.judge(&outcome, log.take());
+        let (result, history, is_by_key) = self.judge(&outcome, log.take());
         Run {
             result,
             outcome,
             history,
+            is_by_key,
             crashes,
         }
     }
@@ -411,104 +419,6 @@ impl Plan {
         match self.delegated {
             true => Durability::Durable,
             false => self.subject.durability(),
-        }
-    }
-
-    fn judge(&self, outcome: &Outcome, mut log: Inner) -> (Result, Option<History<Op, Ret>>) {
-        for &(thread, step) in &outcome.deaths {
-            log.calls.lose(thread, step);
-            for spent in log
-                .spent
-                .iter_mut()
-                .filter(|spent| spent.process == thread && !spent.finished)
-            {
-                spent.live = false;
-            }
-        }
-        let mut locks = std::mem::take(&mut log.locks);
-        if !locks.is_empty() {
-            let died = |&(process, step): &(u32, u64)| (step, told::Event::Died { process });
-            locks.extend(outcome.deaths.iter().map(died));
-            locks.sort_by_key(|&(step, _)| step);
-        }
-        let told = told::check(&locks).map_err(|fault| fault.to_string());
-        let faults = std::mem::take(&mut log.faults);
-        let history = match log.calls.finish() {
-            Ok(history) => history,
-            Err(malformed) => return (Result::Wrong("history", malformed.to_string()), None),
-        };
-        let verdict = match told {
-            Err(fault) if !matches!(outcome.ended, Ended::Panicked(_)) => Result::Wrong("exclusion", fault),
-            _ => self.verdict(outcome, &faults, &history, log.account, &log.spent),
-        };
-        (verdict, Some(history))
-    }
-
-    fn verdict(
-        &self,
-        outcome: &Outcome,
-        faults: &[String],
-        history: &History<Op, Ret>,
-        account: Option<leak::Account>,
-        spent: &[progress::Spent],
-    ) -> Result {
-        match &outcome.ended {
-            Ended::Panicked(message) => return Result::Crashed(message.clone()),
-            Ended::Stopped(Stop::MixedUse(mixed, op)) => {
-                return Result::Wrong(
-                    "mixed use",
-                    format!(
-                        "{} of the word at {:#x}, which the cache of host {} holds dirty",
-                        op.kind.name(),
-                        mixed.at,
-                        mixed.host
-                    ),
-                );
-            }
-            Ended::Stopped(Stop::Hole(op)) => {
-                return Result::Wrong(
-                    "holes",
-                    format!(
-                        "{} of {} bytes at {:#x}, which were given back to the file system",
-                        op.kind.name(),
-                        op.len,
-                        op.at
-                    ),
-                );
-            }
-            Ended::Stopped(Stop::SliceChanged(changed)) => {
-                return Result::Wrong("slices", changed.to_string());
-            }
-            Ended::Stopped(Stop::Stale(stale)) => {
-                return Result::Wrong("order", stale.to_string());
-            }
-            Ended::Stopped(Stop::Unreliable(unreliable)) => {
-                return Result::Wrong("order", unreliable.to_string());
-            }
-            _ => {}
-        }
-        if let Some(fault) = faults.first() {
-            return Result::Wrong("faults", fault.clone());
-        }
-        if outcome.ended == Ended::Stopped(Stop::Stuck) {
-            return Result::Stuck(format!("{} steps, and not at an end", outcome.steps));
-        }
-        let options = linear::Options {
-            durability: self.durability(),
-            ..linear::Options::default()
-        };
-        match linear::check_parts(&OrderedMap, history, &options) {
-            Verdict::Linearizable => {}
-            other => return Result::Wrong("linearizability", other.to_string()),
-        }
-        match account.as_ref().map(leak::check) {
-            None => return Result::Wrong("leaks", "the auditor did not come to its account".to_owned()),
-            Some(Err(leak)) => return Result::Wrong("leaks", leak.to_string()),
-            Some(Ok(())) => {}
-        }
-        match progress::check(spent, self.steps_of_a_run() / 2) {
-            Err(fault) => Result::Wrong("progress", fault.to_string()),
-            Ok(_) => Result::Passed,
         }
     }
 

@@ -21,5 +21,7 @@ mod harness;
 mod order;
 #[path = "litmus/publication.rs"]
 mod publication;
+#[path = "litmus/sleep.rs"]
+mod sleep;
 #[path = "litmus/slices.rs"]
 mod slices;

@@ -104,6 +104,7 @@ mutants! {
     RecoveryWithoutClaim = "recovery-without-claim", "recovery goes on although another was faster to claim the record";
     EvidenceSlotAlone = "evidence-slot-alone", "recovery decides an operation by its slot alone";
     EvidenceWithoutLists = "evidence-without-lists", "recovery does not look whether the new object is in a retired list";
+    FullAtOnce = "full-at-once", "a write that finds the pool full has no garbage collected";
     HoleMarkedLate = "hole-marked-late", "bytes are given back before their block says that it is a hole";
     HolePunchedUnripe = "hole-punched-unripe", "the bytes of a hole are given back although somebody may be looking at it";
     HoleLookedInto = "hole-looked-into", "who looks for an abandoned block's free cells does so without a pin";
@@ -123,6 +124,8 @@ mutants! {
     GroupPendingIgnored = "group-pending-ignored", "recovery looks for the dead among a group's members alone, not in what is being appended";
     GroupHostForgotten = "group-host-forgotten", "a member's death is told without that of its host";
     GroupBurialLeft = "group-burial-left", "who takes a group's lock over does not go on with the deaths of a host's members";
+    BellNotRoused = "bell-not-roused", "a bell is rung, and nobody who sleeps by it is woken";
+    BellUnattended = "bell-unattended", "who is about to sleep by a bell does not say so";
     GroupNotTold = "group-not-told", "recovery does not tell groups";
     DeadNotDrained = "dead-not-drained", "what a dead process has left in its host's cache stays there when its death is declared";
     AttachLooksOnce = "attach-looks-once", "a worker that finds all places taken does not ask whether the living have them";

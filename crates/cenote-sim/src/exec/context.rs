@@ -124,6 +124,11 @@ impl<const COHERENT: bool> Context<COHERENT> {
         found.is_some_and(|process| process.life == Life::Alive)
     }
 
+    /// Whether a thread was killed, with its process or alone.
+    pub fn was_killed(&self, thread: u32) -> bool {
+        self.world().deaths.iter().any(|&(dead, _)| dead == thread)
+    }
+
     /// Whether any process of a host of at least this number has neither ended nor died, besides this one.
     pub fn is_anybody_alive(&self, host: u32) -> bool {
         let others = self.world().processes.iter().enumerate();

@@ -6,6 +6,7 @@ use cenote::memory::{Kernel, Memory};
 
 use super::backend::SimMemory;
 use super::buffer::Data;
+use super::futex;
 use super::op::{Kind, Op};
 use super::order::From;
 use super::world::World;
@@ -22,7 +23,10 @@ impl World {
 impl<const COHERENT: bool> SimMemory<COHERENT> {
     /// A system call about a bed.
     fn of_bed<R>(&self, bed: u64, work: impl FnOnce(&mut World) -> R) -> R {
-        let op = Op::word(Kind::Kernel, bed, 0);
+        self.system_call(Op::word(Kind::Kernel, bed, 0), work)
+    }
+
+    fn system_call<R>(&self, op: Op, work: impl FnOnce(&mut World) -> R) -> R {
         self.arrive(op);
         let world = self.world();
         world.drain_own();
@@ -33,7 +37,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
     }
 }
 
-/// Threads die at once here, and everybody sees it at once. Nobody is woken: who sleeps looks again at any time.
+/// Threads die at once here, and everybody sees it at once.
 impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
     fn lie_down(&self, bed: u64, generation: u32) {
         self.of_bed(bed, |world| {
@@ -51,6 +55,7 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
     fn get_up(&self, bed: u64) {
         self.of_bed(bed, |world| {
             world.beds.remove(&bed);
+            world.rouse_one_by(bed);
             world.put(bed, Data::Word(0), Self::CACHED);
             world.drain_own();
         });
@@ -72,11 +77,27 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
         })
     }
 
-    fn doze(&self, _beds: &[u64], _bells: &[(u64, u32)], _time: Duration) {
-        self.relax();
+    fn doze(&self, beds: &[u64], bells: &[(u64, u32)], time: Duration) {
+        if self.world().clock.is_some() {
+            self.rest(time);
+            return;
+        }
+        let at = bells.first().map_or(0, |&(bell, _)| bell);
+        if !self.of_bed(at, |world| world.falls_asleep(beds, bells)) {
+            return;
+        }
+        for _ in 0..futex::waits(time) {
+            if !self.world().is_asleep() {
+                return;
+            }
+            self.relax();
+        }
+        self.world().oversleeps();
     }
 
-    fn rouse(&self, _bell: u64) {}
+    fn rouse(&self, bell: u64) {
+        self.system_call(futex::rousing(bell), |world| world.rouse(bell));
+    }
 
     fn now(&self) -> u64 {
         0

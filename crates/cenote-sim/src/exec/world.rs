@@ -14,6 +14,7 @@ use corosensei::Yielder;
 
 use super::buffer::StoreBuffer;
 use super::delegation::Delegation;
+use super::futex::{Overslept, Sleeper};
 use super::op::{Kind, Op};
 use super::order::{Order, StaleRead};
 use super::reliance::Unreliable;
@@ -44,6 +45,8 @@ pub enum Stop {
     Stale(StaleRead),
     /// A thread relied on something being in memory that was not.
     Unreliable(Unreliable),
+    /// A thread sleeps although it was to be woken.
+    Overslept(Overslept),
 }
 
 /// One step of a timeline.
@@ -152,6 +155,8 @@ pub(super) struct World {
     pub dying: Vec<(u32, u64)>,
     /// Beds: the generation and the thread that lies there.
     pub beds: BTreeMap<u64, (u32, u32)>,
+    /// Those who sleep by beds and bells.
+    pub sleepers: Vec<Sleeper>,
     pub recording: bool,
     pub decisions: Vec<u32>,
     pub timeline: Option<Vec<Event>>,
@@ -203,6 +208,7 @@ impl World {
             is_kernel_late: true,
             dying: Vec::new(),
             beds: BTreeMap::new(),
+            sleepers: Vec::new(),
             decisions: Vec::new(),
             timeline: None,
             left: Vec::new(),

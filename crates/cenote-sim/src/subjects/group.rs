@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cenote::group::{Creation, Event, Group, Kind, Seat, Status};
 use cenote::pod::geometry::Parameters;
@@ -76,14 +77,25 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
             (0, Some((seat, _))) => group.leave(&worker, seat)?,
             (0 | 1, None) => seat = join(context, &worker, &group, load.threads, &mut random)?,
             (2, sits) => {
-                Watch::attend(&worker);
+                // As `Membership::next` waits.
+                let bells = [Watch::attend(&worker), group.attend(&worker)];
                 watch.look(&worker, true)?;
                 seat = sits;
+                let events = match &mut seat {
+                    Some((sits, is_new)) => read(&worker, &group, sits, *is_new, 1, shared)?,
+                    None => 0,
+                };
+                if let Some((_, is_new)) = &mut seat {
+                    *is_new &= events == 0;
+                }
+                if events == 0 {
+                    watch.doze(&worker, &bells, Duration::MAX);
+                }
             }
             (_, Some((mut sits, is_new))) => {
                 let count = below(&mut random, 6);
-                let is_read = read(&worker, &group, &mut sits, is_new, count, shared)?;
-                seat = Some((sits, is_new && !is_read));
+                let events = read(&worker, &group, &mut sits, is_new, count, shared)?;
+                seat = Some((sits, is_new && events == 0));
             }
             (_, None) => {}
         }
@@ -120,7 +132,7 @@ fn join<const C: bool>(
     Ok(None)
 }
 
-/// Reads some events; whether there was one. The first event of a member must be its own.
+/// Reads some events; how many there were. The first event of a member must be its own.
 fn read<const C: bool>(
     worker: &Worker<SimMemory<C>>,
     group: &Group,
@@ -128,14 +140,14 @@ fn read<const C: bool>(
     is_new: bool,
     count: u64,
     shared: &Shared,
-) -> Result<bool> {
+) -> Result<u64> {
     let mut is_first = is_new;
-    for _ in 0..count {
+    for n in 0..count {
         let Some(event) = group.next(worker, seat)? else {
             if is_first {
                 shared.log.fault("a member does not find its own joining");
             }
-            break;
+            return Ok(n);
         };
         let is_own = event.identity == cenote::pod::lock::identity(worker)
             && matches!(event.kind, Kind::Joined | Kind::Rejoined);
@@ -150,7 +162,7 @@ fn read<const C: bool>(
                 .fault(format!("event {} was read in two ways", event.number));
         }
     }
-    Ok(!is_first)
+    Ok(count)
 }
 
 /// Looks whether what was read makes sense, as far as it is without gaps; and whether the group knows that all are gone.

@@ -5,6 +5,7 @@ mod allocator;
 mod assemble;
 mod baseline;
 mod bulk;
+mod crowded;
 mod epochs;
 pub(crate) mod gathering;
 mod group;
@@ -110,6 +111,8 @@ pub enum Subject {
     Notes,
     /// The ordered map on the point of losing and gaining leaves, by calls about several keys.
     Bulk,
+    /// The hash map with values of mixed sizes, in a pool that is nearly full.
+    Crowded,
     /// Units, slabs and the pool's growth, without a map.
     Allocator,
     /// The same, and bytes of free units are given back to the file system.
@@ -156,7 +159,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -170,6 +173,7 @@ impl Subject {
         Self::Ends,
         Self::Notes,
         Self::Bulk,
+        Self::Crowded,
         Self::Allocator,
         Self::Trim,
         Self::Names,
@@ -207,6 +211,7 @@ impl Subject {
             Self::Ends => "ends",
             Self::Notes => "notes",
             Self::Bulk => "bulk",
+            Self::Crowded => "crowded",
             Self::Allocator => "allocator",
             Self::Trim => "trim",
             Self::Names => "names",
@@ -247,7 +252,7 @@ impl Subject {
             Self::Allocator | Self::Trim | Self::Epochs | Self::Hosts => 12,
             Self::Mourners | Self::Lodgers => 16,
             Self::Tree | Self::Thin => 128,
-            Self::Messages | Self::Sherman => 64,
+            Self::Crowded | Self::Messages | Self::Sherman => 64,
             _ => 40,
         };
         Parameters {
@@ -326,6 +331,7 @@ impl Subject {
                 };
                 ordered::scenario(load, shape, parameters)
             }
+            Self::Crowded => crowded::scenario(load, parameters),
             Self::Allocator => allocator::scenario(load, parameters),
             Self::Trim => trim::scenario(load, parameters),
             Self::Names => names::scenario(load, parameters),

@@ -11,6 +11,7 @@
 //! sleepers; they look again when their time is over.
 
 use crate::memory::{Memory, SyncWord};
+use crate::mutant::{self, Mutant};
 
 const ASLEEP: u64 = 1;
 const ONE_RING: u64 = 2;
@@ -28,7 +29,7 @@ pub fn ring<M: Memory>(mem: &M, bell: SyncWord) {
             Err(found) => word = found,
         }
     }
-    if word & ASLEEP != 0 {
+    if word & ASLEEP != 0 && !mutant::is(Mutant::BellNotRoused) {
         mem.kernel().rouse(bell.offset());
     }
 }
@@ -39,7 +40,7 @@ pub fn ring<M: Memory>(mem: &M, bell: SyncWord) {
 /// Cost: a load, and a compare-exchange if nobody else is asleep.
 pub fn attend<M: Memory>(mem: &M, bell: SyncWord) -> (u64, u32) {
     let mut word = bell.load(mem);
-    while word & ASLEEP == 0 {
+    while word & ASLEEP == 0 && !mutant::is(Mutant::BellUnattended) {
         match bell.compare_exchange_acquire(mem, word, word | ASLEEP) {
             Ok(_) => word |= ASLEEP,
             Err(found) => word = found,

@@ -11,6 +11,7 @@ use super::collect;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
 
 /// Attempts of one operation after the first, at most: what each of them frees, others may take.
 const ATTEMPTS_MAX: u32 = 256;
@@ -58,7 +59,7 @@ impl<'w, M: Memory> Room<'w, M> {
     fn make(&mut self, needed: u64) -> Result<bool> {
         let had = self.attempts;
         self.attempts += 1;
-        if had >= ATTEMPTS_MAX || self.waits >= WAITS_MAX {
+        if had >= ATTEMPTS_MAX || self.waits >= WAITS_MAX || mutant::is(Mutant::FullAtOnce) {
             return Ok(false);
         }
         self.worker.is_thorough.set(true);

@@ -6,9 +6,9 @@
 
 use super::super::{Partitioned, Specification};
 use super::map::{self, Map};
-use crate::history::{Call, Record};
+use crate::history::{Call, Event, History, Record};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +97,55 @@ impl Partitioned for OrderedMap {
             Op::Scan { .. } | Op::Before { .. } => None,
         }
     }
+}
+
+/// What a history says of each key, if it has looks at several: a look becomes a read of each key that it found or that it passed over. All
+/// that a history without an order of its own is left with, where its orders are too many to be searched.
+pub fn by_key(history: &History<Op, Ret>) -> Option<History<Op, Ret>> {
+    let mut keys = BTreeSet::new();
+    for event in history.events() {
+        keys.extend(OrderedMap.key(&event.op));
+        if let Some(Ret::Scan(bindings)) = &event.result {
+            keys.extend(bindings.iter().map(|&(key, _)| key));
+        }
+    }
+    let mut events = Vec::new();
+    for event in history.events() {
+        let passed: Vec<u64> = match (&event.op, &event.result) {
+            (Op::Point(_), _) => {
+                events.push(event.clone());
+                continue;
+            }
+            (Op::Scan { from, limit }, Some(Ret::Scan(bindings))) => {
+                let is_cut = bindings.len() as u64 >= *limit;
+                let last = bindings.last().map(|&(key, _)| key).filter(|_| is_cut);
+                match (last, *limit) {
+                    (_, 0) => Vec::new(),
+                    (Some(last), _) if last < *from => Vec::new(),
+                    (Some(last), _) => keys.range(*from..=last).copied().collect(),
+                    (None, _) => keys.range(*from..).copied().collect(),
+                }
+            }
+            (Op::Before { key }, Some(Ret::Scan(bindings))) => {
+                let least = bindings.first().map_or(0, |&(key, _)| key).min(*key);
+                keys.range(least..*key).copied().collect()
+            }
+            _ => Vec::new(),
+        };
+        let Some(Ret::Scan(bindings)) = &event.result else {
+            continue;
+        };
+        for key in passed {
+            let found = bindings.iter().find(|&&(found, _)| found == key);
+            let result = found.map_or(map::Ret::Missing, |&(_, value)| map::Ret::Found(value));
+            events.push(Event {
+                op: Op::Point(map::Op::Get { key }),
+                result: Some(Ret::Point(result)),
+                ..event.clone()
+            });
+        }
+    }
+    History::new(events).ok()
 }
 
 impl Record for Op {

@@ -143,3 +143,49 @@ fn a_result_of_another_operation_fits_nothing() {
     let point = vec![done(0, (0, 1), put(1, 1), Ret::Scan(vec![]))];
     assert!(verdict(point, &STRICT).is_violation());
 }
+
+#[test]
+fn what_looks_say_of_each_key_is_checked_without_their_order() {
+    let key_by_key = |look: Op, found: Vec<(u64, u64)>| {
+        let mut events = three_keys();
+        events.push(done(1, (6, 7), look, Ret::Scan(found)));
+        let all = history(events);
+        check_parts(&OrderedMap, &by_key(&all).expect("a history"), &STRICT)
+    };
+    for (look, found) in [
+        (ALL, vec![(1, 10), (2, 20), (3, 30)]),
+        (Op::Scan { from: 2, limit: 1 }, vec![(2, 20)]),
+        (Op::Scan { from: 0, limit: 0 }, vec![]),
+        (Op::Before { key: 3 }, vec![(2, 20)]),
+        (Op::Before { key: 1 }, vec![]),
+    ] {
+        let verdict = key_by_key(look, found);
+        assert!(verdict.is_linearizable(), "{verdict}");
+    }
+    for (look, found) in [
+        (ALL, vec![(1, 10), (3, 30)]),
+        (ALL, vec![(1, 10), (2, 21), (3, 30)]),
+        (ALL, vec![(1, 10), (2, 20), (3, 30), (4, 40)]),
+        (Op::Scan { from: 0, limit: 2 }, vec![(1, 10), (3, 30)]),
+        (Op::Before { key: 3 }, vec![(1, 10)]),
+        (Op::Before { key: 3 }, vec![]),
+    ] {
+        assert!(key_by_key(look, found).is_violation());
+    }
+}
+
+#[test]
+fn key_by_key_two_looks_that_see_two_puts_in_two_orders_pass() {
+    let looks = |first: Vec<(u64, u64)>, second: Vec<(u64, u64)>| {
+        history(vec![
+            done(0, (0, 9), put(1, 10), INSERTED),
+            done(1, (0, 9), put(2, 20), INSERTED),
+            done(2, (1, 2), ALL, Ret::Scan(first)),
+            done(3, (1, 2), ALL, Ret::Scan(second)),
+        ])
+    };
+    let crossed = looks(vec![(1, 10)], vec![(2, 20)]);
+    assert!(check_parts(&OrderedMap, &crossed, &STRICT).is_violation());
+    let by_key = by_key(&crossed).expect("a history");
+    assert!(check_parts(&OrderedMap, &by_key, &STRICT).is_linearizable());
+}

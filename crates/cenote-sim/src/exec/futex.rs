@@ -1,0 +1,134 @@
+//! Futexes: threads sleep by bells and beds until somebody wakes them, or until their time is over.
+//!
+//! Who sleeps looks at nothing. A bell that is rung wakes nobody by itself, only the call that follows does; of those who sleep by a bed one is woken
+//! when the thread that lies there dies or gets up. If a bell has changed and the time ends a sleep, although nobody is about to wake
+//! those who sleep by that bell, the run ends: with more time the thread would have slept on. Who dies before the call leaves sleepers, and that is no fault.
+
+use std::time::Duration;
+
+use super::op::{Kind, Op};
+use super::world::{Stop, World};
+
+/// What the system call of [`World::rouse`] says of itself.
+const ROUSES: u64 = 4;
+/// A sleep takes a wait for each of these, up to that of a longest one.
+const SLEEP_PER_WAIT: Duration = Duration::from_micros(16);
+const LONGEST_SLEEP: Duration = Duration::from_millis(16);
+
+/// The system call that wakes those who sleep by a bell.
+pub(super) fn rousing(bell: u64) -> Op {
+    Op::word(Kind::Kernel, bell, ROUSES)
+}
+
+/// How many waits a sleep takes that nobody ends.
+pub(super) fn waits(time: Duration) -> u128 {
+    time.min(LONGEST_SLEEP).as_micros() / SLEEP_PER_WAIT.as_micros()
+}
+
+/// A thread that slept although a bell had been rung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overslept {
+    /// The thread.
+    pub thread: u32,
+    /// The bell.
+    pub bell: u64,
+}
+
+impl std::fmt::Display for Overslept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { thread, bell } = self;
+        write!(
+            f,
+            "thread {thread} sleeps by the bell at {bell:#x}, which was rung, and nobody wakes it"
+        )
+    }
+}
+
+/// One who sleeps.
+pub(super) struct Sleeper {
+    thread: u32,
+    beds: Vec<u64>,
+    bells: Vec<(u64, u32)>,
+}
+
+impl World {
+    fn says(&self, (bell, seen): (u64, u32)) -> bool {
+        self.machine.load(bell) as u32 == seen
+    }
+
+    /// The running thread goes to sleep. Whether it does: not if a bell is not what it was, or somebody in a bed is dead; and at times for no
+    /// reason.
+    pub fn falls_asleep(&mut self, beds: &[u64], bells: &[(u64, u32)]) -> bool {
+        let lies = |bed: &&u64| self.beds.contains_key(*bed);
+        let beds: Vec<u64> = beds.iter().filter(lies).copied().collect();
+        let lives = |bed: &u64| {
+            self.beds
+                .get(bed)
+                .is_some_and(|&(_, thread)| self.threads[thread as usize].alive)
+        };
+        let draw = (self.digest ^ self.steps).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61;
+        let sleeps = draw != 0 && beds.iter().all(lives) && bells.iter().all(|&bell| self.says(bell));
+        if sleeps {
+            self.sleepers.push(Sleeper {
+                thread: self.current,
+                beds,
+                bells: bells.to_vec(),
+            });
+        }
+        sleeps
+    }
+
+    /// Whether the running thread has not been woken yet.
+    pub fn is_asleep(&self) -> bool {
+        self.sleepers.iter().any(|sleeper| sleeper.thread == self.current)
+    }
+
+    /// The running thread's time is over.
+    pub fn oversleeps(&mut self) {
+        let current = self.current;
+        let Some(n) = self.sleepers.iter().position(|sleeper| sleeper.thread == current) else {
+            return;
+        };
+        let Sleeper { thread, bells, .. } = self.sleepers.swap_remove(n);
+        let is_late = |bell: u64| {
+            let call = rousing(bell);
+            self.threads.iter().any(|other| other.next == call)
+        };
+        let missed = bells.into_iter().find(|&bell| !self.says(bell) && !is_late(bell.0));
+        if let Some((bell, _)) = missed {
+            self.stop
+                .get_or_insert(Stop::Overslept(Overslept { thread, bell }));
+        }
+    }
+
+    /// All who sleep by a bell wake up.
+    pub fn rouse(&mut self, bell: u64) {
+        self.sleepers
+            .retain(|sleeper| sleeper.bells.iter().all(|&(by, _)| by != bell));
+    }
+
+    /// One of those who sleep by a bed wakes up.
+    pub fn rouse_one_by(&mut self, bed: u64) {
+        let by_it: Vec<usize> = (0..self.sleepers.len())
+            .filter(|&n| self.sleepers[n].beds.contains(&bed))
+            .collect();
+        if !by_it.is_empty() {
+            let chosen = by_it[(self.digest ^ self.steps) as usize % by_it.len()];
+            self.sleepers.swap_remove(chosen);
+        }
+    }
+
+    /// A thread has died: it does not sleep any more, and it wakes those that kernels do.
+    pub fn dies_abed(&mut self, thread: u32) {
+        self.sleepers.retain(|sleeper| sleeper.thread != thread);
+        let beds: Vec<u64> = self
+            .beds
+            .iter()
+            .filter(|(_, (_, lies))| *lies == thread)
+            .map(|(&bed, _)| bed)
+            .collect();
+        for bed in beds {
+            self.rouse_one_by(bed);
+        }
+    }
+}

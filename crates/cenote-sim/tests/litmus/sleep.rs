@@ -1,0 +1,57 @@
+//! Sleep by a bell: who is woken in time sleeps well, and a call that is missing ends the run.
+
+use std::time::Duration;
+
+use cenote::memory::Memory;
+use cenote_sim::exec::{Ended, Overslept, Stop};
+
+use super::harness::{FLAG, Found, Litmus, Thread};
+
+const TIME: Duration = Duration::from_millis(1);
+
+fn oversleeps(found: &Found) -> bool {
+    found.outcome.ended
+        == Ended::Stopped(Stop::Overslept(Overslept {
+            thread: 1,
+            bell: FLAG,
+        }))
+}
+
+/// Thread 0 sleeps until the word is not 0; thread 1 changes it, and may wake who sleeps.
+fn sleeps(t: &Thread<'_, true>, rouses: bool) {
+    if t.number == 0 {
+        while t.mem.load(FLAG) == 0 {
+            t.mem.kernel().doze(&[], &[(FLAG, 0)], TIME);
+        }
+        t.find(0, 1);
+    } else {
+        t.mem.fetch_add(FLAG, 1);
+        if rouses {
+            t.mem.kernel().rouse(FLAG);
+        }
+    }
+}
+
+#[test]
+fn who_is_woken_goes_on() {
+    let seen = Litmus::new(2, |t: &Thread<'_, true>| sleeps(t, true)).walks(3_000);
+    assert_eq!(seen.keys().copied().collect::<Vec<_>>(), [[1, 0, 0, 0]]);
+}
+
+#[test]
+fn a_change_alone_wakes_nobody() {
+    Litmus::new(2, |t: &Thread<'_, true>| sleeps(t, false)).first(oversleeps);
+}
+
+#[test]
+fn who_dies_before_the_call_leaves_sleepers_who_look_later() {
+    let rings = |t: &Thread<'_, true>| {
+        if t.number == 0 {
+            t.mem.fetch_add(FLAG, 1);
+            t.mem.kernel().rouse(FLAG);
+        } else {
+            t.mem.kernel().doze(&[], &[(FLAG, 0)], TIME);
+        }
+    };
+    Litmus::new(2, rings).dies_at(2).walks(3_000);
+}
