@@ -386,7 +386,10 @@ fn text(answer: &Answer) -> String {
     );
     let head = match answer.by_key {
         0 => head,
-        runs => format!("{head}, {} with too many orders, searched key by key", count(runs)),
+        runs => format!(
+            "{head}, {} with too many orders, searched key by key",
+            count(runs)
+        ),
     };
     let head = match (&answer.exhausted, answer.virtual_ns) {
         (Some(exhausted), _) => format!("{head}; {exhausted}"),

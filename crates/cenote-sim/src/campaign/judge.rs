@@ -11,7 +11,11 @@ use crate::subjects::Inner;
 const LOOKS_STATES_MAX: usize = 1 << 16;
 
 impl Plan {
-    pub(super) fn judge(&self, outcome: &Outcome, mut log: Inner) -> (Result, Option<History<Op, Ret>>, bool) {
+    pub(super) fn judge(
+        &self,
+        outcome: &Outcome,
+        mut log: Inner,
+    ) -> (Result, Option<History<Op, Ret>>, bool) {
         for &(thread, step) in &outcome.deaths {
             log.calls.lose(thread, step);
             for spent in log
@@ -35,7 +39,9 @@ impl Plan {
             Err(malformed) => return (Result::Wrong("history", malformed.to_string()), None, false),
         };
         let verdict = match told {
-            Err(fault) if !matches!(outcome.ended, Ended::Panicked(_)) => Err(Result::Wrong("exclusion", fault)),
+            Err(fault) if !matches!(outcome.ended, Ended::Panicked(_)) => {
+                Err(Result::Wrong("exclusion", fault))
+            }
             _ => self.verdict(outcome, &faults, &history, log.account, &log.spent),
         };
         match verdict {
@@ -59,7 +65,10 @@ impl Plan {
             return Err(Result::Wrong("faults", fault.clone()));
         }
         if outcome.ended == Ended::Stopped(Stop::Stuck) {
-            return Err(Result::Stuck(format!("{} steps, and not at an end", outcome.steps)));
+            return Err(Result::Stuck(format!(
+                "{} steps, and not at an end",
+                outcome.steps
+            )));
         }
         let is_by_key = self
             .has_order(history)

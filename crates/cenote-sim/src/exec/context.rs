@@ -262,11 +262,6 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().threads[thread].until = None;
     }
 
-    /// From now on the kernel drops the locks of the dead at once.
-    pub fn tell_deaths_at_once(&self) {
-        self.world().is_kernel_late = false;
-    }
-
     /// From now on the file system refuses now and then to reserve bytes, or does no more.
     pub fn make_space_scarce(&self, is_scarce: bool) {
         self.world().is_space_scarce = is_scarce;

@@ -76,7 +76,7 @@ impl World {
     fn agony(&self) -> u64 {
         let draw = (self.digest ^ self.steps).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         match self.phase {
-            Phase::Run | Phase::Gathered if self.clock.is_none() && self.is_kernel_late && draw & 1 == 1 => {
+            Phase::Run | Phase::Gathered if self.clock.is_none() && draw & 1 == 1 => {
                 (draw >> 8) % (1 << ((draw >> 1) % AGONY_BITS))
             }
             _ => 0,

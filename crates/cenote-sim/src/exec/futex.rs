@@ -94,7 +94,9 @@ impl World {
             let call = rousing(bell);
             self.threads.iter().any(|other| other.next == call)
         };
-        let missed = bells.into_iter().find(|&bell| !self.says(bell) && !is_late(bell.0));
+        let missed = bells
+            .into_iter()
+            .find(|&bell| !self.says(bell) && !is_late(bell.0));
         if let Some((bell, _)) = missed {
             self.stop
                 .get_or_insert(Stop::Overslept(Overslept { thread, bell }));

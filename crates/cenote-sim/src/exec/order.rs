@@ -266,11 +266,12 @@ impl World {
         }
     }
 
-    /// What the running thread has just stored to a word is among what it waits for late.
+    /// The write that the running thread has made last, to this word, is among what it waits for late.
     pub fn is_lazy(&mut self, at: u64) {
         let thread = self.current;
         if let Some(order) = &mut self.order {
-            let number = order.last.get(at);
+            // Not the last one of the word: an older one may have come out of a full buffer since.
+            let number = order.writes.len() as Number;
             order.view(thread).late.push((at, number, false));
         }
     }

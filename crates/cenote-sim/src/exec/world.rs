@@ -149,8 +149,6 @@ pub(super) struct World {
     pub stop: Option<Stop>,
     /// Locks that say who lives: the process that holds each.
     pub locks: Vec<Option<u32>>,
-    /// Whether the kernel may drop the locks of the dead late.
-    pub is_kernel_late: bool,
     /// Processes that were killed and whose locks the kernel has not dropped yet, each with the step in which it does.
     pub dying: Vec<(u32, u64)>,
     /// Beds: the generation and the thread that lies there.
@@ -205,7 +203,6 @@ impl World {
             steps_max,
             stop: None,
             locks: Vec::new(),
-            is_kernel_late: true,
             dying: Vec::new(),
             beds: BTreeMap::new(),
             sleepers: Vec::new(),

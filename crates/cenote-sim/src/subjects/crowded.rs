@@ -153,7 +153,10 @@ fn bytes_of(value: u64) -> Vec<u8> {
 fn value_of(log: &Log, bytes: &[u8]) -> u64 {
     let word = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     if bytes != bytes_of(word) {
-        log.fault(format!("a torn value of {} bytes that begins with {word:#x}", bytes.len()));
+        log.fault(format!(
+            "a torn value of {} bytes that begins with {word:#x}",
+            bytes.len()
+        ));
     }
     word
 }
@@ -191,10 +194,7 @@ fn put<const C: bool>(
     value: u64,
 ) -> cenote::Result<()> {
     let Shared {
-        log,
-        book,
-        units_max,
-        ..
+        log, book, units_max, ..
     } = shared;
     let bytes = bytes_of(value);
     let units = units_of(bytes.len() as u64);
@@ -309,13 +309,11 @@ fn get<const C: bool>(
     let thread = context.thread();
     book.borrow_mut().begin(thread, context.step(), 0);
     let mut outcome = Ok(());
-    log.call(context, Op::Get { key }, |_| {
-        match map.get(&key.to_le_bytes()) {
-            Ok(found) => Some(found.map_or(Ret::Missing, |value| Ret::Found(value_of(log, &value)))),
-            Err(error) => {
-                outcome = Err(error);
-                None
-            }
+    log.call(context, Op::Get { key }, |_| match map.get(&key.to_le_bytes()) {
+        Ok(found) => Some(found.map_or(Ret::Missing, |value| Ret::Found(value_of(log, &value)))),
+        Err(error) => {
+            outcome = Err(error);
+            None
         }
     });
     book.borrow_mut().end(thread, context.step(), key, 0, None);

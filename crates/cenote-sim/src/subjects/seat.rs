@@ -75,8 +75,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         turns: Cell::new(0),
     });
     Scenario {
-        // Who begins in the place of the dead here waits for the dead one's lock, and wardens for whom it serves.
-        prepare: Box::new(|context| context.tell_deaths_at_once()),
+        prepare: Box::new(|_| ()),
         body: {
             let log = log.clone();
             Rc::new(move |context: Context<C>| {

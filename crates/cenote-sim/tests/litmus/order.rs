@@ -139,3 +139,10 @@ fn a_store_that_is_waited_for_late_may_be_lost() {
     let late = |t: &Thread<'_, false>| goes_on(t, |t| t.mem.owned_store_lazily(X, 7));
     Litmus::new(2, late).dies_at(4).checking_order().walks(3_000);
 }
+
+/// A store buffer that is full lets an older store of the same word out, after the newest one was made.
+#[test]
+fn of_many_stores_that_are_waited_for_late_the_last_one_may_be_lost() {
+    let late = |t: &Thread<'_, false>| goes_on(t, |t| (0..12).for_each(|n| t.mem.owned_store_lazily(X, n)));
+    Litmus::new(2, late).dies_at(15).checking_order().walks(3_000);
+}
