@@ -152,6 +152,11 @@ fn bulk() {
 }
 
 #[test]
+fn crowded() {
+    all_cases(Subject::Crowded);
+}
+
+#[test]
 fn epochs() {
     all_cases(Subject::Epochs);
 }
@@ -340,6 +345,8 @@ fn what_was_found_stays_mended() {
         // A warden gave back the seat as it had read it, which another one that was named had taken since. And a fault of the subject:
         // who was named for the seat was dead for good, and nobody else might act for as long as one waits for it.
         (fourteen(Subject::Seat, true), vec![604968, 605141]),
+        // The simulator took the newest of many stores to one word, in a buffer that was full, for one that its thread does not wait for.
+        (fourteen(Subject::Thin, false), vec![704841]),
     ] {
         for seed in seeds {
             check(&plan, seed, false);

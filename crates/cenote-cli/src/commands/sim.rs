@@ -1,5 +1,6 @@
 //! `cenote sim`: runs parts of the library on a simulated pod, from seeds.
 
+mod campaign;
 mod throughput;
 
 use std::fs::File;
@@ -99,6 +100,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    /// Run many seeds of all subjects, in parts
+    Campaign(campaign::Args),
     /// Measure YCSB workloads in virtual time
     Throughput(throughput::Args),
 }
@@ -170,8 +173,10 @@ struct Told {
 
 /// Runs.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
-    if let Some(Command::Throughput(args)) = args.command {
-        return throughput::run(args, out);
+    match args.command {
+        Some(Command::Throughput(args)) => return throughput::run(args, out),
+        Some(Command::Campaign(args)) => return campaign::run(&args, out),
+        None => {}
     }
     let subjects = match args.subject.as_str() {
         "all" => Subject::ALL.to_vec(),
