@@ -4,9 +4,11 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use super::control::Control;
 use super::fault::Fault;
+use super::waits;
 use crate::commands::worker::Role;
 use crate::failure::Failure;
 
@@ -18,6 +20,13 @@ struct Member {
     stops: u64,
     /// Whether we killed it, so that its end is no surprise.
     is_killed: bool,
+}
+
+/// When a worker was to move, and how long its process had waited for a processor by then.
+#[derive(Clone, Copy)]
+pub struct Since {
+    at: Instant,
+    waited: Duration,
 }
 
 /// All workers of a run. Their processes do not outlive it.
@@ -176,15 +185,34 @@ impl Crew {
         })
     }
 
+    fn waited(&self, worker: u32) -> Duration {
+        self.pid(worker).map_or(Duration::ZERO, waits::of_process)
+    }
+
+    /// From now on a worker is to move.
+    pub fn since_now(&self, worker: u32) -> Since {
+        Since {
+            at: Instant::now(),
+            waited: self.waited(worker),
+        }
+    }
+
+    /// How long that is, besides what its process has waited for a processor.
+    pub fn time_since(&self, worker: u32, since: Since) -> Duration {
+        let waited = self.waited(worker).saturating_sub(since.waited);
+        since.at.elapsed().saturating_sub(waited)
+    }
+
     /// What is wrong with a worker that does not move: how long, and in what.
     pub fn blocked(&self, worker: u32, seconds: u64, in_flight: &str) -> Fault {
         let pid = self.pid(worker).unwrap_or(0);
         let about = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
         let mut fault = Fault::problem(format!(
-            "worker {worker} (process {pid}) is blocked: it has not moved for {seconds} s; in flight: {in_flight}; it \
-             waits in {:?}, system call {:?}",
+            "worker {worker} (process {pid}) is blocked: it has not moved for {seconds} s, besides those in which it waited for a processor; \
+             in flight: {in_flight}; it waits in {:?}, system call {:?}; ran, waited, slices: {}",
             about("wchan"),
             about("syscall").trim_end(),
+            about("schedstat").trim_end(),
         ));
         fault.found_by = "the supervisor".to_owned();
         fault

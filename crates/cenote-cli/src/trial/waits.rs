@@ -7,6 +7,19 @@ use std::time::{Duration, Instant};
 /// The kernel counts stolen time in steps as long as this.
 const STEAL_STEP: Duration = Duration::from_millis(10);
 
+/// How long the first thread of a process has waited for a processor in its life; nothing if that cannot be told.
+pub fn of_process(pid: u32) -> Duration {
+    let waited = std::fs::read_to_string(format!("/proc/{pid}/schedstat"))
+        .ok()
+        .and_then(|text| waited_by(&text));
+    Duration::from_nanos(waited.unwrap_or(0))
+}
+
+/// The second number of a `schedstat`.
+fn waited_by(text: &str) -> Option<u64> {
+    text.split(' ').nth(1)?.parse().ok()
+}
+
 /// How long this thread has waited for a processor.
 pub struct Waits {
     schedstat: Option<File>,
@@ -32,9 +45,7 @@ impl Waits {
             .as_ref()
             .and_then(|file| file.read_at(&mut text, 0).ok())
             .unwrap_or(0);
-        let waited = std::str::from_utf8(&text[..read])
-            .ok()
-            .and_then(|text| text.split(' ').nth(1)?.parse().ok());
+        let waited = std::str::from_utf8(&text[..read]).ok().and_then(waited_by);
         let since = waited.unwrap_or(self.seen).saturating_sub(self.seen);
         self.seen += since;
         since

@@ -15,12 +15,12 @@ use super::worker::Orders;
 use crate::commands::worker::Role;
 use crate::failure::Failure;
 use crate::trial::agenda::Agenda;
-use crate::trial::crew::Crew;
+use crate::trial::crew::{Crew, Since};
 use crate::trial::fault::Fault;
 use crate::trial::journal::Journal;
 use crate::trial::waits::Steal;
 
-/// A worker that does not move for as long, while nobody has stopped it, is blocked.
+/// A worker that does not move for as long, while nobody has stopped it and it does not wait for a processor, is blocked.
 const BLOCKED_AFTER: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(5);
@@ -60,7 +60,7 @@ pub struct Supervisor<'a> {
     agenda: Agenda<Event>,
     kills_per_second: f64,
     /// The last beats, and when they changed.
-    moved: Vec<(u64, Instant)>,
+    moved: Vec<(u64, Since)>,
     before: Measures,
     steal: Steal,
     pauses: u64,
@@ -85,14 +85,17 @@ impl<'a> Supervisor<'a> {
         (0..plan.workers).for_each(|worker| agenda.add(now, Event::Start(worker)));
         agenda.add(now + LOOK_EVERY, Event::Look);
         agenda.add(now + LOOK_EVERY, Event::Strike);
+        let crew = Crew::new(Role::Soak, &plan.folder, plan.workers)?;
         Ok(Self {
             plan,
-            crew: Crew::new(Role::Soak, &plan.folder, plan.workers)?,
+            moved: (0..plan.workers)
+                .map(|worker| (0, crew.since_now(worker)))
+                .collect(),
+            crew,
             board: Board::create(&plan.folder, plan.workers).map_err(failure)?,
             random: ChaCha8Rng::seed_from_u64(plan.seed),
             agenda,
             kills_per_second,
-            moved: vec![(0, now); plan.workers as usize],
             before: Measures::new(),
             steal: Steal::new(),
             pauses: 0,
@@ -138,11 +141,11 @@ impl<'a> Supervisor<'a> {
             .control()
             .end()
             .map_err(Failure::io("the control file"))?;
-        let patience = Instant::now() + BLOCKED_AFTER;
+        let since = self.since_now();
         while (0..self.plan.workers).any(|worker| self.crew.pid(worker).is_some()) {
             self.reap();
             for worker in 0..self.plan.workers {
-                let is_late = Instant::now() > patience && self.crew.is_at_work(worker);
+                let is_late = self.crew.is_at_work(worker) && self.is_late(worker, &since);
                 if is_late {
                     self.blocked(worker);
                 }
@@ -155,6 +158,17 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
+    /// From now on all are to move.
+    fn since_now(&self) -> Vec<Since> {
+        (0..self.plan.workers)
+            .map(|worker| self.crew.since_now(worker))
+            .collect()
+    }
+
+    fn is_late(&self, worker: u32, since: &[Since]) -> bool {
+        self.crew.time_since(worker, since[worker as usize]) > BLOCKED_AFTER
+    }
+
     fn handle(&mut self, event: Event, now: Instant) -> Result<(), Failure> {
         match event {
             Event::Strike => self.strike(now)?,
@@ -162,7 +176,7 @@ impl<'a> Supervisor<'a> {
             Event::Continue(..) => {}
             Event::Start(worker) => self.start(worker)?,
             Event::Look => {
-                self.look(now);
+                self.look();
                 self.agenda.add(now + LOOK_EVERY, Event::Look);
             }
         }
@@ -198,7 +212,7 @@ impl<'a> Supervisor<'a> {
     fn resume(&mut self, worker: u32) {
         self.crew.resume(worker);
         let _ = self.board.stopped_until_now(worker);
-        self.moved[worker as usize].1 = Instant::now();
+        self.moved[worker as usize].1 = self.crew.since_now(worker);
     }
 
     fn start(&mut self, worker: u32) -> Result<(), Failure> {
@@ -209,7 +223,7 @@ impl<'a> Supervisor<'a> {
         };
         self.counts.restarts += u64::from(orders.incarnation > 0);
         self.crew.start(worker, &orders)?;
-        self.moved[worker as usize].1 = Instant::now();
+        self.moved[worker as usize].1 = self.crew.since_now(worker);
         Ok(())
     }
 
@@ -231,13 +245,13 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Looks whether everybody who lives moves.
-    fn look(&mut self, now: Instant) {
+    fn look(&mut self) {
         let beats = self.board.beats().unwrap_or_default();
         for (worker, beats) in (0..).zip(beats) {
             let moved = &mut self.moved[worker as usize];
             if beats != moved.0 || !self.crew.is_at_work(worker) {
-                *moved = (beats, now);
-            } else if now.duration_since(moved.1) > BLOCKED_AFTER {
+                *moved = (beats, self.crew.since_now(worker));
+            } else if self.crew.time_since(worker, moved.1) > BLOCKED_AFTER {
                 self.blocked(worker);
             }
         }
@@ -262,7 +276,7 @@ impl<'a> Supervisor<'a> {
         self.pauses += 1;
         let failure = || Failure::io("the files of the run");
         self.crew.control().pause(self.pauses).map_err(failure())?;
-        let patience = Instant::now() + BLOCKED_AFTER;
+        let since = self.since_now();
         loop {
             self.reap();
             if !self.faults.is_empty() {
@@ -281,7 +295,8 @@ impl<'a> Supervisor<'a> {
             if all && self.board.are_paused(self.pauses).map_err(failure())? {
                 break;
             }
-            if now > patience {
+            // Those that have paused wait for no processor.
+            if (0..self.plan.workers).all(|worker| self.is_late(worker, &since)) {
                 let text = "the workers do not all come to a checkpoint";
                 let mut fault = Fault::problem(text);
                 fault.found_by = "the supervisor".to_owned();
@@ -296,8 +311,10 @@ impl<'a> Supervisor<'a> {
         };
         self.faults.extend(taken.err());
         self.crew.control().pause(0).map_err(failure())?;
-        let now = Instant::now();
-        self.moved.iter_mut().for_each(|moved| moved.1 = now);
+        let since = self.since_now();
+        for (moved, since) in self.moved.iter_mut().zip(since) {
+            moved.1 = since;
+        }
         Ok(())
     }
 

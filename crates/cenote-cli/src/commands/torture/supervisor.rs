@@ -12,11 +12,11 @@ use super::worker::Orders;
 use crate::commands::worker::Role;
 use crate::failure::Failure;
 use crate::trial::agenda::Agenda;
-use crate::trial::crew::Crew;
+use crate::trial::crew::{Crew, Since};
 use crate::trial::fault::Fault;
 use crate::trial::journal::Journal;
 
-/// A worker that does not move for as long, while nobody has stopped it, is blocked.
+/// A worker that does not move for as long, while nobody has stopped it and it does not wait for a processor, is blocked.
 const BLOCKED_AFTER: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -50,7 +50,7 @@ enum Event {
 struct Slot {
     journal: Journal<Family>,
     heartbeat: u64,
-    moved: Instant,
+    moved: Since,
 }
 
 /// A run in progress.
@@ -73,13 +73,14 @@ impl<'a> Supervisor<'a> {
     pub fn new(plan: &'a Plan, kills_per_second: f64) -> Result<Self, Failure> {
         let failure = |error| Failure::io(plan.folder.display())(error);
         let now = Instant::now();
+        let crew = Crew::new(Role::Torture, &plan.folder, plan.workers)?;
         let mut slots = Vec::new();
         for worker in 0..plan.workers {
             Journal::<Family>::create(&plan.folder, worker).map_err(failure)?;
             slots.push(Slot {
                 journal: Journal::open(&plan.folder, worker).map_err(failure)?,
                 heartbeat: 0,
-                moved: now,
+                moved: crew.since_now(worker),
             });
         }
         let mut agenda = Agenda::default();
@@ -88,7 +89,7 @@ impl<'a> Supervisor<'a> {
         agenda.add(now, Event::Strike);
         Ok(Self {
             plan,
-            crew: Crew::new(Role::Torture, &plan.folder, plan.workers)?,
+            crew,
             random: ChaCha8Rng::seed_from_u64(plan.seed),
             slots,
             agenda,
@@ -127,11 +128,13 @@ impl<'a> Supervisor<'a> {
             .control()
             .end()
             .map_err(Failure::io("the control file"))?;
-        let patience = Instant::now() + BLOCKED_AFTER;
+        let since: Vec<Since> = (0..self.plan.workers)
+            .map(|worker| self.crew.since_now(worker))
+            .collect();
         while (0..self.plan.workers).any(|worker| self.crew.pid(worker).is_some()) {
             self.reap();
-            if Instant::now() > patience {
-                for worker in self.crew.at_work() {
+            for worker in self.crew.at_work() {
+                if self.crew.time_since(worker, since[worker as usize]) > BLOCKED_AFTER {
                     self.blocked(worker);
                     self.crew.kill(worker);
                 }
@@ -160,12 +163,12 @@ impl<'a> Supervisor<'a> {
             }
             Event::Continue(worker, incarnation) if self.crew.is(worker, incarnation) => {
                 self.crew.resume(worker);
-                self.slots[worker as usize].moved = now;
+                self.slots[worker as usize].moved = self.crew.since_now(worker);
             }
             Event::Kill(..) | Event::Continue(..) => {}
             Event::Start(worker) => self.start(worker)?,
             Event::Look => {
-                self.look(now);
+                self.look();
                 self.agenda.add(now + LOOK_EVERY, Event::Look);
             }
         }
@@ -231,7 +234,7 @@ impl<'a> Supervisor<'a> {
             incarnation,
         };
         self.crew.start(worker, &orders)?;
-        self.slots[worker as usize].moved = Instant::now();
+        self.slots[worker as usize].moved = self.crew.since_now(worker);
         if incarnation > 0 {
             self.counts.restarts += 1;
         }
@@ -260,13 +263,13 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Looks whether everybody who lives moves.
-    fn look(&mut self, now: Instant) {
+    fn look(&mut self) {
         for worker in 0..self.plan.workers {
             let slot = &mut self.slots[worker as usize];
             let heartbeat = Measures::read(&slot.journal).map_or(0, |measures| measures.heartbeat());
             if heartbeat != slot.heartbeat || !self.crew.is_at_work(worker) {
-                (slot.heartbeat, slot.moved) = (heartbeat, now);
-            } else if now.duration_since(slot.moved) > BLOCKED_AFTER {
+                (slot.heartbeat, slot.moved) = (heartbeat, self.crew.since_now(worker));
+            } else if self.crew.time_since(worker, slot.moved) > BLOCKED_AFTER {
                 self.blocked(worker);
             }
         }
