@@ -235,8 +235,12 @@ impl Plan {
     /// After so many steps a run is stuck: each exchange of a server's client takes those of both, while all others wait.
     fn steps_of_a_run(&self) -> u64 {
         let operations = u64::from(self.hosts) * u64::from(self.threads) * u64::from(self.operations);
-        let parts = operations.div_ceil(OPERATIONS).max(1) * if self.delegated { 8 } else { 1 };
-        self.steps_max.saturating_mul(parts)
+        let parts = operations.div_ceil(OPERATIONS).max(1);
+        self.steps_of_128_operations().saturating_mul(parts)
+    }
+
+    fn steps_of_128_operations(&self) -> u64 {
+        self.steps_max.saturating_mul(if self.delegated { 8 } else { 1 })
     }
 
     /// Steps at which processes die: short distances and long ones are equally likely.

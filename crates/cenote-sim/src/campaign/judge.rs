@@ -1,7 +1,7 @@
 //! What a run has come to: its end, what its threads wrote down, and the checkers' word on that.
 
 use super::{Plan, Result};
-use crate::check::spec::ordered::{Op, OrderedMap, Ret, by_key};
+use crate::check::spec::ordered::{Op, OrderedMap, Ret, by_key, is_well_formed};
 use crate::check::{Partitioned, Verdict, leak, linear, progress, told};
 use crate::exec::{Ended, Outcome, Stop};
 use crate::history::{Event, History};
@@ -72,7 +72,7 @@ impl Plan {
         }
         let is_by_key = self
             .has_order(history)
-            .map_err(|verdict| Result::Wrong("linearizability", verdict.to_string()))?;
+            .map_err(|what| Result::Wrong("linearizability", what))?;
         match account.as_ref().map(leak::check) {
             None => {
                 let never = "the auditor did not come to its account".to_owned();
@@ -81,14 +81,14 @@ impl Plan {
             Some(Err(leak)) => return Err(Result::Wrong("leaks", leak.to_string())),
             Some(Ok(())) => {}
         }
-        match progress::check(spent, self.steps_of_a_run() / 2) {
+        match progress::check(spent, self.steps_of_128_operations() / 2) {
             Err(fault) => Err(Result::Wrong("progress", fault.to_string())),
             Ok(_) => Ok(is_by_key),
         }
     }
 
     /// Whether the calls fit some order; `Ok(true)` if only what they say of each key was found to.
-    fn has_order(&self, history: &History<Op, Ret>) -> std::result::Result<bool, Verdict> {
+    fn has_order(&self, history: &History<Op, Ret>) -> std::result::Result<bool, String> {
         let mut options = linear::Options {
             durability: self.durability(),
             ..linear::Options::default()
@@ -97,19 +97,25 @@ impl Plan {
         if !history.events().iter().any(is_look) {
             return match linear::check_parts(&OrderedMap, history, &options) {
                 Verdict::Linearizable => Ok(false),
-                other => Err(other),
+                other => Err(other.to_string()),
             };
+        }
+        if let Some(look) = history.events().iter().find(|event| !is_well_formed(event)) {
+            return Err(format!(
+                "process {}: {:?} -> {:?}",
+                look.process, look.op, look.result
+            ));
         }
         // What is wrong with one key is found at once, and told more simply.
         match by_key(history).map(|history| linear::check_parts(&OrderedMap, &history, &options)) {
             None | Some(Verdict::Linearizable) => {}
-            Some(other) => return Err(other),
+            Some(other) => return Err(other.to_string()),
         }
         options.states_max = LOOKS_STATES_MAX;
         match linear::check(&OrderedMap, history, &options) {
             Verdict::Linearizable => Ok(false),
             Verdict::Undecided { .. } => Ok(true),
-            violation => Err(violation),
+            violation => Err(violation.to_string()),
         }
     }
 }

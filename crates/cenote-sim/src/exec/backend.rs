@@ -78,7 +78,11 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         let world = self.world();
         let process = world.threads[world.current as usize].process;
         let client = world.processes[process as usize].client.clone()?;
-        client.execute(&self.direct(), at, wish)
+        let thread = world.current as usize;
+        world.threads[thread].exchanging = Some(at);
+        let answer = client.execute(&self.direct(), at, wish);
+        self.world().threads[thread].exchanging = None;
+        answer
     }
 
     /// Waits for the running thread's turn to do `op`.

@@ -336,6 +336,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             process: self.process,
             alive: true,
             next: Op::other(Kind::Start),
+            exchanging: None,
             pending: Vec::new(),
             yielder: std::ptr::null(),
             steps: 0,

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::op::{Kind, Op};
-use super::world::{Stop, World};
+use super::world::{Stop, Thread, World};
 
 /// What the system call of [`World::rouse`] says of itself.
 const ROUSES: u64 = 4;
@@ -51,6 +51,13 @@ pub(super) struct Sleeper {
     bells: Vec<(u64, u32)>,
 }
 
+impl Thread {
+    /// Whether it has changed a bell, or may have, and has not woken those who sleep by it.
+    fn rings(&self, bell: u64) -> bool {
+        self.next == rousing(bell) || self.exchanging == Some(bell)
+    }
+}
+
 impl World {
     fn says(&self, (bell, seen): (u64, u32)) -> bool {
         self.machine.load(bell) as u32 == seen
@@ -90,10 +97,7 @@ impl World {
             return;
         };
         let Sleeper { thread, bells, .. } = self.sleepers.swap_remove(n);
-        let is_late = |bell: u64| {
-            let call = rousing(bell);
-            self.threads.iter().any(|other| other.next == call)
-        };
+        let is_late = |bell: u64| self.threads.iter().any(|other| other.alive && other.rings(bell));
         let missed = bells
             .into_iter()
             .find(|&bell| !self.says(bell) && !is_late(bell.0));
@@ -120,9 +124,13 @@ impl World {
         }
     }
 
-    /// A thread has died: it does not sleep any more, and it wakes those that kernels do.
+    /// A thread has died: it does not sleep any more, and it wakes those that kernels do. By a bell that it was about to ring nobody is woken.
     pub fn dies_abed(&mut self, thread: u32) {
         self.sleepers.retain(|sleeper| sleeper.thread != thread);
+        let dead = &self.threads[thread as usize];
+        for sleeper in &mut self.sleepers {
+            sleeper.bells.retain(|&(bell, _)| !dead.rings(bell));
+        }
         let beds: Vec<u64> = self
             .beds
             .iter()

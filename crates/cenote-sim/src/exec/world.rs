@@ -91,6 +91,8 @@ pub(super) struct Thread {
     pub process: u32,
     pub alive: bool,
     pub next: Op,
+    /// The word of the exchange that it has asked a server for.
+    pub exchanging: Option<u64>,
     pub pending: Vec<Pending>,
     pub yielder: *const Yielder<(), ()>,
     pub steps: u64,

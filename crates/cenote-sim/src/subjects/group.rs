@@ -209,7 +209,9 @@ fn check_order(events: &BTreeMap<u64, Event>, log: &Log) {
         let Some(before) = before else { continue };
         let was_here = matches!(before.kind, Kind::Joined | Kind::Rejoined);
         let fits = match event.kind {
-            Kind::Joined | Kind::HostDied => false,
+            // Where places run out, it is forgotten who left first.
+            Kind::Joined => !was_here,
+            Kind::HostDied => false,
             Kind::Rejoined => !was_here,
             Kind::Left | Kind::Died => was_here && before.identity == event.identity,
         };

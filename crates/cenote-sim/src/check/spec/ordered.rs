@@ -99,6 +99,22 @@ impl Partitioned for OrderedMap {
     }
 }
 
+/// Whether a call's result is one that some state could give: of a scan ascending keys from the least one on, no more than were asked for; of
+/// a look before a key one below it, or none.
+pub fn is_well_formed(event: &Event<Op, Ret>) -> bool {
+    match (&event.op, &event.result) {
+        (_, None) | (Op::Point(_), Some(Ret::Point(_))) => true,
+        (Op::Scan { from, limit }, Some(Ret::Scan(bindings))) => {
+            let is_ascending = bindings.is_sorted_by(|(one, _), (next, _)| one < next);
+            is_ascending && bindings.len() as u64 <= *limit && bindings.iter().all(|(key, _)| key >= from)
+        }
+        (Op::Before { key }, Some(Ret::Scan(bindings))) => {
+            bindings.len() <= 1 && bindings.iter().all(|(found, _)| found < key)
+        }
+        _ => false,
+    }
+}
+
 /// What a history says of each key, if it has looks at several: a look becomes a read of each key that it found or that it passed over. All
 /// that a history without an order of its own is left with, where its orders are too many to be searched.
 pub fn by_key(history: &History<Op, Ret>) -> Option<History<Op, Ret>> {

@@ -189,3 +189,25 @@ fn key_by_key_two_looks_that_see_two_puts_in_two_orders_pass() {
     let by_key = by_key(&crossed).expect("a history");
     assert!(check_parts(&OrderedMap, &by_key, &STRICT).is_linearizable());
 }
+
+#[test]
+fn looks_that_no_state_gives_are_malformed() {
+    let is_right =
+        |look: Op, found: Vec<(u64, u64)>| is_well_formed(&done(0, (0, 1), look, Ret::Scan(found)));
+    let scan = |from, limit| Op::Scan { from, limit };
+    assert!(is_right(scan(2, 2), vec![(2, 20), (3, 30)]));
+    assert!(is_right(scan(2, 0), vec![]));
+    assert!(is_right(Op::Before { key: 3 }, vec![(2, 20)]));
+    for (look, found) in [
+        (scan(0, 5), vec![(2, 20), (1, 10)]),
+        (scan(0, 5), vec![(1, 10), (1, 10)]),
+        (scan(2, 5), vec![(1, 10)]),
+        (scan(0, 1), vec![(1, 10), (2, 20)]),
+        (scan(0, 0), vec![(1, 10)]),
+        (Op::Before { key: 5 }, vec![(6, 60)]),
+        (Op::Before { key: 5 }, vec![(1, 10), (2, 20)]),
+    ] {
+        assert!(!is_right(look, found));
+    }
+    assert!(!is_well_formed(&done(0, (0, 1), ALL, INSERTED)));
+}
