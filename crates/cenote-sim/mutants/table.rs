@@ -80,6 +80,8 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(coherent(Trim, 3, 2, 40, 2, Random))
         }
         LevelReadCached => quick(noncoherent(Shrinking, 3, 2, 14, 2, Random)),
+        IdleListLeft => quick(coherent(Crowded, 3, 2, 30, 0, Random)),
+        EmptyBlocksKept => slow(coherent(Crowded, 3, 2, 30, 0, Random)),
         FullAtOnce => quick(coherent(Crowded, 3, 2, 30, 0, Random)),
         HoleLookedInto => slow(coherent(Trim, 3, 2, 40, 2, Random)),
         TakenOverUnsettled => quick(small(coherent(Trim, 5, 1, 12, 4, Random))),
@@ -156,7 +158,9 @@ pub fn trial(mutant: Mutant) -> Trial {
         GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotTold | LoneDeathIgnored => {
             quick(coherent(Group, 3, 2, 20, 2, Random))
         }
-        BellNotRoused | BellUnattended => quick(coherent(Group, 3, 2, 20, 2, Random)),
+        BellNotRoused | BellUnattended | GroupJoinUnrung | GroupRungEarly => {
+            quick(coherent(Group, 3, 2, 20, 2, Random))
+        }
         GroupPendingIgnored => slow(coherent(Group, 3, 2, 20, 3, Random)),
         GroupCommitEarly => quick(noncoherent(Group, 3, 2, 20, 2, Random)),
         GroupRoomForgotten => slow(coherent(Group, 4, 3, 40, 3, Random)),

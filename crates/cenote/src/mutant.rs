@@ -104,6 +104,8 @@ mutants! {
     RecoveryWithoutClaim = "recovery-without-claim", "recovery goes on although another was faster to claim the record";
     EvidenceSlotAlone = "evidence-slot-alone", "recovery decides an operation by its slot alone";
     EvidenceWithoutLists = "evidence-without-lists", "recovery does not look whether the new object is in a retired list";
+    IdleListLeft = "idle-list-left", "a write that finds the pool full leaves the retired lists of idle workers alone";
+    EmptyBlocksKept = "empty-blocks-kept", "a write that finds the pool full gives no empty blocks back";
     FullAtOnce = "full-at-once", "a write that finds the pool full has no garbage collected";
     HoleMarkedLate = "hole-marked-late", "bytes are given back before their block says that it is a hole";
     HolePunchedUnripe = "hole-punched-unripe", "the bytes of a hole are given back although somebody may be looking at it";
@@ -126,6 +128,8 @@ mutants! {
     GroupBurialLeft = "group-burial-left", "who takes a group's lock over does not go on with the deaths of a host's members";
     BellNotRoused = "bell-not-roused", "a bell is rung, and nobody who sleeps by it is woken";
     BellUnattended = "bell-unattended", "who is about to sleep by a bell does not say so";
+    GroupJoinUnrung = "group-join-unrung", "a member joins, and nobody who waits for events is woken";
+    GroupRungEarly = "group-rung-early", "who leaves a group rings its bell before the event is there";
     GroupNotTold = "group-not-told", "recovery does not tell groups";
     DeadNotDrained = "dead-not-drained", "what a dead process has left in its host's cache stays there when its death is declared";
     AttachLooksOnce = "attach-looks-once", "a worker that finds all places taken does not ask whether the living have them";

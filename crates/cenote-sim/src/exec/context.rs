@@ -217,6 +217,11 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().threads[self.thread as usize].steps
     }
 
+    /// Whether this thread's last sleep ended because its time was over: nobody has woken it.
+    pub fn overslept(&self) -> bool {
+        self.world().threads[self.thread as usize].overslept
+    }
+
     /// Virtual time of this thread in picoseconds; 0 in runs that keep none.
     pub fn now_ps(&self) -> u64 {
         let thread = self.thread;
@@ -337,6 +342,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             alive: true,
             next: Op::other(Kind::Start),
             exchanging: None,
+            overslept: false,
             pending: Vec::new(),
             yielder: std::ptr::null(),
             steps: 0,

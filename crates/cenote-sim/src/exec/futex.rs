@@ -75,6 +75,7 @@ impl World {
         };
         let draw = (self.digest ^ self.steps).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61;
         let sleeps = draw != 0 && beds.iter().all(lives) && bells.iter().all(|&bell| self.says(bell));
+        self.threads[self.current as usize].overslept = false;
         if sleeps {
             self.sleepers.push(Sleeper {
                 thread: self.current,
@@ -97,6 +98,7 @@ impl World {
             return;
         };
         let Sleeper { thread, bells, .. } = self.sleepers.swap_remove(n);
+        self.threads[thread as usize].overslept = true;
         let is_late = |bell: u64| self.threads.iter().any(|other| other.alive && other.rings(bell));
         let missed = bells
             .into_iter()

@@ -93,6 +93,8 @@ pub(super) struct Thread {
     pub next: Op,
     /// The word of the exchange that it has asked a server for.
     pub exchanging: Option<u64>,
+    /// Whether its last sleep ended with its time.
+    pub overslept: bool,
     pub pending: Vec<Pending>,
     pub yielder: *const Yielder<(), ()>,
     pub steps: u64,

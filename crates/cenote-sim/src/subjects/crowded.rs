@@ -4,12 +4,15 @@
 //! | what may be in the way | bound |
 //! |---|---|
 //! | live values, and those being written | the most that there was at a time since the call began |
-//! | what a reader may hold | all that was unlinked since the oldest of those calls began that were not over when this one began; a call whose thread died never is |
-//! | lists of the dead, whom nobody recovers here | all that they have unlinked |
-//! | blocks of small objects, the index | as the pool's table has them after the refusal, and a few |
-//! | ranges between which there is no room | after the refusal there is no run of twice what is wanted; what is retired counts as free there |
+//! | what is retired | what was when the call began, and what was unlinked since; of that, on coherent memory, only what was unlinked since the oldest of those calls began that were not over then, and the lists of the dead, whom nobody recovers here |
+//! | blocks of small objects, the index | as the pool's table has them at the refusal, but for those that are empty and nobody's or the caller's; and a few |
+//! | ranges between which there is no room | at the refusal there is no run of twice what is wanted; what is retired counts as free there if nobody can be reading it |
 //!
-//! Refusals of a file system that does not let the pool grow are not judged.
+//! On incoherent memory what is retired waits for a flush round of all hosts, which need not come while a call waits. Refusals of a file system
+//! that does not let the pool grow are not judged.
+
+mod book;
+mod snapshot;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,11 +20,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::hash::HashMap;
-use cenote::pod::block::{Block, RangeState};
 use cenote::pod::geometry::{Parameters, UNIT};
-use cenote::pod::slab::table_word;
 use cenote::pod::{Pod, Worker};
 use cenote::{Error, Put};
+
+use book::{Book, Call};
+use snapshot::Snapshot;
 
 use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
@@ -38,8 +42,12 @@ const KEYS: u64 = 4;
 const SIZES: [u64; 8] = [8, 200, 5_000, UNIT / 2 + 1, UNIT, UNIT + 1, 3 * UNIT, 5 * UNIT];
 /// Units that live values may take, in parts of the pool.
 const LIVE: (u64, u64) = (3, 5);
-/// Blocks of small objects that others may have begun since the look at the table.
+/// Units of small objects that may have been given back since the refusal, and of chunks of lists.
 const BEGUN: u64 = 8;
+/// Units of the largest block of small objects.
+const BLOCK_MAX: u64 = 4;
+/// One call in so many comes after so many waits, in which what the thread has retired must be in nobody's way.
+const IDLE: (u64, u32) = (8, 4_000);
 /// Units that a pool begins with.
 const UNITS: u64 = 4;
 
@@ -50,58 +58,6 @@ struct Shared {
     units_max: u64,
     gathering: Gathering,
     book: RefCell<Book>,
-}
-
-/// What is known of all values from outside the pool, in units.
-#[derive(Default)]
-struct Book {
-    /// The value of each key, with what it takes.
-    live: BTreeMap<u64, (u64, u64)>,
-    /// What those take, and those that are being written.
-    taken: u64,
-    /// What was unlinked, when at the latest, and by whom.
-    unlinked: Vec<(u64, u64, u32)>,
-    /// Calls that are not over, by thread: when each began, and the most that was taken since then.
-    calls: BTreeMap<u32, (u64, u64)>,
-}
-
-impl Book {
-    fn begin(&mut self, thread: u32, step: u64, units: u64) -> u64 {
-        let oldest = self.calls.values().map(|call| call.0).min().unwrap_or(step);
-        self.taken += units;
-        self.calls.insert(thread, (step, self.taken));
-        for call in self.calls.values_mut() {
-            call.1 = call.1.max(self.taken);
-        }
-        oldest
-    }
-
-    /// A call is over, and has left a value in the place of another; or none, or as it was. The most that was taken meanwhile.
-    fn end(&mut self, thread: u32, step: u64, key: u64, units: u64, value: Option<Option<u64>>) -> u64 {
-        match value {
-            None => self.taken -= units,
-            Some(value) => {
-                let old = match value {
-                    Some(value) => self.live.insert(key, (value, units)),
-                    None => self.live.remove(&key),
-                };
-                let unlinked = old.map_or(0, |(_, units)| units);
-                self.taken -= unlinked;
-                self.unlinked.push((step, unlinked, thread));
-            }
-        }
-        self.calls.remove(&thread).map_or(0, |(_, most)| most)
-    }
-
-    /// What waits for those who were in a call at some step, and for the dead.
-    fn held(&self, since: u64, is_dead: impl Fn(u32) -> bool) -> u64 {
-        let waits = |&&(step, _, thread): &&(u64, u64, u32)| step >= since || is_dead(thread);
-        self.unlinked
-            .iter()
-            .filter(waits)
-            .map(|&(_, units, _)| units)
-            .sum()
-    }
 }
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
@@ -172,6 +128,9 @@ fn work<const C: bool>(
     let map = open(&worker, *load)?;
     gathering.arrive(context);
     for n in 0..load.operations {
+        if below(&mut random, IDLE.0) == 0 {
+            (0..IDLE.1).for_each(|_| context.wait());
+        }
         let key = u64::from(context.thread()) << 32 | below(&mut random, KEYS);
         match below(&mut random, 10) {
             0..=6 => {
@@ -193,85 +152,17 @@ fn put<const C: bool>(
     key: u64,
     value: u64,
 ) -> cenote::Result<()> {
-    let Shared {
-        log, book, units_max, ..
-    } = shared;
     let bytes = bytes_of(value);
     let units = units_of(bytes.len() as u64);
-    if book.borrow().taken + units > units_max * LIVE.0 / LIVE.1 {
+    if shared.book.borrow().taken() + units > shared.units_max * LIVE.0 / LIVE.1 {
         return remove(context, map, shared, key);
     }
-    let thread = context.thread();
-    let oldest = book.borrow_mut().begin(thread, context.step(), units);
-    let mut outcome = Ok(());
-    log.call(context, Op::Put { key, value }, |_| {
-        match map.put(&key.to_le_bytes(), &bytes) {
-            Ok(Put::Inserted) => Some(Ret::Inserted),
-            Ok(Put::Replaced) => Some(Ret::Replaced),
-            Err(error) => {
-                outcome = Err(error);
-                None
-            }
-        }
-    });
-    let step = context.step();
-    let value = outcome.is_ok().then_some(Some(value));
-    let most = book.borrow_mut().end(thread, step, key, units, value);
-    match outcome {
-        Err(error) if is_full(&error) => judge(context, map.worker(), shared, &error, units, (oldest, most)),
-        outcome => outcome,
-    }
-}
-
-/// Whether there was room for a write that was refused.
-fn judge<const C: bool>(
-    context: &Context<C>,
-    worker: &Worker<SimMemory<C>>,
-    shared: &Shared,
-    error: &Error,
-    units: u64,
-    (oldest, most): (u64, u64),
-) -> cenote::Result<()> {
-    let held = shared
-        .book
-        .borrow()
-        .held(oldest, |thread| context.was_killed(thread));
-    let (small, longest) = look(worker, shared.units_max)?;
-    // `most` has what was wanted.
-    let used = most + held + small + BEGUN;
-    let wanted = units.max(4);
-    if context.refusals() == 0 && used <= shared.units_max && longest >= 2 * wanted {
-        shared.log.fault(format!(
-            "{error}: {units} units were refused of {}; at most {most} were live or being written, {held} held, {small} of small objects, \
-             and {longest} lie together",
-            shared.units_max
-        ));
-    }
-    Ok(())
-}
-
-/// Units of blocks of small objects, and of the longest run of others in which nothing has to stay.
-fn look<const C: bool>(worker: &Worker<SimMemory<C>>, units_max: u64) -> cenote::Result<(u64, u64)> {
-    let units = worker.committed_units()?;
-    let (mut unit, mut run, mut longest, mut small) = (0, units_max - units, 0, 0);
-    longest = longest.max(run);
-    run = 0;
-    while unit < units {
-        let block = Block::decode(table_word(worker, unit).load(worker.mem()));
-        let (len, is_free) = match block {
-            Block::Free => (1, true),
-            Block::Hole { order, .. } => (1 << order, true),
-            Block::Range { units, state, .. } => (u64::from(units).max(1), state == RangeState::Retired),
-            _ => {
-                small += 1;
-                (1, false)
-            }
-        };
-        unit += len;
-        run = if is_free { run + len } else { 0 };
-        longest = longest.max(run);
-    }
-    Ok((small, longest))
+    call(context, map, shared, Op::Put { key, value }, units, || {
+        Ok(match map.put(&key.to_le_bytes(), &bytes)? {
+            Put::Inserted => Ret::Inserted,
+            Put::Replaced => Ret::Replaced,
+        })
+    })
 }
 
 fn remove<const C: bool>(
@@ -280,23 +171,12 @@ fn remove<const C: bool>(
     shared: &Shared,
     key: u64,
 ) -> cenote::Result<()> {
-    let Shared { log, book, .. } = shared;
-    let thread = context.thread();
-    book.borrow_mut().begin(thread, context.step(), 0);
-    let mut outcome = Ok(());
-    log.call(context, Op::Remove { key }, |_| {
-        match map.remove(&key.to_le_bytes()) {
-            Ok(true) => Some(Ret::Removed),
-            Ok(false) => Some(Ret::Missing),
-            Err(error) => {
-                outcome = Err(error);
-                None
-            }
-        }
-    });
-    let value = outcome.is_ok().then_some(None);
-    book.borrow_mut().end(thread, context.step(), key, 0, value);
-    outcome
+    call(context, map, shared, Op::Remove { key }, 0, || {
+        Ok(match map.remove(&key.to_le_bytes())? {
+            true => Ret::Removed,
+            false => Ret::Missing,
+        })
+    })
 }
 
 fn get<const C: bool>(
@@ -305,19 +185,75 @@ fn get<const C: bool>(
     shared: &Shared,
     key: u64,
 ) -> cenote::Result<()> {
-    let Shared { log, book, .. } = shared;
+    call(context, map, shared, Op::Get { key }, 0, || {
+        let found = map.get(&key.to_le_bytes())?;
+        Ok(found.map_or(Ret::Missing, |value| Ret::Found(value_of(&shared.log, &value))))
+    })
+}
+
+/// Makes a call that writes a value of so many units, writes it down, and judges it if it was refused.
+fn call<const C: bool>(
+    context: &Context<C>,
+    map: &HashMap<SimMemory<C>>,
+    shared: &Shared,
+    op: Op,
+    units: u64,
+    work: impl FnOnce() -> cenote::Result<Ret>,
+) -> cenote::Result<()> {
+    let Shared {
+        log, book, units_max, ..
+    } = shared;
     let thread = context.thread();
-    book.borrow_mut().begin(thread, context.step(), 0);
+    let before = Snapshot::take(context, map.worker(), *units_max);
+    book.borrow_mut()
+        .begin(thread, context.step(), units, &before, context.refusals());
     let mut outcome = Ok(());
-    log.call(context, Op::Get { key }, |_| match map.get(&key.to_le_bytes()) {
-        Ok(found) => Some(found.map_or(Ret::Missing, |value| Ret::Found(value_of(log, &value)))),
-        Err(error) => {
-            outcome = Err(error);
-            None
-        }
+    log.call(context, op.clone(), |_| {
+        work().map_err(|error| outcome = Err(error)).ok()
     });
-    book.borrow_mut().end(thread, context.step(), key, 0, None);
-    outcome
+    let mut book = book.borrow_mut();
+    match (outcome, op) {
+        (Ok(()), Op::Put { key, .. }) => book.end(thread, context.step(), key, Some(units)),
+        (Ok(()), Op::Remove { key }) => book.end(thread, context.step(), key, None),
+        (outcome, _) => {
+            let call = book.end_unchanged(thread, units);
+            match (outcome, call) {
+                (Err(error), Some(call)) if is_full(&error) => {
+                    judge(context, map.worker(), shared, &book, &call, &error, units)
+                }
+                (outcome, _) => return outcome,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether there was room for a write that was refused.
+fn judge<const C: bool>(
+    context: &Context<C>,
+    worker: &Worker<SimMemory<C>>,
+    shared: &Shared,
+    book: &Book,
+    call: &Call,
+    error: &Error,
+    units: u64,
+) {
+    let now = Snapshot::take(context, worker, shared.units_max);
+    let held = book.held(call, !C, |thread| context.was_killed(thread));
+    let longest = match C && call.began_alone() {
+        true => now.longest_with_retired,
+        false => now.longest,
+    };
+    // The most has what was wanted.
+    let used = call.most + held + now.small + BEGUN;
+    if context.refusals() == call.refusals && used <= shared.units_max && longest >= 2 * units.max(BLOCK_MAX)
+    {
+        shared.log.fault(format!(
+            "{error}: {units} units were refused of {}; at most {} were live or being written, {held} held, {} of small objects, and \
+             {longest} lie together",
+            shared.units_max, call.most, now.small
+        ));
+    }
 }
 
 /// Reads everything, and accounts for every byte.
@@ -333,7 +269,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
             let key = key.first_chunk().map_or(0, |key| u64::from_le_bytes(*key));
             found.insert(key, value_of(log, value));
         })?;
-        let keys: Vec<u64> = shared.book.borrow().live.keys().copied().collect();
+        let keys: Vec<u64> = shared.book.borrow().keys();
         for key in keys.into_iter().chain(found.into_keys()) {
             get(context, &map, shared, key)?;
         }

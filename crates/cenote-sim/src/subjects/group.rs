@@ -2,7 +2,7 @@
 //! sequence, the same for all; in it each member joins, ends once, and rejoins; and when all are gone, the group knows that
 //! they are.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,29 @@ struct Shared {
     /// Events that somebody has read, by number. It lies outside the machine.
     events: RefCell<BTreeMap<u64, Event>>,
     gathering: Gathering,
+    changes: Changes,
+}
+
+/// Joins and leaves: how many have begun, and how many are over.
+#[derive(Default)]
+struct Changes {
+    begun: Cell<u64>,
+    over: Cell<u64>,
+}
+
+impl Changes {
+    fn during<R>(&self, change: impl FnOnce() -> R) -> R {
+        self.begun.set(self.begun.get() + 1);
+        let result = change();
+        self.over.set(self.over.get() + 1);
+        result
+    }
+
+    /// How many there were, if none is going on.
+    fn settled(&self) -> Option<u64> {
+        let begun = self.begun.get();
+        (begun == self.over.get()).then_some(begun)
+    }
 }
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
@@ -39,6 +62,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         log: log.clone(),
         events: RefCell::default(),
         gathering: Gathering::new(load.gathers),
+        changes: Changes::default(),
     };
     let parts = Parts { prepare, work, audit };
     assemble(load, parameters, 4, log, shared, parts)
@@ -65,7 +89,12 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
 }
 
 fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, shared: &Shared) -> Result<()> {
-    let Shared { load, gathering, .. } = shared;
+    let Shared {
+        load,
+        gathering,
+        changes,
+        ..
+    } = shared;
     let mut random = random(load.seed, context.thread());
     let worker = Worker::attach(pod, load.guidelines.replicate)?;
     let group = Group::open(&worker, NAME, TOKEN)?;
@@ -74,8 +103,10 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
     gathering.arrive(context);
     for _ in 0..load.operations {
         match (below(&mut random, 4), seat.take()) {
-            (0, Some((seat, _))) => group.leave(&worker, seat)?,
-            (0 | 1, None) => seat = join(context, &worker, &group, load.threads, &mut random)?,
+            (0, Some((seat, _))) => changes.during(|| group.leave(&worker, seat))?,
+            (0 | 1, None) => {
+                seat = changes.during(|| join(context, &worker, &group, load.threads, &mut random))?;
+            }
             (2, sits) => {
                 // As `Membership::next` waits.
                 let bells = [Watch::attend(&worker), group.attend(&worker)];
@@ -90,6 +121,9 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
                 }
                 if events == 0 {
                     watch.doze(&worker, &bells, Duration::MAX);
+                    if let Some((sits, is_new)) = &mut seat {
+                        *is_new &= !look_after_sleep(context, &worker, &group, sits, shared)?;
+                    }
                 }
             }
             (_, Some((mut sits, is_new))) => {
@@ -101,9 +135,34 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
         }
     }
     if let Some((seat, _)) = seat {
-        group.leave(&worker, seat)?;
+        changes.during(|| group.leave(&worker, seat))?;
     }
     Ok(())
+}
+
+/// A look for an event after a sleep: whether there is one. If nobody has woken the thread, no join and no leave can have been over with an event
+/// that it has not read. Where somebody has died, others tell of that, whenever they come to it.
+fn look_after_sleep<const C: bool>(
+    context: &Context<C>,
+    worker: &Worker<SimMemory<C>>,
+    group: &Group,
+    seat: &mut Seat,
+    shared: &Shared,
+) -> Result<bool> {
+    let changes = &shared.changes;
+    let Some(settled) = changes
+        .settled()
+        .filter(|_| context.overslept() && context.killed() == 0)
+    else {
+        return Ok(false);
+    };
+    let found = read(worker, group, seat, false, 1, shared)? != 0;
+    if found && changes.settled() == Some(settled) && context.killed() == 0 {
+        shared
+            .log
+            .fault("a member has slept until its time was over, although there was an event for it");
+    }
+    Ok(found)
 }
 
 /// Joins under a name of this host that nobody has, or looks on. No room and no place are right answers.

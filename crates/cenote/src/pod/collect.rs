@@ -138,7 +138,9 @@ pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
 pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     super::recovery::recover_dead(worker)?;
     let _hold = worker.hold_list()?;
-    take_over(worker, Whose::Idle)?;
+    if !mutant::is(Mutant::IdleListLeft) {
+        take_over(worker, Whose::Idle)?;
+    }
     let inherited = inherit(worker, epoch::least(worker))?;
     let freed = inherited + free_own(worker)?;
     if freed == 0 && M::COHERENT {

@@ -16,7 +16,7 @@ use super::classes::{place_of, renew_classes};
 use super::collect::parts;
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use super::retire::{self, CHUNK_BYTES, Position, entry, may_be_range, says_gone};
-use super::superblock::FLUSH_ROUND;
+use super::superblock::{EPOCH, FLUSH_ROUND};
 use super::takeover::Quiet;
 use super::worker::{LocalPin, Worker};
 use crate::error::Result;
@@ -110,6 +110,19 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
 
 /// Low bits of a request's last word: the process that began it, and so has flushed already.
 const BEGINNER_BITS: u32 = 16;
+
+/// A number that differs from an earlier one if the epoch or a flush round has moved on since.
+///
+/// Cost: two sync loads, and one for each process.
+pub(super) fn reached<M: Memory>(worker: &Worker<M>) -> u64 {
+    let mem = worker.mem();
+    let flushed = (0..worker.geometry().parameters.processes)
+        .map(|index| ProcessRecord::new(worker.geometry(), index).flushed().load(mem));
+    [EPOCH.load(mem), FLUSH_ROUND.load(mem)]
+        .into_iter()
+        .chain(flushed)
+        .fold(0, u64::wrapping_add)
+}
 
 /// Whether all who live have flushed. The one who asks need not be the one who began: it may have inherited the list.
 fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {

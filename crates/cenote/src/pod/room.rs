@@ -2,12 +2,14 @@
 //! pin, so that what was retired lately can ripen, has garbage collected, its own and that of others, and tries again.
 //!
 //! It waits for others only while garbage waits that is enough: for readers to end, and for hosts to flush. It does so for a bounded
-//! number of moments.
+//! number of moments, on incoherent memory for more of them as long as it sees epochs and flush rounds move on: there each process drops all
+//! lines of what waits from its cache, which takes long for some hundred MiB where processors are few.
 
 use std::time::Duration;
 
 use super::abandoned::reclaim_empty_blocks;
 use super::collect;
+use super::flush;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -15,21 +17,28 @@ use crate::mutant::{self, Mutant};
 
 /// Attempts of one operation after the first, at most: what each of them frees, others may take.
 const ATTEMPTS_MAX: u32 = 256;
-/// Attempts that freed nothing, at most.
+/// Attempts that freed nothing while nothing moved on, at most: all of it comes to a second.
 const WAITS_MAX: u32 = 64;
+/// Attempts that freed nothing, at most, whatever moves on: all of it comes to four seconds.
+const WAITS_OF_ALL_MAX: u32 = 160;
 /// Looks that must find too little garbage before nothing is waited for: one list that moves during a look is not counted.
 const LOOKS_MAX: u32 = 3;
 /// What is waited between two attempts that freed nothing: about half of what a background thread sleeps between flush rounds.
 const MOMENT: Duration = Duration::from_micros(500);
-/// And between the later half of them: who holds memory may wait for a processor; and on incoherent memory each process drops all lines of
-/// what waits from its cache, which takes long for some hundred MiB where processors are few. All of it comes to a second.
+/// And between those after [`SHORT_WAITS`]: who holds memory may wait for a processor.
 const LONG_MOMENT: Duration = Duration::from_millis(30);
+/// Waits of a short moment.
+const SHORT_WAITS: u32 = 32;
 
 /// The attempts of one operation.
 pub struct Room<'w, M: Memory> {
     worker: &'w Worker<M>,
     attempts: u32,
     waits: u32,
+    /// Those of them since something moved on.
+    waits_in_vain: u32,
+    /// What was reached when it was last looked at.
+    reached: u64,
     /// Whether what waits would be enough.
     may_wait: bool,
 }
@@ -42,6 +51,8 @@ impl<'w, M: Memory> Room<'w, M> {
             worker,
             attempts: 0,
             waits: 0,
+            waits_in_vain: 0,
+            reached: 0,
             may_wait: false,
         }
     }
@@ -59,7 +70,8 @@ impl<'w, M: Memory> Room<'w, M> {
     fn make(&mut self, needed: u64) -> Result<bool> {
         let had = self.attempts;
         self.attempts += 1;
-        if had >= ATTEMPTS_MAX || self.waits >= WAITS_MAX || mutant::is(Mutant::FullAtOnce) {
+        let has_waited = self.waits_in_vain >= WAITS_MAX || self.waits >= WAITS_OF_ALL_MAX;
+        if had >= ATTEMPTS_MAX || has_waited || mutant::is(Mutant::FullAtOnce) {
             return Ok(false);
         }
         self.worker.is_thorough.set(true);
@@ -70,9 +82,16 @@ impl<'w, M: Memory> Room<'w, M> {
             self.may_wait = collect::do_wait(self.worker, needed)?;
         }
         self.waits += 1;
+        self.waits_in_vain += 1;
         let waits = self.may_wait || self.waits < LOOKS_MAX;
         if waits {
-            let is_late = self.waits > WAITS_MAX / 2;
+            let is_late = self.waits > SHORT_WAITS;
+            if is_late && !M::COHERENT {
+                let reached = flush::reached(self.worker);
+                if std::mem::replace(&mut self.reached, reached) != reached {
+                    self.waits_in_vain = 0;
+                }
+            }
             self.worker.mem().rest(if is_late { LONG_MOMENT } else { MOMENT });
         }
         Ok(waits)
@@ -92,5 +111,8 @@ impl<M: Memory> Drop for Room<'_, M> {
 pub(super) fn make_room<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let _hold = worker.hold_list()?;
     let freed = collect::free_all(worker)?;
+    if mutant::is(Mutant::EmptyBlocksKept) {
+        return Ok(freed);
+    }
     Ok(freed + reclaim_empty_blocks(worker, worker.actor())?)
 }

@@ -298,7 +298,9 @@ impl Group {
         };
         self.append(worker, change)?;
         drop(held);
-        self.ring(worker.mem());
+        if !mutant::is(Mutant::GroupJoinUnrung) {
+            self.ring(worker.mem());
+        }
         Ok(Seat {
             place,
             identity,
@@ -382,11 +384,16 @@ impl Group {
     pub fn leave<M: Memory>(&self, worker: &Worker<M>, seat: Seat) -> Result<()> {
         let held = self.enter(worker)?;
         let member = self.member(worker, seat.place)?;
+        if mutant::is(Mutant::GroupRungEarly) {
+            self.ring(worker.mem());
+        }
         if member.identity == seat.identity {
             self.end(worker, seat.place, member, Kind::Left)?;
         }
         drop(held);
-        self.ring(worker.mem());
+        if !mutant::is(Mutant::GroupRungEarly) {
+            self.ring(worker.mem());
+        }
         Ok(())
     }
 

@@ -1,0 +1,106 @@
+//! What is known of all values from outside the pool, in units.
+
+use std::collections::BTreeMap;
+
+use super::snapshot::Snapshot;
+
+/// The value of each key, and every call that is not over.
+#[derive(Default)]
+pub struct Book {
+    live: BTreeMap<u64, u64>,
+    /// What the live values take, and those that are being written.
+    taken: u64,
+    unlinked: Vec<Unlinked>,
+    calls: BTreeMap<u32, Call>,
+}
+
+/// What a call left behind, if it did.
+struct Unlinked {
+    /// When at the latest.
+    step: u64,
+    units: u64,
+    thread: u32,
+}
+
+/// A call, and what bounds what may have been in its way.
+#[derive(Clone, Copy)]
+pub struct Call {
+    /// When it began.
+    since: u64,
+    /// When the oldest of those began that were not over then.
+    oldest: u64,
+    /// The most that live values have taken since, with those that were being written.
+    pub most: u64,
+    /// What was retired when it began.
+    retired: u64,
+    /// How often the file system had refused space.
+    pub refusals: u64,
+}
+
+impl Call {
+    /// Whether nobody was in a call when this one began.
+    pub fn began_alone(&self) -> bool {
+        self.oldest == self.since
+    }
+}
+
+impl Book {
+    /// What live values take, and those that are being written.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Keys that have a value.
+    pub fn keys(&self) -> Vec<u64> {
+        self.live.keys().copied().collect()
+    }
+
+    /// A thread begins a call that writes so many units.
+    pub fn begin(&mut self, thread: u32, step: u64, units: u64, before: &Snapshot, refusals: u64) {
+        self.taken += units;
+        let call = Call {
+            since: step,
+            oldest: self.calls.values().map(|call| call.since).min().unwrap_or(step),
+            most: self.taken,
+            retired: before.retired,
+            refusals,
+        };
+        self.calls.insert(thread, call);
+        for call in self.calls.values_mut() {
+            call.most = call.most.max(self.taken);
+        }
+    }
+
+    /// The thread's call is over; it has changed nothing.
+    pub fn end_unchanged(&mut self, thread: u32, units: u64) -> Option<Call> {
+        self.taken -= units;
+        self.calls.remove(&thread)
+    }
+
+    /// The thread's call is over: the key's value takes so many units now, or it has none.
+    pub fn end(&mut self, thread: u32, step: u64, key: u64, units: Option<u64>) {
+        let old = match units {
+            Some(units) => self.live.insert(key, units),
+            None => self.live.remove(&key),
+        };
+        let units = old.unwrap_or(0);
+        self.taken -= units;
+        self.unlinked.push(Unlinked { step, units, thread });
+        self.calls.remove(&thread);
+    }
+
+    /// What may have waited during a call, to be free: what was retired before, and what was unlinked since; and of that, where only readers and
+    /// the dead are waited for, what those may hold who were in a call when it began, and the lists of the dead.
+    pub fn held(&self, call: &Call, waits_for_hosts: bool, is_dead: impl Fn(u32) -> bool) -> u64 {
+        let sum = |counts: &dyn Fn(&Unlinked) -> bool| -> u64 {
+            let counted = self.unlinked.iter().filter(|unlinked| counts(unlinked));
+            counted.map(|unlinked| unlinked.units).sum()
+        };
+        let was_there = call.retired + sum(&|unlinked| unlinked.step >= call.since);
+        if waits_for_hosts {
+            return was_there;
+        }
+        let may_be_read = sum(&|unlinked| unlinked.step >= call.oldest || is_dead(unlinked.thread));
+        was_there.min(may_be_read)
+    }
+}
