@@ -147,11 +147,12 @@ pub fn run(args: &Args, out: &Output) -> Result<ExitCode, Failure> {
             };
             let arguments = part.arguments(&plan);
             let line = arguments.join(" ");
-            let told = match passed.contains(&line) {
+            let had_passed = passed.contains(&line);
+            let told = match had_passed {
                 true => None,
                 false => told_by(&program, &arguments)?,
             };
-            if told.is_none() && !passed.contains(&line) {
+            if told.is_none() && !had_passed {
                 keep(&file, &line)?;
             }
             let place = parts.iter().position(|other| other.subject == part.subject);
