@@ -17,7 +17,8 @@ use crate::mutant::{self, Mutant};
 
 /// Attempts of one operation after the first, at most: what each of them frees, others may take.
 const ATTEMPTS_MAX: u32 = 256;
-/// Attempts that freed nothing while nothing moved on, at most: all of it comes to a second.
+/// Attempts that freed nothing while nothing moved on, at most: all of it comes to a second; on incoherent memory to two, as the first look
+/// at what was reached has nothing to compare with and counts as one that moved on.
 const WAITS_MAX: u32 = 64;
 /// Attempts that freed nothing, at most, whatever moves on: all of it comes to four seconds.
 const WAITS_OF_ALL_MAX: u32 = 160;
