@@ -202,12 +202,16 @@ pub fn discard_with_companions<M: Memory>(worker: &Worker<M>) -> Result<()> {
 /// Gives back the object that a word of the worker's record names.
 #[inline]
 fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
-    let actor = worker.actor();
-    let mem = worker.mem();
-    let object = named.get(mem);
-    if object == 0 || object & PUBLISHED != 0 {
-        return Ok(());
+    match named.get(worker.mem()) {
+        object if object == 0 || object & PUBLISHED != 0 => Ok(()),
+        object => discard_object(worker, named, object),
     }
+}
+
+/// After a race was lost.
+#[cold]
+fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) -> Result<()> {
+    let (actor, mem) = (worker.actor(), worker.mem());
     let taken = worker.last_taken.get();
     if M::COHERENT && taken.object == object && put_back(worker, &taken, named) {
         return Ok(());

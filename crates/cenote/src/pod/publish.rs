@@ -341,6 +341,10 @@ pub(super) fn finish_with_companions<M: Memory>(
 ) -> Result<()> {
     let record = actor.record;
     let mem = worker.mem();
+    let ([one, other], [old, other_old]) = (record.companions(), record.old_companions());
+    if one.get(mem) | other.get(mem) | old.get(mem) | other_old.get(mem) == 0 {
+        return finish(worker, actor, is_repeated, false);
+    }
     for word in record.companions() {
         let companion = word.get(mem);
         if companion != 0 && companion & PUBLISHED == 0 {

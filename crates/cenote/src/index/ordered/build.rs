@@ -1,7 +1,7 @@
 //! Building pages: in private memory first, then written once.
 
 use super::key::head_of;
-use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta, Page, stride};
+use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta, Page, second_at, stride};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
@@ -74,7 +74,7 @@ impl Leaf {
     }
 
     /// Changes entry `n`.
-    pub fn set(&mut self, n: usize, head: u64, value: u64, is_record: bool) {
+    fn set(&mut self, n: usize, head: u64, value: u64, is_record: bool) {
         let entry = &mut self.entries[16 * n..16 * n + 16];
         entry[..8].copy_from_slice(&head.to_le_bytes());
         entry[8..].copy_from_slice(&value.to_le_bytes());
@@ -209,6 +209,17 @@ pub fn copy(page: &Page<'_>, frame: &Frame<'_>) -> Result<Vec<u8>> {
         0 => Leaf::part(page, 0, page.count()).finish(frame),
         level => Inner::part(page, 0, page.count())?.finish(level, frame),
     }
+}
+
+/// A leaf's page in which the second word of entry `n` is another one, in memory that was used before. All else stays, so nothing of it is built
+/// anew.
+pub fn replaced(page: &Page<'_>, n: usize, second: u64, is_record: bool, mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.clear();
+    bytes.extend_from_slice(page.bytes());
+    let at = second_at(n);
+    bytes[at..at + 8].copy_from_slice(&second.to_le_bytes());
+    bytes[..8].copy_from_slice(&page.meta.with_record(n, is_record).0.to_le_bytes());
+    bytes
 }
 
 fn add_fences(bytes: &mut Vec<u8>, frame: &Frame<'_>) {

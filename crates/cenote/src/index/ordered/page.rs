@@ -50,6 +50,12 @@ pub fn stride(count: usize) -> usize {
     count.next_multiple_of(LINE_WORDS)
 }
 
+/// Where the second word of a leaf's entry is: its value, or the offset of its record.
+#[inline(always)]
+pub fn second_at(n: usize) -> usize {
+    ENTRIES_AT + 16 * n + 8
+}
+
 /// A page's first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta(pub u64);
@@ -68,6 +74,12 @@ impl Meta {
     /// The same of a page that is longer than it needs to be.
     pub fn with_len(self, len: u64) -> Self {
         Self(self.0 & !(0xf_ffff << 16) | ((len / LINE) & 0xf_ffff) << 16)
+    }
+
+    /// The same of a leaf whose entry `n` is a record, or is none.
+    #[inline(always)]
+    pub fn with_record(self, n: usize, is_record: bool) -> Self {
+        Self(self.0 & !(1 << (36 + n)) | u64::from(is_record) << (36 + n))
     }
 
     /// Entries.
@@ -312,7 +324,7 @@ impl<'m> Page<'m> {
     /// The value of an entry that is no record.
     #[inline(always)]
     pub fn small_value(&self, n: usize) -> &'m [u8] {
-        let at = ENTRIES_AT + 16 * n + 8;
+        let at = second_at(n);
         &self.bytes[at..at + 8]
     }
 

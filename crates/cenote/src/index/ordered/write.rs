@@ -209,20 +209,24 @@ impl<M: Memory> OrderedMap<M> {
             return Ok(None);
         }
         let Scratch { entries, page: bytes } = self.scratch.take();
-        let mut leaf = Leaf::all_of(&page, entries);
         let old_record = match is_there && page.is_record(n) && !mutant::is(Mutant::RecordKept) {
             true => page.entry(n).1,
             false => 0,
         };
-        match (value, is_there) {
-            (None, _) => leaf.remove(n),
-            (Some(value), true) => {
+        let (mut bytes, entries) = match value {
+            Some(value) if is_there => {
                 let (second, is_record) = self.second_word(key, value)?;
-                leaf.set(n, head, second, is_record);
+                (build::replaced(&page, n, second, is_record, bytes), entries)
             }
-            (Some(value), false) => self.add_entry(&mut leaf, n, key, value)?,
-        }
-        let mut bytes = leaf.finish_in(&Frame::of(&page)?, bytes)?;
+            _ => {
+                let mut leaf = Leaf::all_of(&page, entries);
+                match value {
+                    Some(value) => self.add_entry(&mut leaf, n, key, value)?,
+                    None => leaf.remove(n),
+                }
+                (leaf.finish_in(&Frame::of(&page)?, bytes)?, leaf.into_memory())
+            }
+        };
         let is_done = loop {
             let done = self.replace_page(&Replacement {
                 word,
@@ -237,10 +241,7 @@ impl<M: Memory> OrderedMap<M> {
                 (done, _) => break done?,
             }
         };
-        self.scratch.set(Scratch {
-            entries: leaf.into_memory(),
-            page: bytes,
-        });
+        self.scratch.set(Scratch { entries, page: bytes });
         Ok(is_done.then_some(match (value, is_there) {
             (None, _) => Outcome::Removed(is_thin(page.count() - 1)),
             (Some(_), true) => Outcome::Replaced,
