@@ -227,6 +227,100 @@ fn what_fits_between_others_is_taken() {
 }
 
 /// A small pool of one ordered map with small values, which is full of leaves: every key can be removed.
+/// A value that takes so many units of 64 KiB.
+fn units(count: usize) -> Vec<u8> {
+    vec![7; (count << 16) - 300]
+}
+
+/// Runs `body` while another thread holds a value of a map; it lets go after some time.
+fn while_held(pool: &Pool, key: &'static [u8], body: impl FnOnce()) {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let map = pool.map("m").unwrap();
+            let held = map.get(key).unwrap().unwrap();
+            tell.send(()).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(150));
+            drop(held);
+        });
+        told.recv().unwrap();
+        body();
+    });
+}
+
+#[test]
+fn garbage_beside_what_is_free_is_waited_for() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = Options {
+        size: 1 << 20,
+        max: 16 << 20,
+        ..Options::default()
+    };
+    let pool: Pool = Pool::create(folder.path().join("pool"), &options).unwrap();
+    let map = pool.map("m").unwrap();
+    for size in [5, 1] {
+        let mut n = 0;
+        while map.put(format!("{size}, {n}").as_bytes(), &units(size)).is_ok() {
+            n += 1;
+        }
+    }
+    map.remove(b"5, 3").unwrap();
+    for _ in 0..4 {
+        pool.collect().unwrap();
+    }
+    while_held(&pool, b"5, 9", || {
+        map.remove(b"5, 4").unwrap();
+        // Five of the ten units are free, five wait for the reader.
+        map.put(b"ten", &units(10)).unwrap();
+    });
+}
+
+#[test]
+fn blocks_that_a_write_takes_and_leaves_are_no_progress() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = Options {
+        size: 1 << 20,
+        max: 8 << 20,
+        ..Options::default()
+    };
+    for free in 0..4 {
+        let path = folder.path().join(format!("{free}"));
+        let pool: Pool = Pool::create(&path, &options).unwrap();
+        let (map, log) = (pool.map("m").unwrap(), pool.ordered("log").unwrap());
+        for n in 0..40 {
+            log.put(format!("key number {n:04}").as_bytes(), &[3; 200])
+                .unwrap();
+        }
+        for n in 0..free {
+            map.put(format!("free {n}").as_bytes(), &units(1)).unwrap();
+        }
+        map.put(b"five", &units(5)).unwrap();
+        let mut n = 0;
+        while map.put(format!("one {n}").as_bytes(), &units(1)).is_ok() {
+            n += 1;
+        }
+        for n in 0..free {
+            map.remove(format!("free {n}").as_bytes()).unwrap();
+        }
+        for _ in 0..4 {
+            pool.collect().unwrap();
+        }
+        while_held(&pool, b"one 1", || {
+            map.remove(b"five").unwrap();
+            for n in 0..4 {
+                let _ = log.put(format!("key number 002{n}, another").as_bytes(), &[3; 200]);
+            }
+            // A worker without blocks needs one for the record and one for the page.
+            let put = || {
+                let log = pool.ordered("log").unwrap();
+                log.put(b"key number 0005, another", &[3; 200]).unwrap();
+            };
+            std::thread::scope(|scope| scope.spawn(put).join()).unwrap();
+        });
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
 #[test]
 fn a_pool_full_of_leaves_can_be_emptied() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -1,7 +1,8 @@
 //! Room: what an operation does that found the pool full. It has published nothing: it gives back what it has allocated, ends its
 //! pin, so that what was retired lately can ripen, has garbage collected, its own and that of others, and tries again.
 //!
-//! It waits for others only while garbage waits that is enough: for readers to end, and for hosts to flush. It does so for a bounded
+//! It waits for others only while garbage waits that is enough, together with what is free: for readers to end, a guard of the caller's own
+//! among them, and for hosts to flush. It does so for a bounded
 //! number of moments, on incoherent memory for more of them as long as it sees epochs and flush rounds move on: there each process drops all
 //! lines of what waits from its cache, which takes long for some hundred MiB where processors are few.
 
@@ -17,13 +18,16 @@ use crate::mutant::{self, Mutant};
 
 /// Attempts of one operation after the first, at most: what each of them frees, others may take.
 const ATTEMPTS_MAX: u32 = 256;
-/// Attempts that freed nothing while nothing moved on, at most: all of it comes to a second; on incoherent memory to two, as the first look
+/// Attempts that freed nothing while nothing moved on, at most: all of it comes to a second, and the attempts' own time; on incoherent memory to two, as the first look
 /// at what was reached has nothing to compare with and counts as one that moved on.
 const WAITS_MAX: u32 = 64;
 /// Attempts that freed nothing, at most, whatever moves on: all of it comes to four seconds.
 const WAITS_OF_ALL_MAX: u32 = 160;
 /// Looks that must find too little garbage before nothing is waited for: one list that moves during a look is not counted.
 const LOOKS_MAX: u32 = 3;
+/// Attempts that freed no object but gave empty blocks back before that counts as nothing: they may be blocks that the attempts themselves take
+/// and leave.
+const BLOCKS_MAX: u32 = 32;
 /// What is waited between two attempts that freed nothing: about half of what a background thread sleeps between flush rounds.
 const MOMENT: Duration = Duration::from_micros(500);
 /// And between those after [`SHORT_WAITS`]: who holds memory may wait for a processor.
@@ -76,7 +80,8 @@ impl<'w, M: Memory> Room<'w, M> {
             return Ok(false);
         }
         self.worker.is_thorough.set(true);
-        if make_room(self.worker)? > 0 || had == 0 {
+        let made = make_room(self.worker)?;
+        if made.objects > 0 || had == 0 {
             return Ok(true);
         }
         if !self.may_wait {
@@ -84,7 +89,8 @@ impl<'w, M: Memory> Room<'w, M> {
         }
         self.waits += 1;
         self.waits_in_vain += 1;
-        let waits = self.may_wait || self.waits < LOOKS_MAX;
+        let has_blocks = made.units > 0 && self.waits < BLOCKS_MAX;
+        let waits = self.may_wait || has_blocks || self.waits < LOOKS_MAX;
         if waits {
             let is_late = self.waits > SHORT_WAITS;
             if is_late && !M::COHERENT {
@@ -108,12 +114,22 @@ impl<M: Memory> Drop for Room<'_, M> {
     }
 }
 
-/// Frees what can be freed, and gives empty blocks back; how many objects and units those were.
-pub(super) fn make_room<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+/// What was made.
+#[derive(Default)]
+pub(super) struct Made {
+    /// Objects that were freed.
+    objects: u64,
+    /// Units of empty blocks that were given back.
+    units: u64,
+}
+
+/// Frees what can be freed, and gives empty blocks back.
+pub(super) fn make_room<M: Memory>(worker: &Worker<M>) -> Result<Made> {
     let _hold = worker.hold_list()?;
-    let freed = collect::free_all(worker)?;
-    if mutant::is(Mutant::EmptyBlocksKept) {
-        return Ok(freed);
-    }
-    Ok(freed + reclaim_empty_blocks(worker, worker.actor())?)
+    let objects = collect::free_all(worker)?;
+    let units = match mutant::is(Mutant::EmptyBlocksKept) {
+        true => 0,
+        false => reclaim_empty_blocks(worker, worker.actor())?,
+    };
+    Ok(Made { objects, units })
 }
