@@ -11,7 +11,7 @@ use cenote_sim::profile::Profile;
 use cenote_sim::reproduce::{Charted, Measured, Place, make, measure, names};
 
 fn measured(threads: u32, operation: fn(&SimMemory<false>, Place)) -> Measured {
-    let profile = Profile::load("cxl-remote").unwrap();
+    let profile = Profile::load("cxl-remote-wide").unwrap();
     measure(&profile, threads, 100, 64 * u64::from(threads), operation).unwrap()
 }
 
@@ -34,14 +34,14 @@ fn sync_loads_of_one_word_take_turns() {
 }
 
 #[test]
-fn sync_loads_of_different_words_do_not() {
+fn sync_loads_of_different_words_share_the_bandwidth() {
     let own_word = |mem: &SimMemory<false>, place: Place| {
         mem.load(64 * place.thread);
     };
-    let (one, many) = (measured(1, own_word), measured(96, own_word));
-    assert_near(one.median_ns(), 300.0);
-    assert_eq!(one.median_ns(), many.median_ns());
-    assert!((many.per_ns() / one.per_ns() / 96.0 - 1.0).abs() < 1e-9);
+    assert_near(measured(1, own_word).median_ns(), 300.0);
+    // Below what the links give, they share nothing.
+    assert_near(measured(64, own_word).median_ns(), 300.0);
+    assert_near(measured(96, own_word).median_ns(), 400.0);
 }
 
 #[test]

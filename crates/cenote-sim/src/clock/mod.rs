@@ -4,8 +4,8 @@
 //!
 //! | operation | what it costs |
 //! |---|---|
-//! | sync load, sync store, line fetched afresh | its latency; one at a time for each line (pcc-indexes, section 5.2) |
-//! | compare-exchange, read-modify-write | its latency; one at a time in each of so many queues, of which a hash of the address chooses one (section 7.1) |
+//! | sync load, sync store, line fetched afresh | its latency; a line passes both links; one at a time for each line (pcc-indexes, section 5.2) |
+//! | compare-exchange, read-modify-write | its latency; a line passes both links; one at a time in each of so many queues, of which a hash of the address chooses one (section 7.1) |
 //! | cached access, all lines present | a hit for each line |
 //! | cached access, lines absent | a miss; its lines pass the host's link and the device's one after another |
 //! | write-back, flush, prefetch hint | nothing for the thread; it is complete after its latency, a write-back's line has passed both links |
@@ -16,7 +16,10 @@
 //!
 //! **Whole numbers.** All of the running state is in whole picoseconds, so that a run comes out the same on every machine.
 //!
-//! **Limits.** Sync operations and flushes take no bandwidth. A store that misses waits for its line, where hardware has a store
+//! **Effects.** On an incoherent machine a sync operation takes effect when it is done: a load that waits in a queue returns what is there
+//! when it is served, and an exchange that fails has lost before its thread tries again.
+//!
+//! **Limits.** Flushes take no bandwidth. On a coherent machine an operation takes effect when it is issued. A store that misses waits for its line, where hardware has a store
 //! buffer. A write-back of a clean line costs what one of a dirty line does. A prefetch hint hides no latency. A
 //! compare-exchange does not wait for loads of the same line, nor they for it.
 //!
@@ -148,7 +151,10 @@ impl Clock {
         }
         let costs = &self.costs;
         let thread = &mut self.threads[thread as usize];
-        let now = thread.now + costs.compute;
+        let mut now = thread.now + costs.compute;
+        if is_sync(op.kind) {
+            now = self.links.reach(host, op.at, now);
+        }
         thread.now = match op.kind {
             Kind::Start => now,
             Kind::Load => self.turns.take(op.at, now, costs.sync_load),
@@ -206,6 +212,19 @@ impl Clock {
     pub fn latest_ps(&self) -> u64 {
         self.threads.iter().map(|thread| thread.now).max().unwrap_or(0)
     }
+}
+
+/// Whether an operation goes past the caches, to memory and back: a line's worth, whatever its length.
+fn is_sync(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Load
+            | Kind::Store
+            | Kind::Announce
+            | Kind::FetchLine
+            | Kind::CompareExchange
+            | Kind::FetchModify
+    )
 }
 
 /// Whether an operation reads or writes lines through caches, where all are coherent; whether it writes.

@@ -90,6 +90,27 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         arrive(self.world, op);
     }
 
+    /// Waits for the running thread's turn to do a sync operation. Where there is a clock, that is when the operation is done: its time
+    /// is charged first.
+    fn arrive_sync(&self, op: Op, found: Found) {
+        self.arrive(op);
+        if self.charges_first() {
+            self.spend(op, found);
+            self.arrive(op);
+        }
+    }
+
+    /// Charges a sync operation, unless that is done.
+    fn spend_sync(&self, op: Op, found: Found) {
+        if !self.charges_first() {
+            self.spend(op, found);
+        }
+    }
+
+    fn charges_first(&self) -> bool {
+        !COHERENT && self.world().clock.is_some()
+    }
+
     pub(super) fn spend(&self, op: Op, found: Found) {
         self.world().charge(op, found);
     }
@@ -101,7 +122,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
 
     /// The same, of a strength.
     fn exchange(&self, op: Op, strength: Strength, change: impl FnOnce(u64) -> Option<u64>) -> u64 {
-        self.arrive(op);
+        self.arrive_sync(op, Found::Hit);
         let world = self.world();
         match strength {
             Strength::Full => world.drain_own(),
@@ -124,7 +145,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
             world.machine.store(op.at, after);
         }
         world.done(op, before);
-        self.spend(op, Found::Hit);
+        self.spend_sync(op, Found::Hit);
         before
     }
 
@@ -150,7 +171,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
 
     /// A load of a sync word, past the caches.
     fn sync_load(&self, op: Op) -> u64 {
-        self.arrive(op);
+        self.arrive_sync(op, Found::Hit);
         self.world().check_use(op);
         self.find(op, true)
     }
@@ -158,7 +179,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
     /// A load of another's owned word, past the caches. Whether it must see what that one has stored before.
     fn peek(&self, at: u64, must_see: bool) -> u64 {
         let op = Op::word(Kind::Load, at, 0);
-        self.arrive(op);
+        self.arrive_sync(op, Found::Hit);
         self.find(op, must_see)
     }
 
@@ -172,7 +193,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
             world.machine.load(op.at)
         });
         world.done(op, found);
-        self.spend(op, Found::Hit);
+        self.spend_sync(op, Found::Hit);
         found
     }
 
@@ -341,18 +362,18 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
             return;
         }
         let op = Op::word(Kind::Store, at, value);
-        self.arrive(op);
+        self.arrive_sync(op, Found::Hit);
         let world = self.world();
         world.check_use(op);
         let before = world.machine.load(at);
         world.put(at, Data::Word(value), Way::Memory);
         world.done(op, before);
-        self.spend(op, Found::Hit);
+        self.spend_sync(op, Found::Hit);
     }
 
     fn store_line(&self, at: u64, line: [u64; 8]) {
         let op = Op::range(Kind::Store, at, LINE);
-        self.arrive(op);
+        self.arrive_sync(op, Found::Hit);
         self.world().check_use(op);
         if self.tears() {
             for (n, word) in line.into_iter().enumerate() {
@@ -370,7 +391,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
             world.put(at, Data::Bytes(bytes), Way::Memory);
             world.done(op, line[0]);
         }
-        self.spend(op, Found::Hit);
+        self.spend_sync(op, Found::Hit);
     }
 
     fn announce(&self, at: u64, value: u64) {
@@ -583,7 +604,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
     fn fetch(&self, at: u64, must_see: bool) -> [u64; 8] {
         let at = at & !(LINE - 1);
         let op = Op::range(Kind::FetchLine, at, LINE);
-        self.arrive(op);
+        self.arrive_sync(op, Found::Missed(1));
         let tears = self.tears();
         let world = self.world();
         world.drain_lines(at, LINE);
@@ -609,7 +630,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
             let sum = line.iter().fold(0, |sum: u64, word| sum.rotate_left(7) ^ word);
             self.world().done(op, sum);
         }
-        self.spend(op, found);
+        self.spend_sync(op, found);
         line
     }
 

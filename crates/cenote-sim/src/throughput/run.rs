@@ -27,7 +27,8 @@ struct Shared<const C: bool, W> {
     working: Cell<u32>,
     measured: RefCell<Vec<Measured>>,
     fault: RefCell<Option<String>>,
-    /// Where they wait before each workload.
+    /// Where they wait before each workload, and before they leave: who leaves leaves a list of what it has retired, and whoever inherits it
+    /// would do so in an operation that is measured.
     gatherings: Vec<Gathering>,
 }
 
@@ -48,7 +49,9 @@ impl<const C: bool, W: WordMap<SimMemory<C>>> Shared<C, W> {
             (0..self.plan.workloads.len()).try_for_each(|n| {
                 self.gatherings[n].arrive(context);
                 work(context, &map, self, n, client)
-            })
+            })?;
+            self.gatherings[self.plan.workloads.len()].arrive(context);
+            Ok(())
         });
         self.working.set(self.working.get() - 1);
         done
@@ -100,9 +103,7 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
     let shared = Rc::new(Shared {
         measured: RefCell::new(plan.workloads.iter().map(|_| Measured::default()).collect()),
         fault: RefCell::default(),
-        gatherings: plan
-            .workloads
-            .iter()
+        gatherings: (0..=plan.workloads.len())
             .map(|_| Gathering::new(plan.clients()))
             .collect(),
         working: Cell::new(plan.clients()),

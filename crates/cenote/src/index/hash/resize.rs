@@ -255,10 +255,16 @@ impl<M: Memory> HashMap<M> {
     /// Moves what is left of a level: chunks whose helpers are slow, or dead.
     fn move_rest(&self, level: &Level, next: &Level) -> Result<()> {
         let mem = self.worker.mem();
+        let mut seen = (0, 0);
         for chunk in 0..level.chunks() {
             let (word, bit) = level.done(chunk);
-            if mem.load(word) & bit == 0 {
+            // One load for the chunks of a word, and one after each move, which takes long enough for others to move some.
+            if seen.0 != word {
+                seen = (word, mem.load(word));
+            }
+            if seen.1 & bit == 0 {
                 self.move_chunk(level, next, chunk)?;
+                seen.0 = 0;
             }
         }
         Ok(())
