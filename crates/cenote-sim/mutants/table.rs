@@ -135,7 +135,7 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(coherent(Thin, 3, 2, 20, 1, Random))
         }
         LoweredUnfrozen | LoweredNodeKept | LoweredPageKept => quick(coherent(Merge, 3, 2, 20, 1, Random)),
-        LoweredWithNext => quick(noncoherent(Ends, 3, 2, 60, 2, Random)),
+        LoweredWithNext => quick(coherent(Ends, 3, 2, 60, 2, Random)),
         LoweringCached => quick(noncoherent(Merge, 3, 2, 20, 1, Random)),
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 3, Random)),
 
