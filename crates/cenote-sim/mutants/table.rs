@@ -83,6 +83,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         IdleListLeft => quick(coherent(Crowded, 3, 2, 30, 0, Random)),
         EmptyBlocksKept => slow(coherent(Crowded, 3, 2, 30, 0, Random)),
         FullAtOnce => quick(coherent(Crowded, 3, 2, 30, 0, Random)),
+        FullUnwaited => quick(noncoherent(Crowded, 3, 2, 30, 0, Random)),
         HoleLookedInto => slow(coherent(Trim, 3, 2, 40, 2, Random)),
         TakenOverUnsettled => quick(small(coherent(Trim, 5, 1, 12, 4, Random))),
         NameCached => quick(noncoherent(Names, 3, 2, 10, 0, Random)),

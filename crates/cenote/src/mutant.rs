@@ -107,6 +107,7 @@ mutants! {
     IdleListLeft = "idle-list-left", "a write that finds the pool full leaves the retired lists of idle workers alone";
     EmptyBlocksKept = "empty-blocks-kept", "a write that finds the pool full gives no empty blocks back";
     FullAtOnce = "full-at-once", "a write that finds the pool full has no garbage collected";
+    FullUnwaited = "full-unwaited", "a write that finds the pool full does not wait for garbage that would be enough";
     HoleMarkedLate = "hole-marked-late", "bytes are given back before their block says that it is a hole";
     HolePunchedUnripe = "hole-punched-unripe", "the bytes of a hole are given back although somebody may be looking at it";
     HoleLookedInto = "hole-looked-into", "who looks for an abandoned block's free cells does so without a pin";

@@ -129,6 +129,16 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().deaths.iter().any(|&(dead, _)| dead == thread)
     }
 
+    /// Whether any thread was killed.
+    pub fn was_anybody_killed(&self) -> bool {
+        !self.world().deaths.is_empty()
+    }
+
+    /// How often this thread has waited for something.
+    pub fn waits(&self) -> u64 {
+        self.world().threads[self.thread as usize].waits
+    }
+
     /// Whether any process of a host of at least this number has neither ended nor died, besides this one.
     pub fn is_anybody_alive(&self, host: u32) -> bool {
         let others = self.world().processes.iter().enumerate();
@@ -349,6 +359,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             until: None,
             counted,
             traffic: Traffic::default(),
+            waits: 0,
             stores: StoreBuffer::default(),
             slices: Slices::default(),
         });

@@ -104,6 +104,8 @@ pub(super) struct Thread {
     pub counted: Option<Rc<Cell<u32>>>,
     /// What reached memory, in runs that keep time.
     pub traffic: Traffic,
+    /// How often it has waited for something.
+    pub waits: u64,
     /// What it has stored and others do not see.
     pub stores: StoreBuffer,
     /// What it was given to read.
@@ -302,6 +304,7 @@ impl World {
             .kind
             .changes_cache();
         self.steps += 1;
+        self.threads[current].waits += u64::from(op.kind == Kind::Wait);
         #[cfg(feature = "mutants")]
         if cenote::mutant::was_passed() {
             sweep::passed(self.moment(), true);

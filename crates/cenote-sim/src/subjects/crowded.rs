@@ -8,7 +8,8 @@
 //! | blocks of small objects, the index | as the pool's table has them at the refusal, but for those that are empty and nobody's or the caller's; and a few |
 //! | ranges between which there is no room | at the refusal there is no run of twice what is wanted; what is retired counts as free there if nobody can be reading it |
 //!
-//! On incoherent memory what is retired waits for a flush round of all hosts, which need not come while a call waits. Refusals of a file system
+//! On incoherent memory what is retired waits for a flush round of all hosts, which need not come while a call waits. But then the call has waited: where
+//! room was missing for garbage alone and nobody has died, a refusal after fewer waits than [`WAITS`] is wrong, however much is held. Refusals of a file system
 //! that does not let the pool grow are not judged.
 
 mod book;
@@ -48,6 +49,8 @@ const BEGUN: u64 = 8;
 const BLOCK_MAX: u64 = 4;
 /// One call in so many comes after so many waits, in which what the thread has retired must be in nobody's way.
 const IDLE: (u64, u32) = (8, 4_000);
+/// A write that waits for garbage rests 64 times at least, each for some of these; one that sees too little of it looks three times.
+const WAITS: u64 = 1_000;
 /// Units that a pool begins with.
 const UNITS: u64 = 4;
 
@@ -205,8 +208,14 @@ fn call<const C: bool>(
     } = shared;
     let thread = context.thread();
     let before = Snapshot::take(context, map.worker(), *units_max);
-    book.borrow_mut()
-        .begin(thread, context.step(), units, &before, context.refusals());
+    book.borrow_mut().begin(
+        thread,
+        context.step(),
+        units,
+        &before,
+        context.refusals(),
+        context.waits(),
+    );
     let mut outcome = Ok(());
     log.call(context, op.clone(), |_| {
         work().map_err(|error| outcome = Err(error)).ok()
@@ -244,10 +253,25 @@ fn judge<const C: bool>(
         true => now.longest_with_retired,
         false => now.longest,
     };
+    if context.refusals() != call.refusals {
+        return;
+    }
+    let waited = context.waits() - call.waits;
+    let lies_together = now.longest_with_retired >= 2 * units.max(BLOCK_MAX);
+    if !context.was_anybody_killed()
+        && waited < WAITS
+        && call.most + now.small + BEGUN <= shared.units_max
+        && lies_together
+    {
+        shared.log.fault(format!(
+            "{error}: {units} units were refused of {} after {waited} waits; at most {} were live or being written, {} of small objects, and with what \
+             is retired {} lie together",
+            shared.units_max, call.most, now.small, now.longest_with_retired
+        ));
+    }
     // The most has what was wanted.
     let used = call.most + held + now.small + BEGUN;
-    if context.refusals() == call.refusals && used <= shared.units_max && longest >= 2 * units.max(BLOCK_MAX)
-    {
+    if used <= shared.units_max && longest >= 2 * units.max(BLOCK_MAX) {
         shared.log.fault(format!(
             "{error}: {units} units were refused of {}; at most {} were live or being written, {held} held, {} of small objects, and \
              {longest} lie together",

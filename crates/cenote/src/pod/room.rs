@@ -84,6 +84,9 @@ impl<'w, M: Memory> Room<'w, M> {
         if made.objects > 0 || had == 0 {
             return Ok(true);
         }
+        if mutant::is(Mutant::FullUnwaited) {
+            return Ok(false);
+        }
         if !self.may_wait {
             self.may_wait = collect::do_wait(self.worker, needed)?;
         }

@@ -35,6 +35,8 @@ pub struct Call {
     retired: u64,
     /// How often the file system had refused space.
     pub refusals: u64,
+    /// How often the thread had waited.
+    pub waits: u64,
 }
 
 impl Call {
@@ -56,7 +58,15 @@ impl Book {
     }
 
     /// A thread begins a call that writes so many units.
-    pub fn begin(&mut self, thread: u32, step: u64, units: u64, before: &Snapshot, refusals: u64) {
+    pub fn begin(
+        &mut self,
+        thread: u32,
+        step: u64,
+        units: u64,
+        before: &Snapshot,
+        refusals: u64,
+        waits: u64,
+    ) {
         self.taken += units;
         let call = Call {
             since: step,
@@ -64,6 +74,7 @@ impl Book {
             most: self.taken,
             retired: before.retired,
             refusals,
+            waits,
         };
         self.calls.insert(thread, call);
         for call in self.calls.values_mut() {
