@@ -68,7 +68,7 @@ pub enum Error {
         at: u64,
     },
     /// There is no room, and garbage that others hold back for longer than a write waits (one second; on incoherent memory two to four;
-    /// and the time of some 64 to 160 attempts, which look at every block: for 4 GiB on incoherent memory nine seconds in all) would not make it.
+    /// and the time of some 64 to 160 attempts, of which one in eight looks at every block: three to five seconds in all for 4 GiB there) would not make it.
     #[error(
         "the pool is full: {needed} bytes do not fit ({why}{}); delete something, or use a larger maximum or file system",
         at_most(*.largest)

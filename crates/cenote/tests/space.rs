@@ -226,7 +226,6 @@ fn what_fits_between_others_is_taken() {
     }
 }
 
-/// A small pool of one ordered map with small values, which is full of leaves: every key can be removed.
 /// A value that takes so many units of 64 KiB.
 fn units(count: usize) -> Vec<u8> {
     vec![7; (count << 16) - 300]
@@ -321,6 +320,7 @@ fn blocks_that_a_write_takes_and_leaves_are_no_progress() {
     }
 }
 
+/// A small pool of one ordered map with small values, which is full of leaves: every key can be removed.
 #[test]
 fn a_pool_full_of_leaves_can_be_emptied() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -4,7 +4,7 @@
 //! | what may be in the way | bound |
 //! |---|---|
 //! | live values, and those being written | the most that there was at a time since the call began |
-//! | what is retired | what was when the call began, and what was unlinked since; of that, on coherent memory, only what was unlinked since the oldest of those calls began that were not over then, and the lists of the dead, whom nobody recovers here |
+//! | what is retired | what was when the call began, and what was unlinked since; of that, on coherent memory, only what was unlinked since the oldest of those calls began that were not over then, what threads that hold a value may hold back, and the lists of the dead, whom nobody recovers here |
 //! | blocks of small objects, the index | as the pool's table has them at the refusal, but for those that are empty and nobody's or the caller's; and a few |
 //! | ranges between which there is no room | at the refusal there is no run of twice what is wanted; what is retired counts as free there if nobody can be reading it |
 //!
@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use cenote::index::hash::HashMap;
 use cenote::pod::geometry::{Parameters, UNIT};
+use cenote::pod::superblock::EPOCH;
 use cenote::pod::{Pod, Worker};
 use cenote::{Error, Put};
 
@@ -31,6 +32,7 @@ use snapshot::Snapshot;
 use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
 use super::hash::account;
+use super::holding::Holding;
 use super::pool::{Member, is_full};
 use super::{Load, Log, Scenario, below, random};
 use crate::check::spec::map::{Op, Ret};
@@ -130,12 +132,19 @@ fn work<const C: bool>(
     let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
     let map = open(&worker, *load)?;
     gathering.arrive(context);
+    let mut holding = Holding::new(load.seed, context);
     for n in 0..load.operations {
+        hold(context, &map, shared, &mut holding);
         if below(&mut random, IDLE.0) == 0 {
             (0..IDLE.1).for_each(|_| context.wait());
         }
         let key = u64::from(context.thread()) << 32 | below(&mut random, KEYS);
-        match below(&mut random, 10) {
+        let what = below(&mut random, 10);
+        if what < 9 {
+            // A write would wait in vain for what its own thread holds back.
+            let_go(context, shared, &mut holding);
+        }
+        match what {
             0..=6 => {
                 let number = u64::from(context.thread()) << 24 | u64::from(n);
                 let value = number * SIZES.len() as u64 + below(&mut random, SIZES.len() as u64);
@@ -145,7 +154,39 @@ fn work<const C: bool>(
             _ => get(context, &map, shared, key)?,
         }
     }
+    let_go(context, shared, &mut holding);
     Ok(())
+}
+
+/// Has the thread hold nothing.
+fn let_go<const C: bool>(context: &Context<C>, shared: &Shared, holding: &mut Holding<'_, C>) {
+    holding.give_back(context, &shared.log);
+    shared.book.borrow_mut().hold(context.thread(), None);
+}
+
+/// Has the thread hold one of its values until it writes, now and then.
+fn hold<'m, const C: bool>(
+    context: &Context<C>,
+    map: &'m HashMap<SimMemory<C>>,
+    shared: &Shared,
+    holding: &mut Holding<'m, C>,
+) {
+    let thread = context.thread();
+    let epoch = epoch(context);
+    holding.go_on(context, &shared.log, |number| {
+        // Before it is looked for: it is held from some moment of that on.
+        shared.book.borrow_mut().hold(thread, Some(epoch));
+        let key = u64::from(thread) << 32 | number % KEYS;
+        map.get(&key.to_le_bytes()).ok().flatten()
+    });
+    if !holding.holds() {
+        shared.book.borrow_mut().hold(thread, None);
+    }
+}
+
+/// The epoch, or one that is over.
+fn epoch<const C: bool>(context: &Context<C>) -> u64 {
+    context.peek(EPOCH.offset()) >> 1
 }
 
 fn put<const C: bool>(
@@ -222,8 +263,8 @@ fn call<const C: bool>(
     });
     let mut book = book.borrow_mut();
     match (outcome, op) {
-        (Ok(()), Op::Put { key, .. }) => book.end(thread, context.step(), key, Some(units)),
-        (Ok(()), Op::Remove { key }) => book.end(thread, context.step(), key, None),
+        (Ok(()), Op::Put { key, .. }) => book.end(thread, (context.step(), epoch(context)), key, Some(units)),
+        (Ok(()), Op::Remove { key }) => book.end(thread, (context.step(), epoch(context)), key, None),
         (outcome, _) => {
             let call = book.end_unchanged(thread, units);
             match (outcome, call) {

@@ -54,6 +54,11 @@ impl<'m, const C: bool> Holding<'m, C> {
         }
     }
 
+    /// Whether a value is held.
+    pub fn holds(&self) -> bool {
+        self.held.is_some()
+    }
+
     /// Gives back what is held.
     pub fn give_back(&mut self, context: &Context<C>, log: &Log) {
         if let Some(one) = self.held.take() {

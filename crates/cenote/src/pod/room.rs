@@ -34,6 +34,10 @@ const MOMENT: Duration = Duration::from_micros(500);
 const LONG_MOMENT: Duration = Duration::from_millis(30);
 /// Waits of a short moment.
 const SHORT_WAITS: u32 = 32;
+/// Waits after each of which all blocks are looked at; later ones look at them only now and then, as that costs a round trip or two a block.
+const WATCHFUL_WAITS: u32 = 4;
+/// Of the later waits, one in so many looks at all blocks, and the last.
+const WALK_EVERY: u32 = 8;
 
 /// The attempts of one operation.
 pub struct Room<'w, M: Memory> {
@@ -46,6 +50,8 @@ pub struct Room<'w, M: Memory> {
     reached: u64,
     /// Whether what waits would be enough.
     may_wait: bool,
+    /// Whether the last look at all blocks found empty ones.
+    had_blocks: bool,
 }
 
 impl<'w, M: Memory> Room<'w, M> {
@@ -59,6 +65,7 @@ impl<'w, M: Memory> Room<'w, M> {
             waits_in_vain: 0,
             reached: 0,
             may_wait: false,
+            had_blocks: false,
         }
     }
 
@@ -80,7 +87,7 @@ impl<'w, M: Memory> Room<'w, M> {
             return Ok(false);
         }
         self.worker.is_thorough.set(true);
-        let made = make_room(self.worker)?;
+        let made = make_some(self.worker, self.walks())?;
         if made.objects > 0 || had == 0 {
             return Ok(true);
         }
@@ -92,7 +99,10 @@ impl<'w, M: Memory> Room<'w, M> {
         }
         self.waits += 1;
         self.waits_in_vain += 1;
-        let has_blocks = made.units > 0 && self.waits < BLOCKS_MAX;
+        if let Some(units) = made.units {
+            self.had_blocks = units > 0;
+        }
+        let has_blocks = self.had_blocks && self.waits < BLOCKS_MAX;
         let waits = self.may_wait || has_blocks || self.waits < LOOKS_MAX;
         if waits {
             let is_late = self.waits > SHORT_WAITS;
@@ -106,6 +116,12 @@ impl<'w, M: Memory> Room<'w, M> {
         }
         Ok(waits)
     }
+
+    /// Whether the next attempt looks at all blocks, although it frees nothing.
+    fn walks(&self) -> bool {
+        let is_last = self.waits_in_vain + 1 == WAITS_MAX || self.waits + 1 == WAITS_OF_ALL_MAX;
+        self.waits < WATCHFUL_WAITS || self.waits.is_multiple_of(WALK_EVERY) || is_last
+    }
 }
 
 impl<M: Memory> Drop for Room<'_, M> {
@@ -118,21 +134,26 @@ impl<M: Memory> Drop for Room<'_, M> {
 }
 
 /// What was made.
-#[derive(Default)]
-pub(super) struct Made {
+struct Made {
     /// Objects that were freed.
     objects: u64,
-    /// Units of empty blocks that were given back.
-    units: u64,
+    /// Units of empty blocks that were given back, if they were looked for.
+    units: Option<u64>,
 }
 
 /// Frees what can be freed, and gives empty blocks back.
-pub(super) fn make_room<M: Memory>(worker: &Worker<M>) -> Result<Made> {
+pub(super) fn make_room<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    make_some(worker, true).map(drop)
+}
+
+/// Frees what can be freed; looks for empty blocks if that was something, or if it shall.
+fn make_some<M: Memory>(worker: &Worker<M>, walks: bool) -> Result<Made> {
     let _hold = worker.hold_list()?;
     let objects = collect::free_all(worker)?;
-    let units = match mutant::is(Mutant::EmptyBlocksKept) {
-        true => 0,
-        false => reclaim_empty_blocks(worker, worker.actor())?,
+    let units = match objects > 0 || walks {
+        true if mutant::is(Mutant::EmptyBlocksKept) => Some(0),
+        true => Some(reclaim_empty_blocks(worker, worker.actor())?),
+        false => None,
     };
     Ok(Made { objects, units })
 }

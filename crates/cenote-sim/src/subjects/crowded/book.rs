@@ -12,12 +12,16 @@ pub struct Book {
     taken: u64,
     unlinked: Vec<Unlinked>,
     calls: BTreeMap<u32, Call>,
+    /// Of each thread that holds a value, the epoch in which it began to, at the earliest.
+    holding: BTreeMap<u32, u64>,
 }
 
 /// What a call left behind, if it did.
 struct Unlinked {
     /// When at the latest.
     step: u64,
+    /// And in which epoch, at the latest.
+    epoch: u64,
     units: u64,
     thread: u32,
 }
@@ -29,6 +33,8 @@ pub struct Call {
     since: u64,
     /// When the oldest of those began that were not over then.
     oldest: u64,
+    /// The least epoch in which a thread began to hold a value that it held then, or began to hold since.
+    holding: u64,
     /// The most that live values have taken since, with those that were being written.
     pub most: u64,
     /// What was retired when it began.
@@ -40,9 +46,9 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether nobody was in a call when this one began.
+    /// Whether nobody was in a call when this one began, or held anything meanwhile.
     pub fn began_alone(&self) -> bool {
-        self.oldest == self.since
+        self.oldest == self.since && self.holding == u64::MAX
     }
 }
 
@@ -71,6 +77,7 @@ impl Book {
         let call = Call {
             since: step,
             oldest: self.calls.values().map(|call| call.since).min().unwrap_or(step),
+            holding: self.holding.values().copied().min().unwrap_or(u64::MAX),
             most: self.taken,
             retired: before.retired,
             refusals,
@@ -82,6 +89,19 @@ impl Book {
         }
     }
 
+    /// A thread holds a value from now on, or from a little earlier, when it was this epoch; or it holds none.
+    pub fn hold(&mut self, thread: u32, since: Option<u64>) {
+        match since {
+            Some(epoch) => {
+                self.holding.insert(thread, epoch);
+                for call in self.calls.values_mut() {
+                    call.holding = call.holding.min(epoch);
+                }
+            }
+            None => drop(self.holding.remove(&thread)),
+        }
+    }
+
     /// The thread's call is over; it has changed nothing.
     pub fn end_unchanged(&mut self, thread: u32, units: u64) -> Option<Call> {
         self.taken -= units;
@@ -89,19 +109,24 @@ impl Book {
     }
 
     /// The thread's call is over: the key's value takes so many units now, or it has none.
-    pub fn end(&mut self, thread: u32, step: u64, key: u64, units: Option<u64>) {
+    pub fn end(&mut self, thread: u32, (step, epoch): (u64, u64), key: u64, units: Option<u64>) {
         let old = match units {
             Some(units) => self.live.insert(key, units),
             None => self.live.remove(&key),
         };
         let units = old.unwrap_or(0);
         self.taken -= units;
-        self.unlinked.push(Unlinked { step, units, thread });
+        self.unlinked.push(Unlinked {
+            step,
+            epoch,
+            units,
+            thread,
+        });
         self.calls.remove(&thread);
     }
 
     /// What may have waited during a call, to be free: what was retired before, and what was unlinked since; and of that, where only readers and
-    /// the dead are waited for, what those may hold who were in a call when it began, and the lists of the dead.
+    /// the dead are waited for, what those may hold who were in a call when it began or held a value, and the lists of the dead.
     pub fn held(&self, call: &Call, waits_for_hosts: bool, is_dead: impl Fn(u32) -> bool) -> u64 {
         let sum = |counts: &dyn Fn(&Unlinked) -> bool| -> u64 {
             let counted = self.unlinked.iter().filter(|unlinked| counts(unlinked));
@@ -111,7 +136,11 @@ impl Book {
         if waits_for_hosts {
             return was_there;
         }
-        let may_be_read = sum(&|unlinked| unlinked.step >= call.oldest || is_dead(unlinked.thread));
+        let may_be_read = sum(&|unlinked| {
+            // A replica may be one behind the epoch, and the rule for reuse takes one more.
+            let is_held = unlinked.epoch.saturating_add(2) >= call.holding;
+            unlinked.step >= call.oldest || is_held || is_dead(unlinked.thread)
+        });
         was_there.min(may_be_read)
     }
 }
