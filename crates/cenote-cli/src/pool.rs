@@ -22,6 +22,13 @@ impl PoolArg {
     /// Its path, if there is such a file.
     pub fn existing(&self) -> Result<PathBuf, Failure> {
         let path = self.path();
+        // To open a pipe would wait for its other end.
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(Failure::failed(format!(
+                "{}: this is no file; give the path of a pool's file",
+                path.display()
+            )));
+        }
         match path.try_exists() {
             Ok(false) => Err(Failure::failed(format!(
                 "{}: there is no such pool; create it with `cenote create {}`",

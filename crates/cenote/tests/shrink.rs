@@ -21,6 +21,36 @@ fn order<M: cenote::memory::Mapped>(map: &Map<M>) -> u32 {
     map.oldest_level().unwrap().unwrap().order
 }
 
+/// In a pool that is full, the blocks of what was removed are empty, and nobody has given them back yet: a smaller level takes their place.
+fn fill_all_and_empty<M: cenote::memory::Mapped>() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool = pool::<M>(folder.path(), 16 << 20);
+    let map = pool.map("m").unwrap();
+    let mut keys = 0;
+    while map.put(&key(keys), &keys.to_le_bytes()).is_ok() {
+        keys += 1;
+    }
+    let full = order(&map);
+    for n in 0..keys {
+        assert!(map.remove(&key(n)).unwrap(), "key {n}");
+    }
+    pool.collect().unwrap();
+    let report = pool.fsck(false).unwrap();
+    assert!(report.is_clean(), "{report:#?}");
+    assert!(
+        full >= 2 && order(&map) <= 1,
+        "order {full}, then {}",
+        order(&map)
+    );
+    assert!(report.reachable_bytes < 512 << 10, "{}", report.reachable_bytes);
+}
+
+#[test]
+fn a_map_that_filled_its_pool_becomes_small() {
+    fill_all_and_empty::<Coherent>();
+    fill_all_and_empty::<Noncoherent>();
+}
+
 fn fill_and_empty<M: cenote::memory::Mapped>() {
     const KEYS: u64 = 100_000;
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -12,7 +12,8 @@ use crate::pool::{PoolArg, on_pool};
 
 /// Arguments.
 ///
-/// The exit code is 1 if anything is wrong. While other processes change the pool, figures may be those of a moving target.
+/// The exit code is 1 if anything is wrong. While other processes write to the pool, figures may be those of a moving target, and what they do may look
+/// like damage: such a look is repeated up to five times, and if they wrote during each the answer is that nothing is certain, with exit code 1.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -110,6 +111,10 @@ fn text(report: &FsckReport) -> String {
     }
     let _ = match (report.is_clean(), report.problems.is_empty()) {
         (true, _) => writeln!(text, "clean"),
+        _ if report.is_uncertain => writeln!(
+            text,
+            "not certain: other processes wrote meanwhile, and that may look like this; try again while they do not"
+        ),
         (false, true) => writeln!(
             text,
             "not clean: memory is leaked; `cenote fsck --repair` frees it"

@@ -179,6 +179,10 @@ fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, w
 }
 
 pub(super) fn take_ownership<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64) -> bool {
+    debug_assert!(
+        actor != worker.actor() || worker.holds_list(),
+        "a worker that does not hold its reserves takes a block"
+    );
     let mem = worker.mem();
     let reserve = actor.record.reserve(class);
     reserve.set(mem, Reserve::new(unit, 0, 0).0);
@@ -210,6 +214,7 @@ pub(super) fn take_ownership<M: Memory>(worker: &Worker<M>, actor: Actor, class:
 /// Returns blocks in which nothing is allocated to the buddy tree: abandoned ones, and the actor's own, which it
 /// abandons first. Its reserves are empty afterwards.
 pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<u64> {
+    let _hold = worker.hold_list()?;
     return_reserves(worker, actor)?;
     let mem = worker.mem();
     let mut returned = 0;

@@ -160,21 +160,6 @@ impl Buddy {
         }
     }
 
-    /// How many units are free; no more than `enough` are counted.
-    pub fn free_units<M: Memory>(&self, mem: &M, enough: u64) -> Result<u64> {
-        let (mut found, mut from) = (0, 0);
-        while found < enough {
-            let Some(unit) = self.next_free(mem, from, 0)? else {
-                break;
-            };
-            // The tree may change meanwhile.
-            let order = self.free_around(mem, unit)?.unwrap_or(0);
-            found += 1 << order;
-            from = (unit | ((1 << order) - 1)) + 1;
-        }
-        Ok(found)
-    }
-
     /// The order of the largest free block, if there is any.
     pub fn largest<M: Memory>(&self, mem: &M) -> Result<Option<u32>> {
         Ok(self.look(mem, 1, self.depth)?.checked_sub(1))

@@ -22,12 +22,10 @@
 
 use super::abandoned::after_free;
 use super::block::{CELL_FREE, CELL_LIVE, RangeState};
-use super::buddy::Buddy;
 use super::classes::{place_of, renew_classes};
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::flush;
-use super::geometry::UNIT;
 use super::heap::return_reserves;
 use super::record::{Phase, State, WorkerRecord};
 use super::recycle::Kept;
@@ -186,34 +184,6 @@ fn free_scattered<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     }
     move_head(worker, actor)?;
     Ok(freed)
-}
-
-/// Whether objects wait in any list that would make room for so many bytes, together with what is free and with what the pool may still
-/// grow by. Costs a walk of the lists as far as it takes, and of the tree of units.
-pub fn do_wait<M: Memory>(worker: &Worker<M>, bytes: u64) -> Result<bool> {
-    let _pin = worker.pin()?;
-    let mut found = 0;
-    for index in 0..worker.pod().workers_high() {
-        let record = WorkerRecord::new(worker.geometry(), index);
-        let enough = |object, _| {
-            found += locate(worker, object).map_or(0, |place| place.capacity());
-            found < bytes
-        };
-        // A list that changes meanwhile may look odd.
-        let _ = super::retire::pending_while(worker, record, enough);
-        if found >= bytes {
-            return Ok(true);
-        }
-    }
-    if found == 0 {
-        return Ok(false);
-    }
-    let max = worker.geometry().parameters.max_units;
-    let growth = max.saturating_sub(worker.committed_units()?);
-    let wanted = (bytes - found).div_ceil(UNIT);
-    // So may the tree.
-    let free = Buddy::new(worker.geometry()).free_units(worker.mem(), wanted);
-    Ok(free.unwrap_or(0) + growth >= wanted)
 }
 
 /// What came of a look at a list.

@@ -107,6 +107,7 @@ points! {
     RecoverClaim = "recover.claim", "a dead operation's claim is cleared, its outcome not recorded";
     RecoverVerdict = "recover.verdict", "a dead operation's outcome is decided, not acted on";
     RecoverOperation = "recover.operation", "a dead operation is finished";
+    ReserveFreed = "reserve.freed", "the cells that a worker had reserved of a block are free, the block is still its own";
     RecoverReserve = "recover.reserve", "a dead worker's reserves are returned";
     RecoverWorker = "recover.worker", "a dead worker is recovered";
     RecoverProcess = "recover.process", "all workers are recovered, the process entry still claimed";

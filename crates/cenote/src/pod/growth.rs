@@ -19,6 +19,9 @@ use crate::memory::{MapError, Memory};
 /// all in a virtual machine whose host has yet to find one: up to 2 ms a MiB.
 const GROWTH_UNITS: u64 = 64;
 
+/// Why a pool is full that might grow.
+pub(super) const NO_SPACE: &str = "its file system has no space left";
+
 /// Whether `units` adjacent units are free, or never will be by this. If not, grows the pool by one step. For what can
 /// be tried again later, so that nobody waits while the pool grows by much.
 pub fn approach<M: Memory>(worker: &Worker<M>, units: u64) -> Result<bool> {
@@ -187,7 +190,7 @@ fn no_space<M: Memory>(worker: &Worker<M>, needed: u64) -> Result<Error> {
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     Ok(Error::Full {
         needed,
-        why: "its file system has no space left",
+        why: NO_SPACE,
         largest: Some(Runs::new(worker).longest()? << UNIT_SHIFT),
     })
 }

@@ -22,6 +22,7 @@ use super::class::{TABLE, class_for};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::publish::{PUBLISHED, await_end};
+use super::record::WorkerRecord;
 use super::recycle::Kept;
 use super::reserve::Reserve;
 use super::retire::{self, Actor};
@@ -453,9 +454,36 @@ fn settle<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u16) -> 
     Ok(())
 }
 
-/// Returns a dead or leaving actor's reserved cells to their blocks and abandons the blocks.
+/// Whether a record of another worker says that it has reserved something, and all of that is of blocks that are in order. For coherent memory.
+pub(super) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> bool {
+    let mem = worker.mem();
+    let units = (0..TABLE.len()).filter_map(|class| Reserve(record.reserve(class).peek(mem)).unit());
+    let mut has_any = false;
+    for unit in units {
+        has_any = true;
+        // A block that is not ready is its worker's to finish or to give back.
+        let is_ready = worker
+            .check("a block", worker.geometry().unit_offset(unit), UNIT)
+            .is_ok()
+            && matches!(
+                Block::decode(table_word(worker, unit).load(mem)),
+                Block::Slab { ready: true, .. }
+            );
+        if !is_ready {
+            return false;
+        }
+    }
+    has_any
+}
+
+/// Returns a dead or leaving actor's reserved cells to their blocks and abandons the blocks; or those of one who is idle, with whose record
+/// nobody does anything meanwhile.
 pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
+    debug_assert!(
+        actor != worker.actor() || worker.holds_list(),
+        "a worker that does not hold its reserves gives them back"
+    );
     settle_takes(worker);
     for (class, layout) in TABLE.iter().enumerate() {
         let word = actor.record.reserve(class);
@@ -484,6 +512,7 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
                         }
                     }
                 }
+                crash_point(Point::ReserveFreed);
                 // Who does it again finds those cells free: nobody takes them before the block is abandoned.
                 abandon(worker, actor, class, unit);
             }

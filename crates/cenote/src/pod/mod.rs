@@ -46,6 +46,7 @@ pub mod lock;
 pub mod log;
 pub mod monitor;
 pub mod process;
+mod prospect;
 pub mod publish;
 pub mod record;
 pub mod recovery;

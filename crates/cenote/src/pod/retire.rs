@@ -143,8 +143,11 @@ pub(super) fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
 #[inline]
 pub fn ensure_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let tail = Position::decode(actor.record.tail().get(worker.mem()));
-    if tail.chunk != 0 && !lacks(worker, tail, ROOM) {
-        return Ok(());
+    if tail.chunk != 0 {
+        worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
+        if !lacks(worker, tail, ROOM) {
+            return Ok(());
+        }
     }
     make_room(worker, actor)
 }
@@ -179,18 +182,18 @@ pub(super) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     let is_requested = !M::COHERENT && record.flush_request()[3].get(mem) != 0;
     let is_last = head.chunk == tail.chunk;
     let first = if is_last { head.index } else { 0 };
-    if tail.chunk == 0 || is_requested || (first..tail.index).any(|index| !is_gone(worker, tail.chunk, index))
-    {
+    let end = tail.index.min(CHUNK_ENTRIES);
+    if tail.chunk == 0 || end == 0 || is_requested {
         return false;
     }
-    if tail.index == 0 {
+    if (first..end).any(|index| !is_gone(worker, tail.chunk, index)) {
         return false;
     }
     // Zeroes first: what lies behind the tail is no entry. That some were gone may not have been written back either.
     let (first_word, _) = entry(tail.chunk, 0);
-    mem.zero(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
-    mem.persist(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
-    mem.must_be_in_memory(first_word.offset(), 16 * tail.index.min(CHUNK_ENTRIES));
+    mem.zero(first_word.offset(), 16 * end);
+    mem.persist(first_word.offset(), 16 * end);
+    mem.must_be_in_memory(first_word.offset(), 16 * end);
     // A round that is over must not be found complete again, with what comes next in its place.
     mem.must_be_in_memory(record.flush_request()[3].offset(), 8);
     let start = Position { index: 0, ..tail };

@@ -1,7 +1,7 @@
 //! Room: what an operation does that found the pool full. It has published nothing: it gives back what it has allocated, ends its
 //! pin, so that what was retired lately can ripen, has garbage collected, its own and that of others, and tries again.
 //!
-//! It waits for others only while garbage waits that is enough, together with what is free: for readers to end, a guard of the caller's own
+//! It waits for others only while garbage waits that [would make room](super::prospect), together with what is free: for readers to end, a guard of the caller's own
 //! among them, and for hosts to flush. It does so for a bounded
 //! number of moments, on incoherent memory for more of them as long as it sees epochs and flush rounds move on: there each process drops all
 //! lines of what waits from its cache, which takes long for some hundred MiB where processors are few.
@@ -11,6 +11,9 @@ use std::time::Duration;
 use super::abandoned::reclaim_empty_blocks;
 use super::collect;
 use super::flush;
+use super::growth::NO_SPACE;
+use super::prospect;
+use super::takeover;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -23,18 +26,20 @@ const ATTEMPTS_MAX: u32 = 256;
 const WAITS_MAX: u32 = 64;
 /// Attempts that freed nothing, at most, whatever moves on: all of it comes to four seconds.
 const WAITS_OF_ALL_MAX: u32 = 160;
-/// Looks that must find too little garbage before nothing is waited for: one list that moves during a look is not counted.
+/// Looks one after the other that must find too little garbage before nothing is waited for: one list that moves during a look is not counted.
 const LOOKS_MAX: u32 = 3;
-/// Attempts that freed no object but gave empty blocks back before that counts as nothing: they may be blocks that the attempts themselves take
-/// and leave.
+/// Attempts that freed no object but gave empty blocks back before that counts as no more than one attempt's room: they may be blocks that the attempts
+/// themselves take and leave.
 const BLOCKS_MAX: u32 = 32;
+/// Attempts that freed nothing but what idle workers had reserved before that counts as nothing: they may reserve it again between two writes.
+const WITHDRAWALS_MAX: u32 = 4;
 /// What is waited between two attempts that freed nothing: about half of what a background thread sleeps between flush rounds.
 const MOMENT: Duration = Duration::from_micros(500);
 /// And between those after [`SHORT_WAITS`]: who holds memory may wait for a processor.
 const LONG_MOMENT: Duration = Duration::from_millis(30);
 /// Waits of a short moment.
 const SHORT_WAITS: u32 = 32;
-/// Waits after each of which all blocks are looked at; later ones look at them only now and then, as that costs a round trip or two a block.
+/// Waits after each of which all blocks are looked at, and what waits in them; later ones look only now and then, as that costs a round trip or two a block.
 const WATCHFUL_WAITS: u32 = 4;
 /// Of the later waits, one in so many looks at all blocks, and the last.
 const WALK_EVERY: u32 = 8;
@@ -48,8 +53,10 @@ pub struct Room<'w, M: Memory> {
     waits_in_vain: u32,
     /// What was reached when it was last looked at.
     reached: u64,
-    /// Whether what waits would be enough.
-    may_wait: bool,
+    /// The last looks that found that what waits would not be enough.
+    vain_looks: u32,
+    /// Attempts that counted what idle workers had reserved as room.
+    withdrawals: u32,
     /// Whether the last look at all blocks found empty ones.
     had_blocks: bool,
 }
@@ -64,7 +71,8 @@ impl<'w, M: Memory> Room<'w, M> {
             waits: 0,
             waits_in_vain: 0,
             reached: 0,
-            may_wait: false,
+            vain_looks: 0,
+            withdrawals: 0,
             had_blocks: false,
         }
     }
@@ -74,12 +82,12 @@ impl<'w, M: Memory> Room<'w, M> {
     #[cold]
     pub fn make_after(&mut self, error: Error) -> Result<()> {
         match error {
-            Error::Full { needed, .. } if self.make(needed)? => Ok(()),
+            Error::Full { needed, why, .. } if self.make(needed, why != NO_SPACE)? => Ok(()),
             error => Err(error),
         }
     }
 
-    fn make(&mut self, needed: u64) -> Result<bool> {
+    fn make(&mut self, needed: u64, may_grow: bool) -> Result<bool> {
         let had = self.attempts;
         self.attempts += 1;
         let has_waited = self.waits_in_vain >= WAITS_MAX || self.waits >= WAITS_OF_ALL_MAX;
@@ -87,23 +95,31 @@ impl<'w, M: Memory> Room<'w, M> {
             return Ok(false);
         }
         self.worker.is_thorough.set(true);
-        let made = make_some(self.worker, self.walks())?;
+        let walks = self.walks();
+        let made = make_some(self.worker, walks)?;
         if made.objects > 0 || had == 0 {
+            return Ok(true);
+        }
+        if made.withdrawn > 0 && self.withdrawals < WITHDRAWALS_MAX {
+            self.withdrawals += 1;
             return Ok(true);
         }
         if mutant::is(Mutant::FullUnwaited) {
             return Ok(false);
         }
-        if !self.may_wait {
-            self.may_wait = collect::do_wait(self.worker, needed)?;
+        if walks {
+            self.vain_looks = match prospect::would_fit(self.worker, needed, may_grow)? {
+                true => 0,
+                false => self.vain_looks + 1,
+            };
         }
         self.waits += 1;
         self.waits_in_vain += 1;
         if let Some(units) = made.units {
             self.had_blocks = units > 0;
         }
-        let has_blocks = self.had_blocks && self.waits < BLOCKS_MAX;
-        let waits = self.may_wait || has_blocks || self.waits < LOOKS_MAX;
+        let has_blocks = self.had_blocks && (self.waits < BLOCKS_MAX || walks);
+        let waits = self.vain_looks < LOOKS_MAX || has_blocks;
         if waits {
             let is_late = self.waits > SHORT_WAITS;
             if is_late && !M::COHERENT {
@@ -120,7 +136,8 @@ impl<'w, M: Memory> Room<'w, M> {
     /// Whether the next attempt looks at all blocks, although it frees nothing.
     fn walks(&self) -> bool {
         let is_last = self.waits_in_vain + 1 == WAITS_MAX || self.waits + 1 == WAITS_OF_ALL_MAX;
-        self.waits < WATCHFUL_WAITS || self.waits.is_multiple_of(WALK_EVERY) || is_last
+        let is_regular = self.waits < WATCHFUL_WAITS || self.waits.is_multiple_of(WALK_EVERY);
+        is_regular || is_last || self.vain_looks > 0
     }
 }
 
@@ -137,6 +154,8 @@ impl<M: Memory> Drop for Room<'_, M> {
 struct Made {
     /// Objects that were freed.
     objects: u64,
+    /// Idle workers that have something reserved no longer.
+    withdrawn: u32,
     /// Units of empty blocks that were given back, if they were looked for.
     units: Option<u64>,
 }
@@ -150,10 +169,18 @@ pub(super) fn make_room<M: Memory>(worker: &Worker<M>) -> Result<()> {
 fn make_some<M: Memory>(worker: &Worker<M>, walks: bool) -> Result<Made> {
     let _hold = worker.hold_list()?;
     let objects = collect::free_all(worker)?;
+    let withdrawn = match objects == 0 && walks {
+        true => takeover::withdraw_reserves(worker)?,
+        false => 0,
+    };
     let units = match objects > 0 || walks {
         true if mutant::is(Mutant::EmptyBlocksKept) => Some(0),
         true => Some(reclaim_empty_blocks(worker, worker.actor())?),
         false => None,
     };
-    Ok(Made { objects, units })
+    Ok(Made {
+        objects,
+        withdrawn,
+        units,
+    })
 }

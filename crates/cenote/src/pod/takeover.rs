@@ -1,7 +1,9 @@
-//! Taking over the retired lists of idle workers: what a worker has retired must not wait until that worker writes again.
+//! Taking over the retired lists of idle workers, and what they have reserved: what a worker has retired must not wait until that worker
+//! writes again, nor may free cells be for it alone where others have no memory.
 //!
-//! A worker *holds* its list while it may change it: [`Worker::hold_list`], around each operation that writes. Who finds a list that
-//! is not held moves all of it behind its own, in one transaction under the allocator's lock.
+//! A worker *holds* its list and its reserves while it may change them: [`Worker::hold_list`], around each operation that writes. Who finds a
+//! list that is not held moves all of it behind its own, in one transaction under the allocator's lock. Reserves are given back by the steps that
+//! recovery gives those of the dead back by, in the same way ([`withdraw_reserves`]; coherent memory only).
 //!
 //! | step | word | by | a crash leaves |
 //! |---|---|---|---|
@@ -10,6 +12,7 @@
 //! | barrier on all cores | | the same | the same |
 //! | look whether the list is held | *busy* | the same | the same |
 //! | move the list, count it | redo log | the same | all of it or nothing |
+//! | or give back the reserves | cells, block table, *reserve* | the same | some cells free, some blocks nobody's: an odd version, as above, has their worker give back the rest |
 //! | give the lock back | | the same | a lock of the dead |
 //!
 //! **Coherent memory.** The worker stores *busy*, then loads *list version*; who takes over stores *list version*, then loads *busy*, with
@@ -25,6 +28,8 @@
 //! **What others know of the list.** A worker that does not hold its list has begun nothing: its record names no object that is
 //! or may be in a list. Recovery that looks through the lists of others for an object counts moves before and after.
 
+use super::geometry::WORKER_BYTES;
+use super::heap;
 use super::lock;
 use super::record::{Phase, State, WorkerRecord, operation};
 use super::recovery::{self, Recovered, finish_record};
@@ -125,13 +130,24 @@ impl<M: Memory> Worker<M> {
             },
         };
         let mut now = version.load(mem);
-        if now & 1 != 0 {
+        let is_odd = now & 1 != 0;
+        if is_odd {
             now = now.wrapping_add(1);
             version.store(mem, now);
         }
         self.list_version.set(now);
         drop(held);
         self.recycler.forget();
+        if is_odd {
+            // Somebody died, perhaps while giving back what this worker has reserved.
+            self.holds.set(1);
+            let returned = heap::return_reserves(self, self.actor());
+            self.holds.set(0);
+            if let Err(error) = returned {
+                self.record().busy().store(mem, 0);
+                return Err(error);
+            }
+        }
         if !self.is_tidy.replace(true) {
             self.holds.set(1);
             recovery::tidy(self);
@@ -154,27 +170,71 @@ pub enum Whose {
 ///
 /// Cost: three loads a worker; if there is something to take, the allocator's lock, a barrier on all cores, and a transaction a list.
 pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<u32> {
-    if !M::COHERENT {
-        return Ok(0);
-    }
     let mem = worker.mem();
-    let candidates = candidates(worker, whose);
+    let mut seen = worker.tails_seen.take();
+    let has_list = |record: WorkerRecord, index: usize| {
+        if seen.len() <= index {
+            seen.resize(index + 1, 0);
+        }
+        let tail = record.tail().peek(mem);
+        let is_quiet = std::mem::replace(&mut seen[index], tail) == tail;
+        (is_quiet || whose == Whose::Idle) && tail != record.head().peek(mem)
+    };
+    let candidates = candidates(worker, has_list);
+    worker.tails_seen.set(seen);
+    of_idle(worker, candidates, |record, version| move_list(worker, record, Some(version)))
+}
+
+/// Gives back what idle living workers have reserved, cells and the blocks that they take them from, on coherent memory. Returns how many workers
+/// those were.
+///
+/// The steps are those of [`take_over`]. Who dies at it leaves an odd version: the worker gives its reserves back itself when it writes next, and
+/// finds those cells free that are.
+///
+/// Cost: some fifty loads a worker; if one has something, the allocator's lock, a barrier on all cores, and two exchanges a block.
+pub(super) fn withdraw_reserves<M: Memory>(worker: &Worker<M>) -> Result<u32> {
+    let candidates = candidates(worker, |record, _| heap::may_be_withdrawn(worker, record));
+    of_idle(worker, candidates, |record, version| {
+        if !heap::may_be_withdrawn(worker, record) {
+            return Ok(false);
+        }
+        heap::return_reserves(worker, actor_of(worker, record))?;
+        record.list_version().store(worker.mem(), version);
+        Ok(true)
+    })
+}
+
+/// Has something done with the records of those candidates who are idle, while they hold neither their lists nor anything that
+/// they have reserved; with the version that says so. Returns of how many it was done.
+///
+/// A version that was odd before stays odd, whatever is done: somebody may have died while giving back what that worker has reserved, and it alone
+/// can tell.
+fn of_idle<M: Memory>(
+    worker: &Worker<M>,
+    candidates: Vec<(WorkerRecord, u64)>,
+    mut each: impl FnMut(WorkerRecord, u64) -> Result<bool>,
+) -> Result<u32> {
     if candidates.is_empty() {
         return Ok(0);
     }
+    let mem = worker.mem();
     let _hold = worker.hold_list()?;
     let held = lock::acquire(worker, HEAP_LOCK)?;
-    for &(record, _) in &candidates {
-        let version = record.list_version();
-        let now = version.load(mem);
-        // Another one also if somebody died at this.
-        version.store(mem, now.wrapping_add(1 + (now & 1)));
-    }
+    let candidates: Vec<_> = candidates
+        .into_iter()
+        .map(|(record, state)| {
+            let (version, now) = (record.list_version(), record.list_version().load(mem));
+            let was_odd = now & 1;
+            let wanted = now.wrapping_add(1 + was_odd);
+            version.store(mem, wanted);
+            (record, state, wanted, wanted.wrapping_add(1 + was_odd))
+        })
+        .collect();
     crash_point(Point::TakeoverWanted);
     // PAIRS WITH: pod::takeover::Worker::hold_list
     let is_certain = mem.barrier_everywhere() || !epoch::somebody_relies_on_it(worker);
-    let mut taken = 0;
-    for (record, state) in candidates {
+    let mut done = 0;
+    for (record, state, wanted, after) in candidates {
         let version = record.list_version();
         let is_idle = record.busy().load(mem) == 0 || mutant::is(Mutant::TakenWhileHeld);
         if is_certain
@@ -182,41 +242,48 @@ pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<u
             && record.state().load(mem) == state
             && has_nothing_begun(record, |word| word.peek(mem))
         {
-            let now = version.load(mem);
-            taken += u32::from(move_list(worker, record, Some(now.wrapping_add(1)))?);
+            done += u32::from(each(record, after)?);
         }
-        if version.load(mem) & 1 != 0 {
-            version.store(mem, version.load(mem).wrapping_add(1));
+        if version.load(mem) == wanted {
+            version.store(mem, after);
         }
     }
     drop(held);
-    Ok(taken)
+    Ok(done)
 }
 
-/// Living workers whose lists may be taken over, with the words of their states.
-fn candidates<M: Memory>(worker: &Worker<M>, whose: Whose) -> Vec<(WorkerRecord, u64)> {
+/// Living workers but the caller who hold nothing now and have what is asked for, with the words of their states. On coherent
+/// memory; else none.
+fn candidates<M: Memory>(
+    worker: &Worker<M>,
+    mut has_it: impl FnMut(WorkerRecord, usize) -> bool,
+) -> Vec<(WorkerRecord, u64)> {
+    if !M::COHERENT {
+        return Vec::new();
+    }
     let mem = worker.mem();
-    let mut seen = worker.tails_seen.take();
     let mut found = Vec::new();
     for index in 0..worker.pod().workers_high() {
         let record = WorkerRecord::new(worker.geometry(), index);
-        if seen.len() <= index as usize {
-            seen.resize(index as usize + 1, 0);
-        }
         let state = record.state().load(mem);
-        let tail = record.tail().peek(mem);
-        let is_quiet = std::mem::replace(&mut seen[index as usize], tail) == tail;
-        if State::decode(state).phase == Phase::Alive
+        if has_it(record, index as usize)
+            && State::decode(state).phase == Phase::Alive
             && record != worker.record()
-            && (is_quiet || whose == Whose::Idle)
-            && tail != record.head().peek(mem)
             && record.busy().load(mem) == 0
         {
             found.push((record, state));
         }
     }
-    worker.tails_seen.set(seen);
     found
+}
+
+/// Whose record it is.
+fn actor_of<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Actor {
+    let place = (record.state().offset() - worker.geometry().worker_table) / WORKER_BYTES;
+    Actor {
+        record,
+        me: place as u16 + 1,
+    }
 }
 
 /// Whether a record says that its worker is in no operation, and recovery would have nothing to finish. It is so whenever the
@@ -344,8 +411,7 @@ impl Quiet {
             return Ok(());
         };
         for pin in pins.iter().filter(|pin| pin.record != worker.record()) {
-            let place = ((pin.record.state().offset() - worker.geometry().worker_table)
-                / super::geometry::WORKER_BYTES) as usize;
+            let place = usize::from(actor_of(worker, pin.record).me - 1);
             if self.seen.len() <= place {
                 self.seen.resize(place + 1, (0, 0));
             }

@@ -17,7 +17,7 @@ use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use crate::pod::buddy::Buddy;
-use crate::pod::class::{Class, TABLE};
+use crate::pod::class::{CLASSES, Class, TABLE};
 use crate::pod::collect;
 use crate::pod::directory::{
     self, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS,
@@ -68,6 +68,8 @@ pub struct FsckReport {
     pub tasks: Vec<TasksReport>,
     /// Processes other than this one that have the pool open.
     pub other_processes: u32,
+    /// Whether others wrote while it was looked at: then what seems wrong may be what they did.
+    pub is_uncertain: bool,
     /// What is not as it should be.
     pub problems: Vec<String>,
 }
@@ -128,8 +130,16 @@ struct Audit<'w, M: Memory> {
     repair: bool,
 }
 
+/// How an error ends that says what to do about damage: what is being done.
+const TO_BE_CHECKED: &str = "; run `cenote fsck` on it";
+/// Looks of `fsck` at a pool that others have open, at most.
+const LOOKS_MAX: u32 = 5;
+
 impl<M: Memory> Pool<M> {
     /// Checks the pool. With `repair`, frees what is leaked; only while no other process has the pool open.
+    ///
+    /// What others write during a look may look like damage. A look that finds something wrong while others write is repeated, up to
+    /// five times; if others wrote during each, the report says that it is [uncertain](FsckReport::is_uncertain).
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;
         collect::collect_all(&worker)?;
@@ -144,6 +154,11 @@ impl<M: Memory> Pool<M> {
             });
         }
         let mut report = audit(&worker, repair)?;
+        let mut looks = 1;
+        while others > 0 && !report.is_clean() && report.is_uncertain && looks < LOOKS_MAX {
+            report = audit(&worker, repair)?;
+            looks += 1;
+        }
         report.other_processes = others as u32;
         Ok(report)
     }
@@ -163,6 +178,7 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
         },
         repair,
     };
+    let before = written(worker);
     for named in directory::list(&**worker)? {
         let walked = match named.kind {
             KIND_HASH => HashMap::at(worker.clone(), named.offset, Guidelines::SP)
@@ -191,14 +207,38 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
     }
     audit.walk_records()?;
     audit.sweep()?;
+    audit.report.is_uncertain = written(worker) != before;
     Ok(audit.report)
+}
+
+/// What changes in the records of other workers while they write: what they have reserved, retired, and named.
+fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
+    let mem = worker.mem();
+    let records = (0..worker.pod().workers_high()).map(|index| WorkerRecord::new(worker.geometry(), index));
+    let others = records.filter(|record| *record != worker.record());
+    others
+        .flat_map(|record| {
+            let reserves = (0..CLASSES).map(move |class| record.reserve(class));
+            let named = [
+                record.head(),
+                record.tail(),
+                record.new_object(),
+                record.old_object(),
+            ];
+            named.into_iter().chain(reserves)
+        })
+        .map(|word| word.peek(mem))
+        .collect()
 }
 
 impl<M: Memory> Audit<'_, M> {
     fn problem(&mut self, error: Error) {
         // A badly damaged pool has one problem a slot; the first ones tell.
         if self.report.problems.len() < 100 {
-            self.report.problems.push(error.to_string());
+            let text = error.to_string();
+            self.report
+                .problems
+                .push(text.strip_suffix(TO_BE_CHECKED).unwrap_or(&text).to_owned());
         }
     }
 

@@ -35,6 +35,7 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
+use crate::pod::abandoned::reclaim_empty_blocks;
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::geometry::UNIT;
 use crate::pod::growth;
@@ -138,6 +139,7 @@ impl<M: Memory> HashMap<M> {
                 false => order,
             })
         })
+        .map(drop)
     }
 
     /// Called after a key was removed, with a number that is different every time: now and then looks whether the level is
@@ -161,26 +163,33 @@ impl<M: Memory> HashMap<M> {
         if u64::from(level.order) <= floor {
             return Ok(());
         }
-        self.begin_move(level, |keys| {
+        let smaller = |keys: u64| {
             let slots = u128::from(level.groups * (GROUP_SLOTS + 1));
             // Room for twice the keys: so that it is not soon too small.
             let order = order_for(keys.saturating_mul(2)).max(floor as u32);
             let is_sparse = u128::from(keys) * 100 < slots * u128::from(SPARSE_PERCENT);
             (is_sparse && order < level.order).then_some(order)
-        })
+        };
+        let worker = &*self.worker;
+        if !self.begin_move(level, smaller)? && reclaim_empty_blocks(worker, worker.actor())? > 0 {
+            // The pool was full of blocks of objects, and those are free by now.
+            self.begin_move(level, smaller)?;
+        }
+        Ok(())
     }
 
-    /// Links a level of the order that `order_for_keys` says after `level`, if that is the root and nobody else does.
-    fn begin_move(&self, level: &Level, order_for_keys: impl FnOnce(u64) -> Option<u32>) -> Result<()> {
+    /// Links a level of the order that `order_for_keys` says after `level`, if that is the root and nobody else does; `false` if there was
+    /// no room for it.
+    fn begin_move(&self, level: &Level, order_for_keys: impl FnOnce(u64) -> Option<u32>) -> Result<bool> {
         let worker = &*self.worker;
         let mem = worker.mem();
         let is_root = self.root().load(mem) == level.reference();
         // The line as a whole: if the map is moving, this host's writers see it in their cache from now on.
         if !is_root || mem.fetch_line(level.next().offset())[0] != 0 {
-            return Ok(());
+            return Ok(true);
         }
         let Some(order) = order_for_keys(self.len()) else {
-            return Ok(());
+            return Ok(true);
         };
         let mine = u64::from(worker.me()) | u64::from(worker.generation()) << 32;
         let grower = level.grower();
@@ -191,7 +200,7 @@ impl<M: Memory> HashMap<M> {
             }
         };
         if !claim {
-            return Ok(());
+            return Ok(true);
         }
         let linked = match growth::approach(worker, Level::bytes(order) / UNIT) {
             Ok(true) => self.link_level(level.next(), order),
@@ -204,8 +213,8 @@ impl<M: Memory> HashMap<M> {
         mem.invalidate(level.next().offset(), 8);
         match linked {
             // There is no room for another level; this one goes on working.
-            Err(Error::Full { .. }) => Ok(()),
-            other => other,
+            Err(Error::Full { .. }) => Ok(false),
+            other => other.map(|()| true),
         }
     }
 

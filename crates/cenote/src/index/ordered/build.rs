@@ -213,13 +213,22 @@ pub fn copy(page: &Page<'_>, frame: &Frame<'_>) -> Result<Vec<u8>> {
 
 /// A leaf's page in which the second word of entry `n` is another one, in memory that was used before. All else stays, so nothing of it is built
 /// anew.
-pub fn replaced(page: &Page<'_>, n: usize, second: u64, is_record: bool, mut bytes: Vec<u8>) -> Vec<u8> {
+pub fn replaced(
+    page: &Page<'_>,
+    n: usize,
+    second: u64,
+    is_record: bool,
+    mut bytes: Vec<u8>,
+) -> Result<Vec<u8>> {
+    // Without what it was padded with.
+    let len = page.built_len()?;
     bytes.clear();
-    bytes.extend_from_slice(page.bytes());
+    bytes.extend_from_slice(&page.bytes()[..len]);
     let at = second_at(n);
     bytes[at..at + 8].copy_from_slice(&second.to_le_bytes());
-    bytes[..8].copy_from_slice(&page.meta.with_record(n, is_record).0.to_le_bytes());
-    bytes
+    let meta = page.meta.with_record(n, is_record).with_len(len as u64);
+    bytes[..8].copy_from_slice(&meta.0.to_le_bytes());
+    Ok(bytes)
 }
 
 fn add_fences(bytes: &mut Vec<u8>, frame: &Frame<'_>) {

@@ -81,7 +81,7 @@ impl<M: Memory> OrderedMap<M> {
             }
         }
         let kept = |mutant: Mutant, object: u64| if mutant::is(mutant) { 0 } else { object };
-        let is_done = self.replace_page(&Replacement {
+        let is_done = self.replace_page_at_any_size(&Replacement {
             word: root.word,
             current: page.at,
             page: &build::copy(&child, &Frame::of(&child)?)?,
@@ -96,7 +96,7 @@ impl<M: Memory> OrderedMap<M> {
 
     fn replace_root(&self, root: &Visit<'_>, inner: &Inner) -> Result<bool> {
         let page = &root.page;
-        self.replace_page(&Replacement {
+        self.replace_page_at_any_size(&Replacement {
             word: root.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,

@@ -97,7 +97,7 @@ impl<M: Memory> OrderedMap<M> {
                 begun => begun?,
             };
             let ended = match begun {
-                Begun::Yes => match self.finish_merge(&place) {
+                Begun::Yes => match self.until_done_or_full(|| self.merge_step(&place)) {
                     Err(Error::Full { .. }) => break,
                     ended => Some(ended?),
                 },
@@ -169,7 +169,7 @@ impl<M: Memory> OrderedMap<M> {
         let page = &visit.page;
         let mut inner = Inner::part(page, 0, page.count())?;
         inner.merge(child);
-        let has_begun = self.replace_page(&Replacement {
+        let has_begun = self.replace_page_at_any_size(&Replacement {
             word: visit.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
@@ -312,7 +312,7 @@ impl<M: Memory> OrderedMap<M> {
             () if mutant::is(Mutant::JoinedNodeEarly) => left.page.next(),
             () => right.at,
         };
-        self.replace_page(&Replacement {
+        self.replace_page_at_any_size(&Replacement {
             word: left.word,
             current: left.page.at,
             page: bytes,
@@ -335,7 +335,7 @@ impl<M: Memory> OrderedMap<M> {
         let page = &parent.page;
         let mut inner = Inner::part(page, 0, page.count())?;
         inner.remove(child);
-        let has_ended = self.replace_page(&Replacement {
+        let has_ended = self.replace_page_at_any_size(&Replacement {
             word: parent.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,

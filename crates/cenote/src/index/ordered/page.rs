@@ -224,6 +224,16 @@ impl<'m> Page<'m> {
         }
     }
 
+    /// How long a leaf's page is without padding.
+    pub fn built_len(&self) -> Result<usize> {
+        let (low, high) = self.fences()?;
+        let end = self.meta.fences_at() + 8 + low.len() + high.len();
+        match end.next_multiple_of(LINE as usize) {
+            len if len <= self.bytes.len() => Ok(len),
+            _ => Err(self.damaged()),
+        }
+    }
+
     /// The high fence; `None` if it is the last node of its level.
     #[inline]
     pub fn high(&self) -> Result<Option<&'m [u8]>> {

@@ -213,10 +213,10 @@ impl<M: Memory> OrderedMap<M> {
             true => page.entry(n).1,
             false => 0,
         };
-        let (mut bytes, entries) = match value {
+        let (bytes, entries) = match value {
             Some(value) if is_there => {
                 let (second, is_record) = self.second_word(key, value)?;
-                (build::replaced(&page, n, second, is_record, bytes), entries)
+                (build::replaced(&page, n, second, is_record, bytes)?, entries)
             }
             _ => {
                 let mut leaf = Leaf::all_of(&page, entries);
@@ -227,19 +227,17 @@ impl<M: Memory> OrderedMap<M> {
                 (leaf.finish_in(&Frame::of(&page)?, bytes)?, leaf.into_memory())
             }
         };
-        let is_done = loop {
-            let done = self.replace_page(&Replacement {
-                word,
-                current: page.at,
-                page: &bytes,
-                old_companions: [old_record, 0],
-                count: i64::from(value.is_some()) - i64::from(is_there),
-            });
-            match (done, class::larger_size(bytes.len() as u64)) {
-                // A full pool can be deleted from as long as it has any object that is large enough.
-                (Err(Error::Full { .. }), Some(larger)) if value.is_none() => build::pad(&mut bytes, larger),
-                (done, _) => break done?,
-            }
+        let replacement = Replacement {
+            word,
+            current: page.at,
+            page: &bytes,
+            old_companions: [old_record, 0],
+            count: i64::from(value.is_some()) - i64::from(is_there),
+        };
+        let is_done = match value {
+            Some(_) => self.replace_page(&replacement)?,
+            // A full pool can be deleted from as long as it has any object that is large enough.
+            None => self.replace_page_at_any_size(&replacement)?,
         };
         self.scratch.set(Scratch { entries, page: bytes });
         Ok(is_done.then_some(match (value, is_there) {
@@ -301,6 +299,28 @@ impl<M: Memory> OrderedMap<M> {
             count: (replacement.count != 0).then(|| self.counted(replacement.count)),
         };
         Ok(publish_with_companions(worker, &change, replacement.old_companions)?.is_ok())
+    }
+
+    /// [`Self::replace_page`] for what makes pages fewer or shorter: where no object of the page's size can be had, the page takes a larger
+    /// one, and says that it is as long as that.
+    pub(super) fn replace_page_at_any_size(&self, replacement: &Replacement<'_>) -> Result<bool> {
+        let mut padded: Vec<u8> = Vec::new();
+        loop {
+            let page = if padded.is_empty() {
+                replacement.page
+            } else {
+                &padded
+            };
+            let done = self.replace_page(&Replacement { page, ..*replacement });
+            match (done, class::larger_size(page.len() as u64)) {
+                (Err(Error::Full { .. }), Some(larger)) => {
+                    padded.clear();
+                    padded.extend_from_slice(replacement.page);
+                    build::pad(&mut padded, larger);
+                }
+                (done, _) => return done,
+            }
+        }
     }
 
     /// The counter after one more or one less.
