@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use cenote::index::baseline::arena::Arena;
 use cenote::index::baseline::art::{self, Art};
 use cenote::index::baseline::clht::{self, Clht};
+use cenote::index::baseline::masstree::{self, Masstree};
 use cenote::index::baseline::{WordMap, btree, version};
 use cenote::memory::{Mapped, SyncWord};
 use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool, Put};
@@ -37,6 +38,7 @@ trait Subject<M: Mapped>: WordMap<M> {
 
 /// Trees of few pairs a node, so that they are high.
 type LowBTree<M> = btree::BTree<M, 2>;
+type LowMasstree<M> = Masstree<M, 3>;
 
 impl<M: Mapped> Subject<M> for btree::BTree<M> {
     const MAGIC: u64 = btree::MAGIC ^ btree::IMAGE_LINES;
@@ -56,6 +58,16 @@ impl<M: Mapped> Subject<M> for Clht<M> {
 impl<M: Mapped> Subject<M> for Art<M> {
     const MAGIC: u64 = art::MAGIC;
     const KIND: &'static str = "art";
+}
+
+impl<M: Mapped> Subject<M> for Masstree<M> {
+    const MAGIC: u64 = masstree::MAGIC;
+    const KIND: &'static str = "masstree";
+}
+
+impl<M: Mapped> Subject<M> for LowMasstree<M> {
+    const MAGIC: u64 = masstree::MAGIC;
+    const KIND: &'static str = "low-masstree";
 }
 
 /// Runs a test for every index on every backend.
@@ -79,6 +91,14 @@ macro_rules! everywhere {
             fn art_coherent() { super::$name::<Coherent, Art<Coherent>>() }
             #[test]
             fn art_noncoherent() { super::$name::<Noncoherent, Art<Noncoherent>>() }
+            #[test]
+            fn masstree_coherent() { super::$name::<Coherent, Masstree<Coherent>>() }
+            #[test]
+            fn masstree_noncoherent() { super::$name::<Noncoherent, Masstree<Noncoherent>>() }
+            #[test]
+            fn low_masstree_coherent() { super::$name::<Coherent, LowMasstree<Coherent>>() }
+            #[test]
+            fn low_masstree_noncoherent() { super::$name::<Noncoherent, LowMasstree<Noncoherent>>() }
         })*
     };
 }
@@ -309,6 +329,10 @@ fn victim() {
         ["clht", _, task] => be_victim::<Noncoherent, Clht<Noncoherent>>(path, task),
         ["art", "coherent", task] => be_victim::<Coherent, Art<Coherent>>(path, task),
         ["art", _, task] => be_victim::<Noncoherent, Art<Noncoherent>>(path, task),
+        ["masstree", "coherent", task] => be_victim::<Coherent, Masstree<Coherent>>(path, task),
+        ["masstree", _, task] => be_victim::<Noncoherent, Masstree<Noncoherent>>(path, task),
+        ["low-masstree", "coherent", task] => be_victim::<Coherent, LowMasstree<Coherent>>(path, task),
+        ["low-masstree", _, task] => be_victim::<Noncoherent, LowMasstree<Noncoherent>>(path, task),
         _ => panic!("{task}"),
     }
 }

@@ -35,6 +35,7 @@ use cenote::Guidelines;
 use cenote::index::baseline::art::Art;
 use cenote::index::baseline::btree::BTree;
 use cenote::index::baseline::clht::Clht;
+use cenote::index::baseline::masstree::Masstree;
 use cenote::pod::geometry::Parameters;
 use cenote::sync::object::Form;
 use rand_core::{RngCore, SeedableRng};
@@ -151,6 +152,8 @@ pub enum Subject {
     Clht,
     /// ARTOLC.
     Art,
+    /// Masstree with nodes of four keys.
+    Masstree,
     /// Maps by messages.
     Messages,
     /// The tree in the manner of Sherman.
@@ -193,7 +196,14 @@ impl Subject {
     ];
 
     /// Indexes made for comparison.
-    pub const BASELINES: [Self; 5] = [Self::BTree, Self::Clht, Self::Art, Self::Messages, Self::Sherman];
+    pub const BASELINES: [Self; 6] = [
+        Self::BTree,
+        Self::Clht,
+        Self::Art,
+        Self::Masstree,
+        Self::Messages,
+        Self::Sherman,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -231,6 +241,7 @@ impl Subject {
             Self::BTree => "btree",
             Self::Clht => "clht",
             Self::Art => "art",
+            Self::Masstree => "masstree",
             Self::Messages => "messages",
             Self::Sherman => "sherman",
         }
@@ -349,6 +360,7 @@ impl Subject {
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),
+            Self::Masstree => baseline::scenario::<C, Masstree<SimMemory<C>, 4>>(load, parameters),
             Self::Messages => messages::scenario(load, parameters),
             Self::Sherman => sherman::scenario(load, parameters),
         }

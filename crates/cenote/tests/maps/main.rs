@@ -115,6 +115,7 @@ mod every_map_of_words {
         btree: cenote::index::baseline::btree::BTree on coherent [sp], noncoherent [sp], delegated [];
         clht: cenote::index::baseline::clht::Clht on coherent [sp], noncoherent [sp], delegated [];
         art: cenote::index::baseline::art::Art on coherent [sp], noncoherent [sp], delegated [];
+        masstree: cenote::index::baseline::masstree::Masstree on coherent [sp], noncoherent [sp], delegated [];
         sherman: cenote::index::baseline::sherman::Sherman on coherent [sp], noncoherent [sp], delegated [];
     );
 }

@@ -137,6 +137,14 @@ pub fn lock<M: Memory>(worker: &Worker<M>, at: SyncWord, seen: u64) -> Option<He
 }
 
 impl<M: Memory> Held<'_, M> {
+    /// Changes the marks and goes on holding. What was written before is seen with them.
+    #[inline]
+    pub fn mark(&mut self, marks: u64) {
+        self.marks = marks;
+        self.word = self.word & !MARKS | fresh(marks);
+        self.at.store(self.worker.mem(), self.word);
+    }
+
     /// Releases with other marks. What was written before is seen with them.
     #[inline]
     pub fn release(mut self, marks: u64) {
