@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use cenote::index::baseline::arena::Arena;
 use cenote::index::baseline::art::{self, Art};
 use cenote::index::baseline::clht::{self, Clht};
+use cenote::index::baseline::hot::{self, Hot};
 use cenote::index::baseline::masstree::{self, Masstree};
 use cenote::index::baseline::{WordMap, btree, version};
 use cenote::memory::{Mapped, SyncWord};
@@ -70,6 +71,19 @@ impl<M: Mapped> Subject<M> for LowMasstree<M> {
     const KIND: &'static str = "low-masstree";
 }
 
+/// Tries of few entries a node, so that they are high.
+type HighHot<M> = Hot<M, 3>;
+
+impl<M: Mapped> Subject<M> for Hot<M> {
+    const MAGIC: u64 = hot::MAGIC ^ 32;
+    const KIND: &'static str = "hot";
+}
+
+impl<M: Mapped> Subject<M> for HighHot<M> {
+    const MAGIC: u64 = hot::MAGIC ^ 3;
+    const KIND: &'static str = "high-hot";
+}
+
 /// Runs a test for every index on every backend.
 macro_rules! everywhere {
     ($($name:ident),* $(,)?) => {
@@ -99,6 +113,13 @@ macro_rules! everywhere {
             fn low_masstree_coherent() { super::$name::<Coherent, LowMasstree<Coherent>>() }
             #[test]
             fn low_masstree_noncoherent() { super::$name::<Noncoherent, LowMasstree<Noncoherent>>() }
+            fn hot_coherent() { super::$name::<Coherent, Hot<Coherent>>() }
+            #[test]
+            fn hot_noncoherent() { super::$name::<Noncoherent, Hot<Noncoherent>>() }
+            #[test]
+            fn high_hot_coherent() { super::$name::<Coherent, HighHot<Coherent>>() }
+            #[test]
+            fn high_hot_noncoherent() { super::$name::<Noncoherent, HighHot<Noncoherent>>() }
         })*
     };
 }
@@ -333,6 +354,10 @@ fn victim() {
         ["masstree", _, task] => be_victim::<Noncoherent, Masstree<Noncoherent>>(path, task),
         ["low-masstree", "coherent", task] => be_victim::<Coherent, LowMasstree<Coherent>>(path, task),
         ["low-masstree", _, task] => be_victim::<Noncoherent, LowMasstree<Noncoherent>>(path, task),
+        ["hot", "coherent", task] => be_victim::<Coherent, Hot<Coherent>>(path, task),
+        ["hot", _, task] => be_victim::<Noncoherent, Hot<Noncoherent>>(path, task),
+        ["high-hot", "coherent", task] => be_victim::<Coherent, HighHot<Coherent>>(path, task),
+        ["high-hot", _, task] => be_victim::<Noncoherent, HighHot<Noncoherent>>(path, task),
         _ => panic!("{task}"),
     }
 }
@@ -425,6 +450,45 @@ fn a_full_arena_is_an_error<M: Mapped, I: Subject<M>>() {
     assert!(map.remove_u64(key_of_victim(0)).unwrap());
 }
 
+/// A trie is low whatever its keys are like, and its nodes hold many.
+#[test]
+fn hot_stays_low() {
+    const KEYS: u64 = 1_000_000;
+    let mut rng = StdRng::seed_from_u64(seed());
+    let random: Vec<u64> = (0..KEYS).map(|_| rng.random()).collect();
+    let mut shuffled: Vec<u64> = (0..KEYS).collect();
+    shuffled.shuffle(&mut rng);
+    let few_bits = |n: u64| (0..8).fold(0, |key, byte| key | (n >> (3 * byte) & 7) << (8 * byte));
+    for (kind, height_max, entries_least) in [
+        ("ascending", 4, 28),
+        ("dense, in no order", 5, 16),
+        ("three bits of each byte", 4, 28),
+        ("random", 6, 16),
+    ] {
+        let (_folder, pool) = pool::<Coherent>();
+        let map: Hot<Coherent> = open(&pool, KEYS);
+        let mut inserted = 0;
+        for n in 0..KEYS {
+            let key = match kind {
+                "ascending" => n,
+                "dense, in no order" => shuffled[n as usize],
+                "random" => random[n as usize],
+                _ => few_bits(n),
+            };
+            inserted += u64::from(map.insert_u64(key, n).unwrap());
+        }
+        let shape = map.shape().unwrap();
+        println!("{kind}: {shape:?}");
+        assert_eq!(shape.leaves, inserted);
+        // Nodes are entries too, but for the root.
+        let entries = (shape.leaves + shape.nodes - 1) as f64 / shape.nodes as f64;
+        assert!(
+            shape.height <= height_max && entries >= f64::from(entries_least),
+            "{kind}: {shape:?}"
+        );
+    }
+}
+
 fn damage_is_an_error<M: Mapped, I: Subject<M>>() {
     let seed = seed();
     for round in 0..12 {
@@ -438,7 +502,9 @@ fn damage_is_an_error<M: Mapped, I: Subject<M>>() {
         let arena = Arena::open_or_create(worker.clone(), NAME, I::MAGIC, 0).unwrap();
         let first = arena.root(0).load(worker.mem());
         for _ in 0..200 {
-            let at = first + rng.random_range(0..20_000u64) * 8;
+            // Where what was made first is, or anywhere.
+            let words = [20_000, arena.bytes() / 8][rng.random_range(0..2)];
+            let at = first + rng.random_range(0..words) * 8;
             if arena.has(at, 8) {
                 let value = match rng.random_range(0..4) {
                     0 => rng.random(),

@@ -30,7 +30,7 @@ pub struct Args {
     command: Option<Command>,
     /// What to run: hash, growth, moving, reuse, shrinking, ordered, tree, thin, split, merge, ends, notes, bulk, crowded, allocator, trim, names, epochs,
     /// instances, places, tasks, spin, queue, rwlock, group, hosts, mourners, lodgers, seat, onlookers, or all of these; an index made for
-    /// comparison: btree, clht, art, masstree, messages, sherman
+    /// comparison: btree, clht, art, hot, masstree, messages, sherman
     #[arg(default_value = "all")]
     subject: String,
     /// Which machine

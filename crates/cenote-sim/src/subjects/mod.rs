@@ -35,6 +35,7 @@ use cenote::Guidelines;
 use cenote::index::baseline::art::Art;
 use cenote::index::baseline::btree::BTree;
 use cenote::index::baseline::clht::Clht;
+use cenote::index::baseline::hot::Hot;
 use cenote::index::baseline::masstree::Masstree;
 use cenote::pod::geometry::Parameters;
 use cenote::sync::object::Form;
@@ -154,6 +155,8 @@ pub enum Subject {
     Art,
     /// Masstree with nodes of four keys.
     Masstree,
+    /// HOT with nodes of three entries.
+    Hot,
     /// Maps by messages.
     Messages,
     /// The tree in the manner of Sherman.
@@ -196,11 +199,12 @@ impl Subject {
     ];
 
     /// Indexes made for comparison.
-    pub const BASELINES: [Self; 6] = [
+    pub const BASELINES: [Self; 7] = [
         Self::BTree,
         Self::Clht,
         Self::Art,
         Self::Masstree,
+        Self::Hot,
         Self::Messages,
         Self::Sherman,
     ];
@@ -242,6 +246,7 @@ impl Subject {
             Self::Clht => "clht",
             Self::Art => "art",
             Self::Masstree => "masstree",
+            Self::Hot => "hot",
             Self::Messages => "messages",
             Self::Sherman => "sherman",
         }
@@ -361,6 +366,7 @@ impl Subject {
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),
             Self::Masstree => baseline::scenario::<C, Masstree<SimMemory<C>, 4>>(load, parameters),
+            Self::Hot => baseline::scenario::<C, Hot<SimMemory<C>, 3>>(load, parameters),
             Self::Messages => messages::scenario(load, parameters),
             Self::Sherman => sherman::scenario(load, parameters),
         }

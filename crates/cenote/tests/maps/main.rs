@@ -116,6 +116,7 @@ mod every_map_of_words {
         clht: cenote::index::baseline::clht::Clht on coherent [sp], noncoherent [sp], delegated [];
         art: cenote::index::baseline::art::Art on coherent [sp], noncoherent [sp], delegated [];
         masstree: cenote::index::baseline::masstree::Masstree on coherent [sp], noncoherent [sp], delegated [];
+        hot: cenote::index::baseline::hot::Hot on coherent [sp], noncoherent [sp], delegated [];
         sherman: cenote::index::baseline::sherman::Sherman on coherent [sp], noncoherent [sp], delegated [];
     );
 }

@@ -12,6 +12,7 @@ pub mod art;
 pub mod btree;
 pub mod clht;
 mod content;
+pub mod hot;
 pub mod masstree;
 pub mod messages;
 mod once;
