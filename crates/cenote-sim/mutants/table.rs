@@ -85,7 +85,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         FullAtOnce => quick(coherent(Crowded, 3, 2, 30, 0, Random)),
         FullUnwaited => quick(noncoherent(Crowded, 3, 2, 30, 0, Random)),
         HoleLookedInto => slow(coherent(Trim, 3, 2, 40, 2, Random)),
-        TakenOverUnsettled => quick(small(coherent(Trim, 5, 1, 12, 4, Random))),
+        TakenOverUnsettled => quick(small(coherent(Trim, 4, 1, 12, 3, Random))),
         NameCached => quick(noncoherent(Names, 3, 2, 10, 0, Random)),
         ClassesKept => quick(noncoherent(Allocator, 2, 2, 80, 0, Random)),
 

@@ -28,6 +28,7 @@
 //! **What others know of the list.** A worker that does not hold its list has begun nothing: its record names no object that is
 //! or may be in a list. Recovery that looks through the lists of others for an object counts moves before and after.
 
+use super::buddy::Buddy;
 use super::geometry::WORKER_BYTES;
 use super::heap;
 use super::lock;
@@ -42,8 +43,11 @@ use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory, OwnedWord, compiler_barrier};
 use crate::mutant::{self, Mutant};
 
-/// Looks of a background thread between which a list must not have changed to be taken over.
+/// Looks of a background thread between which a list must not have changed to be taken over, where room is scarce; else the
+/// [limit](super::limits::Limits::quiet_ticks).
 const QUIET_TICKS: u32 = 8;
+/// Room is scarce if no more than one part in so many of the pool's most is in its largest free block and in what it may grow by.
+const SCARCE_PART: u64 = 8;
 
 /// While it lives, the worker may change its retired list, and nobody takes that over.
 pub struct ListHold<'w, M: Memory> {
@@ -182,7 +186,9 @@ pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<u
     };
     let candidates = candidates(worker, has_list);
     worker.tails_seen.set(seen);
-    of_idle(worker, candidates, |record, version| move_list(worker, record, Some(version)))
+    of_idle(worker, candidates, |record, version| {
+        move_list(worker, record, Some(version))
+    })
 }
 
 /// Gives back what idle living workers have reserved, cells and the blocks that they take them from, on coherent memory. Returns how many workers
@@ -428,13 +434,24 @@ impl Quiet {
             let (last, times) = self.seen[place];
             let times = if last == tail { times + 1 } else { 0 };
             self.seen[place] = (tail, times);
-            if tail != 0 && times >= QUIET_TICKS && tail != head {
+            let is_quiet =
+                times >= QUIET_TICKS && (times >= worker.limits().quiet_ticks || is_room_scarce(worker)?);
+            if tail != 0 && is_quiet && tail != head {
                 self.seen[place].1 = 0;
                 take_over_locally(worker, pin)?;
             }
         }
         Ok(())
     }
+}
+
+/// Whether others may soon need what waits in lists.
+fn is_room_scarce<M: Memory>(worker: &Worker<M>) -> Result<bool> {
+    let max = worker.geometry().parameters.max_units;
+    let largest = Buddy::new(worker.geometry()).largest(worker.mem())?;
+    let free = largest.map_or(0, |order| 1 << order.min(63));
+    let growth = max.saturating_sub(worker.committed_units()?);
+    Ok((free + growth).saturating_mul(SCARCE_PART) <= max)
 }
 
 /// Takes over the list of a worker of this process, if that does not hold it.
