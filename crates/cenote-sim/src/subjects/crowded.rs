@@ -176,7 +176,7 @@ fn hold<'m, const C: bool>(
     holding.go_on(context, &shared.log, |number| {
         // Before it is looked for: it is held from some moment of that on.
         shared.book.borrow_mut().hold(thread, Some(epoch));
-        let key = u64::from(thread) << 32 | number % KEYS;
+        let key = (u64::from(thread) << 32) | (number % KEYS);
         map.get(&key.to_le_bytes()).ok().flatten()
     });
     if !holding.holds() {
