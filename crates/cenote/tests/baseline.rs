@@ -113,6 +113,7 @@ macro_rules! everywhere {
             fn low_masstree_coherent() { super::$name::<Coherent, LowMasstree<Coherent>>() }
             #[test]
             fn low_masstree_noncoherent() { super::$name::<Noncoherent, LowMasstree<Noncoherent>>() }
+            #[test]
             fn hot_coherent() { super::$name::<Coherent, Hot<Coherent>>() }
             #[test]
             fn hot_noncoherent() { super::$name::<Noncoherent, Hot<Noncoherent>>() }
