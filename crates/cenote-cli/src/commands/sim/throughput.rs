@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long)]
     coherent: bool,
     /// What things cost: dram, cxl-local, cxl-remote, cxl-remote-wide, or a TOML file
-    #[arg(long, value_name = "NAME", default_value = "cxl-remote")]
+    #[arg(long, value_name = "NAME", default_value = "cxl-remote-wide")]
     profile: String,
     /// The cache of a host, as in 1M, instead of the profile's
     #[arg(long, value_name = "BYTES", value_parser = cenote::parse_size)]
