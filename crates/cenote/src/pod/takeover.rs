@@ -142,8 +142,8 @@ impl<M: Memory> Worker<M> {
         self.list_version.set(now);
         drop(held);
         self.recycler.forget();
-        if is_odd {
-            // Somebody died, perhaps while giving back what this worker has reserved.
+        if is_odd && self.is_tidy.get() {
+            // Somebody died, perhaps while giving back what this worker has reserved. A record that is not in order yet is brought into order below.
             self.holds.set(1);
             let returned = heap::return_reserves(self, self.actor());
             self.holds.set(0);
