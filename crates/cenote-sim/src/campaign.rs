@@ -227,7 +227,6 @@ impl Plan {
             look_around_every: draw(1, 4) as u32,
             trim_order: 0,
             removals: 0,
-            quiet_ticks: 8,
             shelf_bytes: 32 << draw(0, 8),
             unposted: draw(1, 2) as usize,
         })

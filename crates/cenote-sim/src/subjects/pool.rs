@@ -142,10 +142,9 @@ impl<const C: bool> Member<C> {
 
 /// A process's view of a pool, with the thresholds of the run.
 pub fn limited<const C: bool>(context: &Context<C>, pod: Pod<SimMemory<C>>) -> Pod<SimMemory<C>> {
-    // Maps are small: whether one is too large is asked at each removal. Runs are short.
+    // Maps are small: whether one is too large is asked at each removal.
     let limits = context.limits().unwrap_or(Limits {
         removals: 0,
-        quiet_ticks: 8,
         ..Limits::usual::<SimMemory<C>>()
     });
     pod.with_limits(limits)

@@ -21,9 +21,6 @@ pub struct Limits {
     pub chunk_entries: u64,
     /// Looks at the own list for each at the lists of others. At least 1.
     pub look_around_every: u32,
-    /// Ticks of a background thread after which a list that has not changed is taken over, while the pool has room for much
-    /// more (incoherent memory): its worker would reuse what lies warm in its cache. Where room is scarce it is eight.
-    pub quiet_ticks: u32,
     /// Bytes of objects that wait on a shelf of one size class, at most.
     pub shelf_bytes: u64,
     /// The logarithm of how many units are given back to the file system at a time.
@@ -46,8 +43,6 @@ impl Limits {
             collect_chunks: if M::COHERENT { 32 } else { 128 },
             chunk_entries: CHUNK_ENTRIES,
             look_around_every: 16,
-            // A second.
-            quiet_ticks: 1_000,
             // There more becomes ripe at a time.
             shelf_bytes: if M::COHERENT { 512 << 10 } else { 2 << 20 },
             // A huge page: a smaller hole would split one.

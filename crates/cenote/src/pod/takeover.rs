@@ -28,7 +28,6 @@
 //! **What others know of the list.** A worker that does not hold its list has begun nothing: its record names no object that is
 //! or may be in a list. Recovery that looks through the lists of others for an object counts moves before and after.
 
-use super::buddy::Buddy;
 use super::geometry::WORKER_BYTES;
 use super::heap;
 use super::lock;
@@ -43,11 +42,8 @@ use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory, OwnedWord, compiler_barrier};
 use crate::mutant::{self, Mutant};
 
-/// Looks of a background thread between which a list must not have changed to be taken over, where room is scarce; else the
-/// [limit](super::limits::Limits::quiet_ticks).
+/// Looks of a background thread between which a list must not have changed to be taken over.
 const QUIET_TICKS: u32 = 8;
-/// Room is scarce if no more than one part in so many of the pool's most is in its largest free block and in what it may grow by.
-const SCARCE_PART: u64 = 8;
 
 /// While it lives, the worker may change its retired list, and nobody takes that over.
 pub struct ListHold<'w, M: Memory> {
@@ -434,24 +430,13 @@ impl Quiet {
             let (last, times) = self.seen[place];
             let times = if last == tail { times + 1 } else { 0 };
             self.seen[place] = (tail, times);
-            let is_quiet =
-                times >= QUIET_TICKS && (times >= worker.limits().quiet_ticks || is_room_scarce(worker)?);
-            if tail != 0 && is_quiet && tail != head {
+            if tail != 0 && times >= QUIET_TICKS && tail != head {
                 self.seen[place].1 = 0;
                 take_over_locally(worker, pin)?;
             }
         }
         Ok(())
     }
-}
-
-/// Whether others may soon need what waits in lists.
-fn is_room_scarce<M: Memory>(worker: &Worker<M>) -> Result<bool> {
-    let max = worker.geometry().parameters.max_units;
-    let largest = Buddy::new(worker.geometry()).largest(worker.mem())?;
-    let free = largest.map_or(0, |order| 1 << order.min(63));
-    let growth = max.saturating_sub(worker.committed_units()?);
-    Ok((free + growth).saturating_mul(SCARCE_PART) <= max)
 }
 
 /// Takes over the list of a worker of this process, if that does not hold it.
