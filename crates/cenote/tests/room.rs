@@ -237,9 +237,12 @@ fn what_idle_workers_have_reserved_is_withdrawn() {
 }
 
 /// Keys of an ordered map in a pool that other values fill can all be removed, whatever merges that begins.
-fn a_full_pool_can_be_emptied<M: Mapped>(keys: u64, filling: usize, seed: u64) {
+///
+/// On coherent memory: elsewhere the background thread may take the list of a worker over together with its last chunk, and there may be no room
+/// for another.
+fn a_full_pool_can_be_emptied(keys: u64, filling: usize, seed: u64) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let pool: Pool<M> = small_pool(folder.path(), 4);
+    let pool: Pool = small_pool(folder.path(), 4);
     let (map, log) = (pool.map("m").unwrap(), pool.ordered("log").unwrap());
     let mut order: Vec<u64> = (0..keys).collect();
     order.shuffle(&mut StdRng::seed_from_u64(seed));
@@ -255,8 +258,7 @@ fn a_full_pool_can_be_emptied<M: Mapped>(keys: u64, filling: usize, seed: u64) {
         let removed = log.remove(&n.to_be_bytes());
         assert!(
             matches!(removed, Ok(true)),
-            "{}, {keys} keys, values of {filling}, seed {seed}: key {n}: {removed:?}",
-            M::NAME
+            "{keys} keys, values of {filling}, seed {seed}: key {n}: {removed:?}"
         );
     }
     settle(&pool);
@@ -268,8 +270,7 @@ fn a_full_pool_can_be_emptied<M: Mapped>(keys: u64, filling: usize, seed: u64) {
 fn ordered_keys_can_be_removed_from_a_full_pool() {
     for (seed, keys) in (1..).zip([300, 1000, 1000]) {
         for filling in [8, 100, 1000] {
-            a_full_pool_can_be_emptied::<cenote::Coherent>(keys, filling, seed);
-            a_full_pool_can_be_emptied::<Noncoherent>(keys, filling, seed);
+            a_full_pool_can_be_emptied(keys, filling, seed);
         }
     }
 }

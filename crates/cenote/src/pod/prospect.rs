@@ -1,6 +1,7 @@
 //! What there would be room for, if all were free that waits to be: whether a write that found the pool full should wait for others.
 //!
-//! An object of a slab has room where one of its size waits, or in a block of its own; all else needs adjacent units. Units would be free that
+//! For an object of a slab it is enough that as many bytes wait: a cell or a block may come of them, and what is missing may be a list's next chunk, for which
+//! there is no need once what is in the list is freed. All else needs adjacent units. Units would be free that
 //! are free, those in holes, ranges that are retired, blocks of which all objects are free or wait, and those that the pool may grow by. All of it changes
 //! while it is looked at, so the answer is a guess, and good for a moment.
 
@@ -108,7 +109,7 @@ fn class_of<M: Memory>(bytes: u64) -> Option<usize> {
 
 fn waiting<M: Memory>(worker: &Worker<M>, bytes: u64) -> Waiting {
     let wanted = class_of::<M>(bytes);
-    let mut looked_at = 0;
+    let (mut looked_at, mut found) = (0, 0);
     let mut is_enough = false;
     let mut blocks = BTreeMap::new();
     for index in 0..worker.pod().workers_high() {
@@ -116,8 +117,10 @@ fn waiting<M: Memory>(worker: &Worker<M>, bytes: u64) -> Waiting {
         // A list that changes meanwhile may look odd.
         let _ = pending_while(worker, record, |object, _| {
             looked_at += 1;
-            if let Ok(Place::Slab(cell)) = locate(worker, object) {
-                is_enough |= Some(cell.class) == wanted;
+            let place = locate(worker, object);
+            found += place.as_ref().map_or(0, Place::capacity);
+            is_enough |= wanted.is_some() && found >= bytes;
+            if let Ok(Place::Slab(cell)) = place {
                 *blocks.entry(cell.unit).or_default() += 1;
             }
             is_enough |= looked_at >= OBJECTS_MAX;
