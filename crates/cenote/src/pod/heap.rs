@@ -22,7 +22,6 @@ use super::class::{TABLE, class_for};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::publish::{PUBLISHED, await_end};
-use super::record::WorkerRecord;
 use super::recycle::Kept;
 use super::reserve::Reserve;
 use super::retire::{self, Actor};
@@ -454,22 +453,22 @@ fn settle<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u16) -> 
     Ok(())
 }
 
-/// Whether a record of another worker says that it has reserved something, and all of that is of blocks that are in order. For coherent memory.
-pub(super) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> bool {
+/// Whether another worker's record says that it has reserved something that [`return_reserves`] gives back without a lock. For coherent memory.
+pub(super) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     let mem = worker.mem();
-    let units = (0..TABLE.len()).filter_map(|class| Reserve(record.reserve(class).peek(mem)).unit());
     let mut has_any = false;
-    for unit in units {
+    for (class, layout) in TABLE.iter().enumerate() {
+        let Some(unit) = Reserve(actor.record.reserve(class).peek(mem)).unit() else {
+            continue;
+        };
         has_any = true;
-        // A block that is not ready is its worker's to finish or to give back.
-        let is_ready = worker
-            .check("a block", worker.geometry().unit_offset(unit), UNIT)
-            .is_ok()
-            && matches!(
+        // One that is out of date, of a block that is somebody else's by now, is in nobody's way. Its own block that is not ready is its worker's to finish.
+        let is_in_order = is_whole(worker, unit, layout)
+            && !matches!(
                 Block::decode(table_word(worker, unit).load(mem)),
-                Block::Slab { ready: true, .. }
+                Block::Slab { ready: false, owner, .. } if owner == actor.me
             );
-        if !is_ready {
+        if !is_in_order {
             return false;
         }
     }

@@ -144,6 +144,9 @@ impl<M: Memory> Worker<M> {
             let returned = heap::return_reserves(self, self.actor());
             self.holds.set(0);
             if let Err(error) = returned {
+                // Next time the record is brought into order as that of a new worker is: what cannot be right is forgotten.
+                self.is_tidy.set(false);
+                self.list_version.set(!now);
                 self.record().busy().store(mem, 0);
                 return Err(error);
             }
@@ -195,12 +198,15 @@ pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<u
 ///
 /// Cost: some fifty loads a worker; if one has something, the allocator's lock, a barrier on all cores, and two exchanges a block.
 pub(super) fn withdraw_reserves<M: Memory>(worker: &Worker<M>) -> Result<u32> {
-    let candidates = candidates(worker, |record, _| heap::may_be_withdrawn(worker, record));
+    let candidates = candidates(worker, |record, _| {
+        heap::may_be_withdrawn(worker, actor_of(worker, record))
+    });
     of_idle(worker, candidates, |record, version| {
-        if !heap::may_be_withdrawn(worker, record) {
+        let actor = actor_of(worker, record);
+        if !heap::may_be_withdrawn(worker, actor) {
             return Ok(false);
         }
-        heap::return_reserves(worker, actor_of(worker, record))?;
+        heap::return_reserves(worker, actor)?;
         record.list_version().store(worker.mem(), version);
         Ok(true)
     })
@@ -235,23 +241,31 @@ fn of_idle<M: Memory>(
     crash_point(Point::TakeoverWanted);
     // PAIRS WITH: pod::takeover::Worker::hold_list
     let is_certain = mem.barrier_everywhere() || !epoch::somebody_relies_on_it(worker);
-    let mut done = 0;
+    let mut done = Ok(0);
     for (record, state, wanted, after) in candidates {
         let version = record.list_version();
         let is_idle = record.busy().load(mem) == 0 || mutant::is(Mutant::TakenWhileHeld);
-        if is_certain
+        if let Ok(count) = &mut done
+            && is_certain
             && is_idle
             && record.state().load(mem) == state
             && has_nothing_begun(record, |word| word.peek(mem))
         {
-            done += u32::from(each(record, after)?);
+            match each(record, after) {
+                Ok(was_done) => *count += u32::from(was_done),
+                Err(error) => {
+                    // What was begun is its worker's to finish: the version stays odd.
+                    done = Err(error);
+                    continue;
+                }
+            }
         }
         if version.load(mem) == wanted {
             version.store(mem, after);
         }
     }
     drop(held);
-    Ok(done)
+    done
 }
 
 /// Living workers but the caller who hold nothing now and have what is asked for, with the words of their states. On coherent
