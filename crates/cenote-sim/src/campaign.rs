@@ -229,6 +229,7 @@ impl Plan {
             removals: 0,
             shelf_bytes: 32 << draw(0, 8),
             unposted: draw(1, 2) as usize,
+            quiet_ticks: draw(1, 16) as u32,
         })
     }
 

@@ -94,6 +94,7 @@ mutants! {
     SeatNotReread = "seat-not-reread", "the seat is taken although somebody has written its word since";
     CellsKept = "cells-kept", "the lines of a new block's cells stay in the cache of who wrote them";
     ClassesKept = "classes-kept", "what a worker remembers of blocks outlives them";
+    SpareKept = "spare-kept", "a spare chunk that the list has got stays a spare one";
     ReserveLate = "reserve-late", "cells are taken before the reserve names them";
     NamedLate = "named-late", "an object leaves the reserve before it is named";
     TakenEarly = "taken-early", "an object leaves the reserve before the record that names it is written back";

@@ -23,6 +23,8 @@ use cenote::{Coherent, Noncoherent, Options, Pool};
 
 #[path = "crash/reserves.rs"]
 mod reserves;
+#[path = "crash/spare.rs"]
+mod spare;
 #[path = "crash/tasks.rs"]
 mod tasks;
 
@@ -95,6 +97,8 @@ fn play(role: &str, pool: &Path, journal: &Path) -> Outcome {
         "tasks coherent" => tasks::work::<Coherent>(pool, journal),
         "tasks noncoherent" => tasks::work::<Noncoherent>(pool, journal),
         "fill coherent" => reserves::fill(pool),
+        "spare coherent" => spare::remove::<Coherent>(pool),
+        "spare noncoherent" => spare::remove::<Noncoherent>(pool),
         "group coherent" => group::work::<Coherent>(pool),
         "group noncoherent" => group::work::<Noncoherent>(pool),
         "open coherent" => Pool::<Coherent>::open(pool, &options()).map(drop).map_err(text),
@@ -543,6 +547,7 @@ fn orchestrate() -> Outcome {
     }
     group::all(folder.path(), &log, &wanted, &mut kills, &mut failures);
     reserves::all(folder.path(), &log, &wanted, &mut kills, &mut failures);
+    spare::all(folder.path(), &log, &wanted, &mut kills, &mut failures);
     // Every kind of unfinished work, and a second crash at every step of its recovery, and a third.
     let begun = points()
         .filter(|name| !name.starts_with("recover.") && !name.starts_with("group.") && !is_of_pods(name));

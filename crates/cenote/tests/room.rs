@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cenote::memory::Mapped;
 use cenote::pod::class::TABLE;
-use cenote::{Noncoherent, Options, Pool};
+use cenote::{Map, Noncoherent, Options, Pool};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -237,12 +237,9 @@ fn what_idle_workers_have_reserved_is_withdrawn() {
 }
 
 /// Keys of an ordered map in a pool that other values fill can all be removed, whatever merges that begins.
-///
-/// On coherent memory: elsewhere the background thread may take the list of a worker over together with its last chunk, and there may be no room
-/// for another.
-fn a_full_pool_can_be_emptied(keys: u64, filling: usize, seed: u64) {
+fn a_full_pool_can_be_emptied<M: Mapped>(keys: u64, filling: usize, seed: u64) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let pool: Pool = small_pool(folder.path(), 4);
+    let pool: Pool<M> = small_pool(folder.path(), 4);
     let (map, log) = (pool.map("m").unwrap(), pool.ordered("log").unwrap());
     let mut order: Vec<u64> = (0..keys).collect();
     order.shuffle(&mut StdRng::seed_from_u64(seed));
@@ -270,9 +267,78 @@ fn a_full_pool_can_be_emptied(keys: u64, filling: usize, seed: u64) {
 fn ordered_keys_can_be_removed_from_a_full_pool() {
     for (seed, keys) in (1..).zip([300, 1000, 1000]) {
         for filling in [8, 100, 1000] {
-            a_full_pool_can_be_emptied(keys, filling, seed);
+            a_full_pool_can_be_emptied::<cenote::Coherent>(keys, filling, seed);
+            a_full_pool_can_be_emptied::<Noncoherent>(keys, filling, seed);
         }
     }
+}
+
+/// Fills a pool until no class has an object left; returns the keys.
+fn fill_every_class<M: Mapped>(map: &Map<M>) -> Vec<String> {
+    let mut keys = Vec::new();
+    for round in 0..3 {
+        for class in TABLE.iter().rev().filter(|class| class.size > 40) {
+            let value = vec![1; class.size as usize - 40];
+            let (mut n, mut refused) = (0, 0);
+            while refused < 3 {
+                let key = format!("{}, {round}, {n}", class.size);
+                match map.put(key.as_bytes(), &value) {
+                    Ok(_) => keys.push(key),
+                    Err(_) => refused += 1,
+                }
+                n += 1;
+            }
+        }
+    }
+    keys
+}
+
+/// A worker that was idle while others filled the pool, and took its list over with the chunks, can remove keys, and so can a process that opens the
+/// pool then.
+fn an_idle_worker_can_remove_keys<M: Mapped>() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool<M> = small_pool(folder.path(), 8);
+    let map = pool.map("m").unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let its_pool = pool.clone();
+    let idle = std::thread::spawn(move || {
+        let map = its_pool.map("m").unwrap();
+        for n in 0..300u64 {
+            map.put(&n.to_le_bytes(), b"of the idle one").unwrap();
+            map.put(&n.to_le_bytes(), b"again").unwrap();
+        }
+        tell.send(()).unwrap();
+        let _ = ended.recv();
+        for n in 0..300u64 {
+            let removed = map.remove(&n.to_le_bytes());
+            assert!(matches!(removed, Ok(true)), "key {n}: {removed:?}");
+        }
+    });
+    told.recv().unwrap();
+    let mut keys = fill_every_class(&map);
+    settle(&pool);
+    fill_every_class(&map);
+    drop(end);
+    idle.join().unwrap();
+    fill_every_class(&map);
+    drop((map, pool));
+    let pool = Pool::<M>::open(folder.path().join("pool"), &Options::default()).unwrap();
+    let map = pool.map("m").unwrap();
+    keys.shuffle(&mut StdRng::seed_from_u64(1));
+    for key in keys.iter().take(200) {
+        let removed = map.remove(key.as_bytes());
+        assert!(matches!(removed, Ok(true)), "{key:?}: {removed:?}");
+    }
+    settle(&pool);
+    let report = pool.fsck(false).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}
+
+#[test]
+fn an_idle_worker_can_remove_keys_of_a_full_pool() {
+    an_idle_worker_can_remove_keys::<cenote::Coherent>();
+    an_idle_worker_can_remove_keys::<Noncoherent>();
 }
 
 /// A remove in a full pool may copy a page into a larger object. Who updates a key of it then needs no more than the page has in it.
@@ -283,19 +349,9 @@ fn a_padded_page_shrinks<M: Mapped>() {
     for n in 0..19 {
         log.put_u64(n, n).unwrap();
     }
-    // Until nothing fits any more, of any size.
-    for round in 0..3 {
-        for class in TABLE.iter().rev().filter(|class| class.size > 40) {
-            let value = vec![1; class.size as usize - 40];
-            let (mut n, mut refused) = (0, 0);
-            while refused < 3 {
-                let put = map.put(format!("{}, {round}, {n}", class.size).as_bytes(), &value);
-                refused += u32::from(put.is_err());
-                n += 1;
-            }
-        }
-        settle(&pool);
-    }
+    fill_every_class(&map);
+    settle(&pool);
+    fill_every_class(&map);
     // It may be refused; the object that it needs is not, afterwards.
     let _ = log.put_u64(5, 5);
     assert!(map.remove(b"32768, 0, 100").unwrap());

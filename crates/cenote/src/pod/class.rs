@@ -3,6 +3,8 @@
 //! A slab block begins with a table of 16-bit cells, one an object, four in a sync word; the objects follow. On
 //! incoherent memory only classes of whole lines are used, so that no two objects share one.
 
+use crate::error::{Error, Result};
+
 use super::geometry::{UNIT, UNIT_SHIFT};
 
 /// The layout of one class's blocks.
@@ -95,6 +97,17 @@ pub fn class_for(len: u64, whole_lines: bool) -> Option<usize> {
     let index = len.div_ceil(16) as usize;
     let table = if whole_lines { &LINES } else { &PACKED };
     table.get(index).map(|&class| class as usize)
+}
+
+/// Calls `allocate` with a length; while it finds the pool full, again with the size of the next larger class of whole lines.
+pub fn at_any_size<R>(len: u64, mut allocate: impl FnMut(u64) -> Result<R>) -> Result<R> {
+    let mut size = len;
+    loop {
+        match (allocate(size), larger_size(size)) {
+            (Err(Error::Full { .. }), Some(larger)) => size = larger,
+            (done, _) => return done,
+        }
+    }
 }
 
 /// The size of the next class of whole lines for what fills the class of `len` bytes; `None` if there is none.

@@ -36,7 +36,7 @@ use super::retire::{
 };
 use super::slab::{CellAt, Place, locate, table_word};
 use super::superblock::ORPHANS;
-use super::takeover::{ListHold, Whose, inherit_list, take_over};
+use super::takeover::{ListHold, Whose, ask_for_lists, inherit_list, take_over};
 use super::takes::settle_takes;
 use super::units::free_range;
 use super::worker::Worker;
@@ -140,6 +140,7 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let _hold = worker.hold_list()?;
     if !mutant::is(Mutant::IdleListLeft) {
         take_over(worker, Whose::Idle)?;
+        ask_for_lists(worker);
     }
     let inherited = inherit(worker, epoch::least(worker))?;
     let freed = inherited + free_own(worker)?;

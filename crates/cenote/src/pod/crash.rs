@@ -55,6 +55,7 @@ points! {
     RetirePushed = "retire.pushed", "the list says retired, the record still names it";
     RetireChunk = "retire.chunk", "a chunk for the list is allocated, not linked";
     RetireLinked = "retire.linked", "a chunk is linked, the tail not moved";
+    RetireSpare = "retire.spare", "the spare chunk is linked, the tail not moved, and the record says that it is spare";
     CollectDecided = "collect.decided", "it is decided that objects are freed, their entries may still be in the list";
     CollectFreed = "collect.freed", "an object of a batch is freed, others are not";
     CollectChunk = "collect.chunk", "the head has left an exhausted chunk, which is in no list";

@@ -21,6 +21,8 @@ pub struct Limits {
     pub chunk_entries: u64,
     /// Looks at the own list for each at the lists of others. At least 1.
     pub look_around_every: u32,
+    /// Looks of a background thread, one a millisecond, after which it takes over the list of a worker that has not changed it (incoherent memory).
+    pub quiet_ticks: u32,
     /// Bytes of objects that wait on a shelf of one size class, at most.
     pub shelf_bytes: u64,
     /// The logarithm of how many units are given back to the file system at a time.
@@ -43,6 +45,7 @@ impl Limits {
             collect_chunks: if M::COHERENT { 32 } else { 128 },
             chunk_entries: CHUNK_ENTRIES,
             look_around_every: 16,
+            quiet_ticks: 1000,
             // There more becomes ripe at a time.
             shelf_bytes: if M::COHERENT { 512 << 10 } else { 2 << 20 },
             // A huge page: a smaller hole would split one.

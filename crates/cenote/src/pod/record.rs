@@ -309,6 +309,11 @@ impl WorkerRecord {
         OwnedWord::at(self.0 + 344)
     }
 
+    /// A chunk that the list gets when there is no memory for another, or 0.
+    pub fn spare(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 360)
+    }
+
     /// A flush request for its list: from where, to where, a serial number that makes it a new one, and the round in
     /// which it is served with the process that began it, or 0.
     pub fn flush_request(self) -> [OwnedWord; 4] {

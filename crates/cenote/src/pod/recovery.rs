@@ -324,8 +324,11 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
         }
     }
     retire::mend_tail(worker, actor)?;
-    // An empty list that was being taken back to the beginning of its chunk.
     let (head, tail) = retire::span(worker, record)?;
+    if record.spare().get(mem) == tail.chunk && !mutant::is(Mutant::SpareKept) {
+        record.spare().set_lazily(mem, 0);
+    }
+    // An empty list that was being taken back to the beginning of its chunk.
     if head.chunk == tail.chunk && head.index > tail.index {
         record.head().set_lazily(mem, record.tail().get(mem));
     }

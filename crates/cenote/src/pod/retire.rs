@@ -158,7 +158,8 @@ pub(super) fn lacks<M: Memory>(worker: &Worker<M>, tail: Position, room: u64) ->
     tail.index + room > worker.limits().chunk_entries
 }
 
-/// Begins the last chunk anew if nothing waits in it, so that a full pool can be deleted from; else appends one.
+/// Begins the last chunk anew if nothing waits in it, so that a full pool can be deleted from; else appends one: a new one or, where there
+/// is no memory for that, the spare.
 #[cold]
 fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     if begin_anew(worker, actor) {
@@ -167,7 +168,9 @@ fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     match append_chunk(worker, actor) {
         // The attempt has freed what could be freed; perhaps that was all.
         Err(Error::Full { .. }) if begin_anew(worker, actor) => Ok(()),
-        other => other,
+        Err(error @ Error::Full { .. }) => append_spare(worker, actor, error),
+        Ok(()) => have_spare(worker, actor),
+        Err(error) => Err(error),
     }
 }
 
@@ -222,20 +225,9 @@ pub(super) fn says_gone(word: u64) -> bool {
 #[cold]
 fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
-    let chunk = allocate_for(worker, actor, CHUNK_BYTES, actor.record.aux_object(), 0)?;
+    let chunk = new_chunk(worker, actor)?;
     // Allocation may have collected, and so moved the list.
-    let tail = Position::decode(actor.record.tail().get(mem));
-    mem.zero(chunk, CHUNK_BYTES);
-    // Complete with what is named next.
-    mem.write_back(chunk, CHUNK_BYTES);
-    let link = if tail.chunk == 0 {
-        actor.record.head()
-    } else {
-        worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
-        // In one line with the next one, and so written back with that.
-        count_of(tail.chunk).set(mem, tail.index);
-        next_of(tail.chunk)
-    };
+    let link = link_behind(worker, actor)?;
     link_auxiliary(worker, actor, link.offset() | OWNED_LINK, chunk);
     crash_point(Point::RetireChunk);
     set(worker, link, chunk);
@@ -244,6 +236,73 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     // Complete before the first entry of the chunk, as that of the name is. Without it recovery follows the link.
     actor.record.tail().set_lazily(mem, tail.encode());
     mem.write_back(actor.record.tail().offset(), 8);
+    clear_auxiliary(worker, actor);
+    Ok(())
+}
+
+/// A chunk without entries, which the record names.
+fn new_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<u64> {
+    let mem = worker.mem();
+    let chunk = allocate_for(worker, actor, CHUNK_BYTES, actor.record.aux_object(), 0)?;
+    mem.zero(chunk, CHUNK_BYTES);
+    // Complete with what is named next.
+    mem.write_back(chunk, CHUNK_BYTES);
+    Ok(chunk)
+}
+
+/// The word that names the next chunk of a list, whose last one is closed.
+fn link_behind<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<OwnedWord> {
+    let tail = Position::decode(actor.record.tail().get(worker.mem()));
+    if tail.chunk == 0 {
+        return Ok(actor.record.head());
+    }
+    worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
+    // In one line with the next one, and so written back with that.
+    count_of(tail.chunk).set(worker.mem(), tail.index);
+    Ok(next_of(tail.chunk))
+}
+
+/// Appends the record's spare chunk, or fails as the attempt to allocate one did. It is in the list when the list names it, whatever the
+/// record says.
+#[cold]
+fn append_spare<M: Memory>(worker: &Worker<M>, actor: Actor, error: Error) -> Result<()> {
+    let (mem, record) = (worker.mem(), actor.record);
+    let chunk = record.spare().get(mem);
+    if chunk == 0 {
+        return Err(error);
+    }
+    worker.check("a spare chunk of a retired list", chunk, CHUNK_BYTES)?;
+    mem.zero(chunk, CHUNK_BYTES);
+    mem.persist(chunk, CHUNK_BYTES);
+    let link = link_behind(worker, actor)?;
+    set(worker, link, chunk);
+    crash_point(Point::RetireSpare);
+    record.tail().set(mem, Position { chunk, index: 0 }.encode());
+    if !mutant::is(Mutant::SpareKept) {
+        record.spare().set(mem, 0);
+    }
+    // One line.
+    mem.persist(
+        record.tail().offset(),
+        record.spare().offset() + 8 - record.tail().offset(),
+    );
+    Ok(())
+}
+
+/// Has a spare chunk for the worker's own list, if there is memory: a full pool can be deleted from although the list's chunks have been freed, and
+/// others have taken that memory.
+pub(super) fn have_spare<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let spare = actor.record.spare();
+    if actor != worker.actor() || spare.get(worker.mem()) != 0 {
+        return Ok(());
+    }
+    let chunk = match new_chunk(worker, actor) {
+        Err(Error::Full { .. }) => return Ok(()),
+        chunk => chunk?,
+    };
+    link_auxiliary(worker, actor, spare.offset() | OWNED_LINK, chunk);
+    crash_point(Point::RetireChunk);
+    set(worker, spare, chunk);
     clear_auxiliary(worker, actor);
     Ok(())
 }

@@ -42,6 +42,8 @@ pub const SEAT: SyncWord = SyncWord::at(960);
 pub const HOSTLESS_SERVES: SyncWord = SyncWord::at(1024);
 /// Retired lists that were ever taken over from idle workers; changed under the allocator's lock.
 pub const LISTS_TAKEN: SyncWord = SyncWord::at(1088);
+/// How often background threads were asked for the retired lists of idle workers (incoherent memory).
+pub const LISTS_WANTED: SyncWord = SyncWord::at(1152);
 /// Slab blocks that were ever given back to the buddy tree (incoherent memory).
 pub const BLOCKS_FREED: SyncWord = SyncWord::at(896);
 

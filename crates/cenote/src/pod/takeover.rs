@@ -21,7 +21,8 @@
 //! list; in the second the list is left alone.
 //!
 //! **Incoherent memory.** The list lies in the cache of the worker's host, so only the background thread of its process takes it over. The
-//! two agree by a word of the process.
+//! two agree by a word of the process. It does so after a second without change, as the worker begins with memory that lies in no cache after
+//! that; after 8 ms if somebody has asked for lists since it took this one last: who finds the pool full, or collects by hand ([`ask_for_lists`]).
 //!
 //! A worker that leaves holds its list until its record is free, and after that: the next to have the place begins anew.
 //!
@@ -34,16 +35,16 @@ use super::lock;
 use super::record::{Phase, State, WorkerRecord, operation};
 use super::recovery::{self, Recovered, finish_record};
 use super::redo::Transaction;
-use super::retire::{Actor, CHUNK_BYTES, CHUNK_ENTRIES, Position, count_of, entry, next_of, span};
-use super::superblock::{HEAP_LOCK, LISTS_TAKEN};
+use super::retire::{self, Actor, CHUNK_BYTES, CHUNK_ENTRIES, Position, count_of, entry, next_of, span};
+use super::superblock::{HEAP_LOCK, LISTS_TAKEN, LISTS_WANTED};
 use super::worker::{LocalPin, Worker};
 use super::{crash::Point, crash::crash_point, epoch};
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory, OwnedWord, compiler_barrier};
 use crate::mutant::{self, Mutant};
 
-/// Looks of a background thread between which a list must not have changed to be taken over.
-const QUIET_TICKS: u32 = 8;
+/// Looks of a background thread between which a list must not have changed to be taken over if somebody asks for it.
+const ASKED_TICKS: u32 = 8;
 
 /// While it lives, the worker may change its retired list, and nobody takes that over.
 pub struct ListHold<'w, M: Memory> {
@@ -188,6 +189,16 @@ pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<u
     of_idle(worker, candidates, |record, version| {
         move_list(worker, record, Some(version))
     })
+}
+
+/// Asks the background threads of all processes for the retired lists of their idle workers, on incoherent memory: each takes over those that
+/// have not changed for 8 ms, once.
+///
+/// Cost: an exchange.
+pub(super) fn ask_for_lists<M: Memory>(worker: &Worker<M>) {
+    if !M::COHERENT {
+        LISTS_WANTED.fetch_add(worker.mem(), 1);
+    }
 }
 
 /// Gives back what idle living workers have reserved, cells and the blocks that they take them from, on coherent memory. Returns how many workers
@@ -353,11 +364,23 @@ fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<
     let (first, end) = span(worker, own)?;
     let mut txn = Transaction::new(mem, own);
     // A flush round is for what comes first.
-    let may_be_first = M::COHERENT || own.flush_request()[3].get(mem) == 0;
+    let may_be_first = may_begin_otherwise(worker);
     let is_first =
         may_be_first && end.chunk != 0 && (first == end || tag_at(worker, head) < tag_at(worker, first));
+    let left = chunk_to_leave(worker, from)?;
+    match left {
+        Leaves::Own(chunk) => txn.write_owned(from.spare(), chunk),
+        Leaves::Spare(chunk) => {
+            txn.write_owned(from.spare(), chunk);
+            txn.write_owned(own.spare(), 0);
+        }
+        Leaves::NotNeeded | Leaves::Nothing => {}
+    }
     // Entries before a head are gone: its chunk may be read from its beginning.
-    if is_first {
+    if matches!(left, Leaves::Own(_)) {
+        txn.write_owned(own.head(), head.encode());
+        txn.write_owned(own.tail(), tail.encode());
+    } else if is_first {
         txn.write_owned(own.head(), head.encode());
         txn.write_owned(count_of(tail.chunk), tail.index);
         txn.write_owned(next_of(tail.chunk), first.chunk);
@@ -396,6 +419,36 @@ fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<
     Ok(true)
 }
 
+/// Whether the caller's list may get another beginning: no flush round is for that.
+fn may_begin_otherwise<M: Memory>(worker: &Worker<M>) -> bool {
+    M::COHERENT || worker.record().flush_request()[3].get(worker.mem()) == 0
+}
+
+/// What a worker gets as its spare chunk for those of its list.
+enum Leaves {
+    /// It has a spare chunk.
+    NotNeeded,
+    /// The chunk of the caller's own list, in which nothing waits.
+    Own(u64),
+    /// The caller's spare chunk.
+    Spare(u64),
+    /// The caller has nothing.
+    Nothing,
+}
+
+fn chunk_to_leave<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> Result<Leaves> {
+    let (mem, own) = (worker.mem(), worker.record());
+    if from.spare().get(mem) != 0 {
+        return Ok(Leaves::NotNeeded);
+    }
+    let (first, end) = span(worker, own)?;
+    Ok(match own.spare().get(mem) {
+        _ if end.chunk != 0 && first == end && may_begin_otherwise(worker) => Leaves::Own(end.chunk),
+        0 => Leaves::Nothing,
+        spare => Leaves::Spare(spare),
+    })
+}
+
 /// The tag of an entry of the caller's list, or of one that is being moved to it.
 fn tag_at<M: Memory>(worker: &Worker<M>, at: Position) -> u64 {
     let last = CHUNK_ENTRIES - 1;
@@ -411,25 +464,37 @@ pub(super) fn lists_taken<M: Memory>(worker: &Worker<M>) -> Result<u64> {
 /// What a process's background thread remembers of the lists of its workers (incoherent memory).
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
-    /// By place: the tail of the list, and how often it was seen so.
-    seen: Vec<(u64, u32)>,
+    /// By place.
+    seen: Vec<Seen>,
+}
+
+/// What it remembers of one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// The tail.
+    tail: u64,
+    /// How often it was seen like that.
+    times: u32,
+    /// How often lists had been asked for when it was taken over.
+    wanted: u64,
 }
 
 impl Quiet {
-    /// Takes over the lists of this process's workers that have not changed for some looks.
+    /// Takes over the lists of this process's workers that have not changed for some looks: fewer if somebody asks for them.
     pub(super) fn take_over<M: Memory>(
         &mut self,
         worker: &Worker<M>,
         pins: &[std::sync::Arc<LocalPin>],
     ) -> Result<()> {
         let mem = worker.mem();
+        let quiet_ticks = worker.limits().quiet_ticks;
         let Some(_right) = worker.pod().may_reclaim() else {
             return Ok(());
         };
         for pin in pins.iter().filter(|pin| pin.record != worker.record()) {
             let place = usize::from(actor_of(worker, pin.record).me - 1);
             if self.seen.len() <= place {
-                self.seen.resize(place + 1, (0, 0));
+                self.seen.resize(place + 1, Seen::default());
             }
             // Who has left holds its list for ever: its record may be another's.
             let is_unasked = mutant::is(Mutant::LeftWithPin);
@@ -441,11 +506,19 @@ impl Quiet {
                 mem.tells_own_process();
                 pin.busy.store(FREE);
             }
-            let (last, times) = self.seen[place];
-            let times = if last == tail { times + 1 } else { 0 };
-            self.seen[place] = (tail, times);
-            if tail != 0 && times >= QUIET_TICKS && tail != head {
-                self.seen[place].1 = 0;
+            let seen = &mut self.seen[place];
+            seen.times = if seen.tail == tail {
+                seen.times.saturating_add(1)
+            } else {
+                0
+            };
+            seen.tail = tail;
+            if tail == 0 || tail == head || seen.times < ASKED_TICKS.min(quiet_ticks) {
+                continue;
+            }
+            let wanted = LISTS_WANTED.load(mem);
+            if wanted != seen.wanted || seen.times >= quiet_ticks {
+                (seen.times, seen.wanted) = (0, wanted);
                 take_over_locally(worker, pin)?;
             }
         }
@@ -457,6 +530,9 @@ impl Quiet {
 fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<()> {
     let mem = worker.mem();
     let _hold = worker.hold_list()?;
+    if matches!(chunk_to_leave(worker, pin.record)?, Leaves::Nothing) {
+        retire::have_spare(worker, worker.actor())?;
+    }
     let held = lock::acquire(worker, HEAP_LOCK)?;
     if !pin.busy.exchange(FREE, WANTED) && !mutant::is(Mutant::TakenWhileHeld) {
         return Ok(());
@@ -469,7 +545,11 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<()
         mem.fence();
         pin.record.expect_end_in_memory(mem);
     }
-    let outcome = match is_its && has_nothing_begun(pin.record, |word| word.get(mem)) {
+    // In a full pool a worker is not left without a chunk: it could remove no key any more.
+    let outcome = match is_its
+        && has_nothing_begun(pin.record, |word| word.get(mem))
+        && !matches!(chunk_to_leave(worker, pin.record), Ok(Leaves::Nothing) | Err(_))
+    {
         true => move_list(worker, pin.record, None),
         false => Ok(false),
     };

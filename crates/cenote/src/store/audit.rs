@@ -345,6 +345,10 @@ impl<M: Memory> Audit<'_, M> {
                 retire::chunks(worker, record)?
                     .into_iter()
                     .for_each(|chunk| self.mark(chunk, Mark::Reachable));
+                match record.spare().peek(mem) {
+                    0 => {}
+                    spare => self.mark(spare, Mark::Reachable),
+                }
                 Ok(())
             })();
             if let Err(error) = walked {

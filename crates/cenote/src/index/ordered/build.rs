@@ -5,6 +5,7 @@ use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta,
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
+use crate::pod::class;
 
 /// What a page says besides its entries.
 #[derive(Clone, Copy, Debug)]
@@ -253,8 +254,22 @@ fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records_or_merging: u32) 
     Ok(bytes)
 }
 
+/// Calls `place` with a page; while there is no room for it, again with the page padded to the next larger size.
+pub fn at_any_size<R>(page: &[u8], mut place: impl FnMut(&[u8]) -> Result<R>) -> Result<R> {
+    let mut padded: Vec<u8> = Vec::new();
+    class::at_any_size(page.len() as u64, |len| {
+        if len == page.len() as u64 {
+            return place(page);
+        }
+        padded.clear();
+        padded.extend_from_slice(page);
+        pad(&mut padded, len);
+        place(&padded)
+    })
+}
+
 /// Makes a page longer than it needs to be.
-pub fn pad(bytes: &mut Vec<u8>, len: u64) {
+fn pad(bytes: &mut Vec<u8>, len: u64) {
     if let Some(first) = bytes.first_chunk() {
         let meta = Meta(u64::from_le_bytes(*first)).with_len(len);
         bytes.resize(len as usize, 0);
@@ -269,7 +284,9 @@ pub fn is_as_built(page: &Page<'_>) -> Result<bool> {
     let Some((found, padding)) = page.bytes().split_at_checked(built.len()) else {
         return Ok(false);
     };
-    Ok(found.get(8..) == built.get(8..) && padding.iter().all(|&byte| byte == 0))
+    Ok(page.built_len()? == built.len()
+        && found.get(8..) == built.get(8..)
+        && padding.iter().all(|&byte| byte == 0))
 }
 
 /// Bytes for a leaf's page on incoherent memory: those of a full one with short fences. There, a page that is replaced should do for any other

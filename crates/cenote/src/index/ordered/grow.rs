@@ -16,12 +16,15 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::crash::{Point, crash_point};
-use crate::pod::heap;
+use crate::pod::{class, heap};
 
 /// Bytes of a page from which on it counts as full if it has [`LONG_MIN`] entries: its separators are long.
-pub(super) const LONG_BYTES: u64 = 16 << 10;
+pub(super) const LONG_BYTES: usize = 16 << 10;
 /// See [`LONG_BYTES`].
 pub(super) const LONG_MIN: usize = 4;
+
+/// Bytes of a node: the word that says which page is its own.
+const NODE_BYTES: u64 = 16;
 
 impl<M: Memory> OrderedMap<M> {
     /// Splits a full node, or makes a higher root if it is the root. The caller searches again in any case.
@@ -93,7 +96,19 @@ impl<M: Memory> OrderedMap<M> {
     pub(super) fn new_node(&self, page: &[u8]) -> Result<SyncWord> {
         let worker = &*self.worker;
         let at = build::place(worker.mem(), page, |len| heap::allocate_companion(worker, 0, len))?;
-        let node = SyncWord::at(heap::allocate_companion(worker, 1, 16)?);
+        let node = SyncWord::at(heap::allocate_companion(worker, 1, NODE_BYTES)?);
+        node.store(worker.mem(), at);
+        Ok(node)
+    }
+
+    /// [`Self::new_node`] for what makes pages fewer: both objects may be larger ones.
+    pub(super) fn new_node_at_any_size(&self, page: &[u8]) -> Result<SyncWord> {
+        let worker = &*self.worker;
+        let at = build::at_any_size(page, |page| {
+            build::place(worker.mem(), page, |len| heap::allocate_companion(worker, 0, len))
+        })?;
+        let node = class::at_any_size(NODE_BYTES, |len| heap::allocate_companion(worker, 1, len))?;
+        let node = SyncWord::at(node);
         node.store(worker.mem(), at);
         Ok(node)
     }
@@ -165,7 +180,7 @@ impl<M: Memory> OrderedMap<M> {
         if is_known || !unposted.is_about(&found)? {
             return Ok(Some(()));
         }
-        let is_long = page.meta.len() >= LONG_BYTES && page.count() >= LONG_MIN;
+        let is_long = page.count() >= LONG_MIN && page.built_len()? >= LONG_BYTES;
         if page.count() == INNER_MAX || is_long {
             self.split(&visit, separator)?;
             return Ok(None);

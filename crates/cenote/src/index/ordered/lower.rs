@@ -26,22 +26,22 @@ use crate::pod::crash::{Point, crash_point};
 
 /// Whether the only child of a root is alone on its level, and has room left: a root that is raised has one child too, which is about
 /// to be split.
-fn may_replace_root(child: &Page<'_>) -> bool {
+fn may_replace_root(child: &Page<'_>) -> Result<bool> {
     let is_alone = child.next() == 0 || mutant::is(Mutant::LoweredWithNext);
-    is_alone
+    Ok(is_alone
         && match child.level() {
             0 => child.count() <= LEAF_MAX * 3 / 4,
-            _ => child.count() <= INNER_MAX * 3 / 4 && child.meta.len() <= LONG_BYTES * 3 / 4,
-        }
+            _ => child.count() <= INNER_MAX * 3 / 4 && child.built_len()? <= LONG_BYTES * 3 / 4,
+        })
 }
 
 impl<M: Memory> OrderedMap<M> {
     /// Says in the root's page that its only child is to take its place.
     pub(super) fn begin_lowering(&self, root: &Visit<'_>) -> Result<Option<Begun>> {
         let page = &root.page;
-        let may_begin = self.child(page, 0)?.is_some_and(|child| may_replace_root(&child));
-        if !may_begin {
-            return Ok(Some(Begun::Nothing));
+        match self.child(page, 0)? {
+            Some(child) if may_replace_root(&child)? => {}
+            _ => return Ok(Some(Begun::Nothing)),
         }
         let mut inner = Inner::part(page, 0, 1)?;
         inner.lower();

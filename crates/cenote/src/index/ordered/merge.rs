@@ -38,19 +38,20 @@ pub(super) fn is_thin(count: usize) -> bool {
 }
 
 /// Whether two neighbours may be joined; room is left, or the next insertion would split them again.
-fn may_join(left: &Page<'_>, right: &Page<'_>) -> bool {
+fn may_join(left: &Page<'_>, right: &Page<'_>) -> Result<bool> {
     let count = left.count() + right.count();
-    match left.level() {
+    Ok(match left.level() {
         0 => count <= LEAF_MAX * 3 / 4 || left.count() == 0 || right.count() == 0,
         // One that has a single child can be merged only here: its neighbour may be nearly full.
-        _ if left.count().min(right.count()) == 1 => count <= INNER_MAX && is_short(left, right),
-        _ => count <= INNER_MAX * 3 / 4 && is_short(left, right),
-    }
+        _ if left.count().min(right.count()) == 1 => count <= INNER_MAX && is_short(left, right)?,
+        _ => count <= INNER_MAX * 3 / 4 && is_short(left, right)?,
+    })
 }
 
-/// Whether two nodes above the leaves, joined, would not count as full for their length.
-fn is_short(left: &Page<'_>, right: &Page<'_>) -> bool {
-    left.meta.len() + right.meta.len() <= LONG_BYTES * 3 / 4 || left.count() + right.count() < LONG_MIN
+/// Whether two nodes above the leaves, joined, would not count as full for their length. What they are padded with is not joined.
+fn is_short(left: &Page<'_>, right: &Page<'_>) -> Result<bool> {
+    Ok(left.count() + right.count() < LONG_MIN
+        || left.built_len()? + right.built_len()? <= LONG_BYTES * 3 / 4)
 }
 
 /// What came of an attempt to begin a merge.
@@ -158,7 +159,7 @@ impl<M: Memory> OrderedMap<M> {
             let (Some(left), Some(right)) = (self.child(page, child - 1)?, self.child(page, child)?) else {
                 continue;
             };
-            if may_join(&left, &right) {
+            if may_join(&left, &right)? {
                 return self.begin_merge_of(&visit, child);
             }
         }
@@ -199,9 +200,14 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Finishes the merge that a node says is under way below it, or the root's replacement, if there is one.
-    pub(super) fn finish_merge(&self, place: &Place) -> Result<Ended> {
-        self.until_done(|| self.merge_step(place))
+    /// Finishes the merge that a node says is under way below it, or the root's replacement, if there is one. Waits for room as who
+    /// came by it does.
+    pub(super) fn finish_merge(
+        &self,
+        place: &Place,
+        make_room_after: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<Ended> {
+        self.until_done_with(|| self.merge_step(place), make_room_after)
     }
 
     /// The next step of a merge: `None` if there may be another.
@@ -272,7 +278,7 @@ impl<M: Memory> OrderedMap<M> {
         };
         let has_room = match page.level() {
             0 => page.count() + right.count() <= LEAF_MAX,
-            _ => page.count() + right.count() <= INNER_MAX && is_short(page, right),
+            _ => page.count() + right.count() <= INNER_MAX && is_short(page, right)?,
         };
         if has_room {
             let bytes = match page.level() {
@@ -289,7 +295,7 @@ impl<M: Memory> OrderedMap<M> {
             };
             return self.replace_two(left, right, &bytes);
         }
-        let node = self.new_node(&build::copy(right, &behind)?)?;
+        let node = self.new_node_at_any_size(&build::copy(right, &behind)?)?;
         let frame = Frame {
             next: node.offset(),
             ..frame

@@ -224,10 +224,18 @@ impl<'m> Page<'m> {
         }
     }
 
-    /// How long a leaf's page is without padding.
+    /// How long it is without padding.
     pub fn built_len(&self) -> Result<usize> {
         let (low, high) = self.fences()?;
-        let end = self.meta.fences_at() + 8 + low.len() + high.len();
+        let fences_end = self.meta.fences_at() + 8 + low.len() + high.len();
+        let end = match self.level() {
+            0 => fences_end,
+            // Long separators follow, that of the last child as the last one.
+            _ => match self.place_of_separator(self.count() - 1) {
+                (at, 0..=8) => at,
+                (at, len) => at + len,
+            },
+        };
         match end.next_multiple_of(LINE as usize) {
             len if len <= self.bytes.len() => Ok(len),
             _ => Err(self.damaged()),
@@ -408,11 +416,17 @@ impl<'m> Page<'m> {
         word(self.bytes, HEADS_AT + 8 * (stride(self.count()) + n))
     }
 
+    /// Where a separator is if it has more than eight bytes, else where the next long one would be; and its length.
+    #[inline]
+    fn place_of_separator(&self, n: usize) -> (usize, usize) {
+        let place = word(self.bytes, HEADS_AT + 8 * (2 * stride(self.count()) + n));
+        ((place & 0xffff_ffff) as usize, (place >> 32) as usize)
+    }
+
     /// The separator before a child that is not the first: its head, and its bytes.
     #[inline]
     pub fn separator(&self, n: usize) -> Result<(u64, Separator<'m>)> {
-        let place = word(self.bytes, HEADS_AT + 8 * (2 * stride(self.count()) + n));
-        let (at, len) = ((place & 0xffff_ffff) as usize, (place >> 32) as usize);
+        let (at, len) = self.place_of_separator(n);
         let head = self.head(n);
         let bytes = match len {
             0..=8 => Separator::Short(head.to_be_bytes(), len),

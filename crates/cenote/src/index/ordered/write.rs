@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::index::hash::{Put, Replace, object};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::class;
 use crate::pod::publish::{Change, publish_with_companions};
 use crate::pod::record::operation;
 use crate::pod::room::Room;
@@ -114,18 +113,18 @@ impl<M: Memory> OrderedMap<M> {
     /// Repeats an attempt until it has an outcome; what one that has none allocated is given back.
     pub(super) fn until_done<R>(&self, attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
         let mut room = Room::new(&self.worker);
-        self.until_done_with(attempt, |error| room.make_after(error))
+        self.until_done_with(attempt, &mut |error| room.make_after(error))
     }
 
     /// [`Self::until_done`] for what can be left for another time: it does not wait for room.
     pub(super) fn until_done_or_full<R>(&self, attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
-        self.until_done_with(attempt, Err)
+        self.until_done_with(attempt, &mut Err)
     }
 
-    fn until_done_with<R>(
+    pub(super) fn until_done_with<R>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<R>>,
-        mut make_room_after: impl FnMut(Error) -> Result<()>,
+        make_room_after: &mut dyn FnMut(Error) -> Result<()>,
     ) -> Result<R> {
         let worker = &*self.worker;
         let mut helped = 0;
@@ -153,7 +152,7 @@ impl<M: Memory> OrderedMap<M> {
                         self.header,
                     ));
                 }
-                self.finish_merge(&place)?;
+                self.finish_merge(&place, make_room_after)?;
             }
         }
     }
@@ -304,23 +303,9 @@ impl<M: Memory> OrderedMap<M> {
     /// [`Self::replace_page`] for what makes pages fewer or shorter: where no object of the page's size can be had, the page takes a larger
     /// one, and says that it is as long as that.
     pub(super) fn replace_page_at_any_size(&self, replacement: &Replacement<'_>) -> Result<bool> {
-        let mut padded: Vec<u8> = Vec::new();
-        loop {
-            let page = if padded.is_empty() {
-                replacement.page
-            } else {
-                &padded
-            };
-            let done = self.replace_page(&Replacement { page, ..*replacement });
-            match (done, class::larger_size(page.len() as u64)) {
-                (Err(Error::Full { .. }), Some(larger)) => {
-                    padded.clear();
-                    padded.extend_from_slice(replacement.page);
-                    build::pad(&mut padded, larger);
-                }
-                (done, _) => return done,
-            }
-        }
+        build::at_any_size(replacement.page, |page| {
+            self.replace_page(&Replacement { page, ..*replacement })
+        })
     }
 
     /// The counter after one more or one less.
