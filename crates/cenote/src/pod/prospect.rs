@@ -36,15 +36,22 @@ enum Waiting {
     Blocks(BTreeMap<u64, u32>),
 }
 
-/// Whether there would be room for so many bytes, if all that waits in lists were free. Whether the file system lets the pool
-/// grow, and fill holes.
+/// Whether there would be room for so many bytes, if all that waits in lists were free; `may_grow` says whether the file system lets the pool
+/// grow, and fill holes. Where nothing waits, what is free is not looked at, unless this `is_last_look`: others may have freed it since the caller
+/// has tried.
 ///
 /// Cost: a sync load for each object that waits, up to [`OBJECTS_MAX`], and for each block and range of the pool, and the cells
 /// of blocks of which something waits.
-pub fn would_fit<M: Memory>(worker: &Worker<M>, bytes: u64, may_grow: bool) -> Result<bool> {
+pub fn would_fit<M: Memory>(
+    worker: &Worker<M>,
+    bytes: u64,
+    may_grow: bool,
+    is_last_look: bool,
+) -> Result<bool> {
     let _pin = worker.pin()?;
     let blocks = match waiting(worker, bytes) {
-        Waiting::Nothing => return Ok(false),
+        Waiting::Nothing if !is_last_look => return Ok(false),
+        Waiting::Nothing => BTreeMap::new(),
         Waiting::Enough => return Ok(true),
         Waiting::Blocks(blocks) => blocks,
     };

@@ -108,7 +108,8 @@ impl<'w, M: Memory> Room<'w, M> {
             return Ok(false);
         }
         if walks {
-            self.vain_looks = match prospect::would_fit(self.worker, needed, may_grow)? {
+            let is_last_look = self.vain_looks + 1 == LOOKS_MAX;
+            self.vain_looks = match prospect::would_fit(self.worker, needed, may_grow, is_last_look)? {
                 true => 0,
                 false => self.vain_looks + 1,
             };
