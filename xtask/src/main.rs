@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod mutants;
+mod null_device;
 mod packages;
 mod process;
 mod test;

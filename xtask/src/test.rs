@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check that must pass, one step after the other; stops at the first that fails.
 
-use crate::{packages, process, tidy};
+use crate::{null_device, packages, process, tidy};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -186,7 +186,7 @@ pub fn run(root: &Path, options: &Options) -> bool {
             step.command_line()
         );
         let step_start = Instant::now();
-        let outcome = step.run(root);
+        let outcome = null_device::restore().and_then(|()| step.run(root));
         let time = step_start.elapsed();
         times.push(time);
         if let Err(reason) = outcome {
