@@ -14,6 +14,7 @@ fn plan(workload: Workload, guidelines: Guidelines, threads: u32) -> Plan {
         coherent: false,
         workloads: vec![workload],
         records: 300,
+        ranks: 0,
         operations: 400,
         guidelines,
         replicates_epoch: guidelines.replicate,

@@ -9,6 +9,7 @@
 //! inserted records enter a zipfian choice as its least popular ones (YCSB draws over a guess of the final number
 //! and redraws what is not there yet).
 
+use super::skewed::Skewed;
 use super::zipf::{Scatter, THETA, Zipfian};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -210,6 +211,9 @@ pub struct Spec {
     pub operations: u64,
     /// The skew of [`Chooser::Zipfian`] and [`Chooser::Latest`].
     pub theta: f64,
+    /// Ranks that are drawn, where that is more than there are records, up to 2^52; what is drawn is taken modulo the records. So few records are
+    /// as skewed as many: of 100,000 records the most popular has 7.9 % of all operations, and 4.8 % if 10^8 ranks are drawn.
+    pub ranks: u64,
     /// The longest scan; lengths are uniform from 1.
     pub scan_max: u32,
     /// Everything is drawn from it; workers with the same seed draw differently.
@@ -229,6 +233,7 @@ impl Spec {
             records: if workload == Workload::Load { 0 } else { records },
             operations: records,
             theta: THETA,
+            ranks: 0,
             scan_max: 100,
             seed: 1,
             worker: 0,
@@ -251,7 +256,7 @@ impl Spec {
     ///
     /// # Panics
     /// If the mix does not add up to 100, if it asks for records where there are none, if theta does not lie
-    /// strictly between 0 and 1, if `scan_max` is 0 or if `worker` is not below `workers`.
+    /// strictly between 0 and 1, if `ranks` is above 2^52, if `scan_max` is 0 or if `worker` is not below `workers`.
     pub fn stream(&self) -> Stream {
         assert!(self.mix.total() == 100, "the mix adds up to {}", self.mix.total());
         assert!(
@@ -266,6 +271,12 @@ impl Spec {
         let source = match self.chooser {
             _ if inserts_only => Source::Uniform,
             Chooser::Uniform => Source::Uniform,
+            Chooser::Zipfian if self.ranks > self.records => {
+                Source::Folded(Skewed::new(self.ranks, self.theta), Scatter::new(self.records))
+            }
+            Chooser::Latest if self.ranks > self.records => {
+                Source::FoldedLatest(Skewed::new(self.ranks, self.theta))
+            }
             Chooser::Zipfian => {
                 Source::Zipfian(Zipfian::new(self.records, self.theta), Scatter::new(self.records))
             }
@@ -290,6 +301,9 @@ enum Source {
     Uniform,
     Zipfian(Zipfian, Scatter),
     Latest(Zipfian),
+    /// Of more ranks than records. What is inserted is never chosen.
+    Folded(Skewed, Scatter),
+    FoldedLatest(Skewed),
 }
 
 /// The operations of one worker, in order; made by [`Spec::stream`].
@@ -318,7 +332,7 @@ impl Stream {
         let record = self.record_at(self.known);
         self.known += 1;
         match &mut self.source {
-            Source::Uniform => {}
+            Source::Uniform | Source::Folded(..) | Source::FoldedLatest(_) => {}
             Source::Zipfian(zipfian, _) | Source::Latest(zipfian) => zipfian.grow(self.known),
         }
         record
@@ -332,6 +346,10 @@ impl Stream {
                 rank => rank,
             },
             Source::Latest(zipfian) => self.known - 1 - zipfian.sample(&mut self.rng),
+            Source::Folded(skewed, scatter) => {
+                scatter.apply(skewed.sample(&mut self.rng) % self.spec.records)
+            }
+            Source::FoldedLatest(skewed) => self.known - 1 - skewed.sample(&mut self.rng) % self.known,
         };
         self.record_at(place)
     }

@@ -157,6 +157,29 @@ fn choosers_differ_as_they_should() {
 }
 
 #[test]
+fn ranks_beyond_the_records_make_them_as_skewed_as_more_records() {
+    let records = 100_000;
+    let share = |chooser, ranks, hottest| {
+        let spec = Spec {
+            chooser,
+            ranks,
+            operations: 200_000,
+            ..Spec::new(Workload::C, records)
+        };
+        let mut drawn = spec.stream().map(|operation| operation.record);
+        assert!(drawn.by_ref().take(100_000).all(|record| record < records));
+        drawn.filter(|&record| record == hottest).count() as f64 / 100_000.0
+    };
+    let hottest = Scatter::new(records).apply(0);
+    let as_many = share(Chooser::Zipfian, 0, hottest);
+    let more = share(Chooser::Zipfian, 100_000_000, hottest);
+    let latest = share(Chooser::Latest, 100_000_000, records - 1);
+    assert!((as_many - 0.079).abs() < 0.003, "{as_many}");
+    assert!((more - 0.048).abs() < 0.003, "{more}");
+    assert!((latest - 0.048).abs() < 0.003, "{latest}");
+}
+
+#[test]
 fn scans_have_every_length() {
     let spec = Spec {
         operations: 50_000,

@@ -2,12 +2,12 @@
 //!
 //! A host reads a line that it has, and writes a line that nobody else has, at the price of a hit. Else the line is fetched:
 //! from memory or from another host, which is taken to cost the same. A write takes it from the others. A host that has no
-//! room drops lines that it has, drawn at random.
+//! room drops the line that it has not used for longest.
 //!
 //! **Limits.** Caches within a host are not told apart: a line that moves between its cores costs a hit. That favours the
 //! coherent machine.
 
-use crate::machine::{Found, LINE};
+use crate::machine::{Found, LINE, Recency};
 
 /// Lines of a table's page.
 const PAGE_LINES: usize = 1024;
@@ -20,15 +20,13 @@ pub struct Coherence {
     pages: Vec<Option<Box<Page>>>,
     hosts: Vec<Host>,
     capacity: usize,
-    /// From which the lines are drawn that make room.
-    draw: u64,
 }
 
 #[derive(Default)]
 struct Host {
-    /// Lines that it has, and some that it had.
-    lines: Vec<u32>,
-    /// How many it has.
+    /// The lines that it has.
+    lines: Recency,
+    /// How many those are.
     count: usize,
 }
 
@@ -39,7 +37,6 @@ impl Coherence {
             pages: Vec::new(),
             hosts: (0..hosts).map(|_| Host::default()).collect(),
             capacity: capacity.max(1),
-            draw: 1,
         }
     }
 
@@ -67,28 +64,32 @@ impl Coherence {
     /// Whether the line had to be fetched.
     fn access_line(&mut self, host: u32, line: u64, writes: bool) -> bool {
         let mine = 1 << host;
-        let sharers = self.sharers(line);
-        let before = *sharers;
+        let before = *self.sharers(line);
         let is_enough = if writes {
             before == mine
         } else {
             before & mine != 0
         };
+        if before & mine != 0 {
+            self.hosts[host as usize].lines.touch(line as u32);
+        }
         if is_enough {
             return false;
         }
-        *sharers = if writes { mine } else { before | mine };
+        *self.sharers(line) = if writes { mine } else { before | mine };
         if writes {
             let mut others = before & !mine;
             while others != 0 {
-                self.hosts[others.trailing_zeros() as usize].count -= 1;
+                let other = &mut self.hosts[others.trailing_zeros() as usize];
+                other.lines.remove(line as u32);
+                other.count -= 1;
                 others &= others - 1;
             }
         }
         if before & mine == 0 {
             self.make_room(host);
             let host = &mut self.hosts[host as usize];
-            host.lines.push(line as u32);
+            host.lines.add(line as u32);
             host.count += 1;
         }
         true
@@ -96,25 +97,12 @@ impl Coherence {
 
     /// Drops lines of a host until one more fits.
     fn make_room(&mut self, host: u32) {
-        let mine = 1 << host;
         while self.hosts[host as usize].count >= self.capacity {
-            self.draw = self.draw.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            let lines = &mut self.hosts[host as usize].lines;
-            let victim = (self.draw >> 33) as usize % lines.len();
-            let line = lines.swap_remove(victim);
-            let sharers = self.sharers(line.into());
-            if *sharers & mine != 0 {
-                *sharers &= !mine;
-                self.hosts[host as usize].count -= 1;
-            }
-        }
-        let Host { lines, count } = &self.hosts[host as usize];
-        if lines.len() > 2 * count + PAGE_LINES {
-            let mut lines = std::mem::take(&mut self.hosts[host as usize].lines);
-            lines.retain(|&line| *self.sharers(line.into()) & mine != 0);
-            lines.sort_unstable();
-            lines.dedup();
-            self.hosts[host as usize].lines = lines;
+            let Host { lines, count } = &mut self.hosts[host as usize];
+            let line = lines.oldest();
+            lines.remove(line);
+            *count -= 1;
+            *self.sharers(line.into()) &= !(1 << host);
         }
     }
 }
@@ -136,13 +124,30 @@ mod tests {
     }
 
     #[test]
+    fn what_was_used_longest_ago_makes_room() {
+        let mut caches = Coherence::new(2, 3);
+        let read = |caches: &mut Coherence, line: u64| caches.access(0, line * LINE, 8, false);
+        for line in [1, 2, 3, 1, 4] {
+            read(&mut caches, line);
+        }
+        // Another writes one of them: there is room for one more.
+        caches.access(1, 3 * LINE, 8, true);
+        assert_eq!(read(&mut caches, 5), Found::Missed(1));
+        for line in [1, 4, 5] {
+            assert_eq!(read(&mut caches, line), Found::Hit, "{line}");
+        }
+        assert_eq!(read(&mut caches, 2), Found::Missed(1));
+        assert_eq!(read(&mut caches, 1), Found::Missed(1));
+    }
+
+    #[test]
     fn a_full_cache_drops_lines() {
         let mut caches = Coherence::new(2, 4);
         for round in 0..3 {
             for line in 0..5000 {
                 let found = caches.access(0, line * LINE, 8, round == 1);
                 assert!(round > 0 || found != Found::Hit);
-                assert!(caches.hosts[0].count <= 4 && caches.hosts[0].lines.len() <= 4 + 2 * PAGE_LINES);
+                assert!(caches.hosts[0].count <= 4);
                 caches.access(1, line * LINE, 8, line % 3 == 0);
             }
         }

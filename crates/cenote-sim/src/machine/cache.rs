@@ -5,6 +5,7 @@
 //! written here. A clean line may be out of date by any amount.
 
 use super::LINE;
+use super::recency::Recency;
 use super::words::Words;
 
 /// A host's cache.
@@ -20,8 +21,8 @@ pub struct Cache {
     dirty_lines: usize,
     /// How many lines there is room for.
     capacity: usize,
-    /// From which the lines are drawn that make room.
-    draw: u64,
+    /// Which line was used longest ago, where there is not room for all.
+    recency: Option<Recency>,
 }
 
 /// What an access found.
@@ -44,7 +45,7 @@ impl Cache {
             resident: Vec::new(),
             dirty_lines: 0,
             capacity,
-            draw: 1,
+            recency: (capacity < lines).then(Recency::default),
         }
     }
 
@@ -104,19 +105,27 @@ impl Cache {
             .collect()
     }
 
-    /// Makes room for so many lines, by evicting others.
+    /// Makes room for so many lines, by evicting those that were used longest ago.
     fn make_room(&mut self, memory: &Words, lines: usize) {
-        while !self.resident.is_empty() && self.resident.len() + lines > self.capacity {
-            self.draw = self.draw.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            let victim = (self.draw >> 33) as usize % self.resident.len();
-            self.flush(memory, self.resident(victim));
+        while let Some(recency) = &self.recency
+            && !self.resident.is_empty()
+            && self.resident.len() + lines > self.capacity
+        {
+            self.flush(memory, u64::from(recency.oldest()) * LINE);
         }
     }
 
     /// Brings the lines of a range in; first others make room for those that are absent.
     pub fn fetch(&mut self, memory: &Words, at: u64, len: u64) -> Found {
         let lines = (at & !(LINE - 1)..at + len.max(1)).step_by(LINE as usize);
-        let absent = lines.clone().filter(|&line| !self.holds(line)).count();
+        let mut absent = 0;
+        for line in lines.clone() {
+            match (self.holds(line), &mut self.recency) {
+                (false, _) => absent += 1,
+                (true, Some(recency)) => recency.touch((line / LINE) as u32),
+                (true, None) => {}
+            }
+        }
         if absent == 0 {
             return Found::Hit;
         }
@@ -127,6 +136,9 @@ impl Cache {
                 self.mirror.set_line(line, memory.line(line));
                 self.resident.push((line / LINE) as u32);
                 self.place[(line / LINE) as usize] = self.resident.len() as u32;
+                if let Some(recency) = &mut self.recency {
+                    recency.add((line / LINE) as u32);
+                }
                 missed += 1;
             }
         }
@@ -192,6 +204,9 @@ impl Cache {
         self.dirty_lines -= usize::from(self.dirty[line] != 0);
         self.dirty[line] = 0;
         self.place[line] = 0;
+        if let Some(recency) = &mut self.recency {
+            recency.remove(line as u32);
+        }
         self.resident.swap_remove(place as usize - 1);
         if let Some(&other) = self.resident.get(place as usize - 1) {
             self.place[other as usize] = place;
@@ -224,5 +239,24 @@ mod tests {
         assert!((0..64).all(|line| memory.get(line * LINE) == line + 1));
         assert_eq!(cache.fetch(&memory, 0, LINE), Found::Missed(1));
         assert_eq!(cache.fetch(&memory, 0, LINE), Found::Hit);
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_room() {
+        let memory = Words::new(64 * LINE);
+        let mut cache = Cache::new(64 * LINE, 4);
+        let fetch = |line: u64, cache: &mut Cache| cache.fetch(&memory, line * LINE, 8);
+        for line in [1, 2, 3, 4, 1, 3, 5] {
+            fetch(line, &mut cache);
+        }
+        cache.drop_line(4 * LINE);
+        assert_eq!(fetch(6, &mut cache), Found::Missed(1));
+        for line in [6, 1, 5, 3] {
+            assert_eq!(fetch(line, &mut cache), Found::Hit, "{line}");
+        }
+        for (line, victim) in [(2, 6), (4, 1), (6, 5)] {
+            assert_eq!(fetch(line, &mut cache), Found::Missed(1), "{line}");
+            assert!(!cache.holds(victim * LINE), "{victim}");
+        }
     }
 }

@@ -24,9 +24,11 @@
 //! **What is not simulated.** Memory orders weaker than the contract's; words that tear; devices that fail.
 
 mod cache;
+mod recency;
 mod words;
 
 pub use cache::{Cache, Found};
+pub use recency::Recency;
 pub use words::Words;
 
 /// Bytes of a line.

@@ -131,10 +131,10 @@ pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
         charted: Charted::Panels(THROUGHPUT),
         rows,
         notes: vec![
-            "100 k records and operations of each workload, zipfian 0.99; the paper has 100 M. The hottest key has 7.9 % of the operations \
-             here, 4.8 % there.",
+            "100 k records and operations of each workload; the paper has 100 M. Popularity is drawn over 100 M ranks (zipfian 0.99), taken \
+             modulo the records: the hottest key has 4.8 % of the operations, as there.",
             "Three hosts, as the paper's threads are on three sockets. A host's cache has the same share of the records as there, and 4 KiB \
-             for each thread.",
+             for each thread; what was used longest ago makes room.",
             "The paper's ranges are over all four workloads, for P3 over SP of the hash map over A, B and C. Its curves are a picture.",
             "The profile cxl-remote-wide has the bandwidth that figure 5 needs; with figure 12's 0.28 GB/s for all hosts together none of the paper's \
              throughputs could be.",

@@ -58,6 +58,7 @@ fn plan(
         coherent,
         workloads: workloads.to_vec(),
         records: RECORDS,
+        ranks: PAPER_RECORDS,
         operations: RECORDS,
         guidelines,
         replicates_epoch: guidelines.replicate,

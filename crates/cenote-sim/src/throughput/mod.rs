@@ -40,6 +40,8 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     /// Records in the map; for Load, those that are put in.
     pub records: u64,
+    /// Ranks that zipfian workloads draw from, if more than records: see [`cenote_ycsb::Spec::ranks`].
+    pub ranks: u64,
     /// Operations of all threads together, of each workload; Load has as many as records.
     pub operations: u64,
     /// Which optimisations the map's handles use.

@@ -204,6 +204,7 @@ fn work<const C: bool, W: WordMap<SimMemory<C>>>(
     }
     let mut spec = Spec {
         seed: plan.seed + n as u64,
+        ranks: plan.ranks,
         ..Spec::new(workload, plan.records)
     };
     if workload != Workload::Load {

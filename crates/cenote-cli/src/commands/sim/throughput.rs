@@ -33,6 +33,9 @@ pub struct Args {
     /// Records in the map, as in 500k or 1M; for load, those that are put in
     #[arg(long, value_name = "N", default_value = "1M", value_parser = super::super::bench::number)]
     records: u64,
+    /// Make the records as skewed as so many would be, as in 100M: popularity is drawn over so many ranks, and taken modulo the records
+    #[arg(long, value_name = "N", value_parser = ranks)]
+    ranks: Option<u64>,
     /// Operations of all threads together, of each workload; load has as many as records
     #[arg(long, value_name = "N", default_value = "1M", value_parser = super::super::bench::number)]
     operations: u64,
@@ -64,6 +67,8 @@ struct Answer<'a> {
     hosts: u32,
     threads: u32,
     records: u64,
+    /// That popularity is drawn over.
+    ranks: u64,
     seed: u64,
     #[serde(flatten)]
     throughput: Throughput,
@@ -71,6 +76,13 @@ struct Answer<'a> {
     steps: u64,
     /// A checksum over all that happened.
     digest: u64,
+}
+
+fn ranks(text: &str) -> Result<u64, String> {
+    match super::super::bench::number(text)? {
+        ranks if ranks <= 1 << 52 => Ok(ranks),
+        _ => Err("at most 2^52 ranks can be drawn from".into()),
+    }
 }
 
 fn form(text: &str) -> Result<throughput::Form, String> {
@@ -92,6 +104,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         coherent: args.coherent,
         workloads: args.workload,
         records: args.records,
+        ranks: args.ranks.unwrap_or(0),
         operations: args.operations,
         guidelines: args.guidelines.guidelines(),
         replicates_epoch: args.guidelines.guidelines().replicate,
@@ -118,6 +131,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             hosts: plan.hosts,
             threads: plan.threads,
             records: plan.records,
+            ranks: plan.ranks.max(plan.records),
             seed: plan.seed,
             throughput,
             steps: outcome.steps,
