@@ -10,7 +10,7 @@ use crate::check::linear::Durability;
 use crate::check::spec::ordered::{Op, Ret};
 use crate::exec::{Crash, Delegation, Event, Outcome, Settings, run};
 use crate::history::History;
-use crate::machine::Shape;
+use crate::machine::{Capacity, Shape};
 use crate::policy::{Bounds, Exhaustive, Pct, Policy, RandomWalk, Replay};
 use crate::profile::Profile;
 use crate::subjects::{Load, Subject, below, pool, random};
@@ -383,7 +383,10 @@ impl Plan {
                 coherent: C,
                 hosts: self.hosts,
                 bytes: pool::bytes(parameters),
-                cache_lines: self.profile.as_ref().map_or(usize::MAX, Profile::cache_lines),
+                cache_lines: self
+                    .profile
+                    .as_ref()
+                    .map_or(Capacity::ALL, |profile| profile.cache_lines(self.threads)),
                 prefetches: self.prefetches,
                 persists_at_crash: false,
                 coherent_bytes: 0,

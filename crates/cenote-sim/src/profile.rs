@@ -14,7 +14,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::machine::LINE;
+use crate::machine::{Capacity, LINE};
 
 /// A profile. Every field but the name must be given.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -25,6 +25,8 @@ pub struct Profile {
     pub name: String,
     /// Capacity of a host's cache, for the shape of a machine; see [`Profile::cache_lines`].
     pub cache_bytes: u64,
+    /// Capacity of what a thread has beside that for what it alone writes: its record, and its lists.
+    pub own_cache_bytes: u64,
     /// A cached access to a line that is present.
     pub hit_ns: f64,
     /// A cached access to a line that is absent, when nobody else uses the memory.
@@ -139,9 +141,13 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Lines that a host's cache has room for.
-    pub fn cache_lines(&self) -> usize {
-        usize::try_from(self.cache_bytes / LINE).unwrap_or(usize::MAX)
+    /// Lines that the cache of a host with so many threads has room for.
+    pub fn cache_lines(&self, threads: u32) -> Capacity {
+        let lines = |bytes: u64| usize::try_from(bytes / LINE).unwrap_or(usize::MAX);
+        Capacity {
+            shared: lines(self.cache_bytes),
+            own: lines(self.own_cache_bytes.saturating_mul(threads.into())),
+        }
     }
 
     fn check(&self, name: &str) -> Result<(), ProfileError> {
@@ -177,6 +183,13 @@ impl Profile {
         if self.cache_bytes < LINE {
             return refuse("cache_bytes", self.cache_bytes.to_string(), "64 bytes or more");
         }
+        if self.own_cache_bytes < LINE {
+            return refuse(
+                "own_cache_bytes",
+                self.own_cache_bytes.to_string(),
+                "64 bytes or more",
+            );
+        }
         Ok(())
     }
 
@@ -207,7 +220,7 @@ mod tests {
     fn built_in_profiles_are_complete() {
         for name in Profile::names() {
             let profile = Profile::load(name).unwrap();
-            assert!(profile.cache_lines() > 1 << 20, "{name}");
+            assert!(profile.cache_lines(1).shared > 1 << 20, "{name}");
         }
     }
 

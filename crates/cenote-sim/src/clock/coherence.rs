@@ -7,7 +7,7 @@
 //! **Limits.** Caches within a host are not told apart: a line that moves between its cores costs a hit. That favours the
 //! coherent machine.
 
-use crate::machine::{Found, LINE, Recency};
+use crate::machine::{Capacity, Found, LINE, Recency, Use};
 
 /// Lines of a table's page.
 const PAGE_LINES: usize = 1024;
@@ -18,25 +18,16 @@ type Page = [u64; PAGE_LINES];
 pub struct Coherence {
     /// For each line the hosts that have it, one bit each, by pages that exist once they are touched.
     pages: Vec<Option<Box<Page>>>,
-    hosts: Vec<Host>,
-    capacity: usize,
-}
-
-#[derive(Default)]
-struct Host {
-    /// The lines that it has.
-    lines: Recency,
-    /// How many those are.
-    count: usize,
+    /// The lines that each host has.
+    hosts: Vec<Recency>,
 }
 
 impl Coherence {
     /// Empty caches with room for so many lines each.
-    pub fn new(hosts: u32, capacity: usize) -> Self {
+    pub fn new(hosts: u32, capacity: Capacity) -> Self {
         Self {
             pages: Vec::new(),
-            hosts: (0..hosts).map(|_| Host::default()).collect(),
-            capacity: capacity.max(1),
+            hosts: (0..hosts).map(|_| Recency::new(capacity)).collect(),
         }
     }
 
@@ -50,10 +41,10 @@ impl Coherence {
     }
 
     /// A host reads or writes the lines of a range. Those that it had to fetch.
-    pub fn access(&mut self, host: u32, at: u64, len: u64, writes: bool) -> Found {
+    pub fn access(&mut self, host: u32, at: u64, len: u64, writes: bool, usage: Use) -> Found {
         let (first, last) = (at / LINE, (at + len.max(1) - 1) / LINE);
         let fetched = (first..=last)
-            .filter(|&line| self.access_line(host, line, writes))
+            .filter(|&line| self.access_line(host, line, writes, usage))
             .count();
         match fetched {
             0 => Found::Hit,
@@ -62,7 +53,7 @@ impl Coherence {
     }
 
     /// Whether the line had to be fetched.
-    fn access_line(&mut self, host: u32, line: u64, writes: bool) -> bool {
+    fn access_line(&mut self, host: u32, line: u64, writes: bool, usage: Use) -> bool {
         let mine = 1 << host;
         let before = *self.sharers(line);
         let is_enough = if writes {
@@ -71,7 +62,7 @@ impl Coherence {
             before & mine != 0
         };
         if before & mine != 0 {
-            self.hosts[host as usize].lines.touch(line as u32);
+            self.hosts[host as usize].touch(line as u32, usage);
         }
         if is_enough {
             return false;
@@ -80,28 +71,21 @@ impl Coherence {
         if writes {
             let mut others = before & !mine;
             while others != 0 {
-                let other = &mut self.hosts[others.trailing_zeros() as usize];
-                other.lines.remove(line as u32);
-                other.count -= 1;
+                self.hosts[others.trailing_zeros() as usize].remove(line as u32);
                 others &= others - 1;
             }
         }
         if before & mine == 0 {
-            self.make_room(host);
-            let host = &mut self.hosts[host as usize];
-            host.lines.add(line as u32);
-            host.count += 1;
+            self.make_room(host, usage);
+            self.hosts[host as usize].add(line as u32, usage);
         }
         true
     }
 
     /// Drops lines of a host until one more fits.
-    fn make_room(&mut self, host: u32) {
-        while self.hosts[host as usize].count >= self.capacity {
-            let Host { lines, count } = &mut self.hosts[host as usize];
-            let line = lines.oldest();
-            lines.remove(line);
-            *count -= 1;
+    fn make_room(&mut self, host: u32, usage: Use) {
+        while let Some(line) = self.hosts[host as usize].victim(usage, 1) {
+            self.hosts[host as usize].remove(line);
             *self.sharers(line.into()) &= !(1 << host);
         }
     }
@@ -113,25 +97,25 @@ mod tests {
 
     #[test]
     fn a_write_takes_the_line_from_others() {
-        let mut caches = Coherence::new(2, 10);
-        assert_eq!(caches.access(0, 8, 8, false), Found::Missed(1));
-        assert_eq!(caches.access(0, 16, 8, true), Found::Hit);
-        assert_eq!(caches.access(1, 0, 128, false), Found::Missed(2));
-        assert_eq!(caches.access(1, 0, 8, false), Found::Hit);
-        assert_eq!(caches.access(1, 0, 8, true), Found::Missed(1));
-        assert_eq!(caches.access(1, 0, 8, true), Found::Hit);
-        assert_eq!(caches.access(0, 0, 8, false), Found::Missed(1));
+        let mut caches = Coherence::new(2, Capacity { shared: 10, own: 0 });
+        assert_eq!(caches.access(0, 8, 8, false, Use::Shared), Found::Missed(1));
+        assert_eq!(caches.access(0, 16, 8, true, Use::Shared), Found::Hit);
+        assert_eq!(caches.access(1, 0, 128, false, Use::Shared), Found::Missed(2));
+        assert_eq!(caches.access(1, 0, 8, false, Use::Shared), Found::Hit);
+        assert_eq!(caches.access(1, 0, 8, true, Use::Shared), Found::Missed(1));
+        assert_eq!(caches.access(1, 0, 8, true, Use::Shared), Found::Hit);
+        assert_eq!(caches.access(0, 0, 8, false, Use::Shared), Found::Missed(1));
     }
 
     #[test]
     fn what_was_used_longest_ago_makes_room() {
-        let mut caches = Coherence::new(2, 3);
-        let read = |caches: &mut Coherence, line: u64| caches.access(0, line * LINE, 8, false);
+        let mut caches = Coherence::new(2, Capacity { shared: 3, own: 0 });
+        let read = |caches: &mut Coherence, line: u64| caches.access(0, line * LINE, 8, false, Use::Shared);
         for line in [1, 2, 3, 1, 4] {
             read(&mut caches, line);
         }
         // Another writes one of them: there is room for one more.
-        caches.access(1, 3 * LINE, 8, true);
+        caches.access(1, 3 * LINE, 8, true, Use::Shared);
         assert_eq!(read(&mut caches, 5), Found::Missed(1));
         for line in [1, 4, 5] {
             assert_eq!(read(&mut caches, line), Found::Hit, "{line}");
@@ -142,13 +126,13 @@ mod tests {
 
     #[test]
     fn a_full_cache_drops_lines() {
-        let mut caches = Coherence::new(2, 4);
+        let mut caches = Coherence::new(2, Capacity { shared: 4, own: 0 });
         for round in 0..3 {
             for line in 0..5000 {
-                let found = caches.access(0, line * LINE, 8, round == 1);
+                let found = caches.access(0, line * LINE, 8, round == 1, Use::Shared);
                 assert!(round > 0 || found != Found::Hit);
-                assert!(caches.hosts[0].count <= 4);
-                caches.access(1, line * LINE, 8, line % 3 == 0);
+                assert!(caches.hosts[0].len() <= 4);
+                caches.access(1, line * LINE, 8, line % 3 == 0, Use::Shared);
             }
         }
     }

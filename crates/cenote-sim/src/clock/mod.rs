@@ -39,7 +39,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use crate::exec::{Kind, Op};
-use crate::machine::{Found, LINE, Shape};
+use crate::machine::{Found, LINE, Shape, Use};
 use crate::profile::Profile;
 use coherence::Coherence;
 use costs::Costs;
@@ -145,7 +145,11 @@ impl Clock {
         if let Some(caches) = &mut self.coherence
             && let Some(writes) = access(op.kind)
         {
-            let found = caches.access(host, op.at, op.len, writes);
+            let usage = match op.kind {
+                Kind::OwnedLoad | Kind::OwnedStore => Use::Own,
+                _ => Use::Shared,
+            };
+            let found = caches.access(host, op.at, op.len, writes, usage);
             self.charge_coherent(thread, host, op, found, writes);
             return found;
         }

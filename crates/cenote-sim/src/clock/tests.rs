@@ -1,6 +1,7 @@
 //! Each cost by itself, in picoseconds of the profile `cxl-remote`.
 
 use super::*;
+use crate::machine::Capacity;
 
 const MISS: u64 = 383_000;
 const SYNC: u64 = 311_000;
@@ -17,7 +18,10 @@ fn clock_of(threads: u32, coherent: bool) -> Clock {
         coherent,
         hosts: 2,
         bytes: 1 << 20,
-        cache_lines: 1000,
+        cache_lines: Capacity {
+            shared: 1000,
+            own: 1000,
+        },
         prefetches: false,
         persists_at_crash: false,
         coherent_bytes: 0,

@@ -11,7 +11,7 @@ use super::buffer::{Data, Way};
 use super::op::{Kind, Op};
 use super::order::From;
 use super::world::World;
-use crate::machine::{Found, LINE};
+use crate::machine::{Found, LINE, Use};
 use crate::policy::Fault;
 use crate::sweep::{self, Touch};
 
@@ -571,7 +571,11 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
                 if !matches!(kind, Kind::Speculate) {
                     world.reads(at, 8, From::Cache, false);
                 }
-                world.load_cached(self.host, at)
+                let usage = match kind {
+                    Kind::OwnedLoad => Use::Own,
+                    _ => Use::Shared,
+                };
+                world.load_cached(self.host, at, usage)
             }
         };
         world.done(op, value);
@@ -590,7 +594,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
                 Some(old) => (old, Found::Hit),
                 None => {
                     world.reads(at, 8, From::Cache, true);
-                    world.load_cached(self.host, at)
+                    world.load_cached(self.host, at, Use::Shared)
                 }
             },
         };
@@ -621,7 +625,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
             if must_see {
                 world.reads(op.at, 8, From::Cache, true);
             }
-            *word = world.load_cached(self.host, op.at).0;
+            *word = world.load_cached(self.host, op.at, Use::Shared).0;
             if tears {
                 world.done(op, *word);
             }

@@ -10,13 +10,13 @@ use super::futex;
 use super::op::{Kind, Op};
 use super::order::From;
 use super::world::World;
-use crate::machine::Found;
+use crate::machine::{Found, Use};
 
 impl World {
     /// The generation that lies in a bed, as the threads of a host see it.
     fn bed_says(&mut self, host: u32, bed: u64) -> u64 {
         self.reads(bed, 8, From::Cache, false);
-        self.load_cached(host, bed).0
+        self.load_cached(host, bed, Use::Shared).0
     }
 }
 

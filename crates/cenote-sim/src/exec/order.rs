@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::world::{Stop, World};
-use crate::machine::{Found, LINE, Machine, Pending, Shape, Words};
+use crate::machine::{Found, LINE, Machine, Pending, Shape, Use, Words};
 
 /// A thread found something older than what it must see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,7 +294,7 @@ impl World {
         };
         order.set_last(at, len, number);
         if let Some(host) = host {
-            order.shadow.fetch(host, at, len);
+            order.shadow.fetch(host, at, len, Use::Shared);
         }
         for word in words(at, len) {
             match host {
@@ -313,7 +313,7 @@ impl World {
         for word in words(at, len) {
             let found = match from {
                 From::Memory => order.shadow.load(word),
-                From::Cache => order.shadow.load_cached(host, word).0,
+                From::Cache => order.shadow.load_cached(host, word, Use::Shared).0,
             };
             if let Some(stale) = order.check(thread, word, found) {
                 self.stop.get_or_insert(Stop::Stale(stale));
@@ -370,17 +370,17 @@ impl World {
     /// Lines are fetched into a host's cache.
     pub fn fetch(&mut self, host: u32, at: u64, len: u64) -> Found {
         if let Some(order) = &mut self.order {
-            order.shadow.fetch(host, at, len);
+            order.shadow.fetch(host, at, len, Use::Shared);
         }
-        self.machine.fetch(host, at, len)
+        self.machine.fetch(host, at, len, Use::Shared)
     }
 
     /// A word as a host sees it through its cache.
-    pub fn load_cached(&mut self, host: u32, at: u64) -> (u64, Found) {
+    pub fn load_cached(&mut self, host: u32, at: u64, usage: Use) -> (u64, Found) {
         if let Some(order) = &mut self.order {
-            order.shadow.load_cached(host, at);
+            order.shadow.load_cached(host, at, usage);
         }
-        self.machine.load_cached(host, at)
+        self.machine.load_cached(host, at, usage)
     }
 
     /// A write-back or a flush is done.

@@ -5,7 +5,7 @@
 //! written here. A clean line may be out of date by any amount.
 
 use super::LINE;
-use super::recency::Recency;
+use super::recency::{Capacity, Recency, Use};
 use super::words::Words;
 
 /// A host's cache.
@@ -19,8 +19,6 @@ pub struct Cache {
     resident: Vec<u32>,
     /// How many of them are dirty.
     dirty_lines: usize,
-    /// How many lines there is room for.
-    capacity: usize,
     /// Which line was used longest ago, where there is not room for all.
     recency: Option<Recency>,
 }
@@ -35,8 +33,8 @@ pub enum Found {
 }
 
 impl Cache {
-    /// An empty cache over `len` bytes of memory with room for `capacity` lines.
-    pub fn new(len: u64, capacity: usize) -> Self {
+    /// An empty cache over `len` bytes of memory.
+    pub fn new(len: u64, capacity: Capacity) -> Self {
         let lines = (len / LINE) as usize;
         Self {
             mirror: Words::new(len),
@@ -44,8 +42,7 @@ impl Cache {
             dirty: vec![0; lines],
             resident: Vec::new(),
             dirty_lines: 0,
-            capacity,
-            recency: (capacity < lines).then(Recency::default),
+            recency: (capacity != Capacity::ALL).then(|| Recency::new(capacity)),
         }
     }
 
@@ -106,30 +103,29 @@ impl Cache {
     }
 
     /// Makes room for so many lines, by evicting those that were used longest ago.
-    fn make_room(&mut self, memory: &Words, lines: usize) {
+    fn make_room(&mut self, memory: &Words, lines: usize, usage: Use) {
         while let Some(recency) = &self.recency
-            && !self.resident.is_empty()
-            && self.resident.len() + lines > self.capacity
+            && let Some(victim) = recency.victim(usage, lines)
         {
-            self.flush(memory, u64::from(recency.oldest()) * LINE);
+            self.flush(memory, u64::from(victim) * LINE);
         }
     }
 
     /// Brings the lines of a range in; first others make room for those that are absent.
-    pub fn fetch(&mut self, memory: &Words, at: u64, len: u64) -> Found {
+    pub fn fetch(&mut self, memory: &Words, at: u64, len: u64, usage: Use) -> Found {
         let lines = (at & !(LINE - 1)..at + len.max(1)).step_by(LINE as usize);
         let mut absent = 0;
         for line in lines.clone() {
             match (self.holds(line), &mut self.recency) {
                 (false, _) => absent += 1,
-                (true, Some(recency)) => recency.touch((line / LINE) as u32),
+                (true, Some(recency)) => recency.touch((line / LINE) as u32, usage),
                 (true, None) => {}
             }
         }
         if absent == 0 {
             return Found::Hit;
         }
-        self.make_room(memory, absent);
+        self.make_room(memory, absent, usage);
         let mut missed = 0;
         for line in lines {
             if !self.holds(line) {
@@ -137,7 +133,7 @@ impl Cache {
                 self.resident.push((line / LINE) as u32);
                 self.place[(line / LINE) as usize] = self.resident.len() as u32;
                 if let Some(recency) = &mut self.recency {
-                    recency.add((line / LINE) as u32);
+                    recency.add((line / LINE) as u32, usage);
                 }
                 missed += 1;
             }
@@ -227,9 +223,9 @@ mod tests {
     #[test]
     fn a_full_cache_evicts_and_loses_nothing() {
         let memory = Words::new(64 * LINE);
-        let mut cache = Cache::new(64 * LINE, 4);
+        let mut cache = Cache::new(64 * LINE, Capacity { shared: 4, own: 0 });
         for line in 0..64 {
-            cache.fetch(&memory, line * LINE, 8);
+            cache.fetch(&memory, line * LINE, 8, Use::Shared);
             cache.set(line * LINE, line + 1);
             assert!(cache.len() <= 4);
         }
@@ -237,15 +233,15 @@ mod tests {
             cache.flush(&memory, line);
         }
         assert!((0..64).all(|line| memory.get(line * LINE) == line + 1));
-        assert_eq!(cache.fetch(&memory, 0, LINE), Found::Missed(1));
-        assert_eq!(cache.fetch(&memory, 0, LINE), Found::Hit);
+        assert_eq!(cache.fetch(&memory, 0, LINE, Use::Shared), Found::Missed(1));
+        assert_eq!(cache.fetch(&memory, 0, LINE, Use::Shared), Found::Hit);
     }
 
     #[test]
     fn what_was_used_longest_ago_makes_room() {
         let memory = Words::new(64 * LINE);
-        let mut cache = Cache::new(64 * LINE, 4);
-        let fetch = |line: u64, cache: &mut Cache| cache.fetch(&memory, line * LINE, 8);
+        let mut cache = Cache::new(64 * LINE, Capacity { shared: 4, own: 0 });
+        let fetch = |line: u64, cache: &mut Cache| cache.fetch(&memory, line * LINE, 8, Use::Shared);
         for line in [1, 2, 3, 4, 1, 3, 5] {
             fetch(line, &mut cache);
         }

@@ -28,7 +28,7 @@ mod recency;
 mod words;
 
 pub use cache::{Cache, Found};
-pub use recency::Recency;
+pub use recency::{Capacity, Recency, Use};
 pub use words::Words;
 
 /// Bytes of a line.
@@ -43,8 +43,8 @@ pub struct Shape {
     pub hosts: u32,
     /// Bytes of shared memory.
     pub bytes: u64,
-    /// Lines of each host's cache.
-    pub cache_lines: usize,
+    /// Lines that there is room for in each host's cache.
+    pub cache_lines: Capacity,
     /// Whether a miss brings the next line in too (an adversary; the paper switches prefetchers off).
     pub prefetches: bool,
     /// Whether all dirty lines of a host reach memory when it, or a process on it, crashes (Lupin, section 2).
@@ -153,8 +153,8 @@ impl Machine {
     }
 
     /// A word as a host sees it through its cache.
-    pub fn load_cached(&mut self, host: u32, at: u64) -> (u64, Found) {
-        let found = self.fetch(host, at, 8);
+    pub fn load_cached(&mut self, host: u32, at: u64, usage: Use) -> (u64, Found) {
+        let found = self.fetch(host, at, 8, usage);
         let value = match self.cache_for(host, at) {
             Some((cache, _)) => cache.get(at),
             None => self.memory.get(at),
@@ -164,7 +164,7 @@ impl Machine {
 
     /// Sets a word through a host's cache.
     pub fn store_cached(&mut self, host: u32, at: u64, value: u64) -> Found {
-        let found = self.fetch(host, at, 8);
+        let found = self.fetch(host, at, 8, Use::Own);
         match self.cache_for(host, at) {
             Some((cache, _)) => cache.set(at, value),
             None => self.memory.set(at, value),
@@ -173,15 +173,15 @@ impl Machine {
     }
 
     /// Makes the lines of a range readable in a host's cache.
-    pub fn fetch(&mut self, host: u32, at: u64, len: u64) -> Found {
+    pub fn fetch(&mut self, host: u32, at: u64, len: u64, usage: Use) -> Found {
         let (prefetches, end) = (self.shape.prefetches, self.shape.bytes);
         let Some((cache, memory)) = self.cache_for(host, at) else {
             return Found::Hit;
         };
-        let found = cache.fetch(memory, at, len);
+        let found = cache.fetch(memory, at, len, usage);
         let next = ((at + len.max(1) - 1) & !(LINE - 1)) + LINE;
         if prefetches && found != Found::Hit && next < end {
-            cache.fetch(memory, next, 1);
+            cache.fetch(memory, next, 1, usage);
         }
         found
     }
@@ -205,7 +205,7 @@ impl Machine {
 
     /// Writes bytes through a host's cache.
     pub fn write(&mut self, host: u32, at: u64, data: &[u8]) -> Found {
-        let found = self.fetch(host, at, data.len() as u64);
+        let found = self.fetch(host, at, data.len() as u64, Use::Shared);
         match self.cache_for(host, at) {
             Some((cache, _)) => cache.write(at, data),
             None => self.memory.write(at, data),

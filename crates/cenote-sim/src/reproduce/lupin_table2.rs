@@ -121,7 +121,7 @@ fn measure(lock: Lock, profile: &Profile) -> Result<f64, ReproduceError> {
             coherent: true,
             hosts: THREADS,
             bytes: pool::bytes(parameters),
-            cache_lines: profile.cache_lines(),
+            cache_lines: profile.cache_lines(1),
             prefetches: false,
             persists_at_crash: false,
             coherent_bytes: 0,

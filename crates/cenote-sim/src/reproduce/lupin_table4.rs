@@ -141,7 +141,7 @@ fn time_of<const C: bool>(profile: &Profile, deaths: u64) -> Result<f64, Reprodu
             coherent: C,
             hosts: HOSTS,
             bytes: pool::bytes(parameters),
-            cache_lines: profile.cache_lines(),
+            cache_lines: profile.cache_lines(1),
             prefetches: false,
             persists_at_crash: false,
             coherent_bytes: 0,

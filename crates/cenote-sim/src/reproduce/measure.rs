@@ -46,7 +46,7 @@ pub fn measure(
             coherent: false,
             hosts: 1,
             bytes: bytes.next_multiple_of(LINE),
-            cache_lines: profile.cache_lines(),
+            cache_lines: profile.cache_lines(1),
             prefetches: false,
             persists_at_crash: false,
             coherent_bytes: 0,

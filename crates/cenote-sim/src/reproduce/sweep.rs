@@ -21,8 +21,6 @@ const HOSTS: u32 = 3;
 /// Records and operations of each workload. The paper has 100 M records.
 pub const RECORDS: u64 = 100_000;
 const PAPER_RECORDS: u64 = 100_000_000;
-/// What a thread has in its host's cache that does not grow with the records.
-const OWN_BYTES: u64 = 4096;
 
 /// All without the guidelines' optimisations, on coherent memory of DRAM: the paper's ideal.
 pub fn coherent(form: Form, threads: u32, workloads: &[Workload]) -> Result<Plan, ReproduceError> {
@@ -49,8 +47,7 @@ fn plan(
 ) -> Result<Plan, ReproduceError> {
     let mut profile = Profile::load(profile)?;
     // The cache has the same share of the records as the paper's has of its own.
-    let share = profile.cache_bytes * RECORDS / PAPER_RECORDS;
-    profile.cache_bytes = share + u64::from(threads.div_ceil(HOSTS)) * OWN_BYTES;
+    profile.cache_bytes = profile.cache_bytes * RECORDS / PAPER_RECORDS;
     Ok(Plan {
         form,
         hosts: HOSTS,

@@ -84,7 +84,7 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
             coherent: C,
             hosts,
             bytes: pool::bytes(parameters),
-            cache_lines: plan.profile.cache_lines(),
+            cache_lines: plan.profile.cache_lines(threads.div_ceil(hosts)),
             prefetches: false,
             persists_at_crash: false,
             coherent_bytes: 0,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use cenote::memory::Memory;
 use cenote_sim::exec::{Context, Crash, Ended, Settings, run};
-use cenote_sim::machine::Shape;
+use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::RandomWalk;
 
 const X: u64 = 64;
@@ -17,7 +17,7 @@ fn settings() -> Settings {
             coherent: false,
             hosts: 2,
             bytes: 4096,
-            cache_lines: 64,
+            cache_lines: Capacity { shared: 64, own: 64 },
             prefetches: false,
             persists_at_crash: false,
             coherent_bytes: 0,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cenote_sim::exec::{Context, Crash, Ended, Event, Outcome, Settings, SimMemory, run};
-use cenote_sim::machine::Shape;
+use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::{Bounds, Exhaustive, Policy, RandomWalk};
 
 /// Words on lines of their own, all of them past the first line.
@@ -95,7 +95,7 @@ impl<const C: bool> Litmus<C> {
                 coherent: C,
                 hosts: 1 + self.hosts.iter().copied().max().unwrap_or(0),
                 bytes: 4096,
-                cache_lines: 64,
+                cache_lines: Capacity { shared: 64, own: 64 },
                 prefetches: self.prefetches,
                 persists_at_crash: self.persists_at_crash,
                 coherent_bytes: 0,
