@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use cenote::memory::Memory;
 use cenote_sim::exec::{Context, Settings, SimMemory, run};
-use cenote_sim::machine::Shape;
+use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::RandomWalk;
 
 /// Where the counter is.
@@ -33,7 +33,7 @@ fn count(seed: u64, increment: fn(&SimMemory<false>)) -> u64 {
             coherent: false,
             hosts: HOSTS,
             bytes: 4096,
-            cache_lines: usize::MAX,
+            cache_lines: Capacity::ALL,
             prefetches: false,
             persists_at_crash: false,
             coherent_bytes: 0,

@@ -115,7 +115,7 @@ fn mixture(profile: &Profile, threads: u32, rounds: u64) -> cenote_sim::exec::Ou
             coherent: false,
             hosts: 4,
             bytes: 1 << 20,
-            cache_lines: profile.cache_lines(),
+            cache_lines: profile.cache_lines(1),
             prefetches: false,
             persists_at_crash: false,
             coherent_bytes: 0,

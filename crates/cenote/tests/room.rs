@@ -6,9 +6,9 @@ use std::time::Duration;
 use cenote::memory::Mapped;
 use cenote::pod::class::TABLE;
 use cenote::{Map, Noncoherent, Options, Pool};
-use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
 
 /// A pool that may have so many MiB.
 fn small_pool<M: Mapped>(folder: &Path, mib: u64) -> Pool<M> {
@@ -366,4 +366,78 @@ fn a_padded_page_shrinks<M: Mapped>() {
 fn a_page_that_a_remove_has_padded_shrinks() {
     a_padded_page_shrinks::<cenote::Coherent>();
     a_padded_page_shrinks::<Noncoherent>();
+}
+
+/// Fills a pool with values of a chunk's size and larger ones, until none is left.
+fn fill_with_chunks<M: Mapped>(map: &Map<M>, who: &str) {
+    for size in [32_768, 4_096, 1_024] {
+        let (mut n, mut refused) = (0, 0);
+        while refused < 3 {
+            let key = format!("{who}, {size}, {n}");
+            refused += u32::from(map.put(key.as_bytes(), &vec![1; size - 40]).is_err());
+            n += 1;
+        }
+    }
+}
+
+/// Workers that remove keys, fill the pool and collect in turn, whatever the turns are, and take each other's lists over at that: each can remove
+/// keys at its turn.
+fn workers_in_turn_can_remove_keys<M: Mapped>(seed: u64) {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool<M> = small_pool(folder.path(), 8);
+    let mut random = StdRng::seed_from_u64(seed);
+    std::thread::scope(|scope| {
+        let pool = &pool;
+        let workers: Vec<_> = (0..3u64)
+            .map(|me| {
+                let (ask, asked) = std::sync::mpsc::channel::<(u32, u32)>();
+                let (tell, told) = std::sync::mpsc::channel();
+                scope.spawn(move || {
+                    let map = pool.map("m").unwrap();
+                    let key = |n: u64| (me << 32 | n).to_le_bytes();
+                    for n in 0..600 {
+                        map.put(&key(n), b"a value").unwrap();
+                    }
+                    let mut keys = 0..600;
+                    tell.send(()).unwrap();
+                    for (turn, what) in asked {
+                        match what {
+                            0 => fill_with_chunks(&map, &format!("{me}, {turn}")),
+                            1 => drop(pool.collect().unwrap()),
+                            count => keys.by_ref().take(count as usize).for_each(|n| {
+                                let removed = map.remove(&key(n));
+                                assert!(
+                                    matches!(removed, Ok(true)),
+                                    "seed {seed}, worker {me}, turn {turn}: {removed:?}"
+                                );
+                            }),
+                        }
+                        tell.send(()).unwrap();
+                    }
+                });
+                told.recv().unwrap();
+                (ask, told)
+            })
+            .collect();
+        for turn in 0..60 {
+            let (ask, told) = &workers[random.random_range(0..workers.len())];
+            let what = match turn {
+                0..3 => 0,
+                _ => [0, 0, 1, 2, 6, 20][random.random_range(0..6)],
+            };
+            ask.send((turn, what)).unwrap();
+            told.recv().unwrap();
+        }
+        drop(workers);
+    });
+    let report = pool.fsck(false).unwrap();
+    assert!(report.is_clean(), "seed {seed}: {report:?}");
+}
+
+#[test]
+fn workers_of_a_full_pool_can_remove_keys_in_turn() {
+    for seed in 1..=4 {
+        workers_in_turn_can_remove_keys::<cenote::Coherent>(seed);
+        workers_in_turn_can_remove_keys::<Noncoherent>(seed);
+    }
 }

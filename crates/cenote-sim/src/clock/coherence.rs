@@ -131,7 +131,7 @@ mod tests {
             for line in 0..5000 {
                 let found = caches.access(0, line * LINE, 8, round == 1, Use::Shared);
                 assert!(round > 0 || found != Found::Hit);
-                assert!(caches.hosts[0].len() <= 4);
+                assert!(caches.hosts[0].count() <= 4);
                 caches.access(1, line * LINE, 8, line % 3 == 0, Use::Shared);
             }
         }

@@ -85,7 +85,7 @@ impl Recency {
 
     /// Lines that are there.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.counts.iter().sum()
     }
 }
@@ -149,6 +149,6 @@ mod tests {
         assert_eq!(recency.victim(Use::Own, 1), None);
         assert_eq!(recency.victim(Use::Shared, 0), Some(5));
         recency.remove(5);
-        assert_eq!((recency.victim(Use::Shared, 0), recency.len()), (None, 2));
+        assert_eq!((recency.victim(Use::Shared, 0), recency.count()), (None, 2));
     }
 }

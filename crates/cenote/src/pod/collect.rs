@@ -138,12 +138,22 @@ pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
 pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     super::recovery::recover_dead(worker)?;
     let _hold = worker.hold_list()?;
+    let mut left = 0;
     if !mutant::is(Mutant::IdleListLeft) {
-        take_over(worker, Whose::Idle)?;
+        left = take_over(worker, Whose::Idle)?.left;
         ask_for_lists(worker);
     }
     let inherited = inherit(worker, epoch::least(worker))?;
-    let freed = inherited + free_own(worker)?;
+    let mut freed = inherited + free_own(worker)?;
+    // Lists of workers that have no spare chunk, one after the other: each gets that of the caller's own list once nothing waits in it.
+    while left > 0 {
+        let again = take_over(worker, Whose::Idle)?;
+        if again.taken == 0 {
+            break;
+        }
+        freed += free_own(worker)?;
+        left = again.left;
+    }
     if freed == 0 && M::COHERENT {
         return free_scattered(worker);
     }

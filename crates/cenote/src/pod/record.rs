@@ -339,7 +339,7 @@ impl WorkerRecord {
 
     /// Forgets what is being done and what is reserved; the retired list stays.
     pub fn forget<M: Memory>(self, mem: &M) {
-        for word in (192..320).chain([328]).chain(448..960).step_by(8) {
+        for word in (192..320).chain([328, 352]).chain(448..960).step_by(8) {
             OwnedWord::at(self.0 + word).set(mem, 0);
         }
         self.write_back(mem);

@@ -325,7 +325,8 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     }
     retire::mend_tail(worker, actor)?;
     let (head, tail) = retire::span(worker, record)?;
-    if record.spare().get(mem) == tail.chunk && !mutant::is(Mutant::SpareKept) {
+    let is_in_the_list = record.spare().get(mem) == tail.chunk && !mutant::is(Mutant::SpareKept);
+    if is_in_the_list || retire::spare(worker, record).is_err() {
         record.spare().set_lazily(mem, 0);
     }
     // An empty list that was being taken back to the beginning of its chunk.

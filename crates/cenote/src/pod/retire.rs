@@ -22,7 +22,7 @@
 //! make room ([`ensure_room`]), and fail as a whole if they cannot. Entries go by [`super::collect`], which frees their objects, or by
 //! [`super::recycle`], which takes them for new ones.
 
-use super::block::{Block, RangeState};
+use super::block::{Block, CELL_LIVE, RangeState};
 use super::class::TABLE;
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
@@ -37,6 +37,8 @@ use crate::mutant::{self, Mutant};
 
 /// Bytes of a chunk.
 pub const CHUNK_BYTES: u64 = 1024;
+/// The size class of chunks.
+const CHUNK_CLASS: usize = 19;
 /// Entries of a chunk.
 pub const CHUNK_ENTRIES: u64 = 63;
 /// Entries that one operation may append.
@@ -149,7 +151,16 @@ pub fn ensure_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
             return Ok(());
         }
     }
-    make_room(worker, actor)
+    make_room(worker, actor)?;
+    debug_assert!(
+        !lacks(
+            worker,
+            Position::decode(actor.record.tail().get(worker.mem())),
+            ROOM
+        ),
+        "room was made, and there is none"
+    );
+    Ok(())
 }
 
 /// Whether the last chunk of a list has no room for so many entries.
@@ -165,12 +176,13 @@ fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     if begin_anew(worker, actor) {
         return Ok(());
     }
+    // First: what is allocated later could move the list, and fill its last chunk.
+    have_spare(worker, actor)?;
     match append_chunk(worker, actor) {
         // The attempt has freed what could be freed; perhaps that was all.
         Err(Error::Full { .. }) if begin_anew(worker, actor) => Ok(()),
         Err(error @ Error::Full { .. }) => append_spare(worker, actor, error),
-        Ok(()) => have_spare(worker, actor),
-        Err(error) => Err(error),
+        other => other,
     }
 }
 
@@ -262,16 +274,34 @@ fn link_behind<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<OwnedWord>
     Ok(next_of(tail.chunk))
 }
 
+/// The spare chunk of a record that the caller has, if there is one.
+pub(super) fn spare<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<Option<u64>> {
+    as_spare(worker, record, record.spare().get(worker.mem()))
+}
+
+/// What a record says that its spare chunk is, if that can be one.
+pub fn as_spare<M: Memory>(worker: &Worker<M>, record: WorkerRecord, chunk: u64) -> Result<Option<u64>> {
+    if chunk == 0 {
+        return Ok(None);
+    }
+    let what = "a spare chunk of a retired list";
+    worker.check(what, chunk, CHUNK_BYTES)?;
+    match locate(worker, chunk) {
+        Ok(Place::Slab(cell)) if cell.class == CHUNK_CLASS && cell.load(worker.mem()) == CELL_LIVE => {
+            Ok(Some(chunk))
+        }
+        _ => Err(Error::corrupt(what, record.spare().offset())),
+    }
+}
+
 /// Appends the record's spare chunk, or fails as the attempt to allocate one did. It is in the list when the list names it, whatever the
 /// record says.
 #[cold]
 fn append_spare<M: Memory>(worker: &Worker<M>, actor: Actor, error: Error) -> Result<()> {
     let (mem, record) = (worker.mem(), actor.record);
-    let chunk = record.spare().get(mem);
-    if chunk == 0 {
+    let Some(chunk) = spare(worker, record)? else {
         return Err(error);
-    }
-    worker.check("a spare chunk of a retired list", chunk, CHUNK_BYTES)?;
+    };
     mem.zero(chunk, CHUNK_BYTES);
     mem.persist(chunk, CHUNK_BYTES);
     let link = link_behind(worker, actor)?;
@@ -296,6 +326,8 @@ pub(super) fn have_spare<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<
     if actor != worker.actor() || spare.get(worker.mem()) != 0 {
         return Ok(());
     }
+    // Under a pin nobody makes room for it.
+    let _pin = worker.pin()?;
     let chunk = match new_chunk(worker, actor) {
         Err(Error::Full { .. }) => return Ok(()),
         chunk => chunk?,
@@ -591,6 +623,6 @@ const _: () = assert!(
     "a chunk is full of entries"
 );
 const _: () = assert!(
-    TABLE[19].size as u64 == CHUNK_BYTES,
+    TABLE[CHUNK_CLASS].size as u64 == CHUNK_BYTES,
     "chunks have a size class of their own size"
 );

@@ -170,10 +170,18 @@ pub enum Whose {
     Idle,
 }
 
-/// Moves the retired lists of idle living workers behind the caller's own, on coherent memory. Returns how many those were.
+/// How many lists were taken over, and how many were left as there was no chunk to leave to their workers.
+pub struct Takeover {
+    /// Those that were.
+    pub taken: u32,
+    /// Those that can be once nothing waits in the caller's own list.
+    pub left: u32,
+}
+
+/// Moves the retired lists of idle living workers behind the caller's own, on coherent memory.
 ///
 /// Cost: three loads a worker; if there is something to take, the allocator's lock, a barrier on all cores, and a transaction a list.
-pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<u32> {
+pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<Takeover> {
     let mem = worker.mem();
     let mut seen = worker.tails_seen.take();
     let has_list = |record: WorkerRecord, index: usize| {
@@ -186,9 +194,15 @@ pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<u
     };
     let candidates = candidates(worker, has_list);
     worker.tails_seen.set(seen);
-    of_idle(worker, candidates, |record, version| {
-        move_list(worker, record, Some(version))
-    })
+    let mut left = 0;
+    let taken = of_idle(worker, candidates, |record, version| {
+        if matches!(chunk_to_leave(worker, record, Whom::Living)?, Leaves::Nothing) {
+            left += 1;
+            return Ok(false);
+        }
+        move_list(worker, record, Some(version), Whom::Living)
+    })?;
+    Ok(Takeover { taken, left })
 }
 
 /// Asks the background threads of all processes for the retired lists of their idle workers, on incoherent memory: each takes over those that
@@ -338,17 +352,23 @@ fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> 
 /// Moves the list of a free record to the caller's own, on coherent memory; the caller has claimed the record, and holds its own list. What
 /// its last worker could not finish is finished first. Nothing is freed by that.
 pub(super) fn inherit_list<M: Memory>(worker: &Worker<M>, from: Actor) -> Result<u64> {
-    if !has_nothing_begun(from.record, |word| word.get(worker.mem())) {
+    let is_closed = is_closed(worker, from.record);
+    if !is_closed || !has_nothing_begun(from.record, |word| word.get(worker.mem())) {
         finish_record(worker, from, &mut Recovered::default())?;
     }
     let _held = lock::acquire(worker, HEAP_LOCK)?;
-    move_list(worker, from.record, None)?;
+    move_list(worker, from.record, None, Whom::Vacant)?;
     Ok(0)
 }
 
 /// Moves a list to the caller's own: before it if it begins with what was retired earlier, else behind it. The caller has the allocator's
 /// lock, and nobody changes the list. `false` if it is empty or not in order.
-fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<u64>) -> Result<bool> {
+fn move_list<M: Memory>(
+    worker: &Worker<M>,
+    from: WorkerRecord,
+    version: Option<u64>,
+    whom: Whom,
+) -> Result<bool> {
     let mem = worker.mem();
     let own = worker.record();
     // Where caches are incoherent, it is another thread of this process that has written them.
@@ -361,13 +381,16 @@ fn move_list<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: Option<
             return Ok(false);
         }
     }
+    if !is_closed(worker, from) {
+        return Ok(false);
+    }
     let (first, end) = span(worker, own)?;
     let mut txn = Transaction::new(mem, own);
     // A flush round is for what comes first.
     let may_be_first = may_begin_otherwise(worker);
     let is_first =
         may_be_first && end.chunk != 0 && (first == end || tag_at(worker, head) < tag_at(worker, first));
-    let left = chunk_to_leave(worker, from)?;
+    let left = chunk_to_leave(worker, from, whom)?;
     match left {
         Leaves::Own(chunk) => txn.write_owned(from.spare(), chunk),
         Leaves::Spare(chunk) => {
@@ -424,6 +447,25 @@ fn may_begin_otherwise<M: Memory>(worker: &Worker<M>) -> bool {
     M::COHERENT || worker.record().flush_request()[3].get(worker.mem()) == 0
 }
 
+/// Whether no chunk is linked behind the last one: none was being appended when somebody died.
+fn is_closed<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> bool {
+    let mem = worker.mem();
+    match Position::decode(record.tail().get(mem)).chunk {
+        0 => record.head().get(mem) == 0,
+        chunk if worker.check("a retired list", chunk, CHUNK_BYTES).is_ok() => next_of(chunk).get(mem) == 0,
+        _ => false,
+    }
+}
+
+/// Whose list is moved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    /// That of a worker that is idle.
+    Living,
+    /// That of a place that nobody has.
+    Vacant,
+}
+
 /// What a worker gets as its spare chunk for those of its list.
 enum Leaves {
     /// It has a spare chunk.
@@ -436,16 +478,19 @@ enum Leaves {
     Nothing,
 }
 
-fn chunk_to_leave<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> Result<Leaves> {
-    let (mem, own) = (worker.mem(), worker.record());
-    if from.spare().get(mem) != 0 {
+fn chunk_to_leave<M: Memory>(worker: &Worker<M>, from: WorkerRecord, whom: Whom) -> Result<Leaves> {
+    let own = worker.record();
+    if from.spare().get(worker.mem()) != 0 {
         return Ok(Leaves::NotNeeded);
     }
     let (first, end) = span(worker, own)?;
-    Ok(match own.spare().get(mem) {
-        _ if end.chunk != 0 && first == end && may_begin_otherwise(worker) => Leaves::Own(end.chunk),
-        0 => Leaves::Nothing,
-        spare => Leaves::Spare(spare),
+    if end.chunk != 0 && first == end && may_begin_otherwise(worker) {
+        return Ok(Leaves::Own(end.chunk));
+    }
+    Ok(match retire::spare(worker, own) {
+        // Who has left needs it less than the caller.
+        Ok(Some(spare)) if whom == Whom::Living => Leaves::Spare(spare),
+        _ => Leaves::Nothing,
     })
 }
 
@@ -494,7 +539,11 @@ impl Quiet {
         for pin in pins.iter().filter(|pin| pin.record != worker.record()) {
             let place = usize::from(actor_of(worker, pin.record).me - 1);
             if self.seen.len() <= place {
-                self.seen.resize(place + 1, Seen::default());
+                let begin = Seen {
+                    wanted: LISTS_WANTED.load(mem),
+                    ..Seen::default()
+                };
+                self.seen.resize(place + 1, begin);
             }
             // Who has left holds its list for ever: its record may be another's.
             let is_unasked = mutant::is(Mutant::LeftWithPin);
@@ -518,24 +567,26 @@ impl Quiet {
             }
             let wanted = LISTS_WANTED.load(mem);
             if wanted != seen.wanted || seen.times >= quiet_ticks {
-                (seen.times, seen.wanted) = (0, wanted);
-                take_over_locally(worker, pin)?;
+                seen.times = 0;
+                if take_over_locally(worker, pin)? {
+                    seen.wanted = wanted;
+                }
             }
         }
         Ok(())
     }
 }
 
-/// Takes over the list of a worker of this process, if that does not hold it.
-fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<()> {
+/// Takes over the list of a worker of this process, if that does not hold it; whether it has.
+fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<bool> {
     let mem = worker.mem();
     let _hold = worker.hold_list()?;
-    if matches!(chunk_to_leave(worker, pin.record)?, Leaves::Nothing) {
+    if matches!(chunk_to_leave(worker, pin.record, Whom::Living)?, Leaves::Nothing) {
         retire::have_spare(worker, worker.actor())?;
     }
     let held = lock::acquire(worker, HEAP_LOCK)?;
     if !pin.busy.exchange(FREE, WANTED) && !mutant::is(Mutant::TakenWhileHeld) {
-        return Ok(());
+        return Ok(false);
     }
     let state = State::decode(pin.record.state().load(mem));
     let is_its = state.phase == Phase::Alive && state.generation == pin.generation;
@@ -548,9 +599,11 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<()
     // In a full pool a worker is not left without a chunk: it could remove no key any more.
     let outcome = match is_its
         && has_nothing_begun(pin.record, |word| word.get(mem))
-        && !matches!(chunk_to_leave(worker, pin.record), Ok(Leaves::Nothing) | Err(_))
-    {
-        true => move_list(worker, pin.record, None),
+        && !matches!(
+            chunk_to_leave(worker, pin.record, Whom::Living),
+            Ok(Leaves::Nothing) | Err(_)
+        ) {
+        true => move_list(worker, pin.record, None, Whom::Living),
         false => Ok(false),
     };
     if matches!(outcome, Ok(true)) {
@@ -559,7 +612,7 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<()
     mem.tells_own_process();
     pin.busy.store(FREE);
     drop(held);
-    outcome.map(drop)
+    outcome
 }
 
 /// A word by which a worker and the background thread of its process agree who changes the worker's list. On incoherent memory the

@@ -345,9 +345,8 @@ impl<M: Memory> Audit<'_, M> {
                 retire::chunks(worker, record)?
                     .into_iter()
                     .for_each(|chunk| self.mark(chunk, Mark::Reachable));
-                match record.spare().peek(mem) {
-                    0 => {}
-                    spare => self.mark(spare, Mark::Reachable),
+                if let Some(spare) = retire::as_spare(worker, record, record.spare().peek(mem))? {
+                    self.mark(spare, Mark::Reachable);
                 }
                 Ok(())
             })();

@@ -78,6 +78,8 @@ pub fn remove<M: Mapped>(path: &Path) -> Outcome {
         .map_err(|_| "the second thread panicked".to_owned())?
 }
 
+type Kill = fn(&Files, Point, &Path) -> Outcome;
+
 /// Kills on both memories.
 pub fn all(
     folder: &Path,
@@ -90,7 +92,7 @@ pub fn all(
     if !wanted(point.name()) {
         return;
     }
-    let kills_on: [(&str, fn(&Files, Point, &Path) -> Outcome); 2] = [
+    let kills_on: [(&str, Kill); 2] = [
         ("coherent", kill::<Coherent>),
         ("noncoherent", kill::<Noncoherent>),
     ];
