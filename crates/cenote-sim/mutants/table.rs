@@ -86,7 +86,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         FullAtOnce => quick(coherent(Crowded, 3, 2, 30, 0, Random)),
         FullUnwaited => quick(noncoherent(Crowded, 3, 2, 30, 0, Random)),
         HoleLookedInto => slow(coherent(Trim, 3, 2, 40, 2, Random)),
-        TakenOverUnsettled => slow(small(coherent(Trim, 4, 1, 12, 3, Random))),
+        TakenOverUnsettled => slow(small(coherent(Trim, 5, 1, 20, 5, Random))),
         NameCached => quick(noncoherent(Names, 3, 2, 10, 0, Random)),
         ClassesKept => quick(noncoherent(Allocator, 2, 2, 80, 0, Random)),
 
