@@ -8,14 +8,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cenote::Guidelines;
 use cenote::index::baseline::WordMap;
 use cenote::index::baseline::messages::{Client, Server, Shape, part_name, part_of};
 use cenote::index::hash::HashMap;
 use cenote::index::ordered::OrderedMap;
+use cenote::memory::Memory;
 use cenote::pod::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
+use cenote::{Error, Guidelines};
 
 use super::assemble::{Parts, assemble};
 use super::hash::account;
@@ -28,6 +30,8 @@ const NAME: &str = "map";
 const WANTED: u64 = 5;
 /// Rounds without a request after which a server ends.
 const IDLE: u32 = 4000;
+/// Attempts of a server to have a place.
+const TRIES: u32 = 1000;
 /// Units that a pool begins with.
 const UNITS: u64 = 12;
 
@@ -97,7 +101,7 @@ fn serve<const C: bool, W: WordMap<SimMemory<C>>>(
     worker: Rc<Worker<SimMemory<C>>>,
     shared: &Shared,
 ) -> cenote::Result<()> {
-    let server = Server::<_, W>::open(worker, NAME, shared.shape(), shared.load.guidelines, 1)?;
+    let server = open::<C, W>(worker, shared)?;
     let mut idle = 0;
     while shared.clients.get() > 0 && idle < IDLE {
         idle = match server.serve_once()? {
@@ -106,6 +110,22 @@ fn serve<const C: bool, W: WordMap<SimMemory<C>>>(
         };
     }
     Ok(())
+}
+
+/// The place of a server whose death has not been told yet is not to be had: who comes in its stead tries again.
+fn open<const C: bool, W: WordMap<SimMemory<C>>>(
+    worker: Rc<Worker<SimMemory<C>>>,
+    shared: &Shared,
+) -> cenote::Result<Server<SimMemory<C>, W>> {
+    let mut tries = 0;
+    loop {
+        let opened = Server::open(worker.clone(), NAME, shared.shape(), shared.load.guidelines, 1);
+        match opened {
+            Err(Error::TooMany { .. }) if tries < TRIES => tries += 1,
+            opened => return opened,
+        }
+        worker.mem().rest(Duration::from_millis(1));
+    }
 }
 
 /// One client's calls.
