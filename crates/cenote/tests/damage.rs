@@ -236,6 +236,55 @@ fn fsck_survives_damaged_worker_records() {
     assert!(opened > 25, "{opened} of 50 pools could be opened");
 }
 
+/// Places that nobody has, whose spare chunks cannot be any: `fsck` says so, its repair mends it, and nothing is lost.
+#[test]
+fn repair_clears_damaged_spare_chunks() {
+    fn check<M: cenote::memory::Mapped>() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("pool");
+        let first_place = {
+            let of_many = cenote::Options {
+                workers: 64,
+                ..options()
+            };
+            let pool: Pool<M> = Pool::create(&path, &of_many).unwrap();
+            pool.map("m").unwrap().put(b"key", b"value").unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| pool.map("m").unwrap().put(b"key", b"value").unwrap());
+                }
+            });
+            let worker = pool.worker().unwrap();
+            cenote::pod::superblock::WORKERS_HIGH.store(worker.mem(), 12);
+            worker.geometry().worker_table
+        };
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        // Where a record names its spare chunk (docs/pool-format.md).
+        const SPARE: u64 = 360;
+        // Not in the pool, not a chunk, not aligned.
+        let words = [u64::MAX, first_place, 12345];
+        for (place, word) in (9..12).zip(words) {
+            let record = first_place + place * cenote::pod::geometry::WORKER_BYTES;
+            let at = record + SPARE;
+            file.write_all_at(&word.to_le_bytes(), at).unwrap();
+        }
+        let pool: Pool<M> = Pool::open(&path, &options()).unwrap();
+        let report = pool.fsck(false).unwrap();
+        assert_eq!(report.problems.len(), 3, "{:?}", report.problems);
+        let report = pool.fsck(true).unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        assert_eq!(report.repaired_places, 3);
+        let report = pool.fsck(true).unwrap();
+        assert!(report.is_clean() && report.repaired_places == 0, "{report:?}");
+        assert_eq!(
+            pool.map("m").unwrap().get(b"key").unwrap().as_deref(),
+            Some(&b"value"[..])
+        );
+    }
+    check::<Coherent>();
+    check::<cenote::Noncoherent>();
+}
+
 /// A tree of any bytes, of a pool whose maximum is no power of two of units: each search for units ends.
 #[test]
 fn a_damaged_tree_ends_every_search() {

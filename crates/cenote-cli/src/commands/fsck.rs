@@ -99,6 +99,13 @@ fn text(report: &FsckReport) -> String {
             count(report.repaired_bytes)
         );
     }
+    if report.repaired_places > 0 {
+        let _ = writeln!(
+            text,
+            "repaired: records of {} places that no worker has were damaged and are in order now",
+            count(report.repaired_places)
+        );
+    }
     for problem in &report.problems {
         let _ = writeln!(text, "problem: {problem}");
     }

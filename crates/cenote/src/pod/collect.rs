@@ -26,19 +26,19 @@ use super::classes::{place_of, renew_classes};
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::flush;
-use super::heap::return_reserves;
-use super::record::{Phase, State, WorkerRecord};
+use super::record::WorkerRecord;
 use super::recycle::Kept;
 use super::retire::{
     Actor, CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, Position, ROOM, await_entries, begin_anew,
     chunks_max, count_in, ensure_room, entry, find, is_gone, lacks, mark_range, next_of, next_position, push,
-    refresh, set, set_position, span, write_back_ends,
+    set, set_position, span, write_back_ends,
 };
 use super::slab::{CellAt, Place, locate, table_word};
 use super::superblock::ORPHANS;
-use super::takeover::{ListHold, Whose, ask_for_lists, inherit_list, take_over};
+use super::takeover::{ListHold, Whose, ask_for_lists, take_over};
 use super::takes::settle_takes;
 use super::units::free_range;
+use super::vacant::inherit;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
@@ -110,7 +110,7 @@ pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
 
 /// Has room in a list for the chunks that its head leaves, if there is memory for that: for a list to which nothing is retired, so
 /// that nobody makes room in it.
-fn make_way<M: Memory>(worker: &Worker<M>, actor: Actor) {
+pub(super) fn make_way<M: Memory>(worker: &Worker<M>, actor: Actor) {
     let lacks_room =
         |(head, tail): (Position, Position)| head.chunk != tail.chunk && lacks(worker, tail, ROOM);
     if span(worker, actor.record).is_ok_and(lacks_room) {
@@ -615,63 +615,4 @@ pub(super) fn finish_chunk<M: Memory>(
     record.retiring().set_lazily(mem, 0);
     mem.write_back(record.retiring().offset(), 8);
     Ok(())
-}
-
-/// Takes what vacant records still hold. On coherent memory their lists are moved to the caller's own, which it holds. Elsewhere a list stays
-/// where it is, as its flush round does, whoever goes on with it: as much is freed as one look goes through. Returns how many objects were freed.
-pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
-    let mem = worker.mem();
-    let mut freed = 0;
-    let before = ORPHANS.load(mem);
-    let mut left = false;
-    for index in 0..worker.pod().workers_high() {
-        let record = WorkerRecord::new(worker.geometry(), index);
-        let word = record.state().load(mem);
-        let state = State::decode(word);
-        if state.phase != Phase::Free || record.head().peek(mem) == record.tail().peek(mem) {
-            continue;
-        }
-        let claimed = worker.claim(state.generation);
-        if record
-            .state()
-            .compare_exchange_acquire(mem, word, claimed.encode())
-            .is_err()
-            && !mutant::is(Mutant::HeirWithoutClaim)
-        {
-            continue;
-        }
-        if !mutant::is(Mutant::HeirNotInvalidated) {
-            record.invalidate(mem);
-        }
-        let actor = Actor {
-            record,
-            me: index as u16 + 1,
-        };
-        let done = refresh(worker, record).and_then(|()| match M::COHERENT {
-            true => inherit_list(worker, actor),
-            false => collect_in_place(worker, actor, least),
-        });
-        left |= record.head().get(mem) != record.tail().get(mem);
-        record.write_back(mem);
-        // What was done is seen by now: on coherent memory a list was moved under a lock, elsewhere the record's lines were waited for. Not
-        // so what was left in the middle.
-        let (state, claimed) = (record.state(), claimed.encode());
-        let _ = match done {
-            Ok(_) => state.compare_exchange_acquire(mem, claimed, word),
-            Err(_) => state.compare_exchange(mem, claimed, word),
-        };
-        freed += done?;
-    }
-    if !left && before != 0 {
-        let _ = ORPHANS.compare_exchange_acquire(mem, before, 0);
-    }
-    Ok(freed)
-}
-
-/// Frees from the list of a vacant record, which the caller has claimed.
-fn collect_in_place<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
-    let freed = collect(worker, actor, least)?;
-    make_way(worker, actor);
-    return_reserves(worker, actor)?;
-    Ok(freed)
 }

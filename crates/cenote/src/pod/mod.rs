@@ -9,7 +9,7 @@
 //! | `host`, `agency`, `fence`, `monitor` | hosts: their agents, who watches them, how they are fenced | `docs/protocols/hosts.md` |
 //! | `lock`, `redo`, `buddy`, `block`, `units`, `runs`, `growth`, `holes` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
-//! | `epoch`, `retire`, `collect`, `takeover`, `room`, `flush`, `recycle`, `backlog` | reclamation | `docs/protocols/reclamation.md` |
+//! | `epoch`, `retire`, `collect`, `takeover`, `vacant`, `room`, `flush`, `recycle`, `backlog` | reclamation | `docs/protocols/reclamation.md` |
 //! | `drain` | what the dead have left in caches | `docs/protocols/recovery.md` |
 //! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
 //! | `slots` | which locks of users a worker holds or waits for | `docs/protocols/locks.md` |
@@ -64,6 +64,7 @@ pub mod takeover;
 mod takes;
 pub mod tasks;
 pub mod units;
+pub mod vacant;
 pub mod warden;
 pub mod watch;
 pub mod worker;

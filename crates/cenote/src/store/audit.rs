@@ -33,6 +33,7 @@ use crate::pod::slab::{Cell, table_word};
 use crate::pod::superblock::HOLES;
 use crate::pod::tasks::TaskList;
 use crate::pod::units::repair_range;
+use crate::pod::vacant;
 use crate::sync::look::look;
 use crate::sync::object::Object;
 
@@ -60,6 +61,8 @@ pub struct FsckReport {
     pub leaked: Vec<u64>,
     /// Bytes that `--repair` has freed; they were leaked before.
     pub repaired_bytes: u64,
+    /// Places that nobody has, of whose records `--repair` has cleared a damaged word.
+    pub repaired_places: u64,
     /// All bytes: the committed units.
     pub committed_bytes: u64,
     /// Each map.
@@ -345,8 +348,13 @@ impl<M: Memory> Audit<'_, M> {
                 retire::chunks(worker, record)?
                     .into_iter()
                     .for_each(|chunk| self.mark(chunk, Mark::Reachable));
-                if let Some(spare) = retire::as_spare(worker, record, record.spare().peek(mem))? {
-                    self.mark(spare, Mark::Reachable);
+                match retire::as_spare(worker, record, record.spare().peek(mem)) {
+                    Ok(Some(spare)) => self.mark(spare, Mark::Reachable),
+                    Ok(None) => {}
+                    Err(_) if self.repair && vacant::forget_damaged_spare(worker, index)? => {
+                        self.report.repaired_places += 1;
+                    }
+                    Err(error) => return Err(error),
                 }
                 Ok(())
             })();

@@ -1,0 +1,107 @@
+//! The records of places that nobody has: what their last workers left in them.
+//!
+//! | step | word | a crash after it leaves | repaired by |
+//! |---|---|---|---|
+//! | claim the record | *state* | a claim of a dead worker | whoever recovers that: it finishes this record as well |
+//! | drop it and its list from the host's cache | | | |
+//! | do what is to be done | as in [`super::collect`], [`super::takeover`] | as there | as there |
+//! | write it back | | a claim | |
+//! | give it back | *state* | a vacant record | |
+
+use super::collect::{collect, make_way};
+use super::heap::return_reserves;
+use super::record::{Phase, State, WorkerRecord};
+use super::retire::{Actor, refresh, spare};
+use super::superblock::ORPHANS;
+use super::takeover::inherit_list;
+use super::worker::Worker;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+
+/// Takes what vacant records still hold. On coherent memory their lists are moved to the caller's own, which it holds. Elsewhere a list stays
+/// where it is, as its flush round does, whoever goes on with it: as much is freed as one look goes through. Returns how many objects were freed.
+pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
+    let mem = worker.mem();
+    let mut freed = 0;
+    let before = ORPHANS.load(mem);
+    let mut left = false;
+    for index in 0..worker.pod().workers_high() {
+        let record = WorkerRecord::new(worker.geometry(), index);
+        let word = record.state().load(mem);
+        let state = State::decode(word);
+        if state.phase != Phase::Free || record.head().peek(mem) == record.tail().peek(mem) {
+            continue;
+        }
+        freed += with_claim(worker, index, word, |actor| {
+            let freed = refresh(worker, record).and_then(|()| match M::COHERENT {
+                true => inherit_list(worker, actor),
+                false => collect_in_place(worker, actor, least),
+            });
+            left |= record.head().get(mem) != record.tail().get(mem);
+            freed
+        })?
+        .unwrap_or(0);
+    }
+    if !left && before != 0 {
+        let _ = ORPHANS.compare_exchange_acquire(mem, before, 0);
+    }
+    Ok(freed)
+}
+
+/// Frees from the list of a vacant record, which the caller has claimed.
+fn collect_in_place<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
+    let freed = collect(worker, actor, least)?;
+    make_way(worker, actor);
+    return_reserves(worker, actor)?;
+    Ok(freed)
+}
+
+/// `fsck --repair`: a vacant record forgets a spare chunk that cannot be one. Whether it has.
+pub fn forget_damaged_spare<M: Memory>(worker: &Worker<M>, index: u32) -> Result<bool> {
+    let mem = worker.mem();
+    let word = WorkerRecord::new(worker.geometry(), index).state().load(mem);
+    if State::decode(word).phase != Phase::Free {
+        return Ok(false);
+    }
+    let forgot = with_claim(worker, index, word, |actor| {
+        let is_damaged = spare(worker, actor.record).is_err();
+        if is_damaged {
+            actor.record.spare().set(mem, 0);
+        }
+        Ok(is_damaged)
+    })?;
+    Ok(forgot.unwrap_or(false))
+}
+
+/// Has something done with a vacant record while the caller has claimed it; `None` if somebody else has taken it since its state was `word`.
+fn with_claim<M: Memory, T>(
+    worker: &Worker<M>,
+    index: u32,
+    word: u64,
+    act: impl FnOnce(Actor) -> Result<T>,
+) -> Result<Option<T>> {
+    let mem = worker.mem();
+    let record = WorkerRecord::new(worker.geometry(), index);
+    let state = record.state();
+    let claimed = worker.claim(State::decode(word).generation).encode();
+    if state.compare_exchange_acquire(mem, word, claimed).is_err() && !mutant::is(Mutant::HeirWithoutClaim) {
+        return Ok(None);
+    }
+    if !mutant::is(Mutant::HeirNotInvalidated) {
+        record.invalidate(mem);
+    }
+    let actor = Actor {
+        record,
+        me: index as u16 + 1,
+    };
+    let done = act(actor);
+    record.write_back(mem);
+    // What was done is seen by now: on coherent memory a list was moved under a lock, elsewhere the record's lines were waited for. Not
+    // so what was left in the middle.
+    let _ = match done {
+        Ok(_) => state.compare_exchange_acquire(mem, claimed, word),
+        Err(_) => state.compare_exchange(mem, claimed, word),
+    };
+    done.map(Some)
+}
