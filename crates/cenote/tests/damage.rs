@@ -285,6 +285,24 @@ fn repair_clears_damaged_spare_chunks() {
     check::<cenote::Noncoherent>();
 }
 
+/// What an operation has published is not given back when its end could not be written down.
+#[test]
+fn what_is_published_is_never_discarded() {
+    use cenote::pod::record::operation;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool = Pool::create(&folder.path().join("pool"), &options()).unwrap();
+    let worker = pool.worker().unwrap();
+    let (mem, record) = (worker.mem(), worker.record());
+    let object = cenote::pod::heap::allocate(&worker, 100).unwrap();
+    record.operation().set(mem, operation::COMMITTED);
+    cenote::pod::heap::discard(&worker).unwrap();
+    cenote::pod::heap::discard_with_companions(&worker).unwrap();
+    assert_eq!(record.new_object().get(mem), object);
+    record.operation().set(mem, operation::NONE);
+    cenote::pod::heap::discard(&worker).unwrap();
+    assert_eq!(record.new_object().get(mem), 0);
+}
+
 /// A tree of any bytes, of a pool whose maximum is no power of two of units: each search for units ends.
 #[test]
 fn a_damaged_tree_ends_every_search() {

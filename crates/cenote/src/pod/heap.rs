@@ -22,6 +22,7 @@ use super::class::{TABLE, class_for};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::publish::{PUBLISHED, await_end};
+use super::record::operation;
 use super::recycle::Kept;
 use super::reserve::Reserve;
 use super::retire::{self, Actor};
@@ -185,14 +186,21 @@ fn take_reserved<M: Memory>(
     taken.object
 }
 
-/// Gives back what `allocate` gave and nobody else has seen.
+/// Gives back what `allocate` gave and nobody else has seen. What an operation has published that could not be finished stays: whoever
+/// brings the record into order finishes it.
 pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    if worker.record().operation().get(worker.mem()) == operation::COMMITTED {
+        return Ok(());
+    }
     discard_at(worker, worker.record().new_object())
 }
 
 /// [`discard`], also for what `allocate_companion` gave.
 pub fn discard_with_companions<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    discard(worker)?;
+    if worker.record().operation().get(worker.mem()) == operation::COMMITTED {
+        return Ok(());
+    }
+    discard_at(worker, worker.record().new_object())?;
     for word in worker.record().companions() {
         discard_at(worker, word)?;
     }
