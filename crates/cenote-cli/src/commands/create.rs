@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use cenote::pod::geometry::UNIT;
 use cenote::{Kind, Options, parse_size};
 use serde::Serialize;
 
@@ -11,14 +12,17 @@ use crate::memory::{self, MemoryArgs};
 use crate::output::{Output, bytes};
 use crate::pool::{PoolArg, on_pool};
 
+/// What is reserved at once unless somebody asks for another size, or for less at most.
+const SIZE: u64 = 64 << 20;
+
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
-    /// Room that is reserved at once
-    #[arg(long, default_value = "64MiB", value_parser = parse_size)]
-    size: u64,
+    /// Room that is reserved at once [default: 64MiB, or all that --max allows]
+    #[arg(long, value_parser = parse_size)]
+    size: Option<u64>,
     /// Room that it may grow to; only address space is reserved for it
     #[arg(long, default_value = "1TiB", value_parser = parse_size)]
     max: u64,
@@ -59,9 +63,12 @@ fn octal(text: &str) -> Result<u32, String> {
 /// Creates the pool.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.path();
-    if args.max < args.size {
+    if args.max < UNIT {
+        return Err(Failure::misuse(format!("--max is {} at least", bytes(UNIT))));
+    }
+    if args.size.is_some_and(|size| args.max < size) {
         return Err(Failure::misuse(
-            "--max is less than --size; leave it out, or give more",
+            "--max is less than --size; leave one of them out, or give --max more",
         ));
     }
     if path.exists() {
@@ -71,7 +78,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         )));
     }
     let options = Options {
-        size: args.size,
+        size: args.size.unwrap_or(SIZE.min(args.max)),
         max: args.max,
         processes: args.processes,
         workers: args.workers,

@@ -21,6 +21,7 @@ fn pools_are_created_as_asked() {
     for bad in [
         "--size 8XB",
         "--size 2MiB --max 1MiB",
+        "--max 1",
         "--mode 9",
         "--mode 1000",
         "--processes x",
@@ -30,6 +31,12 @@ fn pools_are_created_as_asked() {
         assert!(!here.path("q").exists(), "{bad}");
     }
     here.fails(1, "create ./no/such/folder/q");
+    // Less than what is reserved by default.
+    let small = here.json("create ./small --max 1MiB");
+    assert_eq!(
+        (&small["size"], &small["max"]),
+        (&(1 << 20).into(), &(1 << 20).into())
+    );
 }
 
 #[test]
