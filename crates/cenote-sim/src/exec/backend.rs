@@ -500,6 +500,29 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.world().machine.bytes(self.host, at, len)
     }
 
+    /// Without a clock all is read at once, as by [`Memory::bytes`].
+    fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
+        let world = self.world();
+        if world.clock.is_none() {
+            return self.bytes(at, len);
+        }
+        world.drain_range(at, len);
+        world.machine.show(self.host, at, len);
+        self.world().machine.bytes(self.host, at, len)
+    }
+
+    fn reads(&self, at: u64, len: u64) {
+        if self.world().clock.is_none() {
+            return;
+        }
+        let op = Op::range(Kind::Read, at, len);
+        self.arrive(op);
+        let world = self.world();
+        let found = world.fetch(self.host, at, len);
+        world.done(op, 0);
+        self.spend(op, found);
+    }
+
     fn write(&self, at: u64, data: &[u8]) {
         let op = Op::range(Kind::Write, at, data.len() as u64);
         self.arrive(op);

@@ -141,6 +141,15 @@ impl Cache {
         Found::Missed(missed)
     }
 
+    /// Shows what memory holds of the lines of a range that are absent. They stay so.
+    pub fn show(&self, memory: &Words, at: u64, len: u64) {
+        for line in (at & !(LINE - 1)..at + len.max(1)).step_by(LINE as usize) {
+            if !self.holds(line) {
+                self.mirror.set_line(line, memory.line(line));
+            }
+        }
+    }
+
     /// A word of a line that is present.
     pub fn get(&self, at: u64) -> u64 {
         self.mirror.get(at)

@@ -186,7 +186,14 @@ impl Machine {
         found
     }
 
-    /// The bytes of a range as a host sees them; it must have been fetched.
+    /// Makes the bytes of a range what a host would see now, without having its cache fetch any.
+    pub fn show(&mut self, host: u32, at: u64, len: u64) {
+        if let Some((cache, memory)) = self.cache_for(host, at) {
+            cache.show(memory, at, len);
+        }
+    }
+
+    /// The bytes of a range as a host sees them; it must have been fetched, or [shown](Self::show).
     pub fn bytes(&self, host: u32, at: u64, len: u64) -> &[u8] {
         match self.caches.get(host as usize) {
             Some(cache) if at >= self.shape.coherent_bytes => cache.bytes(at, len),

@@ -186,6 +186,14 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.bytes(at, len)
     }
 
+    fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
+        self.0.bytes(at, len)
+    }
+
+    fn reads(&self, at: u64, len: u64) {
+        count(|c| c.protected_lines += lines(at, len).count() as u64);
+    }
+
     fn write(&self, at: u64, data: &[u8]) {
         self.0.write(at, data)
     }

@@ -263,6 +263,17 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// Protected data: the bytes, through the cache. They must have been published, or belong to the caller.
     fn bytes(&self, at: u64, len: u64) -> &[u8];
 
+    /// [`Memory::bytes`] for who reads some of them only, and says by [`Memory::reads`] which. The same on real memory; a simulated clock
+    /// charges what is read.
+    #[inline(always)]
+    fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
+        self.bytes(at, len)
+    }
+
+    /// The caller reads these of the bytes that [`Memory::bytes_in_part`] has given it. Nothing on real memory.
+    #[inline(always)]
+    fn reads(&self, _at: u64, _len: u64) {}
+
     /// Protected data: one word, as [`Memory::bytes`] has it.
     #[inline]
     fn read_word(&self, at: u64) -> u64 {

@@ -195,7 +195,7 @@ impl<M: Memory> OrderedMap<M> {
             if at == 0 && expected.is_none() {
                 return Ok(None);
             }
-            let page = Page::open(worker, at)?;
+            let page = Page::open_to_search(worker, at)?;
             if expected.is_some_and(|expected| expected != page.level()) {
                 return Err(Error::corrupt("the level of a page", at));
             }
@@ -212,7 +212,7 @@ impl<M: Memory> OrderedMap<M> {
             }
             let child = page.child_for(self.worker.mem(), target)?;
             // Only behind the last child there may be a node that the page does not know.
-            if child + 1 == page.count() && page.is_beyond(target)? {
+            if child + 1 == page.count() && page.is_beyond_its_last(worker.mem(), target)? {
                 self.forget_way(above.take());
                 word = self.right_of(&page, &mut passed)?;
                 self.note(&page, word)?;

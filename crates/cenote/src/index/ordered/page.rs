@@ -164,9 +164,17 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl<'m> Page<'m> {
-    /// The page at an offset: checked as far as its arrays.
+    /// The page at an offset, all of which the caller reads: checked as far as its arrays.
     #[inline]
     pub fn open<M: Memory>(worker: &'m Worker<M>, at: u64) -> Result<Self> {
+        let page = Self::open_to_search(worker, at)?;
+        worker.mem().reads(at, page.meta.len());
+        Ok(page)
+    }
+
+    /// The same for who looks for a child with [`child_for`](Self::child_for): that reads some lines.
+    #[inline]
+    pub fn open_to_search<M: Memory>(worker: &'m Worker<M>, at: u64) -> Result<Self> {
         let damaged = || Error::corrupt("a page of an ordered map", at);
         if at & (LINE - 1) != 0 {
             return Err(damaged());
@@ -180,7 +188,7 @@ impl<'m> Page<'m> {
         Ok(Self {
             at,
             meta,
-            bytes: worker.mem().bytes(at, meta.len()),
+            bytes: worker.mem().bytes_in_part(at, meta.len()),
         })
     }
 
@@ -249,6 +257,16 @@ impl<'m> Page<'m> {
             0 => Ok(None),
             _ => self.fences().map(|(_, high)| Some(high)),
         }
+    }
+
+    /// [`is_beyond`](Self::is_beyond) for who has come to the last child.
+    #[inline]
+    pub fn is_beyond_its_last<M: Memory>(&self, mem: &M, target: Target<'_>) -> Result<bool> {
+        if self.next() != 0 {
+            let fences_at = self.meta.fences_at() as u64;
+            mem.reads(self.at + fences_at, self.meta.len() - fences_at);
+        }
+        self.is_beyond(target)
     }
 
     /// Whether a place is behind what the node holds.
@@ -443,6 +461,7 @@ impl<'m> Page<'m> {
         {
             return Ok(child);
         }
+        mem.reads(self.at, self.meta.len());
         self.child_by_key(target)
     }
 
@@ -452,14 +471,18 @@ impl<'m> Page<'m> {
     fn child_by_head<M: Memory>(&self, mem: &M, own: u64) -> Option<usize> {
         let up_to_own =
             |from: usize, to: usize| (from..to).filter(|at| word(self.bytes, 8 * at) <= own).count();
+        mem.reads(self.at, HEADS_AT as u64);
         let line = up_to_own(2, HEADS_AT / 8);
         if LINE_WORDS * line >= self.count() {
             return None;
         }
         let first = HEADS_AT / 8 + LINE_WORDS * line;
+        let children_at = self.at + 8 * (first + stride(self.count())) as u64;
         if M::COHERENT {
-            mem.prefetch(self.at + 8 * (first + stride(self.count())) as u64);
+            mem.prefetch(children_at);
         }
+        mem.reads(self.at + 8 * first as u64, LINE);
+        mem.reads(children_at, LINE);
         let child = (LINE_WORDS * line + up_to_own(first, first + LINE_WORDS)).checked_sub(1)?;
         let is_sure = child < self.count() && (child == 0 || self.head(child) != own);
         is_sure.then_some(child)

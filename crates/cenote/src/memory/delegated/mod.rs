@@ -170,6 +170,16 @@ impl<M: Memory> Memory for Delegated<M> {
     }
 
     #[inline]
+    fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
+        self.base.bytes_in_part(at, len)
+    }
+
+    #[inline]
+    fn reads(&self, at: u64, len: u64) {
+        self.base.reads(at, len);
+    }
+
+    #[inline]
     fn read_word(&self, at: u64) -> u64 {
         self.base.read_word(at)
     }
