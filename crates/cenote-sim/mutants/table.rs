@@ -124,7 +124,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeafCached | FenceIgnored | SplitWithoutFence | PageOfRootKept => {
             quick(noncoherent(Ordered, 3, 2, 12, 1, Random))
         }
-        CacheWithoutStamp => quick(noncoherent(Thin, 3, 2, 40, 0, Random)),
+        CacheWithoutStamp | CachedLate | FrozenCached => quick(noncoherent(Thin, 3, 2, 40, 0, Random)),
         CompanionKept | CompanionForgottenEarly | CompanionRetiredLast => {
             quick(coherent(Tree, 2, 2, 20, 2, Random))
         }

@@ -230,6 +230,7 @@ impl Plan {
             shelf_bytes: 32 << draw(0, 8),
             unposted: draw(1, 2) as usize,
             quiet_ticks: draw(1, 16) as u32,
+            cached_words: 1 << draw(0, 8),
         })
     }
 

@@ -166,6 +166,8 @@ mutants! {
     RecordKept = "record-kept", "the record that a write replaces is not retired";
     LeafCached = "leaf-cached", "a leaf's word is not read afresh";
     CacheWithoutStamp = "cache-without-stamp", "what was cached under an earlier announcement is used";
+    CachedLate = "cached-late", "what is cached of a word counts as read when it is put into the cache";
+    FrozenCached = "frozen-cached", "the page of a node that is merged is cached";
     FenceIgnored = "fence-ignored", "a leaf's high fence is not looked at";
     SplitWithoutFence = "split-without-fence", "a leaf that is split keeps its high fence";
     PostUnchecked = "post-unchecked", "a node is posted without looking whether it has the separator";

@@ -4,6 +4,8 @@
 //!
 //! | operation | what it costs |
 //! |---|---|
+//! | lines fetched afresh at once | a miss; they pass the host's link and the device's one after another |
+//! | lines of the process's own memory, where the program says so | a hit for each |
 //! | sync load, sync store, line fetched afresh | its latency; a line passes both links; one at a time for each line (pcc-indexes, section 5.2) |
 //! | compare-exchange, read-modify-write | its latency; a line passes both links; one at a time in each of so many queues, of which a hash of the address chooses one (section 7.1) |
 //! | cached access, all lines present | a hit for each line |
@@ -156,13 +158,17 @@ impl Clock {
         let costs = &self.costs;
         let thread = &mut self.threads[thread as usize];
         let mut now = thread.now + costs.compute;
-        if is_sync(op.kind) {
+        if is_sync(op.kind) && op.len <= LINE {
             now = self.links.reach(host, op.at, now);
         }
         thread.now = match op.kind {
             Kind::Start => now,
             Kind::Load => self.turns.take(op.at, now, costs.sync_load),
             Kind::Store | Kind::Announce => self.turns.take(op.at, now, costs.sync_store),
+            Kind::FetchLine if op.len > LINE => {
+                let begun = now.max(thread.complete);
+                self.links.pass(host, op.at, lines(op), begun, costs.miss)
+            }
             Kind::FetchLine => self.turns.take(op.at, now.max(thread.complete), costs.sync_load),
             Kind::CompareExchange | Kind::FetchModify => self.queues.take(op.at, now, costs.exchange),
             Kind::Speculate | Kind::OwnedStore | Kind::OwnedLoad | Kind::Read | Kind::Write => match found {
@@ -205,6 +211,11 @@ impl Clock {
     /// Lets time pass.
     pub fn spend_ps(&mut self, thread: u32, time: u64) {
         self.threads[thread as usize].now += time;
+    }
+
+    /// A thread reads so many lines of memory of its process.
+    pub fn spend_hits(&mut self, thread: u32, lines: u64) {
+        self.threads[thread as usize].now += lines * self.costs.hit;
     }
 
     /// A thread's time.

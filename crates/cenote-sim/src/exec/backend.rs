@@ -446,6 +446,37 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.fetch(at, true)
     }
 
+    /// Without a clock one by one, so that others come in between.
+    fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
+        if self.world().clock.is_none() {
+            for (n, line) in lines.iter_mut().enumerate() {
+                *line = self.fetch(at + n as u64 * LINE, true);
+            }
+            return;
+        }
+        let len = LINE * lines.len() as u64;
+        let op = Op::range(Kind::FetchLine, at, len);
+        self.arrive_sync(op, Found::Missed(lines.len() as u32));
+        let world = self.world();
+        world.drain_lines(at, len);
+        world.begin(at, len, true);
+        world.complete();
+        let found = world.fetch(self.host, at, len);
+        for (word, at) in lines.iter_mut().flatten().zip((at..).step_by(8)) {
+            *word = world.load_cached(self.host, at, Use::Shared).0;
+        }
+        world.done(op, 0);
+        self.spend_sync(op, found);
+    }
+
+    fn reads_private(&self, lines: u64) {
+        let world = self.world();
+        let thread = world.current;
+        if let Some(clock) = &mut world.clock {
+            clock.spend_hits(thread, lines);
+        }
+    }
+
     fn prefetch(&self, at: u64) {
         let op = Op::range(Kind::Prefetch, at & !(LINE - 1), LINE);
         self.arrive(op);

@@ -54,7 +54,7 @@ impl Traffic {
             Kind::Load => self.sync_loads += 1,
             Kind::Store | Kind::Announce => self.sync_stores += 1,
             Kind::CompareExchange | Kind::FetchModify => self.exchanges += 1,
-            Kind::FetchLine => self.line_fetches += 1,
+            Kind::FetchLine => self.line_fetches += lines,
             Kind::WriteBack => self.write_backs += lines,
             Kind::Invalidate => self.flushes += lines,
             Kind::Fence => self.fences += 1,

@@ -4,7 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A process-local atomic word.
 #[derive(Debug, Default)]
+#[repr(transparent)]
 pub struct LocalWord(AtomicU64);
+
+/// So many words that are 0. The pages of those that nobody touches take no memory.
+pub fn zeroed_words(count: usize) -> Box<[LocalWord]> {
+    let words = Box::<[LocalWord]>::new_zeroed_slice(count);
+    // SAFETY: a word of zero bytes is an atomic that is 0.
+    unsafe { words.assume_init() }
+}
 
 impl LocalWord {
     /// A word with a value.

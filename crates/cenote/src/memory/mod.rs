@@ -58,7 +58,7 @@ pub(crate) use kill::Sigkill;
 pub use kill::{Killer, ProcessName};
 pub(crate) use liveness::FileLock;
 pub use liveness::Liveness;
-pub use local::LocalWord;
+pub use local::{LocalWord, zeroed_words};
 pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
 pub use noncoherent::Noncoherent;
@@ -216,6 +216,14 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// ascending order. One flush and one miss where caches are incoherent.
     fn fetch_line(&self, at: u64) -> [u64; 8];
 
+    /// [`Memory::fetch_line`] for lines one behind the other, which are asked for at once. Each is read in ascending order; between
+    /// two of them anything may happen.
+    fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
+        for (line, at) in lines.iter_mut().zip((at..).step_by(LINE as usize)) {
+            *line = self.fetch_line(at);
+        }
+    }
+
     /// Which of the eight words of the line at `at` have `tag` as their highest 16 bits, as a mask, the first word lowest.
     /// They are read as by [`Memory::load_speculative`].
     #[inline]
@@ -273,6 +281,11 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// The caller reads these of the bytes that [`Memory::bytes_in_part`] has given it. Nothing on real memory.
     #[inline(always)]
     fn reads(&self, _at: u64, _len: u64) {}
+
+    /// The caller reads so many lines of memory that is none of the pool's but its process's own. Nothing on real memory; a simulated clock
+    /// charges a hit for each.
+    #[inline(always)]
+    fn reads_private(&self, _lines: u64) {}
 
     /// Protected data: one word, as [`Memory::bytes`] has it.
     #[inline]

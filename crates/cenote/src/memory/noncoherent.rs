@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::exchange::{CpuExchange, Exchange, Modify};
 use super::flush::Flusher;
 use super::mapping::View;
-use super::{Kernel, MapError, Mapped, Mapping, Memory, lines};
+use super::{Kernel, LINE, MapError, Mapped, Mapping, Memory, lines};
 
 /// Incoherent shared memory, with compare-exchange by `X`. See the [module documentation](self).
 #[derive(Clone)]
@@ -132,6 +132,14 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     fn fetch_line(&self, at: u64) -> [u64; 8] {
         self.drop_line(at);
         self.view.read_line(at)
+    }
+
+    fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
+        self.invalidate(at, LINE * lines.len() as u64);
+        self.fence();
+        for (line, at) in lines.iter_mut().zip((at..).step_by(LINE as usize)) {
+            *line = self.view.read_line(at);
+        }
     }
 
     #[inline(always)]

@@ -12,6 +12,7 @@ use super::crash::Point;
 use super::geometry::ENTRY_BYTES;
 use super::lock;
 use super::publish::publish_auxiliary;
+use super::room::with_room;
 use super::superblock::DIRECTORY_LOCK;
 use super::worker::Worker;
 use crate::error::{Error, Result};
@@ -116,12 +117,13 @@ pub fn of_kind<M: Memory>(worker: &Worker<M>, kind: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Finds a name, or makes it for what `build` allocates as the worker's auxiliary object.
+/// Finds a name, or makes it for what `build` allocates as the worker's auxiliary object: it allocates nothing before, or has given
+/// that back, if it fails because the pool is full.
 pub fn find_or_create<M: Memory>(
     worker: &Worker<M>,
     name: &str,
     kind: u64,
-    build: impl FnOnce() -> Result<u64>,
+    mut build: impl FnMut() -> Result<u64>,
 ) -> Result<Named> {
     if name.is_empty() || name.len() > NAME_MAX {
         return Err(Error::Name {
@@ -132,6 +134,15 @@ pub fn find_or_create<M: Memory>(
     if let Some(named) = find(worker, name)? {
         return Ok(named);
     }
+    with_room(worker, || create(worker, name, kind, &mut build))
+}
+
+fn create<M: Memory>(
+    worker: &Worker<M>,
+    name: &str,
+    kind: u64,
+    build: &mut impl FnMut() -> Result<u64>,
+) -> Result<Named> {
     let mem = worker.mem();
     // Before it allocates: the first hold brings the record into order, and forgets what that names.
     let _hold = worker.hold_list()?;

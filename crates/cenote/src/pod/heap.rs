@@ -253,7 +253,8 @@ fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) 
             if put_back(worker, &from_reserve, named) {
                 return Ok(());
             }
-            retire::ensure_room(worker, actor)?;
+            // An operation that has claimed a level to retire may have used the rest of the room.
+            retire::ensure_room_for(worker, actor, 1)?;
             retire::retire(worker, actor, object)?;
             clear(worker, named);
             Ok(())

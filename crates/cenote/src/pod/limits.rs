@@ -32,6 +32,8 @@ pub struct Limits {
     pub removals: u32,
     /// Nodes of an ordered map that a handle keeps in mind because their parents may not know them.
     pub unposted: usize,
+    /// Words of ordered maps' nodes whose pages the threads of a process keep in mind (incoherent memory).
+    pub cached_words: usize,
 }
 
 impl Limits {
@@ -52,6 +54,7 @@ impl Limits {
             trim_order: 5,
             removals: 32,
             unposted: 4,
+            cached_words: if M::COHERENT { 0 } else { 1 << 14 },
         }
     }
 }

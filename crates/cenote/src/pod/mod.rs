@@ -10,6 +10,7 @@
 //! | `lock`, `redo`, `buddy`, `block`, `units`, `runs`, `growth`, `holes` | blocks of units | `docs/protocols/allocation.md` |
 //! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
 //! | `epoch`, `retire`, `collect`, `takeover`, `vacant`, `room`, `flush`, `recycle`, `backlog` | reclamation | `docs/protocols/reclamation.md` |
+//! | `word_cache` | what words of an index held lately | `docs/protocols/reclamation.md` |
 //! | `drain` | what the dead have left in caches | `docs/protocols/recovery.md` |
 //! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
 //! | `slots` | which locks of users a worker holds or waits for | `docs/protocols/locks.md` |
@@ -67,6 +68,7 @@ pub mod units;
 pub mod vacant;
 pub mod warden;
 pub mod watch;
+pub mod word_cache;
 pub mod worker;
 
 pub use process::Pod;

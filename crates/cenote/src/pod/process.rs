@@ -24,6 +24,7 @@ use super::host::{self, HostPhase, HostRecord};
 use super::limits::Limits;
 use super::record::{Phase, ProcessRecord, State, WorkerRecord};
 use super::superblock::{self, Superblock};
+use super::word_cache::WordCache;
 use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, Liveness, LocalWord, Memory, ProcessName, forked, watch_fork};
@@ -126,6 +127,7 @@ pub struct Pod<M: Memory> {
     /// What [`Pod::companion`] has made.
     #[cfg(feature = "baselines")]
     companions: Mutex<Vec<(u64, Companion)>>,
+    words: WordCache,
     /// Set when the background thread shall end.
     closing: LocalWord,
     /// Set while the background thread frees what others have retired, or must not.
@@ -187,6 +189,7 @@ impl<M: Memory> Pod<M> {
             local: Mutex::new(Vec::new()),
             #[cfg(feature = "baselines")]
             companions: Mutex::default(),
+            words: WordCache::new(Limits::usual::<M>().cached_words),
             closing: LocalWord::new(0),
             reclaiming: LocalWord::new(0),
             attendant: LocalWord::new(0),
@@ -386,6 +389,7 @@ impl<M: Memory> Pod<M> {
     pub fn with_limits(self, limits: Limits) -> Self {
         let mut changed = self;
         changed.limits = limits;
+        changed.words = WordCache::new(limits.cached_words);
         changed
     }
 
@@ -393,6 +397,12 @@ impl<M: Memory> Pod<M> {
     #[inline]
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// What words of indexes held lately.
+    #[inline]
+    pub(crate) fn words(&self) -> &WordCache {
+        &self.words
     }
 
     /// What this process says of itself.

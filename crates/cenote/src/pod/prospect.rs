@@ -11,7 +11,7 @@ use super::block::{Block, RangeState};
 use super::class::{CLASSES, Class, SLAB_MAX, TABLE, class_for};
 use super::geometry::UNIT;
 use super::record::WorkerRecord;
-use super::retire::pending_while;
+use super::retire::{CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, entry, pending_while};
 use super::slab::{Place, count_of, free_lanes, locate, table_word};
 use super::worker::Worker;
 use crate::error::Result;
@@ -121,8 +121,7 @@ fn waiting<M: Memory>(worker: &Worker<M>, bytes: u64) -> Waiting {
     let mut blocks = BTreeMap::new();
     for index in 0..worker.pod().workers_high() {
         let record = WorkerRecord::new(worker.geometry(), index);
-        // A list that changes meanwhile may look odd.
-        let _ = pending_while(worker, record, |object, _| {
+        let mut count = |object| {
             looked_at += 1;
             let place = locate(worker, object);
             found += place.as_ref().map_or(0, Place::capacity);
@@ -132,7 +131,12 @@ fn waiting<M: Memory>(worker: &Worker<M>, bytes: u64) -> Waiting {
             }
             is_enough |= looked_at >= OBJECTS_MAX;
             !is_enough
+        };
+        being_freed(worker, record).for_each(|object| {
+            count(object);
         });
+        // A list that changes meanwhile may look odd.
+        let _ = pending_while(worker, record, |object, _| count(object));
         if is_enough {
             return Waiting::Enough;
         }
@@ -141,6 +145,20 @@ fn waiting<M: Memory>(worker: &Worker<M>, bytes: u64) -> Waiting {
         0 => Waiting::Nothing,
         _ => Waiting::Blocks(blocks),
     }
+}
+
+/// What a worker is freeing just now: it is in no list any more, and not free yet. Where its worker has lost its processor, that lasts.
+fn being_freed<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> impl Iterator<Item = u64> {
+    let mem = worker.mem();
+    let chunk = record.freeing().peek(mem) & !INDEX_MASK;
+    let is_chunk = chunk != 0 && worker.check("a retired list", chunk, CHUNK_BYTES).is_ok();
+    let which = match is_chunk {
+        true => record.freeing_which().peek(mem),
+        false => 0,
+    };
+    (0..CHUNK_ENTRIES)
+        .filter(move |index| which >> index & 1 != 0)
+        .map(move |index| entry(chunk, index).0.peek(mem) & !GONE)
 }
 
 /// How many objects of a block are free.

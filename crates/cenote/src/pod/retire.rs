@@ -144,14 +144,27 @@ pub(super) fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
 /// Makes room for what an operation may retire.
 #[inline]
 pub fn ensure_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
-    let tail = Position::decode(actor.record.tail().get(worker.mem()));
-    if tail.chunk != 0 {
-        worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
-        if !lacks(worker, tail, ROOM) {
-            return Ok(());
-        }
+    ensure_room_for(worker, actor, ROOM)
+}
+
+/// Makes room for an operation's worth of entries, unless there is room for so many.
+#[inline]
+pub(super) fn ensure_room_for<M: Memory>(worker: &Worker<M>, actor: Actor, entries: u64) -> Result<()> {
+    match has_room(worker, actor, entries)? {
+        true => Ok(()),
+        false => make_room(worker, actor),
     }
-    make_room(worker, actor)
+}
+
+/// Whether there is a last chunk, with room for so many entries.
+#[inline]
+fn has_room<M: Memory>(worker: &Worker<M>, actor: Actor, entries: u64) -> Result<bool> {
+    let tail = Position::decode(actor.record.tail().get(worker.mem()));
+    if tail.chunk == 0 {
+        return Ok(false);
+    }
+    worker.check("a retired list", tail.chunk, CHUNK_BYTES)?;
+    Ok(!lacks(worker, tail, entries))
 }
 
 /// Whether the last chunk of a list has no room for so many entries.
@@ -170,8 +183,8 @@ fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     // First: what is allocated later could move the list, and fill its last chunk.
     have_spare(worker, actor)?;
     match append_chunk(worker, actor) {
-        // The attempt has freed what could be freed; perhaps that was all.
-        Err(Error::Full { .. }) if begin_anew(worker, actor) => Ok(()),
+        // The attempt has freed what could be freed; perhaps that was all. Or it has taken over a list that ends with room.
+        Err(Error::Full { .. }) if has_room(worker, actor, ROOM)? || begin_anew(worker, actor) => Ok(()),
         Err(error @ Error::Full { .. }) => append_spare(worker, actor, error),
         other => other,
     }

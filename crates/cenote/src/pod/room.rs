@@ -61,6 +61,17 @@ pub struct Room<'w, M: Memory> {
     had_blocks: bool,
 }
 
+/// Tries an operation until it succeeds, as long as room can be made for it. An attempt that fails gives back what it had allocated.
+pub fn with_room<M: Memory, T>(worker: &Worker<M>, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut room = Room::new(worker);
+    loop {
+        match attempt() {
+            Err(error) => room.make_after(error)?,
+            done => return done,
+        }
+    }
+}
+
 impl<'w, M: Memory> Room<'w, M> {
     /// Before the first attempt.
     #[inline(always)]

@@ -35,7 +35,9 @@ use super::lock;
 use super::record::{Phase, State, WorkerRecord, operation};
 use super::recovery::{self, Recovered, finish_record};
 use super::redo::Transaction;
-use super::retire::{self, Actor, CHUNK_BYTES, CHUNK_ENTRIES, Position, count_of, entry, next_of, span};
+use super::retire::{
+    self, Actor, CHUNK_BYTES, CHUNK_ENTRIES, Position, ROOM, count_of, entry, lacks, next_of, span,
+};
 use super::superblock::{HEAP_LOCK, LISTS_TAKEN, LISTS_WANTED};
 use super::worker::{LocalPin, Worker};
 use super::{crash::Point, crash::crash_point, epoch};
@@ -352,13 +354,19 @@ fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> 
 /// Moves the list of a free record to the caller's own, on coherent memory; the caller has claimed the record, and holds its own list. What
 /// its last worker could not finish is finished first. Nothing is freed by that.
 pub(super) fn inherit_list<M: Memory>(worker: &Worker<M>, from: Actor) -> Result<u64> {
-    let is_closed = is_closed(worker, from.record);
-    if !is_closed || !has_nothing_begun(from.record, |word| word.get(worker.mem())) {
-        finish_record(worker, from, &mut Recovered::default())?;
-    }
+    finish_what_was_begun(worker, from)?;
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     move_list(worker, from.record, None, Whom::Vacant)?;
     Ok(0)
+}
+
+/// Brings a record that the caller has claimed into order, if its last worker could not. Nothing is freed by that.
+pub(super) fn finish_what_was_begun<M: Memory>(worker: &Worker<M>, from: Actor) -> Result<()> {
+    let is_over = has_nothing_begun(from.record, |word| word.get(worker.mem()));
+    match is_over && is_closed(worker, from.record) {
+        true => Ok(()),
+        false => finish_record(worker, from, &mut Recovered::default()),
+    }
 }
 
 /// Moves a list to the caller's own: before it if it begins with what was retired earlier, else behind it. The caller has the allocator's
@@ -386,10 +394,13 @@ fn move_list<M: Memory>(
     }
     let (first, end) = span(worker, own)?;
     let mut txn = Transaction::new(mem, own);
-    // A flush round is for what comes first.
+    // A flush round is for what comes first. A last chunk that has room stays the last one.
     let may_be_first = may_begin_otherwise(worker);
-    let is_first =
-        may_be_first && end.chunk != 0 && (first == end || tag_at(worker, head) < tag_at(worker, first));
+    let is_first = may_be_first
+        && end.chunk != 0
+        && (first == end
+            || lacks(worker, tail, ROOM) && !lacks(worker, end, ROOM)
+            || tag_at(worker, head) < tag_at(worker, first));
     let left = chunk_to_leave(worker, from, whom)?;
     match left {
         Leaves::Own(chunk) => txn.write_owned(from.spare(), chunk),
@@ -484,14 +495,33 @@ fn chunk_to_leave<M: Memory>(worker: &Worker<M>, from: WorkerRecord, whom: Whom)
         return Ok(Leaves::NotNeeded);
     }
     let (first, end) = span(worker, own)?;
-    if end.chunk != 0 && first == end && may_begin_otherwise(worker) {
+    let spare = retire::spare(worker, own).unwrap_or_default();
+    // On incoherent memory the caller is a background thread's, which removes nothing.
+    let needs_room = M::COHERENT && !gets_room(worker, from)?;
+    if end.chunk != 0 && first == end && may_begin_otherwise(worker) && (!needs_room || spare.is_some()) {
         return Ok(Leaves::Own(end.chunk));
     }
-    Ok(match retire::spare(worker, own) {
+    let keeps_room = end.chunk != 0 && !lacks(worker, end, ROOM) && may_begin_otherwise(worker);
+    Ok(match spare {
         // Who has left needs it less than the caller.
-        Ok(Some(spare)) if whom == Whom::Living => Leaves::Spare(spare),
+        Some(spare) if whom == Whom::Living && (!needs_room || keeps_room) => Leaves::Spare(spare),
         _ => Leaves::Nothing,
     })
+}
+
+/// Whether who takes a list over can retire then without another chunk: its last chunk has room, or all that waits in it can be freed at once.
+fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> Result<bool> {
+    let tail = Position::decode(from.tail().get(worker.mem()));
+    if !lacks(worker, tail, ROOM) {
+        return Ok(true);
+    }
+    let least = epoch::least(worker);
+    let mut is_ripe = true;
+    retire::pending_while(worker, from, |_, tag| {
+        is_ripe = tag.get(worker.mem()) + 1 < least;
+        is_ripe
+    })?;
+    Ok(is_ripe)
 }
 
 /// The tag of an entry of the caller's list, or of one that is being moved to it.

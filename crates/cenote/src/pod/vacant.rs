@@ -13,7 +13,7 @@ use super::heap::return_reserves;
 use super::record::{Phase, State, WorkerRecord};
 use super::retire::{Actor, refresh, spare};
 use super::superblock::ORPHANS;
-use super::takeover::inherit_list;
+use super::takeover::{finish_what_was_begun, inherit_list};
 use super::worker::Worker;
 use crate::error::Result;
 use crate::memory::Memory;
@@ -51,6 +51,7 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
 
 /// Frees from the list of a vacant record, which the caller has claimed.
 fn collect_in_place<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
+    finish_what_was_begun(worker, actor)?;
     let freed = collect(worker, actor, least)?;
     make_way(worker, actor);
     return_reserves(worker, actor)?;

@@ -87,8 +87,7 @@ pub struct Worker<M: Memory> {
     committed: Cell<u64>,
     /// Incoherent memory: the epoch as it was seen when the announcement stood.
     epoch_since: Cell<u64>,
-    /// Incoherent memory: grows whenever the announcement changes; what was cached under another stamp may have been
-    /// reused.
+    /// Incoherent memory: the time of the present announcement. It grows; what was read under another may have been reused.
     stamp: Cell<u64>,
     local: Arc<LocalPin>,
     pub(super) retired_since: Cell<u32>,
@@ -241,7 +240,7 @@ impl<M: Memory> Worker<M> {
             depth: Cell::new(0),
             committed: Cell::new(0),
             epoch_since: Cell::new(0),
-            stamp: Cell::new(1),
+            stamp: Cell::new(0),
             local,
             retired_since: Cell::new(0),
             retired_bytes_since: Cell::new(0),
@@ -368,7 +367,8 @@ impl<M: Memory> Worker<M> {
         self.replicate
     }
 
-    /// What was cached under an equal stamp, while pinned, is still protected. On incoherent memory.
+    /// The time of the present announcement, by the clock of the process's [`WordCache`](super::word_cache::WordCache). What was read under an
+    /// equal one is still protected, while pinned. On incoherent memory.
     #[inline]
     pub fn stamp(&self) -> u64 {
         self.stamp.get()
@@ -450,7 +450,7 @@ impl<M: Memory> Worker<M> {
             self.local.announced.store(epoch);
             self.epoch_since
                 .set(epoch::current(self.mem(), self.actor.record, self.replicate));
-            self.stamp.set(self.stamp.get() + 1);
+            self.stamp.set(self.pod.words().tick());
         }
     }
 

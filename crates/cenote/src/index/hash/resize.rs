@@ -43,6 +43,7 @@ use crate::pod::heap;
 use crate::pod::lock;
 use crate::pod::publish::{drain_auxiliary, publish_auxiliary, set_until_end};
 use crate::pod::retire::{self, Actor};
+use crate::pod::room::with_room;
 use crate::pod::slab::{Place, locate, table_word};
 
 /// The tag of ranges that hold a level.
@@ -221,6 +222,10 @@ impl<M: Memory> HashMap<M> {
     /// Gives the map a level for `keys` keys from the start; while keys are removed, it never has a smaller one. If the map has a level
     /// already, a call with fewer keys than that gives the rest of the reservation back: to keys that are removed.
     pub fn reserve(&self, keys: u64) -> Result<()> {
+        with_room(&self.worker, || self.attempt_to_reserve(keys))
+    }
+
+    fn attempt_to_reserve(&self, keys: u64) -> Result<()> {
         let _hold = self.worker.hold_list()?;
         retire::ensure_room(&self.worker, self.worker.actor())?;
         let _pin = self.worker.pin()?;

@@ -9,8 +9,6 @@
 //! the one before it, and right from there: if it comes by again, it is not merged yet, and has what it had when it was frozen.
 //! The only child of a root may be frozen too: it takes the root's place, and has what it had until the root has changed.
 
-use std::cell::Cell;
-
 use super::key::Target;
 use super::page::{LEVEL_MAX, Page};
 use super::{FROZEN, OrderedMap, Unposted};
@@ -138,6 +136,8 @@ impl<M: Memory> OrderedMap<M> {
         // Whether that page was read by this search, and was not in the cache.
         let mut is_way_fresh = false;
         let mut lost = 0;
+        // Before any word is read.
+        let began = worker.pod().words().now();
         loop {
             let is_above = expected != Some(level);
             let may_be_old = is_above || mutant::is(Mutant::LeafCached);
@@ -148,6 +148,8 @@ impl<M: Memory> OrderedMap<M> {
                 cached
             };
             let mut anchor = None;
+            // A node that is merged may be gone before another's announcement, although it is read after that.
+            let may_keep = cached == 0 && (at & FROZEN == 0 || mutant::is(Mutant::FrozenCached));
             if at & FROZEN != 0 {
                 match &mut way {
                     // The root is never merged: a write to it would be tried for ever.
@@ -184,7 +186,8 @@ impl<M: Memory> OrderedMap<M> {
             if !is_above {
                 match level {
                     0 if !mutant::is(Mutant::LeafCached) => self.expect_soon(at),
-                    _ => self.cache(word, at),
+                    _ if may_keep => self.cache(word, at, began),
+                    _ => {}
                 }
                 return Ok(Some(Reached {
                     above,
@@ -207,8 +210,8 @@ impl<M: Memory> OrderedMap<M> {
                 self.forget_cached();
                 continue;
             }
-            if cached == 0 {
-                self.cache(word, at);
+            if may_keep {
+                self.cache(word, at, began);
             }
             let child = page.child_for(self.worker.mem(), target)?;
             // Only behind the last child there may be a node that the page does not know.
@@ -327,17 +330,23 @@ impl<M: Memory> OrderedMap<M> {
         if M::COHERENT || !self.may_cache(word) {
             return 0;
         }
-        let (node, at, stamp) = self.cache[place_of(word)].get();
-        let is_ours = stamp == self.worker.stamp() || mutant::is(Mutant::CacheWithoutStamp);
-        match node == word.offset() && is_ours {
-            true => at,
-            false => 0,
-        }
+        let announced = match mutant::is(Mutant::CacheWithoutStamp) {
+            true => 0,
+            false => self.worker.stamp(),
+        };
+        let since = announced.max(self.read_since.get());
+        self.worker.pod().words().find(word, since).unwrap_or(0)
     }
 
-    fn cache(&self, word: SyncWord, at: u64) {
+    /// Keeps a page that a node had after a time, for all threads of the process.
+    fn cache(&self, word: SyncWord, at: u64, time: u64) {
         if !M::COHERENT && self.may_cache(word) {
-            self.cache[place_of(word)].set((word.offset(), at, self.worker.stamp()));
+            let words = self.worker.pod().words();
+            let time = match mutant::is(Mutant::CachedLate) {
+                true => words.now(),
+                false => time,
+            };
+            words.keep(word, at, time);
         }
     }
 
@@ -352,30 +361,14 @@ impl<M: Memory> OrderedMap<M> {
         if !M::COHERENT
             && let Some(word) = above
         {
-            self.cache[place_of(word)].set((0, 0, 0));
+            self.worker.pod().words().forget(word);
         }
     }
 
-    /// Has all nodes read afresh.
+    /// Has this handle read all nodes afresh.
     pub(super) fn forget_cached(&self) {
         if !M::COHERENT {
-            self.cache.iter().for_each(|entry| entry.set((0, 0, 0)));
+            self.read_since.set(self.worker.pod().words().tick());
         }
     }
-}
-
-/// Entries of the cache.
-const CACHE_ENTRIES: usize = 1 << 12;
-
-/// A node's word, the page it had, and the stamp under which that was read.
-pub(super) type Cached = Cell<(u64, u64, u64)>;
-
-/// An empty cache; none where hardware keeps caches coherent.
-pub(super) fn empty_cache<M: Memory>() -> Box<[Cached]> {
-    let entries = if M::COHERENT { 0 } else { CACHE_ENTRIES };
-    (0..entries).map(|_| Cell::new((0, 0, 0))).collect()
-}
-
-fn place_of(word: SyncWord) -> usize {
-    (word.offset() >> 6) as usize % CACHE_ENTRIES
 }

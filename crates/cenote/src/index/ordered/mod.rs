@@ -71,7 +71,8 @@ pub struct OrderedMap<M: Memory> {
     header: u64,
     guidelines: Guidelines,
     count: OwnedWord,
-    cache: Box<[find::Cached]>,
+    /// No page that a node had before is used: by the clock of the process's cache of words.
+    read_since: Cell<u64>,
     unposted: RefCell<Vec<Unposted>>,
     notes_max: usize,
     merging: RefCell<Option<merge::Place>>,
@@ -125,7 +126,7 @@ impl<M: Memory> OrderedMap<M> {
             header,
             guidelines,
             count: OwnedWord::at(share),
-            cache: find::empty_cache::<M>(),
+            read_since: Cell::new(0),
             unposted: RefCell::default(),
             notes_max: worker.limits().unposted,
             merging: RefCell::default(),

@@ -134,6 +134,11 @@ impl<M: Memory> Memory for Delegated<M> {
         self.base.fetch_line(at)
     }
 
+    #[inline]
+    fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
+        self.base.fetch_lines(at, lines);
+    }
+
     #[inline(always)]
     fn tagged(&self, at: u64, tag: u16) -> u32 {
         self.base.tagged(at, tag)
@@ -177,6 +182,11 @@ impl<M: Memory> Memory for Delegated<M> {
     #[inline]
     fn reads(&self, at: u64, len: u64) {
         self.base.reads(at, len);
+    }
+
+    #[inline]
+    fn reads_private(&self, lines: u64) {
+        self.base.reads_private(lines);
     }
 
     #[inline]

@@ -19,6 +19,7 @@ use crate::pod::crash::{Point, crash_point};
 use crate::pod::heap;
 use crate::pod::publish::{Change, publish};
 use crate::pod::record::operation;
+use crate::pod::room::with_room;
 use crate::pod::worker::Pin;
 
 /// Bytes before a result's own.
@@ -78,6 +79,10 @@ impl<M: Memory> TaskList<M> {
     /// its result costs the load alone.
     pub fn commit(&self, task: u64, result: &[u8]) -> Result<Committed> {
         self.check_task(task)?;
+        with_room(&self.worker, || self.attempt(task, result))
+    }
+
+    fn attempt(&self, task: u64, result: &[u8]) -> Result<Committed> {
         let (worker, mem) = (&*self.worker, self.worker.mem());
         let slot = self.layout.slot(task);
         let _hold = collect::begin_write(worker)?;
@@ -144,6 +149,10 @@ impl<M: Memory> TaskList<M> {
     /// Cost: a load, one compare-exchange, and those by which an object is retired and freed.
     pub fn forget(&self, task: u64) -> Result<bool> {
         self.check_task(task)?;
+        with_room(&self.worker, || self.attempt_to_forget(task))
+    }
+
+    fn attempt_to_forget(&self, task: u64) -> Result<bool> {
         let worker = &*self.worker;
         let _hold = collect::begin_write(worker)?;
         let _pin = worker.pin()?;

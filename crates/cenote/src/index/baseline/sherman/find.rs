@@ -17,6 +17,8 @@ use crate::memory::{LINE, Memory};
 
 /// Looks at a line that is being changed before its lock is taken to see to it.
 const LOOKS: u32 = 256;
+/// Lines that a search reads of a copy: its place in the table, and a binary search in up to 45 children.
+const COPY_LINES: u64 = 6;
 /// The bits of the root's word that hold its level.
 const LEVEL_MASK: u64 = LINE - 1;
 
@@ -38,6 +40,7 @@ impl<M: Memory> Sherman<M> {
         let mut top = self.root_of(level)?;
         let mut way = top;
         while way.level > level {
+            self.mem().reads_private(COPY_LINES);
             let (copy, is_fresh) = self.copy(way.at, way.level)?;
             if let Some((high, sibling)) = copy.next
                 && key >= high
@@ -127,31 +130,39 @@ impl<M: Memory> Sherman<M> {
 
     /// A node's header and its entries in ascending order; no split came in between.
     ///
-    /// Cost: one round trip more than the node has lines.
+    /// Cost: two round trips.
     fn snapshot(&self, at: u64, level: u64) -> Result<(Header, Vec<(u64, u64)>)> {
-        let mut header = self.header(at, level)?;
         loop {
-            let mut entries = Vec::new();
-            for n in 1..node::lines(level) {
-                let line = self.line(at, n, level)?;
-                entries.extend(line.entries().filter(|&(key, _)| header.covers(key)));
-            }
-            let after = self.header(at, level)?;
-            if after == header {
+            let (header, lines) = self.node(at, level)?;
+            let mut entries: Vec<_> = lines
+                .iter()
+                .flat_map(Line::entries)
+                .filter(|&(key, _)| header.covers(key))
+                .collect();
+            if self.header(at, level)? == header {
                 entries.sort_unstable();
                 return Ok((header, entries));
             }
-            header = after;
         }
     }
 
     /// A node's header, afresh.
     fn header(&self, at: u64, level: u64) -> Result<Header> {
-        let header = Header(self.line(at, 0, level)?);
-        match header.level() == level && header.next().is_none_or(|(high, _)| high > header.low()) {
-            true => Ok(header),
-            false => Err(Error::corrupt("the header of a tree's node", at)),
-        }
+        checked(self.line(at, 0, level)?, at, level)
+    }
+
+    /// A node's header and its other lines, afresh and each of them whole.
+    ///
+    /// Cost: one round trip.
+    fn node(&self, at: u64, level: u64) -> Result<(Header, Vec<Line>)> {
+        let lines = Line::fetch_all_torn(self.mem(), at, node::lines(level));
+        let whole = (0..).zip(lines).map(|(n, line)| match line.is_torn() {
+            true => self.line(at, n, level),
+            false => Ok(line),
+        });
+        let mut lines = whole.collect::<Result<Vec<_>>>()?;
+        let header = checked(lines.remove(0), at, level)?;
+        Ok((header, lines))
     }
 
     /// A line of a node, afresh and whole.
@@ -165,44 +176,40 @@ impl<M: Memory> Sherman<M> {
             if patience.lose(mem).is_multiple_of(LOOKS) {
                 // Under the lock it is whole, or is mended.
                 let _held = self.lock(at)?;
-                self.read_locked(at, level, None)?;
+                self.read_locked(at, level)?;
             }
         }
     }
 
     /// A key's value.
+    ///
+    /// Cost: one round trip for all lines of a leaf, and one more if the key is not there.
     pub(super) fn get(&self, key: u64) -> Result<Option<u64>> {
         let mut way = self.find(key, 0)?;
-        let mut header = self.header(way.at, 0)?;
+        let mut low = None;
         loop {
+            let (header, lines) = self.node(way.at, 0)?;
+            // The low fence of a node that was gone on to is known: so siblings never lead in a circle.
+            if low.is_some_and(|low| low != header.low()) {
+                return Err(Error::corrupt("the fence of a tree's node", way.at));
+            }
             if let Some((high, sibling)) = header.next()
                 && key >= high
             {
                 way = self.go_on(way, high, sibling)?;
-                header = self.next_header(way, high)?;
+                low = Some(high);
                 continue;
             }
-            for n in 1..node::lines(0) {
-                let line = self.line(way.at, n, 0)?;
-                if let Some((_, value)) = line.place_of(key).and_then(|place| line.entry(place)) {
-                    return Ok(Some(value));
-                }
+            let found = lines
+                .iter()
+                .find_map(|line| line.place_of(key).and_then(|place| line.entry(place)));
+            if let Some((_, value)) = found {
+                return Ok(Some(value));
             }
             // It may have been split off while it was looked for.
-            let after = self.header(way.at, 0)?;
-            if after == header {
+            if self.header(way.at, 0)? == header {
                 return Ok(None);
             }
-            header = after;
-        }
-    }
-
-    /// The header of a node that was gone on to, whose low fence is known. So siblings never lead in a circle.
-    fn next_header(&self, way: Way, low: u64) -> Result<Header> {
-        let header = self.header(way.at, way.level)?;
-        match header.low() == low {
-            true => Ok(header),
-            false => Err(Error::corrupt("the fence of a tree's node", way.at)),
         }
     }
 
@@ -234,6 +241,15 @@ impl<M: Memory> Sherman<M> {
             };
             (from, low) = (from.max(high), Some(high));
         }
+    }
+}
+
+/// A node's header, if the line can be one.
+fn checked(line: Line, at: u64, level: u64) -> Result<Header> {
+    let header = Header(line);
+    match header.level() == level && header.next().is_none_or(|(high, _)| high > header.low()) {
+        true => Ok(header),
+        false => Err(Error::corrupt("the header of a tree's node", at)),
     }
 }
 

@@ -33,6 +33,15 @@ impl Line {
         Self(mem.fetch_line(at))
     }
 
+    /// Fetches lines one behind the other, whole or not.
+    ///
+    /// Cost: one round trip for all.
+    pub fn fetch_all_torn<M: Memory>(mem: &M, at: u64, count: u64) -> Vec<Self> {
+        let mut lines = vec![[0; 8]; count as usize];
+        mem.fetch_lines(at, &mut lines);
+        lines.into_iter().map(Self).collect()
+    }
+
     /// Whether its ends differ.
     pub fn is_torn(&self) -> bool {
         self.0[0] != self.0[7]

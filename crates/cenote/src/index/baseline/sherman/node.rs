@@ -22,7 +22,7 @@ use crate::index::baseline::arena::Arena;
 use crate::memory::{LINE, Memory};
 
 /// Lines of a leaf, and of another node.
-const LEAF_LINES: u64 = 8;
+const LEAF_LINES: u64 = 16;
 const INNER_LINES: u64 = 16;
 /// No tree is higher: a level has a tenth of the nodes of the one below it, or fewer.
 pub const LEVEL_MAX: u64 = 30;

@@ -72,7 +72,7 @@ impl<M: Memory> Sherman<M> {
     fn step(&self, way: Way, low: Option<u64>, key: u64, change: Change) -> Result<Step> {
         let (mem, Way { at, level, .. }) = (self.mem(), way);
         let _held = self.lock(at)?;
-        let node = self.read_locked(at, level, Some(key))?;
+        let node = self.read_locked(at, level)?;
         if key < node.header.low() || low.is_some_and(|low| low != node.header.low()) {
             return Err(Error::corrupt("the fence of a tree's node", at));
         }
@@ -128,12 +128,13 @@ impl<M: Memory> Sherman<M> {
         Ok(Step::Split(high, sibling))
     }
 
-    /// A node's lines up to the one that has a key, under its lock: those that a dead writer left torn are mended.
+    /// A node's lines, under its lock: those that a dead writer left torn are mended.
     ///
-    /// Cost: a round trip a line.
-    pub(super) fn read_locked(&self, at: u64, level: u64, until: Option<u64>) -> Result<Locked> {
+    /// Cost: one round trip.
+    pub(super) fn read_locked(&self, at: u64, level: u64) -> Result<Locked> {
         let mem = self.mem();
-        let mut header = Line::fetch_torn(mem, at);
+        let mut lines = Line::fetch_all_torn(mem, at, node::lines(level));
+        let mut header = lines.remove(0);
         if header.is_torn() {
             let mut mended = header.mended();
             if let Some((_, sibling)) = Header(header).next() {
@@ -148,16 +149,9 @@ impl<M: Memory> Sherman<M> {
         if header.level() != level || header.next().is_some_and(|(high, _)| high <= header.low()) {
             return Err(Error::corrupt("the header of a tree's node", at));
         }
-        let mut lines = Vec::new();
-        for n in 1..node::lines(level) {
-            let at = at + n * LINE;
-            let mut line = Line::fetch_torn(mem, at);
+        for (line, at) in lines.iter_mut().zip((at + LINE..).step_by(LINE as usize)) {
             if line.is_torn() {
-                line = line.mended().replace(&line, mem, at);
-            }
-            lines.push(line);
-            if until.is_some_and(|key| line.place_of(key).is_some()) {
-                break;
+                *line = line.mended().replace(line, mem, at);
             }
         }
         Ok(Locked { header, lines })

@@ -1,0 +1,166 @@
+//! What sync words of an index held lately, for all threads of a process (incoherent memory).
+//!
+//! A thread that has just read a word past the caches keeps it here for the others. What it led to then is not reused as long as an
+//! announcement stands that was in memory before the word was read. So there is a clock of the process: a worker takes its time right after it
+//! has announced, an entry has the time of right before its word was read, and a worker uses no entry that is older than its announcement.
+//! The proof is in `docs/protocols/reclamation.md`.
+//!
+//! An entry is three words under a version that is odd while they change. Who finds it odd does without it, be it to read or to write.
+
+use crate::memory::{LocalWord, SyncWord, zeroed_words};
+
+/// Words, each with what it held and when.
+#[derive(Debug)]
+pub struct WordCache {
+    clock: LocalWord,
+    /// Those of each entry.
+    words: Box<[LocalWord]>,
+}
+
+/// The words of an entry.
+struct Entry<'c> {
+    version: &'c LocalWord,
+    word: &'c LocalWord,
+    held: &'c LocalWord,
+    time: &'c LocalWord,
+}
+
+const ENTRY_WORDS: usize = 4;
+
+impl WordCache {
+    /// An empty cache of so many entries; of none it keeps nothing.
+    pub fn new(entries: usize) -> Self {
+        Self {
+            clock: LocalWord::new(1),
+            words: zeroed_words(entries * ENTRY_WORDS),
+        }
+    }
+
+    /// The time now. What is read afterwards may be kept under it.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.clock.load()
+    }
+
+    /// A time that is later than all before.
+    pub fn tick(&self) -> u64 {
+        self.clock.add(1) + 1
+    }
+
+    /// What a word held at a time or after it, if that is known.
+    #[inline]
+    pub fn find(&self, word: SyncWord, since: u64) -> Option<u64> {
+        let entry = self.entry(word)?;
+        let version = entry.version.load();
+        if version & 1 != 0 || entry.word.load() != word.offset() || entry.time.load() < since {
+            return None;
+        }
+        let held = entry.held.load();
+        (entry.version.load() == version).then_some(held)
+    }
+
+    /// Keeps what a word held, as it was read after `time`.
+    pub fn keep(&self, word: SyncWord, held: u64, time: u64) {
+        self.change(word, |entry| {
+            if entry.word.load() != word.offset() || entry.time.load() <= time {
+                entry.word.store(word.offset());
+                entry.held.store(held);
+                entry.time.store(time);
+            }
+        });
+    }
+
+    /// Forgets what a word held.
+    pub fn forget(&self, word: SyncWord) {
+        self.change(word, |entry| {
+            if entry.word.load() == word.offset() {
+                entry.word.store(0);
+            }
+        });
+    }
+
+    fn change(&self, word: SyncWord, change: impl FnOnce(&Entry<'_>)) {
+        let Some(entry) = self.entry(word) else {
+            return;
+        };
+        let version = entry.version.load();
+        if version & 1 == 0 && entry.version.exchange(version, version + 1) {
+            change(&entry);
+            entry.version.store(version + 2);
+        }
+    }
+
+    /// Where a word is kept; neighbours have different places.
+    #[inline]
+    fn entry(&self, word: SyncWord) -> Option<Entry<'_>> {
+        let (entries, _) = self.words.as_chunks::<ENTRY_WORDS>();
+        let spread = (word.offset() >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let place = spread * entries.len() as u64 >> 32;
+        let [version, word, held, time] = entries.get(place as usize)?;
+        Some(Entry {
+            version,
+            word,
+            held,
+            time,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_as_old_as_what_was_read() {
+        let cache = WordCache::new(64);
+        let (word, other) = (SyncWord::at(4096), SyncWord::at(4112));
+        let early = cache.now();
+        let announced = cache.tick();
+        assert_eq!(cache.find(word, early), None);
+        cache.keep(word, 7, early);
+        assert_eq!(
+            (cache.find(word, early), cache.find(word, announced)),
+            (Some(7), None)
+        );
+        let late = cache.now();
+        cache.keep(word, 8, late);
+        // One that was read earlier comes late.
+        cache.keep(word, 7, early);
+        assert_eq!(cache.find(word, announced), Some(8));
+        assert_eq!(cache.find(other, early), None);
+        cache.forget(other);
+        assert_eq!(cache.find(word, announced), Some(8));
+        cache.forget(word);
+        assert_eq!(cache.find(word, early), None);
+    }
+
+    #[test]
+    fn a_cache_without_entries_keeps_nothing() {
+        let cache = WordCache::new(0);
+        cache.keep(SyncWord::at(64), 1, cache.now());
+        assert_eq!(cache.find(SyncWord::at(64), 0), None);
+    }
+
+    /// Threads that write pairs of words and values that belong together never see others.
+    #[test]
+    fn entries_are_whole() {
+        let cache = WordCache::new(2);
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for n in 0..20_000_u64 {
+                        let word = SyncWord::at(16 * (1 + (n * 7 + thread) % 8));
+                        let time = cache.tick();
+                        cache.keep(word, word.offset() << 32 | time, time);
+                        let other = SyncWord::at(16 * (1 + n % 8));
+                        if let Some(held) = cache.find(other, time / 2) {
+                            assert_eq!(held >> 32, other.offset());
+                            assert!(held & 0xffff_ffff >= time / 2);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}

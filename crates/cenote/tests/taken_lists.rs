@@ -1,0 +1,199 @@
+//! Full pools in which workers take each other's retired lists over: none of them loses by it what it needs to remove keys itself. And what is no
+//! map's write makes room as one does.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+
+use cenote::memory::Mapped;
+use cenote::pod::class::TABLE;
+use cenote::{Coherent, Error, Map, Noncoherent, Options, Plan, Pool};
+
+fn small_pool<M: Mapped>(folder: &Path) -> Pool<M> {
+    let options = Options {
+        size: 1 << 20,
+        max: 8 << 20,
+        ..Options::default()
+    };
+    Pool::create(folder.join("pool"), &options).unwrap()
+}
+
+/// Fills a pool until no class has an object left.
+fn fill_every_class<M: Mapped>(map: &Map<M>, who: &str) {
+    for round in 0..2 {
+        for class in TABLE.iter().rev().filter(|class| class.size > 40) {
+            let value = vec![1; class.size as usize - 40];
+            let (mut n, mut refused) = (0, 0);
+            while refused < 3 {
+                let key = format!("{who}, {}, {round}, {n}", class.size);
+                refused += u32::from(map.put(key.as_bytes(), &value).is_err());
+                n += 1;
+            }
+        }
+    }
+}
+
+/// Puts values of so many bytes until one is refused; how many there are.
+fn fill_with<M: Mapped>(map: &Map<M>, bytes: usize) -> u64 {
+    (0..)
+        .find(|n: &u64| map.put(&n.to_le_bytes(), &vec![1; bytes]).is_err())
+        .unwrap()
+}
+
+/// What a worker is asked to do.
+enum Do {
+    /// Remove so many of its keys.
+    Remove(u64),
+    /// Put a value for which there is no room.
+    Put,
+}
+
+/// A worker with keys of its own.
+struct Hand {
+    ask: Sender<Do>,
+    told: Receiver<Result<u64, Error>>,
+}
+
+impl Hand {
+    fn new<'s, M: Mapped>(scope: &'s Scope<'s, '_>, pool: &'s Pool<M>, me: u64) -> Self {
+        let (ask, asked) = channel();
+        let (tell, told) = channel();
+        scope.spawn(move || {
+            let map = pool.map("m").unwrap();
+            let key = |n: u64| (me << 32 | n).to_le_bytes();
+            for n in 0..600 {
+                map.put(&key(n), b"a value").unwrap();
+            }
+            tell.send(Ok(0)).unwrap();
+            let mut next = 0;
+            for what in asked {
+                let outcome = match what {
+                    Do::Put => map.put(b"new", &[1; 984]).map(|_| 1),
+                    Do::Remove(count) => {
+                        let begin = next;
+                        next += count;
+                        let removed = (begin..next).map(|n| map.remove(&key(n)).map(u64::from));
+                        removed.sum()
+                    }
+                };
+                tell.send(outcome).unwrap();
+            }
+        });
+        told.recv().unwrap().unwrap();
+        Self { ask, told }
+    }
+
+    fn does(&self, what: Do) -> Result<u64, Error> {
+        self.ask.send(what).unwrap();
+        self.told.recv().unwrap()
+    }
+}
+
+/// While somebody holds a value, so that nothing is freed, two workers of a full pool remove keys, one puts perhaps, and removes some more.
+fn removals_go_on(first: u64, others: u64, puts: bool) {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool = small_pool(folder.path());
+    std::thread::scope(|scope| {
+        let pool = &pool;
+        let map = pool.map("m").unwrap();
+        map.put(b"held", b"held").unwrap();
+        let other = Hand::new(scope, pool, 1);
+        let hand = Hand::new(scope, pool, 2);
+        fill_every_class(&map, "first");
+        for _ in 0..6 {
+            pool.collect().unwrap();
+        }
+        fill_every_class(&map, "then");
+        let (tell, told) = channel();
+        let (end, ended) = channel::<()>();
+        scope.spawn(move || {
+            let map = pool.map("m").unwrap();
+            let _held = map.get(b"held").unwrap().unwrap();
+            tell.send(()).unwrap();
+            let _ = ended.recv();
+        });
+        told.recv().unwrap();
+        assert_eq!(hand.does(Do::Remove(first)).unwrap(), first);
+        assert_eq!(other.does(Do::Remove(others)).unwrap(), others);
+        if puts {
+            let _ = hand.does(Do::Put);
+        }
+        let what = format!("{first}, {others}, with a put: {puts}");
+        assert_eq!(hand.does(Do::Remove(20)).unwrap(), 20, "{what}");
+        drop((end, other, hand));
+    });
+    for _ in 0..6 {
+        pool.collect().unwrap();
+    }
+    let report = pool.fsck(false).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}
+
+/// The other has neither a spare chunk nor room in its last chunk. Who makes room for a removal does not give it its own spare chunk.
+#[test]
+fn who_removes_keeps_its_spare_chunk() {
+    removals_go_on(1, 120, false);
+}
+
+/// The same, if a put takes the list over.
+#[test]
+fn who_puts_keeps_its_spare_chunk() {
+    removals_go_on(5, 120, false);
+    removals_go_on(5, 120, true);
+}
+
+/// Who has used its spare chunk keeps its last chunk, which has room, where the other's has none.
+#[test]
+fn who_puts_keeps_its_last_chunk() {
+    removals_go_on(70, 60, false);
+    removals_go_on(70, 60, true);
+}
+
+/// Results of tasks take the room of values that were removed.
+fn tasks_make_room<M: Mapped>() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool<M> = small_pool(folder.path());
+    let map = pool.map("m").unwrap();
+    let tasks = pool.tasks("t", &Plan::single(100)).unwrap();
+    let values = fill_with(&map, 65_000);
+    let removed = if M::COHERENT { 12 } else { values / 2 };
+    for n in 0..removed {
+        assert!(map.remove(&n.to_le_bytes()).unwrap());
+    }
+    for task in 0..20 {
+        tasks.commit(task, &[2; 20_000]).unwrap();
+    }
+    for task in 0..20 {
+        assert!(tasks.forget(task).unwrap());
+    }
+}
+
+#[test]
+fn results_of_tasks_make_room() {
+    tasks_make_room::<Coherent>();
+    tasks_make_room::<Noncoherent>();
+}
+
+/// A reservation, and a new name, take the room of values that were removed.
+fn reservations_make_room<M: Mapped>() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool<M> = small_pool(folder.path());
+    let (map, other) = (pool.map("m").unwrap(), pool.map("other").unwrap());
+    let values = fill_with(&map, 65_000);
+    for n in 0..12.min(values) {
+        assert!(map.remove(&n.to_le_bytes()).unwrap());
+    }
+    other.reserve(10_000).unwrap();
+    fill_every_class(&map, "then");
+    for n in 20..40_u64 {
+        assert!(map.remove(&n.to_le_bytes()).unwrap());
+    }
+    pool.ordered("a new one").unwrap();
+    pool.mutex("another").unwrap();
+}
+
+#[test]
+fn reservations_and_names_make_room() {
+    reservations_make_room::<Coherent>();
+    reservations_make_room::<Noncoherent>();
+}
