@@ -1,6 +1,6 @@
 //! What things cost on a simulated machine, as a TOML file says.
 //!
-//! A profile is all that virtual time knows of hardware. Four are built in: `dram`, `cxl-local`, `cxl-remote` and `cxl-remote-wide`. They have
+//! A profile is all that virtual time knows of hardware. Five are built in: `dram`, `dram-remote`, `cxl-local`, `cxl-remote` and `cxl-remote-wide`. They have
 //! the figures of pcc-indexes (sections 5 and 7.1) as far as it gives any; a comment in each file says which figure a
 //! number comes from, or how it was derived, or that it was assumed.
 //!
@@ -29,8 +29,12 @@ pub struct Profile {
     pub own_cache_bytes: u64,
     /// A cached access to a line that is present.
     pub hit_ns: f64,
+    /// The same, of a line that threads share: it may be in no cache of the thread's own core.
+    pub shared_hit_ns: f64,
     /// A cached access to a line that is absent, when nobody else uses the memory.
     pub miss_ns: f64,
+    /// A line that comes from another host's cache, where hardware keeps caches coherent; one at a time for each line.
+    pub transfer_ns: f64,
     /// Lines that one host moves through its cache, both ways.
     pub host_bandwidth_gib_per_s: f64,
     /// Lines that one device moves, for all hosts.
@@ -59,13 +63,16 @@ pub struct Profile {
     pub compute_ns: f64,
     /// A system call.
     pub kernel_ns: f64,
+    /// A moment that a thread waits between two looks at a word.
+    pub pause_ns: f64,
     /// A message's way from one machine to another. No operation on memory takes it.
     pub network_ns: f64,
 }
 
 /// The built-in profiles: their names and texts.
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("dram", include_str!("../profiles/dram.toml")),
+    ("dram-remote", include_str!("../profiles/dram-remote.toml")),
     ("cxl-local", include_str!("../profiles/cxl-local.toml")),
     ("cxl-remote", include_str!("../profiles/cxl-remote.toml")),
     (
@@ -193,10 +200,12 @@ impl Profile {
         Ok(())
     }
 
-    fn times(&self) -> [(&'static str, f64); 13] {
+    fn times(&self) -> [(&'static str, f64); 16] {
         [
             ("hit_ns", self.hit_ns),
+            ("shared_hit_ns", self.shared_hit_ns),
             ("miss_ns", self.miss_ns),
+            ("transfer_ns", self.transfer_ns),
             ("sync_load_ns", self.sync_load_ns),
             ("sync_store_ns", self.sync_store_ns),
             ("same_address_service_ns", self.same_address_service_ns),
@@ -207,6 +216,7 @@ impl Profile {
             ("fence_ns", self.fence_ns),
             ("compute_ns", self.compute_ns),
             ("kernel_ns", self.kernel_ns),
+            ("pause_ns", self.pause_ns),
             ("network_ns", self.network_ns),
         ]
     }
@@ -231,17 +241,17 @@ mod tests {
             assert_ne!(text, BUILT_IN[2].1, "{from}");
             Profile::parse("x.toml", &text).unwrap_err().to_string()
         };
-        let unknown = error("hit_ns =", "hit_us =");
+        let unknown = error("\nhit_ns =", "\nhit_us =");
         assert!(
             unknown.contains("line ") && unknown.contains("unknown field `hit_us`"),
             "{unknown}"
         );
-        let missing = error("hit_ns =", "# hit_ns =");
+        let missing = error("\nhit_ns =", "\n# hit_ns =");
         assert!(
             missing.contains("missing field `hit_ns`") && missing.contains("built-in"),
             "{missing}"
         );
-        let negative = error("hit_ns = ", "hit_ns = -");
+        let negative = error("\nhit_ns = ", "\nhit_ns = -");
         assert_eq!(
             negative,
             "profile x.toml: hit_ns is -5; give nanoseconds from 0 to 1e6"

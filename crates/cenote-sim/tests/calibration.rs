@@ -99,6 +99,84 @@ fn figures_have_the_papers_numbers_and_ours() {
     );
 }
 
+/// Runs the same on so many hosts of a coherent machine, a thread each; the time that each took after all had begun, in nanoseconds.
+fn on_coherent_hosts(hosts: u32, body: fn(&Context<true>, u64)) -> f64 {
+    let profile = Profile::load("dram").unwrap();
+    let settings = Settings {
+        shape: Shape {
+            coherent: true,
+            hosts,
+            bytes: 1 << 16,
+            cache_lines: profile.cache_lines(1),
+            prefetches: false,
+            persists_at_crash: false,
+            coherent_bytes: 0,
+            blind_exchanges: false,
+        },
+        processes: (0..hosts).collect(),
+        crashes: Vec::new(),
+        steps_max: u64::MAX,
+        capacity: u64::MAX,
+        profile: Some(profile),
+        checks_order: false,
+        traces: false,
+        delegated: None,
+        limits: None,
+    };
+    let outcome = run(
+        &settings,
+        Box::new(RandomWalk::new(0)),
+        Box::new(|_| {}),
+        // The first process prepares.
+        Rc::new(move |context: Context<true>| body(&context, u64::from(context.process()) - 1)),
+        Box::new(|_| {}),
+    );
+    assert_eq!(outcome.ended, Ended::Well);
+    outcome.time_ps as f64 / 1e3
+}
+
+/// A word that two hosts set in turn passes between their caches once for each turn: what core-to-core measurements call a one-way
+/// latency, which the profile has from them.
+#[test]
+fn a_handoff_takes_a_transfer() {
+    const TURNS: u64 = 1000;
+    let time = on_coherent_hosts(2, |context, me| {
+        let mem = context.memory();
+        for turn in 0..TURNS {
+            while mem.compare_exchange(0, 2 * turn + me, 2 * turn + me + 1).is_err() {}
+        }
+    });
+    let handoff = time / (2 * TURNS) as f64;
+    // An exchange that fails has fetched the line in vain, and the other one fetches it back.
+    assert!((59.0..=130.0).contains(&handoff), "{handoff} ns");
+}
+
+/// A line moves from host to host one way at a time: exchanges of one word by many hosts take a transfer each, whoever does them.
+#[test]
+fn contended_exchanges_take_turns() {
+    const ROUNDS: u64 = 500;
+    for hosts in [2, 8, 32] {
+        let time = on_coherent_hosts(hosts, |context, _| {
+            for _ in 0..ROUNDS {
+                context.memory().fetch_add(0, 1);
+            }
+        });
+        let each = time / (u64::from(hosts) * ROUNDS) as f64;
+        assert!((55.0..=66.0).contains(&each), "{hosts} hosts: {each} ns");
+    }
+}
+
+/// Words in lines of their own stay in the caches of those who use them.
+#[test]
+fn own_lines_take_no_transfer() {
+    let time = on_coherent_hosts(8, |context, me| {
+        for _ in 0..500 {
+            context.memory().fetch_add(64 * me, 1);
+        }
+    });
+    assert!(time / 500.0 < 8.0, "{time} ns");
+}
+
 #[test]
 fn time_passes_alike_in_every_run() {
     let profile = Profile::load("cxl-local").unwrap();

@@ -72,7 +72,7 @@ pub struct Args {
     /// A miss brings the next line in too, as hardware prefetchers do
     #[arg(long)]
     prefetch: bool,
-    /// Run threads in the order of virtual clocks, with the costs of dram, cxl-local, cxl-remote, or a TOML file
+    /// Run threads in the order of virtual clocks, with the costs of a built-in profile (dram, dram-remote, cxl-local, cxl-remote, cxl-remote-wide) or of a TOML file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["policy", "depth", "preemptions", "faults", "replay"])]
     profile: Option<String>,
     /// Which thresholds processes have: after how much they collect, how much they keep at hand

@@ -1,7 +1,7 @@
 //! Caches that hardware keeps coherent, as far as they cost time: who has which lines.
 //!
 //! A host reads a line that it has, and writes a line that nobody else has, at the price of a hit. Else the line is fetched:
-//! from memory or from another host, which is taken to cost the same. A write takes it from the others. A host that has no
+//! from another host that has it, or from memory. A write takes it from the others. A host that has no
 //! room drops the line that it has not used for longest.
 //!
 //! **Limits.** Caches within a host are not told apart: a line that moves between its cores costs a hit. That favours the
@@ -13,6 +13,19 @@ use crate::machine::{Capacity, Found, LINE, Recency, Use};
 const PAGE_LINES: usize = 1024;
 
 type Page = [u64; PAGE_LINES];
+
+/// Where the lines are that an access needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the host's cache, and in no other one if it writes.
+    Here,
+    /// The first of them that is not here is in another host's cache, or a write takes it from others.
+    Another,
+    /// It is to be read, and several other hosts have it.
+    Several,
+    /// It is in no cache.
+    Memory,
+}
 
 /// The caches of all hosts; at most 64.
 pub struct Coherence {
@@ -38,6 +51,27 @@ impl Coherence {
         }
         let page = self.pages[page].get_or_insert_with(|| Box::new([0; PAGE_LINES]));
         &mut page[line as usize % PAGE_LINES]
+    }
+
+    /// Where the lines of a range are, for a host that reads or writes them.
+    pub fn source(&mut self, host: u32, at: u64, len: u64, writes: bool) -> Source {
+        let mine = 1 << host;
+        for line in at / LINE..=(at + len.max(1) - 1) / LINE {
+            let sharers = *self.sharers(line);
+            let is_here = if writes {
+                sharers == mine
+            } else {
+                sharers & mine != 0
+            };
+            if !is_here {
+                return match sharers.count_ones() {
+                    0 => Source::Memory,
+                    2.. if !writes => Source::Several,
+                    _ => Source::Another,
+                };
+            }
+        }
+        Source::Here
     }
 
     /// A host reads or writes the lines of a range. Those that it had to fetch.

@@ -1,5 +1,6 @@
 //! A profile in whole picoseconds.
 
+use crate::exec::Kind;
 use crate::machine::LINE;
 use crate::profile::Profile;
 
@@ -14,18 +15,22 @@ pub struct Served {
 #[derive(Clone, Copy)]
 pub struct Costs {
     pub hit: u64,
+    pub shared_hit: u64,
     pub miss: u64,
     pub sync_load: Served,
     pub sync_store: Served,
     pub exchange: Served,
-    /// A line that coherent caches take from each other.
-    pub taken: Served,
+    /// A line that comes from another host's cache.
+    pub transfer: Served,
+    /// One that several caches have, for a reader: they do not wait for each other as long.
+    pub shared_transfer: Served,
     pub write_back: u64,
     pub flush: u64,
     pub fence: u64,
     /// At least 1, so that every operation takes time.
     pub compute: u64,
     pub kernel: u64,
+    pub pause: u64,
     /// A line's way through its host's link.
     pub host_line: u64,
     /// A line's way through its device's link.
@@ -36,18 +41,31 @@ impl Costs {
     pub fn new(profile: &Profile) -> Self {
         Self {
             hit: ps(profile.hit_ns),
+            shared_hit: ps(profile.shared_hit_ns),
             miss: ps(profile.miss_ns),
             sync_load: served(profile.sync_load_ns, profile.same_address_service_ns),
             sync_store: served(profile.sync_store_ns, profile.same_address_service_ns),
             exchange: served(profile.exchange_ns, profile.exchange_service_ns),
-            taken: served(profile.miss_ns, profile.miss_ns),
+            transfer: served(profile.transfer_ns, profile.transfer_ns),
+            shared_transfer: served(profile.transfer_ns, profile.hit_ns),
             write_back: ps(profile.write_back_ns),
             flush: ps(profile.flush_ns),
             fence: ps(profile.fence_ns),
             compute: ps(profile.compute_ns).max(1),
             kernel: ps(profile.kernel_ns),
+            pause: ps(profile.pause_ns),
             host_line: line_ps(profile.host_bandwidth_gib_per_s),
             device_line: line_ps(profile.device_bandwidth_gib_per_s),
+        }
+    }
+}
+
+impl Costs {
+    /// A line that is present.
+    pub fn of_hit(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::OwnedLoad | Kind::OwnedStore | Kind::Write => self.hit,
+            _ => self.shared_hit,
         }
     }
 }

@@ -8,25 +8,27 @@
 //! | lines of the process's own memory, where the program says so | a hit for each |
 //! | sync load, sync store, line fetched afresh | its latency; a line passes both links; one at a time for each line (pcc-indexes, section 5.2) |
 //! | compare-exchange, read-modify-write | its latency; a line passes both links; one at a time in each of so many queues, of which a hash of the address chooses one (section 7.1) |
-//! | cached access, all lines present | a hit for each line |
+//! | cached access, all lines present | a hit for each line, at the price for what threads share unless only this thread writes it, or has just written it |
 //! | cached access, lines absent | a miss; its lines pass the host's link and the device's one after another |
 //! | write-back, flush, prefetch hint | nothing for the thread; it is complete after its latency, a write-back's line has passed both links |
 //! | fence | itself, and the wait for all that the thread has begun |
-//! | system call, waiting for another | a system call |
+//! | a pause between two looks at a word | what the instruction takes |
+//! | system call, letting others run | a system call |
 //!
 //! To each of them the thread's computing between two operations is added.
 //!
 //! **Whole numbers.** All of the running state is in whole picoseconds, so that a run comes out the same on every machine.
 //!
-//! **Effects.** On an incoherent machine a sync operation takes effect when it is done: a load that waits in a queue returns what is there
+//! **Effects.** A sync operation takes effect when it is done: a load that waits in a queue returns what is there
 //! when it is served, and an exchange that fails has lost before its thread tries again.
 //!
-//! **Limits.** Flushes take no bandwidth. On a coherent machine an operation takes effect when it is issued. A store that misses waits for its line, where hardware has a store
+//! **Limits.** Flushes take no bandwidth. A store that misses waits for its line, where hardware has a store
 //! buffer. A write-back of a clean line costs what one of a dirty line does. A prefetch hint hides no latency. A
 //! compare-exchange does not wait for loads of the same line, nor they for it.
 //!
 //! **A coherent machine** has caches that cost what [`coherence`] says: every operation is a cached access, at the price of
-//! a hit or of a miss, and writes that take a line from other hosts do so one after another. A locked operation on a line
+//! a hit, of a miss, or of a line's transfer from another host's cache; transfers of a line are one after another, but readers of a line that several caches
+//! have keep each other waiting for a hit's time only. A locked operation on a line
 //! that the host has alone costs a hit: that favours the coherent machine.
 
 mod coherence;
@@ -43,7 +45,7 @@ use std::collections::binary_heap::PeekMut;
 use crate::exec::{Kind, Op};
 use crate::machine::{Found, LINE, Shape, Use};
 use crate::profile::Profile;
-use coherence::Coherence;
+use coherence::{Coherence, Source};
 use costs::Costs;
 use resources::{Links, Queues, Turns};
 
@@ -144,16 +146,10 @@ impl Clock {
 
     /// Charges an operation: the thread's clock moves to where it is done. What it found in its host's cache.
     pub fn charge(&mut self, thread: u32, host: u32, op: Op, found: Found) -> Found {
-        if let Some(caches) = &mut self.coherence
-            && let Some(writes) = access(op.kind)
+        if let Some(writes) = access(op.kind)
+            && self.coherence.is_some()
         {
-            let usage = match op.kind {
-                Kind::OwnedLoad | Kind::OwnedStore => Use::Own,
-                _ => Use::Shared,
-            };
-            let found = caches.access(host, op.at, op.len, writes, usage);
-            self.charge_coherent(thread, host, op, found, writes);
-            return found;
+            return self.charge_coherent(thread, host, op, writes);
         }
         let costs = &self.costs;
         let thread = &mut self.threads[thread as usize];
@@ -172,7 +168,7 @@ impl Clock {
             Kind::FetchLine => self.turns.take(op.at, now.max(thread.complete), costs.sync_load),
             Kind::CompareExchange | Kind::FetchModify => self.queues.take(op.at, now, costs.exchange),
             Kind::Speculate | Kind::OwnedStore | Kind::OwnedLoad | Kind::Read | Kind::Write => match found {
-                Found::Hit => now + lines(op) * costs.hit,
+                Found::Hit => now + lines(op) * costs.of_hit(op.kind),
                 Found::Missed(lines) => self.links.pass(host, op.at, u64::from(lines), now, costs.miss),
             },
             Kind::WriteBack => {
@@ -193,19 +189,35 @@ impl Clock {
         found
     }
 
-    /// Charges an access through coherent caches.
-    fn charge_coherent(&mut self, thread: u32, host: u32, op: Op, found: Found, writes: bool) {
+    /// Charges an access through coherent caches. The lines are the host's from now on: whoever wants them next waits behind it, as do those
+    /// who have had them.
+    fn charge_coherent(&mut self, thread: u32, host: u32, op: Op, writes: bool) -> Found {
+        let Some(caches) = &mut self.coherence else {
+            return Found::Hit;
+        };
+        let usage = match op.kind {
+            Kind::OwnedLoad | Kind::OwnedStore => Use::Own,
+            _ => Use::Shared,
+        };
+        let source = caches.source(host, op.at, op.len, writes);
+        let found = caches.access(host, op.at, op.len, writes, usage);
         let costs = &self.costs;
         let thread = &mut self.threads[thread as usize];
         let now = thread.now + costs.compute;
-        let taken = match found {
-            Found::Hit => now + lines(op) * costs.hit,
-            Found::Missed(lines) => self.links.pass(host, op.at, lines.into(), now, costs.miss),
+        thread.now = match (source, found) {
+            (Source::Another, _) => self.turns.take(op.at, now, costs.transfer),
+            (Source::Several, _) => self.turns.take(op.at, now, costs.shared_transfer),
+            (Source::Memory, Found::Missed(lines)) => {
+                self.links.pass(host, op.at, lines.into(), now, costs.miss)
+            }
+            _ => now + lines(op) * costs.of_hit(op.kind),
         };
-        thread.now = match (found, writes) {
-            (Found::Missed(_), true) => taken.max(self.turns.take(op.at, now, costs.taken)),
-            _ => taken,
-        };
+        found
+    }
+
+    /// A thread pauses between two looks.
+    pub fn pause(&mut self, thread: u32) {
+        self.threads[thread as usize].now += self.costs.compute + self.costs.pause;
     }
 
     /// Lets time pass.
@@ -215,7 +227,7 @@ impl Clock {
 
     /// A thread reads so many lines of memory of its process.
     pub fn spend_hits(&mut self, thread: u32, lines: u64) {
-        self.threads[thread as usize].now += lines * self.costs.hit;
+        self.threads[thread as usize].now += lines * self.costs.shared_hit;
     }
 
     /// A thread's time.

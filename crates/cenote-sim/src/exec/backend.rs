@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use cenote::memory::delegated::Wish;
-use cenote::memory::{Kernel, MapError, Memory};
+use cenote::memory::{Kernel, MapError, Memory, swap_by_exchanges};
 use corosensei::Yielder;
 
 use super::buffer::{Data, Way};
@@ -94,21 +94,10 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
     /// is charged first.
     fn arrive_sync(&self, op: Op, found: Found) {
         self.arrive(op);
-        if self.charges_first() {
+        if self.world().clock.is_some() {
             self.spend(op, found);
             self.arrive(op);
         }
-    }
-
-    /// Charges a sync operation, unless that is done.
-    fn spend_sync(&self, op: Op, found: Found) {
-        if !self.charges_first() {
-            self.spend(op, found);
-        }
-    }
-
-    fn charges_first(&self) -> bool {
-        !COHERENT && self.world().clock.is_some()
     }
 
     pub(super) fn spend(&self, op: Op, found: Found) {
@@ -145,7 +134,6 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
             world.machine.store(op.at, after);
         }
         world.done(op, before);
-        self.spend_sync(op, Found::Hit);
         before
     }
 
@@ -193,7 +181,6 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
             world.machine.load(op.at)
         });
         world.done(op, found);
-        self.spend_sync(op, Found::Hit);
         found
     }
 
@@ -325,8 +312,12 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     fn pause(&self) {
         let op = Op::other(Kind::Wait);
         self.arrive(op);
-        self.world().done(op, 0);
-        self.spend(op, Found::Hit);
+        let world = self.world();
+        world.done(op, 0);
+        let thread = world.current;
+        if let Some(clock) = &mut world.clock {
+            clock.pause(thread);
+        }
     }
 
     fn relax(&self) {
@@ -368,7 +359,6 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         let before = world.machine.load(at);
         world.put(at, Data::Word(value), Way::Memory);
         world.done(op, before);
-        self.spend_sync(op, Found::Hit);
     }
 
     fn store_line(&self, at: u64, line: [u64; 8]) {
@@ -391,7 +381,6 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
             world.put(at, Data::Bytes(bytes), Way::Memory);
             world.done(op, line[0]);
         }
-        self.spend_sync(op, Found::Hit);
     }
 
     fn announce(&self, at: u64, value: u64) {
@@ -409,6 +398,13 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     fn compare_exchange_acquire(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.compare_and_exchange(at, (current, new), Strength::Acquire)
+    }
+
+    fn swap(&self, at: u64, value: u64) -> u64 {
+        if self.is_delegated() {
+            return swap_by_exchanges(self, at, value);
+        }
+        self.sync(Op::word(Kind::FetchModify, at, value), |_| Some(value))
     }
 
     fn fetch_add(&self, at: u64, value: u64) -> u64 {
@@ -461,12 +457,11 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         world.drain_lines(at, len);
         world.begin(at, len, true);
         world.complete();
-        let found = world.fetch(self.host, at, len);
+        world.fetch(self.host, at, len);
         for (word, at) in lines.iter_mut().flatten().zip((at..).step_by(8)) {
             *word = world.load_cached(self.host, at, Use::Shared).0;
         }
         world.done(op, 0);
-        self.spend_sync(op, found);
     }
 
     fn reads_private(&self, lines: u64) {
@@ -668,7 +663,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         world.drain_lines(at, LINE);
         world.begin(at, LINE, true);
         world.complete();
-        let found = world.fetch(self.host, at, LINE);
+        world.fetch(self.host, at, LINE);
         let mut line = [0; 8];
         for (n, word) in line.iter_mut().enumerate() {
             let op = Op::word(Kind::FetchLine, at + 8 * n as u64, 0);
@@ -688,7 +683,6 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
             let sum = line.iter().fold(0, |sum: u64, word| sum.rotate_left(7) ^ word);
             self.world().done(op, sum);
         }
-        self.spend_sync(op, found);
         line
     }
 

@@ -1,4 +1,7 @@
-//! Lupin, table 2: what it costs that a lock survives its owner. 32 threads increment a counter under one lock.
+//! Lupin, table 2: what it costs that a lock survives its owner. Threads increment a counter under one lock, 32 as in the paper, and fewer.
+//!
+//! Each figure is the mean of ten trials. In each all threads warm up, meet, and begin within ten microseconds, at moments that are
+//! drawn: in virtual time, a run whose threads begin at once would be the same each time, and order them as they began.
 //!
 //! Each thread is a process on a host of its own, on the coherent machine: so a line that moves from one core to another costs
 //! a fetch, as on the paper's machine.
@@ -13,39 +16,58 @@ use cenote::pod::geometry::Parameters;
 use cenote::pod::superblock::Kind;
 use cenote::sync::plain::{Node, PlainQueue, PlainSpin};
 use cenote::sync::{QueueLock, SpinLock};
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 use crate::exec::{Context, Ended, Settings, SimMemory, run};
 use crate::machine::Shape;
 use crate::policy::RandomWalk;
 use crate::profile::Profile;
+use crate::subjects::below;
 use crate::subjects::gathering::Gathering;
 use crate::subjects::pool::{self, Member};
 
 pub const NAME: &str = "lupin/table2";
 
+/// Threads; the paper has 32.
+const SWEEP: [u32; 6] = [1, 2, 4, 8, 16, THREADS];
 const THREADS: u32 = 32;
+/// Trials of the paper, and of each figure here.
+const TRIALS: u64 = 10;
+/// Threads begin within so much time.
+const STAGGER_PS: u64 = 10_000_000;
 /// Increments of each thread that are counted, after some that are not.
-const ROUNDS: u32 = 60;
+const ROUNDS: u32 = 600;
 const WARM_UP: u32 = 5;
 const UNITS: u64 = 32;
 const MAGIC: u64 = 0x6c75_7069_6e32;
 
-const QUANTITIES: [(Quantity, &str); 2] = [
-    (
-        Quantity {
-            name: "an increment, DRAM",
-            unit: "µs",
-        },
-        "dram",
-    ),
-    (
-        Quantity {
-            name: "an increment, CXL",
-            unit: "µs",
-        },
-        "cxl-local",
-    ),
+/// The mean, its deviation, and how much the recoverable lock takes more than the plain one, on a profile.
+struct Quantities {
+    profile: &'static str,
+    mean: Quantity,
+    deviation: Quantity,
+    over_plain: Quantity,
+}
+
+const fn quantity(name: &'static str, unit: &'static str) -> Quantity {
+    Quantity { name, unit }
+}
+
+const QUANTITIES: [Quantities; 2] = [
+    Quantities {
+        profile: "dram",
+        mean: quantity("an increment, DRAM", "us"),
+        deviation: quantity("deviation, DRAM", "us"),
+        over_plain: quantity("over the plain lock, DRAM", "%"),
+    },
+    Quantities {
+        profile: "cxl-local",
+        mean: quantity("an increment, CXL", "us"),
+        deviation: quantity("deviation, CXL", "us"),
+        over_plain: quantity("over the plain lock, CXL", "%"),
+    },
 ];
 
 #[derive(Clone, Copy)]
@@ -56,43 +78,110 @@ enum Lock {
     Queue,
 }
 
-/// What is compared, and the paper's means for DRAM and CXL.
-const CASES: [(&str, Lock, [f64; 2]); 4] = [
-    ("test-and-test-and-set", Lock::PlainSpin, [5.43, 5.42]),
-    ("the same, recoverable", Lock::Spin, [5.50, 5.56]),
-    ("MCS", Lock::PlainQueue, [7.42, 7.49]),
-    ("queue lock, recoverable", Lock::Queue, [7.86, 8.09]),
+/// What is compared: the lock, the plain one of its kind, and the paper's means and deviations for DRAM and CXL.
+struct Case {
+    name: &'static str,
+    lock: Lock,
+    plain: Option<&'static str>,
+    paper: [[f64; 2]; 2],
+}
+
+const PLAIN_SPIN: &str = "test-and-test-and-set";
+const PLAIN_QUEUE: &str = "MCS";
+
+const CASES: [Case; 4] = [
+    Case {
+        name: PLAIN_SPIN,
+        lock: Lock::PlainSpin,
+        plain: None,
+        paper: [[5.43, 2.27], [5.42, 2.34]],
+    },
+    Case {
+        name: "the same, recoverable",
+        lock: Lock::Spin,
+        plain: Some(PLAIN_SPIN),
+        paper: [[5.50, 2.37], [5.56, 2.33]],
+    },
+    Case {
+        name: PLAIN_QUEUE,
+        lock: Lock::PlainQueue,
+        plain: None,
+        paper: [[7.42, 0.11], [7.49, 0.21]],
+    },
+    Case {
+        name: "queue lock, recoverable",
+        lock: Lock::Queue,
+        plain: Some(PLAIN_QUEUE),
+        paper: [[7.86, 0.17], [8.09, 0.07]],
+    },
 ];
 
 pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
-    let mut rows = Vec::new();
-    for (name, lock, paper) in CASES {
-        for ((quantity, profile), paper) in QUANTITIES.into_iter().zip(paper) {
-            let ours = measure(lock, &Profile::load(profile)?)?;
-            rows.push(Row::new(name, THREADS, quantity, Some(paper), ours));
-            progress(rows.len(), CASES.len() * QUANTITIES.len());
+    let mut rows: Vec<Row> = Vec::new();
+    let mut done = 0;
+    for case in &CASES {
+        for threads in SWEEP {
+            for (of, paper) in QUANTITIES.iter().zip(case.paper) {
+                let paper = (threads == THREADS).then_some(paper);
+                let profile = Profile::load(of.profile)?;
+                let times = (1..=TRIALS)
+                    .map(|seed| measure(case.lock, threads, seed, &profile))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let (mean, deviation) = mean_and_deviation(&times);
+                let row = |quantity, paper, ours| Row::new(case.name, threads, quantity, paper, ours);
+                rows.push(row(of.mean, paper.map(|[mean, _]| mean), mean));
+                rows.push(row(
+                    of.deviation,
+                    paper.map(|[_, deviation]| deviation),
+                    deviation,
+                ));
+                let is_plain = |row: &&Row| {
+                    Some(row.case) == case.plain && (row.threads, row.quantity) == (threads, of.mean)
+                };
+                if let Some(plain) = rows.iter().find(is_plain).cloned() {
+                    let more = |own: Option<f64>, plain: Option<f64>| Some((own? / plain? - 1.0) * 100.0);
+                    let papers = more(paper.map(|[mean, _]| mean), plain.paper);
+                    if let Some(ours) = more(Some(mean), plain.ours) {
+                        rows.push(row(of.over_plain, papers, ours));
+                    }
+                }
+                done += 1;
+                progress(done, CASES.len() * SWEEP.len() * QUANTITIES.len());
+            }
         }
     }
     Ok(Figure {
         name: NAME,
-        title: "Locks that survive their owners, 32 threads",
+        title: "Locks that survive their owners",
         source: "Lupin, section 5, table 2",
         origin: Origin::Simulated,
-        conditions: "profiles dram and cxl-local, each thread on a host of its own, coherent",
-        charted: Charted::Cases(QUANTITIES.map(|(quantity, _)| quantity)),
+        conditions: "profiles dram and cxl-local, each thread on a core of its own, coherent",
+        charted: Charted::Threads(QUANTITIES[0].mean),
         rows,
         notes: vec![
-            "Within a column the recoverable lock is to be compared with the plain one of its kind; how long an increment takes depends on the machine.",
+            "The mean time of an increment, over ten trials of 600 increments a thread, and the deviation of the trials' means.",
+            "How long an increment takes depends on the machine; the recoverable lock is to be compared with the plain one of its kind.",
             "The recoverable queue lock is no MCS lock: whoever waits watches the slot in front of it (decision 0020).",
+            "All wait alike: they look again and again, pause between two looks at first, later let others run, which costs a system call.",
             "`cenote-bench locks` measures the same locks on a real machine, by two threads and by two processes.",
         ],
     })
 }
 
+fn mean_and_deviation(times: &[f64]) -> (f64, f64) {
+    let count = times.len().max(1) as f64;
+    let mean = times.iter().sum::<f64>() / count;
+    let squares: f64 = times.iter().map(|time| (time - mean).powi(2)).sum();
+    (mean, (squares / (count - 1.0).max(1.0)).sqrt())
+}
+
 /// What the threads of a run share.
 struct Shared {
     lock: Lock,
+    warming_up: Gathering,
     gathering: Gathering,
+    /// How long each thread waits then, by process.
+    delays: Vec<u64>,
     /// Picoseconds of all increments.
     spent: Cell<u64>,
     fault: RefCell<Option<String>>,
@@ -107,19 +196,19 @@ impl Shared {
 }
 
 /// The mean time of an increment in microseconds.
-fn measure(lock: Lock, profile: &Profile) -> Result<f64, ReproduceError> {
+fn measure(lock: Lock, threads: u32, seed: u64, profile: &Profile) -> Result<f64, ReproduceError> {
     let parameters = Parameters {
         kind: Kind::Coherent,
         max_units: UNITS,
-        processes: THREADS + 4,
-        workers: THREADS + 4,
+        processes: threads + 4,
+        workers: threads + 4,
         entries: 4,
-        hosts: THREADS,
+        hosts: threads,
     };
     let settings = Settings {
         shape: Shape {
             coherent: true,
-            hosts: THREADS,
+            hosts: threads,
             bytes: pool::bytes(parameters),
             cache_lines: profile.cache_lines(1),
             prefetches: false,
@@ -127,7 +216,7 @@ fn measure(lock: Lock, profile: &Profile) -> Result<f64, ReproduceError> {
             coherent_bytes: 0,
             blind_exchanges: false,
         },
-        processes: (0..THREADS).collect(),
+        processes: (0..threads).collect(),
         crashes: Vec::new(),
         steps_max: u64::MAX,
         capacity: u64::MAX,
@@ -137,9 +226,12 @@ fn measure(lock: Lock, profile: &Profile) -> Result<f64, ReproduceError> {
         delegated: None,
         limits: None,
     };
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let shared = Rc::new(Shared {
         lock,
-        gathering: Gathering::new(THREADS),
+        warming_up: Gathering::new(threads),
+        gathering: Gathering::new(threads),
+        delays: (0..=threads).map(|_| below(&mut random, STAGGER_PS)).collect(),
         spent: Cell::new(0),
         fault: RefCell::default(),
     });
@@ -158,7 +250,7 @@ fn measure(lock: Lock, profile: &Profile) -> Result<f64, ReproduceError> {
         Box::new(move |context: Context<true>| {
             audits.note(with_worker(&context, |worker| {
                 let counter = open(worker, lock)?.counter.load(worker.mem());
-                if counter != u64::from(THREADS * (ROUNDS + WARM_UP)) {
+                if counter != u64::from(threads * (ROUNDS + WARM_UP)) {
                     audits
                         .fault
                         .borrow_mut()
@@ -172,7 +264,7 @@ fn measure(lock: Lock, profile: &Profile) -> Result<f64, ReproduceError> {
         return Err(ReproduceError::Pool { name: NAME, error });
     }
     match outcome.ended {
-        Ended::Well => Ok(shared.spent.get() as f64 / f64::from(THREADS * ROUNDS) / 1e6),
+        Ended::Well => Ok(shared.spent.get() as f64 / f64::from(threads * ROUNDS) / 1e6),
         ended => Err(ReproduceError::Run(ended)),
     }
 }
@@ -248,8 +340,16 @@ fn work(
     shared: &Shared,
 ) -> cenote::Result<()> {
     let opened = open(worker, shared.lock)?;
-    shared.gathering.arrive(context);
+    shared.warming_up.arrive(context);
     (0..WARM_UP).try_for_each(|_| opened.increment(worker.mem()))?;
+    shared.gathering.arrive(context);
+    context.spend_ps(
+        shared
+            .delays
+            .get(context.process() as usize)
+            .copied()
+            .unwrap_or(0),
+    );
     let begun = context.now_ps();
     (0..ROUNDS).try_for_each(|_| opened.increment(worker.mem()))?;
     shared.spent.set(shared.spent.get() + context.now_ps() - begun);

@@ -6,7 +6,7 @@ use cenote_ycsb::Workload;
 use super::sweep::{self, THREADS, THROUGHPUT};
 use super::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 use crate::exec::Traffic;
-use crate::throughput::{Form, Plan};
+use crate::throughput::{Form, Outcome, Plan};
 
 pub const NAME: &str = "pcc/fig13";
 
@@ -18,7 +18,17 @@ const P3: &str = "P3";
 const SP: &str = "SP";
 const MQ: &str = "MQ";
 const SHERMAN: &str = "Sherman";
-const CC: &str = "CC, DRAM";
+const CC: &str = "CC, remote DRAM";
+const CC_LOCAL: &str = "CC, local DRAM";
+const CC_IN_PLACE: &str = "CC, local DRAM, in place";
+
+/// Runs with as many threads as the paper has, of which the median is told, and the spread.
+const SEEDS: u64 = 5;
+
+const SPREAD: Quantity = Quantity {
+    name: "spread over 5 seeds",
+    unit: "% of the median",
+};
 
 const RATIO: Quantity = Quantity {
     name: "ratio",
@@ -35,31 +45,44 @@ struct Kind {
 struct Case {
     name: &'static str,
     form: Form,
-    /// None: on coherent memory.
-    guidelines: Option<Guidelines>,
+    memory: OnMemory,
 }
 
-const fn case(name: &'static str, form: Form, guidelines: Option<Guidelines>) -> Case {
-    Case {
-        name,
-        form,
-        guidelines,
-    }
+/// What a case runs on.
+#[derive(Clone, Copy)]
+enum OnMemory {
+    /// Incoherent memory, under guidelines.
+    Incoherent(Guidelines),
+    /// Coherent memory: the profile, and whether values are overwritten in place.
+    Coherent(&'static str, bool),
+}
+
+const fn case(name: &'static str, form: Form, guidelines: Guidelines) -> Case {
+    let memory = OnMemory::Incoherent(guidelines);
+    Case { name, form, memory }
+}
+
+const fn ideal(name: &'static str, form: Form, profile: &'static str, in_place: bool) -> Case {
+    let memory = OnMemory::Coherent(profile, in_place);
+    Case { name, form, memory }
 }
 
 const KINDS: [Kind; 2] = [
     Kind {
         panels: ["hash map, Load", "hash map, C", "hash map, B", "hash map, A"],
         cases: &[
-            case(P3, Form::Hash, Some(Guidelines::P3)),
-            case(SP, Form::Hash, Some(Guidelines::SP)),
-            case(MQ, Form::HashMessages, Some(Guidelines::P3)),
-            case(CC, Form::Hash, None),
+            case(P3, Form::Hash, Guidelines::P3),
+            case(SP, Form::Hash, Guidelines::SP),
+            case(MQ, Form::HashMessages, Guidelines::P3),
+            ideal(CC, Form::Hash, "dram-remote", false),
+            ideal(CC_LOCAL, Form::Hash, "dram", false),
+            ideal(CC_IN_PLACE, Form::Hash, "dram", true),
         ],
         ratios: &[
             (SP, "P3 over SP", [2.5, 3.4]),
             (MQ, "P3 over MQ", [10.0, 17.0]),
             (CC, "P3 over CC", [0.06, 0.21]),
+            (CC_LOCAL, "P3 over CC, local DRAM", [0.06, 0.21]),
         ],
     },
     Kind {
@@ -70,47 +93,95 @@ const KINDS: [Kind; 2] = [
             "ordered map, A",
         ],
         cases: &[
-            case(P3, Form::Ordered, Some(Guidelines::P3)),
-            case(SP, Form::Ordered, Some(Guidelines::SP)),
-            case(MQ, Form::OrderedMessages, Some(Guidelines::P3)),
-            case(SHERMAN, Form::Sherman, Some(Guidelines::P3)),
-            case(CC, Form::Ordered, None),
+            case(P3, Form::Ordered, Guidelines::P3),
+            case(SP, Form::Ordered, Guidelines::SP),
+            case(MQ, Form::OrderedMessages, Guidelines::P3),
+            case(SHERMAN, Form::Sherman, Guidelines::P3),
+            ideal(CC, Form::Ordered, "dram-remote", false),
+            ideal(CC_LOCAL, Form::Ordered, "dram", false),
         ],
         ratios: &[
             (SP, "P3 over SP", [1.6, 17.0]),
             (MQ, "P3 over MQ", [2.8, 14.0]),
             (SHERMAN, "P3 over Sherman", [2.3, 20.0]),
             (CC, "P3 over CC", [0.21, 0.58]),
+            (CC_LOCAL, "P3 over CC, local DRAM", [0.21, 0.58]),
         ],
     },
 ];
 
-pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
-    let runs = || {
+/// A case with so many threads: its plan is run once for each of so many seeds.
+#[derive(Clone, Copy)]
+struct Point {
+    kind: &'static Kind,
+    case: &'static Case,
+    threads: u32,
+}
+
+impl Point {
+    fn all() -> impl Iterator<Item = Self> {
         KINDS.iter().flat_map(|kind| {
-            let of_case = move |case| SWEEP.iter().map(move |&threads| (kind, case, threads));
+            let of_case = move |case| SWEEP.iter().map(move |&threads| Self { kind, case, threads });
             kind.cases.iter().flat_map(of_case)
         })
-    };
-    let plan = |(_, case, threads): (_, &Case, u32)| -> Result<Plan, ReproduceError> {
-        match case.guidelines {
-            Some(guidelines) => sweep::incoherent(case.form, guidelines, threads, &WORKLOADS),
-            None => sweep::coherent(case.form, threads, &WORKLOADS),
-        }
-    };
-    let plans = runs().map(plan).collect::<Result<Vec<_>, _>>()?;
-    let outcomes = sweep::run(&plans, progress)?;
-    let mut rows = Vec::new();
-    for ((kind, case, threads), outcome) in runs().zip(outcomes) {
-        for (panel, done) in kind.panels.into_iter().zip(outcome.workloads) {
-            rows.push(Row::new(case.name, threads, THROUGHPUT, None, done.mops_per_s).of(panel));
+    }
+
+    fn seeds(self) -> u64 {
+        if self.threads == THREADS { SEEDS } else { 1 }
+    }
+
+    fn plan(self, seed: u64) -> Result<Plan, ReproduceError> {
+        let Case { form, memory, .. } = *self.case;
+        let plan = match memory {
+            OnMemory::Incoherent(guidelines) => {
+                sweep::incoherent(form, guidelines, self.threads, &WORKLOADS)?
+            }
+            OnMemory::Coherent(profile, in_place) => {
+                sweep::coherent(form, profile, in_place, self.threads, &WORKLOADS)?
+            }
+        };
+        Ok(Plan { seed, ..plan })
+    }
+
+    /// Rows of all workloads, from the outcomes of all seeds.
+    fn rows(self, outcomes: &[Outcome]) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let Self { kind, case, threads } = self;
+        let row = |panel, quantity, ours| Row::new(case.name, threads, quantity, None, ours).of(panel);
+        for (n, panel) in kind.panels.into_iter().enumerate() {
+            let mut done: Vec<_> = outcomes
+                .iter()
+                .filter_map(|outcome| outcome.workloads.get(n))
+                .collect();
+            done.sort_by(|one, other| one.mops_per_s.total_cmp(&other.mops_per_s));
+            let [Some(least), Some(middle), Some(most)] =
+                [0, done.len() / 2, done.len().wrapping_sub(1)].map(|n| done.get(n))
+            else {
+                continue;
+            };
+            rows.push(row(panel, THROUGHPUT, middle.mops_per_s));
             if threads == THREADS {
-                let each = counts(&done.traffic, done.operations);
-                rows.extend(
-                    each.map(|(quantity, sum)| Row::new(case.name, threads, quantity, None, sum).of(panel)),
-                );
+                let spread = (most.mops_per_s - least.mops_per_s) / middle.mops_per_s * 100.0;
+                rows.push(row(panel, SPREAD, spread));
+                let each = counts(&middle.traffic, middle.operations);
+                rows.extend(each.map(|(quantity, sum)| row(panel, quantity, sum)));
             }
         }
+        rows
+    }
+}
+
+pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
+    let plans = Point::all()
+        .flat_map(|point| (1..=point.seeds()).map(move |seed| point.plan(seed)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let outcomes = sweep::run(&plans, progress)?;
+    let mut outcomes = outcomes.as_slice();
+    let mut rows = Vec::new();
+    for point in Point::all() {
+        let (of_point, rest) = outcomes.split_at(point.seeds() as usize);
+        rows.extend(point.rows(of_point));
+        outcomes = rest;
     }
     // A panel's cases together.
     let order = |row: &Row| {
@@ -127,18 +198,20 @@ pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
         title: "YCSB by threads, all forms",
         source: "pcc-indexes, section 7.2.1, figure 13",
         origin: Origin::Simulated,
-        conditions: "profiles cxl-remote-wide and, for CC, dram",
+        conditions: "profiles cxl-remote-wide and, for CC, dram-remote or dram",
         charted: Charted::Panels(THROUGHPUT),
         rows,
         notes: vec![
             "100 k records and operations of each workload; the paper has 100 M. Popularity is drawn over 100 M ranks (zipfian 0.99), taken \
              modulo the records: the hottest key has 4.8 % of the operations, as there.",
-            "Three hosts, as the paper's threads are on three sockets. A host's cache has the same share of the records as there, and 4 KiB \
-             for each thread; what was used longest ago makes room.",
+            "Three hosts, as the paper's threads are on three sockets. A host's cache has the same share of the records as there, and 24 KiB \
+             for each thread's own; what was used longest ago makes room.",
             "The paper's ranges are over all four workloads, for P3 over SP of the hash map over A, B and C. Its curves are a picture.",
             "The profile cxl-remote-wide has the bandwidth that figure 5 needs; with figure 12's 0.28 GB/s for all hosts together none of the paper's \
              throughputs could be.",
             "MQ has as many servers as threads, and a third as many clients; the paper has 144 and 48.",
+            "With 144 threads each figure is the median of five seeds; the spread is the greatest less the least.",
+            "The paper does not say where CC's DRAM is. On remote DRAM a hit on what threads share costs what L3 does, on local DRAM what L2 does.",
             "CC has coherent caches: a locked operation on a line that the host has alone costs a hit, and so does a line that moves between \
              the cores of a host. Both favour CC.",
         ],

@@ -22,9 +22,20 @@ const HOSTS: u32 = 3;
 pub const RECORDS: u64 = 100_000;
 const PAPER_RECORDS: u64 = 100_000_000;
 
-/// All without the guidelines' optimisations, on coherent memory of DRAM: the paper's ideal.
-pub fn coherent(form: Form, threads: u32, workloads: &[Workload]) -> Result<Plan, ReproduceError> {
-    plan(form, "dram", true, Guidelines::CC, threads, workloads)
+/// All without the guidelines' optimisations, on coherent memory of DRAM: the paper's ideal. The profile says which DRAM; values are
+/// overwritten in place, or replaced as the paper's indexes do.
+pub fn coherent(
+    form: Form,
+    profile: &str,
+    in_place: bool,
+    threads: u32,
+    workloads: &[Workload],
+) -> Result<Plan, ReproduceError> {
+    let guidelines = match in_place {
+        true => Guidelines::CC,
+        false => Guidelines::SP,
+    };
+    plan(form, profile, true, guidelines, threads, workloads)
 }
 
 /// On remote CXL memory without coherence.

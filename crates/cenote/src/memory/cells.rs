@@ -49,6 +49,12 @@ impl SyncWord {
         mem.compare_exchange_acquire(self.0, current, new)
     }
 
+    /// Sets the word; returns it as it was.
+    #[inline]
+    pub fn swap<M: Memory>(self, mem: &M, value: u64) -> u64 {
+        mem.swap(self.0, value)
+    }
+
     /// Wrapping add; returns the word as it was.
     #[inline]
     pub fn fetch_add<M: Memory>(self, mem: &M, value: u64) -> u64 {

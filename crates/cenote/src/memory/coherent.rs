@@ -67,6 +67,11 @@ impl Memory for Coherent {
     }
 
     #[inline]
+    fn swap(&self, at: u64, value: u64) -> u64 {
+        self.word(at).swap(value, Ordering::SeqCst)
+    }
+
+    #[inline]
     fn fetch_add(&self, at: u64, value: u64) -> u64 {
         self.word(at).fetch_add(value, Ordering::SeqCst)
     }

@@ -199,6 +199,11 @@ pub trait Memory: Clone + Send + Sync + 'static {
         let _ = self.compare_exchange(at, current, new);
     }
 
+    /// Sync word: sets it, returns what was there before. Where there is no such instruction, a loop of compare-exchanges.
+    fn swap(&self, at: u64, value: u64) -> u64 {
+        swap_by_exchanges(self, at, value)
+    }
+
     /// Sync word: wrapping add, returns what was there before.
     fn fetch_add(&self, at: u64, value: u64) -> u64;
 
@@ -329,6 +334,15 @@ pub trait Memory: Clone + Send + Sync + 'static {
             }
         }
     }
+}
+
+/// [`Memory::swap`] by compare-exchanges.
+pub fn swap_by_exchanges<M: Memory + ?Sized>(mem: &M, at: u64, value: u64) -> u64 {
+    let mut before = mem.load(at);
+    while let Err(found) = mem.compare_exchange(at, before, value) {
+        before = found;
+    }
+    before
 }
 
 /// A backend for a mapping: of a file, or of memory of this process alone.

@@ -147,18 +147,19 @@ fn waiting<M: Memory>(worker: &Worker<M>, bytes: u64) -> Waiting {
     }
 }
 
-/// What a worker is freeing just now: it is in no list any more, and not free yet. Where its worker has lost its processor, that lasts.
+/// What a worker is freeing just now: it is in no list any more, and not free yet. Where its worker has lost its processor, that lasts. What is
+/// found may be out of date: that costs a wait more or less.
 fn being_freed<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> impl Iterator<Item = u64> {
     let mem = worker.mem();
-    let chunk = record.freeing().peek(mem) & !INDEX_MASK;
+    let chunk = record.freeing().peek_speculative(mem) & !INDEX_MASK;
     let is_chunk = chunk != 0 && worker.check("a retired list", chunk, CHUNK_BYTES).is_ok();
     let which = match is_chunk {
-        true => record.freeing_which().peek(mem),
+        true => record.freeing_which().peek_speculative(mem),
         false => 0,
     };
     (0..CHUNK_ENTRIES)
         .filter(move |index| which >> index & 1 != 0)
-        .map(move |index| entry(chunk, index).0.peek(mem) & !GONE)
+        .map(move |index| entry(chunk, index).0.peek_speculative(mem) & !GONE)
 }
 
 /// How many objects of a block are free.

@@ -1,8 +1,7 @@
 //! Locks that know nothing of their owners, to compare with (Lupin, table 2): test-and-test-and-set, and MCS (Mellor-Crummey and
 //! Scott, 1991). They wait as the others do. A death of their owner stops everybody for ever.
 //!
-//! The caller says where their words are; each needs a line of its own. The memory contract has no swap, so that of MCS is a loop of
-//! compare-exchanges.
+//! The caller says where their words are; each needs a line of its own.
 
 use super::wait::{Patience, Waiting};
 use crate::memory::{Memory, SyncWord};
@@ -59,10 +58,7 @@ impl PlainQueue {
     pub fn lock<M: Memory>(self, mem: &M, node: Node) {
         node.next().store(mem, 0);
         node.waits().store(mem, 1);
-        let mut end = 0;
-        while let Err(found) = self.0.compare_exchange(mem, end, node.0) {
-            end = found;
-        }
+        let end = self.0.swap(mem, node.0);
         if end != 0 {
             self.wait(mem, node, Node(end));
         }

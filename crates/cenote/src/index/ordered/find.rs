@@ -335,6 +335,7 @@ impl<M: Memory> OrderedMap<M> {
             false => self.worker.stamp(),
         };
         let since = announced.max(self.read_since.get());
+        self.worker.mem().reads_private(1);
         self.worker.pod().words().find(word, since).unwrap_or(0)
     }
 

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::index::baseline::WordMap;
 use crate::index::baseline::patience::Patience;
 use crate::index::hash::{Guidelines, Put};
-use crate::memory::Memory;
+use crate::memory::{Memory, SyncWord};
 use crate::pod::{Worker, lock};
 
 /// Looks for an answer before the reference is repeated for the first time.
@@ -110,12 +110,26 @@ impl<M: Memory> Client<M> {
     /// Refers to the request line in a slot of a server.
     fn refer(&self, server: u32) {
         let (queues, mem) = (&self.queues, self.queues.worker().mem());
-        let ticket = queues.tail(server).fetch_add(mem, 1);
+        let ticket = take_ticket(mem, queues.tail(server));
         if !M::COHERENT {
             mem.fence();
         }
         let reference = ticket.wrapping_add(1) << 16 | u64::from(self.place);
         queues.slot(server, ticket).store(mem, reference);
+    }
+}
+
+/// The next number of a queue. By compare-exchange alone: the machine for which these queues were made has no other exchange
+/// (pcc-indexes, section 2.3).
+fn take_ticket<M: Memory>(mem: &M, tail: SyncWord) -> u64 {
+    let mut seen = tail.load(mem);
+    let patience = Patience::default();
+    loop {
+        match tail.compare_exchange(mem, seen, seen.wrapping_add(1)) {
+            Ok(_) => return seen,
+            Err(found) => seen = found,
+        }
+        patience.lose(mem);
     }
 }
 

@@ -12,7 +12,7 @@
 //! | `write` | changes under a node's lock; splits |
 //!
 //! The protocol is told in `docs/protocols/sherman.md`. In short: inner nodes are copied by each process and never looked at
-//! again until a node's fences show that a copy led past it. Reads take no lock: they fetch a leaf's lines one by one, each of
+//! again until a node's fences show that a copy led past it. Reads take no lock: they fetch all lines of a leaf at once, each of
 //! which tells whether it is whole. Writes take a lock of the process, then one of the pool, change one line and write it
 //! back. Lines are always fetched afresh before they are looked at; nothing is read by [`Memory::bytes`] that changes in place.
 //!
