@@ -52,13 +52,19 @@ fn read() -> Result<String, String> {
 
 /// The columns that are known without a measurement.
 fn beginning(mutant: Mutant) -> String {
-    let plan = table::describe(&table::trial(mutant).plan);
-    format!("| `{}` | {} | {plan} |", mutant.name(), mutant.what())
+    let plan = match table::directed(mutant) {
+        Some(test) => format!("directed: `{test}` | its assertions | |"),
+        None => format!("{} |", table::describe(&table::trial(mutant).plan)),
+    };
+    format!("| `{}` | {} | {plan}", mutant.name(), mutant.what())
 }
 
 fn rendered(reports: &[Report], text: &str) -> Vec<String> {
     let rows = Mutant::ALL.iter().map(|&mutant| {
         let beginning = beginning(mutant);
+        if table::directed(mutant).is_some() {
+            return beginning;
+        }
         let Some(report) = reports.iter().find(|report| report.mutant == mutant) else {
             let before = text.lines().find(|line| line.starts_with(&beginning));
             return before.map_or_else(|| format!("{beginning} not measured | |"), str::to_owned);

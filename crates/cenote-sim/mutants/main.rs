@@ -114,6 +114,7 @@ fn run(options: &Options) -> ExitCode {
         .copied()
         .filter(|&mutant| !options.quick || table::trial(mutant).quick)
         .filter(|&mutant| options.only.is_none_or(|only| only == mutant))
+        .filter(|&mutant| options.only.is_some() || table::directed(mutant).is_none())
         .collect();
     let mut clean = Clean::new(!options.quick);
     let reports: Vec<Report> = mutants

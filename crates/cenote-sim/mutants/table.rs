@@ -11,6 +11,14 @@ pub struct Trial {
     pub quick: bool,
 }
 
+/// The test that has a mutant seen by a schedule of its own, where no draw finds one.
+pub fn directed(mutant: Mutant) -> Option<&'static str> {
+    match mutant {
+        Mutant::CachedLate | Mutant::FrozenCached => Some("tests/cached_words.rs"),
+        _ => None,
+    }
+}
+
 /// The trial of a mutant.
 pub fn trial(mutant: Mutant) -> Trial {
     use Mutant::*;

@@ -197,3 +197,96 @@ fn reservations_and_names_make_room() {
     reservations_make_room::<Coherent>();
     reservations_make_room::<Noncoherent>();
 }
+
+/// A worker removes so many keys and then 20 more, while somebody holds a value; `before` that, another has removed some.
+fn removals_after(first: u64, before: impl FnOnce(&Pool, &Hand, &mut dyn FnMut())) {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool = small_pool(folder.path());
+    std::thread::scope(|scope| {
+        let pool = &pool;
+        let map = pool.map("m").unwrap();
+        map.put(b"held", b"held").unwrap();
+        let other = Hand::new(scope, pool, 1);
+        let hand = Hand::new(scope, pool, 2);
+        fill_every_class(&map, "first");
+        for _ in 0..6 {
+            pool.collect().unwrap();
+        }
+        fill_every_class(&map, "then");
+        let (end, ended) = channel::<()>();
+        let mut ended = Some(ended);
+        let mut holds = || {
+            let (tell, told) = channel();
+            let ended = ended.take();
+            scope.spawn(move || {
+                let map = pool.map("m").unwrap();
+                let _held = map.get(b"held").unwrap().unwrap();
+                tell.send(()).unwrap();
+                let _ = ended.map(|ended| ended.recv());
+            });
+            told.recv().unwrap();
+        };
+        before(pool, &other, &mut holds);
+        assert_eq!(hand.does(Do::Remove(first)).unwrap(), first);
+        assert_eq!(hand.does(Do::Remove(20)).unwrap(), 20, "after {first}");
+        drop((end, other, hand));
+    });
+}
+
+/// The other's list is older and ends with room, much or little; the caller's ends without, and it has a spare chunk.
+#[test]
+fn an_older_list_costs_no_room() {
+    for (others, first) in [(70, 56), (70, 58), (118, 57), (119, 57), (115, 57), (110, 57)] {
+        removals_after(first, |pool, other, holds| {
+            holds();
+            assert_eq!(other.does(Do::Remove(others)).unwrap(), others);
+            // The epoch moves on.
+            pool.stat().unwrap();
+            pool.stat().unwrap();
+        });
+    }
+}
+
+/// The same of a list that is ripe throughout.
+#[test]
+fn an_older_list_that_is_ripe_costs_no_room() {
+    for (others, first) in [(118, 57), (119, 57), (120, 57), (120, 59), (120, 60)] {
+        removals_after(first, |pool, other, holds| {
+            let reader = pool.map("m").unwrap();
+            let held = reader.get(b"held").unwrap().unwrap();
+            assert_eq!(other.does(Do::Remove(others)).unwrap(), others);
+            drop(held);
+            for _ in 0..4 {
+                pool.stat().unwrap();
+            }
+            holds();
+        });
+    }
+}
+
+/// How many values there is room for in a pool of which a map had many keys and has lost them.
+fn room_after_keys(reserves: bool) -> u64 {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool = small_pool(folder.path());
+    let other = pool.map("other").unwrap();
+    assert!(!reserves || matches!(other.reserve(10_000_000), Err(Error::Full { .. })));
+    for n in 0..40_000_u64 {
+        other.put(&n.to_le_bytes(), b"a value").unwrap();
+    }
+    for n in 0..40_000_u64 {
+        other.remove(&n.to_le_bytes()).unwrap();
+    }
+    for n in 0..2_000_u64 {
+        other.put(&(n % 7).to_le_bytes(), b"a value").unwrap();
+        other.remove(&(n % 7).to_le_bytes()).unwrap();
+    }
+    for _ in 0..6 {
+        pool.collect().unwrap();
+    }
+    fill_with(&pool.map("m").unwrap(), 65_000)
+}
+
+#[test]
+fn a_reservation_that_is_refused_leaves_nothing() {
+    assert_eq!(room_after_keys(false), room_after_keys(true));
+}

@@ -184,7 +184,7 @@ fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     have_spare(worker, actor)?;
     match append_chunk(worker, actor) {
         // The attempt has freed what could be freed; perhaps that was all. Or it has taken over a list that ends with room.
-        Err(Error::Full { .. }) if has_room(worker, actor, ROOM)? || begin_anew(worker, actor) => Ok(()),
+        Err(Error::Full { .. }) if begin_anew(worker, actor) || has_room(worker, actor, ROOM)? => Ok(()),
         Err(error @ Error::Full { .. }) => append_spare(worker, actor, error),
         other => other,
     }

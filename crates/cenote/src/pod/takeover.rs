@@ -396,12 +396,18 @@ fn move_list<M: Memory>(
     let mut txn = Transaction::new(mem, own);
     // A flush round is for what comes first. A last chunk that has room stays the last one.
     let may_be_first = may_begin_otherwise(worker);
+    let left = chunk_to_leave(worker, from, whom)?;
+    let is_older = || tag_at(worker, head) < tag_at(worker, first);
     let is_first = may_be_first
         && end.chunk != 0
         && (first == end
-            || lacks(worker, tail, ROOM) && !lacks(worker, end, ROOM)
-            || tag_at(worker, head) < tag_at(worker, first));
-    let left = chunk_to_leave(worker, from, whom)?;
+            || match (has_much_room(worker, tail), has_much_room(worker, end)) {
+                (false, true) => true,
+                (true, true) => is_older(),
+                (true, false) => false,
+                // If all of it can be freed at once, its last chunk begins anew.
+                (false, false) => !matches!(left, Leaves::Spare(_)) && end.index < tail.index,
+            });
     match left {
         Leaves::Own(chunk) => txn.write_owned(from.spare(), chunk),
         Leaves::Spare(chunk) => {
@@ -497,11 +503,11 @@ fn chunk_to_leave<M: Memory>(worker: &Worker<M>, from: WorkerRecord, whom: Whom)
     let (first, end) = span(worker, own)?;
     let spare = retire::spare(worker, own).unwrap_or_default();
     // On incoherent memory the caller is a background thread's, which removes nothing.
-    let needs_room = M::COHERENT && !gets_room(worker, from)?;
+    let needs_room = M::COHERENT && !gets_room(worker, from);
     if end.chunk != 0 && first == end && may_begin_otherwise(worker) && (!needs_room || spare.is_some()) {
         return Ok(Leaves::Own(end.chunk));
     }
-    let keeps_room = end.chunk != 0 && !lacks(worker, end, ROOM) && may_begin_otherwise(worker);
+    let keeps_room = end.chunk != 0 && has_much_room(worker, end) && may_begin_otherwise(worker);
     Ok(match spare {
         // Who has left needs it less than the caller.
         Some(spare) if whom == Whom::Living && (!needs_room || keeps_room) => Leaves::Spare(spare),
@@ -510,18 +516,24 @@ fn chunk_to_leave<M: Memory>(worker: &Worker<M>, from: WorkerRecord, whom: Whom)
 }
 
 /// Whether who takes a list over can retire then without another chunk: its last chunk has room, or all that waits in it can be freed at once.
-fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> Result<bool> {
+fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> bool {
     let tail = Position::decode(from.tail().get(worker.mem()));
-    if !lacks(worker, tail, ROOM) {
-        return Ok(true);
+    if has_much_room(worker, tail) {
+        return true;
     }
     let least = epoch::least(worker);
     let mut is_ripe = true;
-    retire::pending_while(worker, from, |_, tag| {
+    // One that is not in order is nobody's to take.
+    let walked = retire::pending_while(worker, from, |_, tag| {
         is_ripe = tag.get(worker.mem()) + 1 < least;
         is_ripe
-    })?;
-    Ok(is_ripe)
+    });
+    is_ripe && walked.is_ok()
+}
+
+/// Whether a list that ends there has room for about as much as a spare chunk has: for a few entries it is not given away.
+fn has_much_room<M: Memory>(worker: &Worker<M>, tail: Position) -> bool {
+    !lacks(worker, tail, (worker.limits().chunk_entries / 2).max(ROOM))
 }
 
 /// The tag of an entry of the caller's list, or of one that is being moved to it.

@@ -230,17 +230,19 @@ impl<M: Memory> HashMap<M> {
         retire::ensure_room(&self.worker, self.worker.actor())?;
         let _pin = self.worker.pin()?;
         let (mem, order) = (self.worker.mem(), order_for(keys));
-        let floor = self.floor().load(mem);
+        let (word, floor) = (self.floor(), self.floor().load(mem));
+        let set_floor = |from, to| word.compare_exchange_acquire(mem, from, to).is_ok();
         if self.oldest()?.is_none() {
             // Before the level: who sees that may look whether it is too large.
-            let _ = self
-                .floor()
-                .compare_exchange_acquire(mem, floor, u64::from(order));
-            self.link_level(self.root(), order)?;
-        } else if u64::from(order) < floor {
-            let _ = self
-                .floor()
-                .compare_exchange_acquire(mem, floor, u64::from(order));
+            let was_set = set_floor(floor, u64::from(order));
+            let linked = self.link_level(self.root(), order);
+            if linked.is_err() && was_set {
+                set_floor(u64::from(order), floor);
+            }
+            return linked;
+        }
+        if u64::from(order) < floor {
+            set_floor(floor, u64::from(order));
         }
         Ok(())
     }

@@ -137,7 +137,7 @@ impl<M: Memory> OrderedMap<M> {
         let mut is_way_fresh = false;
         let mut lost = 0;
         // Before any word is read.
-        let began = worker.pod().words().now();
+        let mut began = worker.pod().words().now();
         loop {
             let is_above = expected != Some(level);
             let may_be_old = is_above || mutant::is(Mutant::LeafCached);
@@ -177,7 +177,7 @@ impl<M: Memory> OrderedMap<M> {
                                 word.offset(),
                             ));
                         }
-                        self.forget_cached();
+                        began = self.forget_cached();
                         (word, expected, passed, way) = (self.root(), None, None, None);
                         continue;
                     }
@@ -207,7 +207,7 @@ impl<M: Memory> OrderedMap<M> {
                 if cached == 0 {
                     return Ok((page.level() == level).then_some(Reached::new(word, at)));
                 }
-                self.forget_cached();
+                began = self.forget_cached();
                 continue;
             }
             if may_keep {
@@ -366,10 +366,11 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Has this handle read all nodes afresh.
-    pub(super) fn forget_cached(&self) {
+    /// Has this handle read all nodes afresh; the time from which on.
+    fn forget_cached(&self) -> u64 {
         if !M::COHERENT {
             self.read_since.set(self.worker.pod().words().tick());
         }
+        self.read_since.get()
     }
 }
