@@ -290,7 +290,7 @@ fn repair_clears_damaged_spare_chunks() {
 fn what_is_published_is_never_discarded() {
     use cenote::pod::record::operation;
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let pool: Pool = Pool::create(&folder.path().join("pool"), &options()).unwrap();
+    let pool: Pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
     let worker = pool.worker().unwrap();
     let (mem, record) = (worker.mem(), worker.record());
     let object = cenote::pod::heap::allocate(&worker, 100).unwrap();

@@ -9,10 +9,14 @@ pub struct LocalWord(AtomicU64);
 
 /// So many words that are 0. The pages of those that nobody touches take no memory.
 pub fn zeroed_words(count: usize) -> Box<[LocalWord]> {
-    let words = Box::<[LocalWord]>::new_zeroed_slice(count);
-    // SAFETY: a word of zero bytes is an atomic that is 0.
-    unsafe { words.assume_init() }
+    // The allocator has zeroed memory; words one by one would be touched.
+    let words = Box::into_raw(vec![0_u64; count].into_boxed_slice());
+    // SAFETY: nobody else has the words, and a local word is laid out as one of them.
+    unsafe { Box::from_raw(words as *mut [LocalWord]) }
 }
+
+const _: () =
+    assert!(size_of::<LocalWord>() == size_of::<u64>() && align_of::<LocalWord>() == align_of::<u64>());
 
 impl LocalWord {
     /// A word with a value.

@@ -337,7 +337,7 @@ pub trait Memory: Clone + Send + Sync + 'static {
 }
 
 /// [`Memory::swap`] by compare-exchanges.
-pub fn swap_by_exchanges<M: Memory + ?Sized>(mem: &M, at: u64, value: u64) -> u64 {
+pub fn swap_by_exchanges<M: Memory>(mem: &M, at: u64, value: u64) -> u64 {
     let mut before = mem.load(at);
     while let Err(found) = mem.compare_exchange(at, before, value) {
         before = found;

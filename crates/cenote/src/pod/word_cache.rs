@@ -95,7 +95,7 @@ impl WordCache {
     fn entry(&self, word: SyncWord) -> Option<Entry<'_>> {
         let (entries, _) = self.words.as_chunks::<ENTRY_WORDS>();
         let spread = (word.offset() >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let place = spread * entries.len() as u64 >> 32;
+        let place = (spread * entries.len() as u64) >> 32;
         let [version, word, held, time] = entries.get(place as usize)?;
         Some(Entry {
             version,
