@@ -83,7 +83,8 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(noncoherent(Allocator, 2, 2, 10, 1, Random))
         }
         AcknowledgedEarly => quick(small(noncoherent(Thin, 3, 2, 30, 1, Random))),
-        ChecksumIgnored | LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
+        ChecksumIgnored => quick(noncoherent(Allocator, 3, 2, 40, 3, Random)),
+        LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
         HoleFilledUnlocked | HoleMarkedLate | HoleNotReserved | HolePunchedUnripe => {
             quick(coherent(Trim, 3, 2, 40, 2, Random))
         }
@@ -145,7 +146,7 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(coherent(Thin, 3, 2, 20, 1, Random))
         }
         LoweredUnfrozen | LoweredNodeKept | LoweredPageKept => quick(coherent(Merge, 3, 2, 20, 1, Random)),
-        LoweredWithNext => quick(coherent(Ends, 3, 2, 60, 2, Random)),
+        LoweredWithNext => quick(coherent(Ends, 3, 2, 60, 3, Random)),
         LoweringCached => quick(noncoherent(Merge, 3, 2, 20, 1, Random)),
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 3, Random)),
 
