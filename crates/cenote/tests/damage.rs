@@ -293,6 +293,7 @@ fn what_is_published_is_never_discarded() {
     let pool: Pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
     let worker = pool.worker().unwrap();
     let (mem, record) = (worker.mem(), worker.record());
+    let _hold = worker.hold_list().unwrap();
     let object = cenote::pod::heap::allocate(&worker, 100).unwrap();
     record.operation().set(mem, operation::COMMITTED);
     cenote::pod::heap::discard(&worker).unwrap();
