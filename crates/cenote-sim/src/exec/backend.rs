@@ -332,6 +332,9 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.relax();
         let world = self.world();
         let thread = world.current;
+        if world.never_sleeps {
+            return;
+        }
         if let Some(clock) = &mut world.clock {
             clock.spend_ps(thread, time.as_nanos() as u64 * 1_000);
             return;

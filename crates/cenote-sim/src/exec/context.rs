@@ -254,6 +254,11 @@ impl<const COHERENT: bool> Context<COHERENT> {
         }
     }
 
+    /// From now on threads that would sleep look again at once, as those do that have a core each.
+    pub fn never_sleep(&self) {
+        self.world().never_sleeps = true;
+    }
+
     /// Lets others run.
     pub fn wait(&self) {
         let op = Op::other(Kind::Wait);

@@ -186,6 +186,8 @@ pub(super) struct World {
     pub refusals: u64,
     /// The thresholds of processes, if not the usual ones.
     pub limits: Option<Limits>,
+    /// Whether who would sleep lets others run instead.
+    pub never_sleeps: bool,
     pub phase: Phase,
     /// A checksum over all events, to compare runs by.
     pub digest: u64,
@@ -225,6 +227,7 @@ impl World {
             reading: Vec::new(),
             refusals: 0,
             limits: None,
+            never_sleeps: false,
             phase: Phase::Prepare,
             digest: 0,
             candidates: Vec::new(),

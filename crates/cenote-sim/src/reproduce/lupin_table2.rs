@@ -162,7 +162,8 @@ pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
             "The mean time of an increment, over ten trials of 600 increments a thread, and the deviation of the trials' means.",
             "How long an increment takes depends on the machine; the recoverable lock is to be compared with the plain one of its kind.",
             "The recoverable queue lock is no MCS lock: whoever waits watches the slot in front of it (decision 0020).",
-            "All wait alike: they look again and again, pause between two looks at first, later let others run, which costs a system call.",
+            "All wait alike: they look again and again, pause between two looks at first, later let others run, which costs a system call. Nobody sleeps, as the \
+             paper pins each thread to a core.",
             "`cenote-bench locks` measures the same locks on a real machine, by two threads and by two processes.",
         ],
     })
@@ -241,6 +242,7 @@ fn measure(lock: Lock, threads: u32, seed: u64, profile: &Profile) -> Result<f64
         // With a profile nothing is left to the policy.
         Box::new(RandomWalk::new(0)),
         Box::new(move |context: Context<true>| {
+            context.never_sleep();
             let made = pool::format(&context, parameters, UNITS);
             prepares.note(made.and_then(|()| with_worker(&context, |worker| open(worker, lock).map(drop))));
         }),
