@@ -166,6 +166,43 @@ fn epoch(context: &Context<false>) -> u64 {
     context.peek(EPOCH.offset()) >> 1
 }
 
+/// Takes a part, and waits for the others.
+fn come_on(context: &Context<false>, part: Part, stage: &Stage, others: &Cell<u32>) {
+    for _ in 0..50 {
+        context.wait();
+    }
+    stage.parts.borrow_mut().push((context.thread(), part));
+    others.set(others.get() + 1);
+    while others.get() < 4 {
+        context.wait();
+    }
+}
+
+/// Frees what is ripe, and gives the other processes time to flush.
+fn collect(context: &Context<false>, worker: &Worker<SimMemory<false>>) {
+    collect::collect_now(worker).unwrap();
+    for _ in 0..20 {
+        context.wait();
+    }
+}
+
+/// The collector's part: the epoch moves on once in the third act, and once in the sixth.
+fn collect_between(context: &Context<false>, worker: &Worker<SimMemory<false>>, stage: &Stage) {
+    for act in [2, 5] {
+        stage.until(context, act);
+        let before = epoch(context);
+        for _ in 0..100 {
+            if epoch(context) == before + 1 {
+                break;
+            }
+            collect(context, worker);
+        }
+        assert_eq!(epoch(context), before + 1);
+        stage.next(act + 1);
+    }
+    stage.until(context, 10);
+}
+
 fn play(
     context: &Context<false>,
     part: Part,
@@ -177,27 +214,7 @@ fn play(
     let other = Map::open(worker.clone(), "y", Guidelines::P3).unwrap();
     let (x, y) = (root_of(&worker, "x"), root_of(&worker, "y"));
     stage.root.set(x);
-    for _ in 0..50 {
-        context.wait();
-    }
-    stage.parts.borrow_mut().push((context.thread(), part));
-    others.set(others.get() + 1);
-    while others.get() < 4 {
-        context.wait();
-    }
-    let move_on = || {
-        let before = epoch(context);
-        for _ in 0..100 {
-            if epoch(context) == before + 1 {
-                break;
-            }
-            collect::collect_now(&worker).unwrap();
-            for _ in 0..20 {
-                context.wait();
-            }
-        }
-        assert_eq!(epoch(context), before + 1);
-    };
+    come_on(context, part, stage, others);
     match part {
         Writer => {
             stage.act.set(1);
@@ -214,24 +231,13 @@ fn play(
                 other.put_u64(key, 7).unwrap();
                 key += if key % 8 == 7 { 2 } else { 1 };
                 if round % 8 == 0 {
-                    collect::collect_now(&worker).unwrap();
-                    for _ in 0..20 {
-                        context.wait();
-                    }
+                    collect(context, &worker);
                 }
             }
             stage.next(9);
             stage.until(context, 10);
         }
-        Collector => {
-            stage.until(context, 2);
-            move_on();
-            stage.next(3);
-            stage.until(context, 5);
-            move_on();
-            stage.next(6);
-            stage.until(context, 10);
-        }
+        Collector => collect_between(context, &worker, stage),
         Slow => {
             stage.until(context, 3);
             assert_eq!(map.get_u64(8).unwrap(), Some(1));
@@ -287,27 +293,7 @@ fn play_merge(
 ) {
     let map = Map::open(worker.clone(), "x", Guidelines::P3).unwrap();
     let other = Map::open(worker.clone(), "y", Guidelines::P3).unwrap();
-    for _ in 0..50 {
-        context.wait();
-    }
-    stage.parts.borrow_mut().push((context.thread(), part));
-    others.set(others.get() + 1);
-    while others.get() < 4 {
-        context.wait();
-    }
-    let move_on = || {
-        let before = epoch(context);
-        for _ in 0..100 {
-            if epoch(context) == before + 1 {
-                break;
-            }
-            collect::collect_now(&worker).unwrap();
-            for _ in 0..20 {
-                context.wait();
-            }
-        }
-        assert_eq!(epoch(context), before + 1);
-    };
+    come_on(context, part, stage, others);
     let plain = Map::open(worker.clone(), "x", Guidelines::SP).unwrap();
     let way = |map: &Map, key: u64| {
         value(map, key);
@@ -347,10 +333,7 @@ fn play_merge(
             stage.next(5);
             stage.until(context, 8);
             for _ in 0..4 {
-                collect::collect_now(&worker).unwrap();
-                for _ in 0..20 {
-                    context.wait();
-                }
+                collect(context, &worker);
             }
             for n in 0..60 {
                 other
@@ -360,15 +343,7 @@ fn play_merge(
             stage.next(9);
             stage.until(context, 10);
         }
-        Collector => {
-            stage.until(context, 2);
-            move_on();
-            stage.next(3);
-            stage.until(context, 5);
-            move_on();
-            stage.next(6);
-            stage.until(context, 10);
-        }
+        Collector => collect_between(context, &worker, stage),
         Slow => {
             stage.until(context, 3);
             let pin = worker.pin().unwrap();

@@ -89,8 +89,9 @@ impl Hand {
     }
 }
 
-/// While somebody holds a value, so that nothing is freed, two workers of a full pool remove keys, one puts perhaps, and removes some more.
-fn removals_go_on(first: u64, others: u64, puts: bool) {
+/// Two workers of a pool in which no class has an object left, and somebody who may hold a value from some moment on, so that nothing is
+/// freed any more.
+fn in_a_full_pool(steps: impl FnOnce(&Pool, &Hand, &Hand, &mut dyn FnMut())) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool = small_pool(folder.path());
     std::thread::scope(|scope| {
@@ -104,22 +105,20 @@ fn removals_go_on(first: u64, others: u64, puts: bool) {
             pool.collect().unwrap();
         }
         fill_every_class(&map, "then");
-        let (tell, told) = channel();
         let (end, ended) = channel::<()>();
-        scope.spawn(move || {
-            let map = pool.map("m").unwrap();
-            let _held = map.get(b"held").unwrap().unwrap();
-            tell.send(()).unwrap();
-            let _ = ended.recv();
-        });
-        told.recv().unwrap();
-        assert_eq!(hand.does(Do::Remove(first)).unwrap(), first);
-        assert_eq!(other.does(Do::Remove(others)).unwrap(), others);
-        if puts {
-            let _ = hand.does(Do::Put);
-        }
-        let what = format!("{first}, {others}, with a put: {puts}");
-        assert_eq!(hand.does(Do::Remove(20)).unwrap(), 20, "{what}");
+        let mut ended = Some(ended);
+        let mut holds = || {
+            let (tell, told) = channel();
+            let ended = ended.take();
+            scope.spawn(move || {
+                let map = pool.map("m").unwrap();
+                let _held = map.get(b"held").unwrap().unwrap();
+                tell.send(()).unwrap();
+                let _ = ended.map(|ended| ended.recv());
+            });
+            told.recv().unwrap();
+        };
+        steps(pool, &hand, &other, &mut holds);
         drop((end, other, hand));
     });
     for _ in 0..6 {
@@ -127,6 +126,20 @@ fn removals_go_on(first: u64, others: u64, puts: bool) {
     }
     let report = pool.fsck(false).unwrap();
     assert!(report.is_clean(), "{report:?}");
+}
+
+/// Two workers remove keys, one puts perhaps, and removes some more.
+fn removals_go_on(first: u64, others: u64, puts: bool) {
+    in_a_full_pool(|_, hand, other, holds| {
+        holds();
+        assert_eq!(hand.does(Do::Remove(first)).unwrap(), first);
+        assert_eq!(other.does(Do::Remove(others)).unwrap(), others);
+        if puts {
+            let _ = hand.does(Do::Put);
+        }
+        let what = format!("{first}, {others}, with a put: {puts}");
+        assert_eq!(hand.does(Do::Remove(20)).unwrap(), 20, "{what}");
+    });
 }
 
 /// The other has neither a spare chunk nor room in its last chunk. Who makes room for a removal does not give it its own spare chunk.
@@ -198,38 +211,12 @@ fn reservations_and_names_make_room() {
     reservations_make_room::<Noncoherent>();
 }
 
-/// A worker removes so many keys and then 20 more, while somebody holds a value; `before` that, another has removed some.
+/// A worker removes so many keys and then 20 more; `before` that, another has removed some, and somebody holds a value.
 fn removals_after(first: u64, before: impl FnOnce(&Pool, &Hand, &mut dyn FnMut())) {
-    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let pool: Pool = small_pool(folder.path());
-    std::thread::scope(|scope| {
-        let pool = &pool;
-        let map = pool.map("m").unwrap();
-        map.put(b"held", b"held").unwrap();
-        let other = Hand::new(scope, pool, 1);
-        let hand = Hand::new(scope, pool, 2);
-        fill_every_class(&map, "first");
-        for _ in 0..6 {
-            pool.collect().unwrap();
-        }
-        fill_every_class(&map, "then");
-        let (end, ended) = channel::<()>();
-        let mut ended = Some(ended);
-        let mut holds = || {
-            let (tell, told) = channel();
-            let ended = ended.take();
-            scope.spawn(move || {
-                let map = pool.map("m").unwrap();
-                let _held = map.get(b"held").unwrap().unwrap();
-                tell.send(()).unwrap();
-                let _ = ended.map(|ended| ended.recv());
-            });
-            told.recv().unwrap();
-        };
-        before(pool, &other, &mut holds);
+    in_a_full_pool(|pool, hand, other, holds| {
+        before(pool, other, holds);
         assert_eq!(hand.does(Do::Remove(first)).unwrap(), first);
         assert_eq!(hand.does(Do::Remove(20)).unwrap(), 20, "after {first}");
-        drop((end, other, hand));
     });
 }
 
