@@ -34,12 +34,20 @@ impl Growth {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::Growth;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// Held by every test that allocates much or counts what others may have freed: the figure is the process's.
+    pub(crate) fn alone() -> MutexGuard<'static, ()> {
+        static HEAP: Mutex<()> = Mutex::new(());
+        HEAP.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     fn growth_sees_small_and_large_allocations() {
+        let _alone = alone();
         let growth = Growth::start();
         let large = vec![1u8; 64 << 20];
         let small: Vec<Box<u64>> = (0..100_000).map(Box::new).collect();

@@ -15,6 +15,7 @@ const RECORDS: u64 = 5_000;
 
 /// Inserts, fills, reads, reads in batches, updates and accounts.
 fn conforms<S: Subject>() {
+    let _alone = super::heap::tests::alone();
     let mut subject = match S::create() {
         Ok(subject) => subject,
         Err(Failure::Missing(reason)) => return println!("not tested: {reason}"),
@@ -25,7 +26,6 @@ fn conforms<S: Subject>() {
     let bytes = subject.bytes().expect("it can be asked");
     if let Some(bytes) = bytes {
         let each = bytes as f64 / (2.0 * RECORDS as f64);
-        // What the whole process has grown by, for some: tests beside this one give memory back.
         assert!(
             (4.0..1_000.0).contains(&each),
             "{}: {each} bytes a record",
