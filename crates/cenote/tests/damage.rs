@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use cenote::pod::directory;
 use cenote::{Coherent, Noncoherent, Pool};
 use damaged::{fill, options, use_all};
 use rand::prelude::*;
@@ -176,7 +177,7 @@ fn fsck_goes_on_behind_a_damaged_header() {
         pool.map("first").unwrap().put(b"key", b"value").unwrap();
         pool.ordered("second").unwrap().put(b"key", b"value").unwrap();
         pool.mutex("third").unwrap();
-        let names = cenote::pod::directory::list(&*pool.worker().unwrap()).unwrap();
+        let names = directory::list(&*pool.worker().unwrap()).unwrap();
         let offset = |name: &str| names.iter().find(|named| named.name == name).unwrap().offset;
         [offset("first"), offset("third")]
     };
@@ -193,6 +194,85 @@ fn fsck_goes_on_behind_a_damaged_header() {
             .iter()
             .any(|map| map.name == "second" && map.keys == 1),
         "{report:?}"
+    );
+}
+
+/// Names of any bytes: what has another name is found, repair gives a name, and what the map behind it holds is kept.
+#[test]
+fn repair_gives_new_names() {
+    fn check<M: cenote::memory::Mapped>() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("pool");
+        let entries = {
+            let pool: Pool<M> = Pool::create(&path, &options()).unwrap();
+            for name in ["first", "second", "recovered-1", "last"] {
+                pool.map(name).unwrap().put(b"key", name.as_bytes()).unwrap();
+            }
+            let worker = pool.worker().unwrap();
+            [worker.geometry().entry(0), worker.geometry().entry(1)]
+        };
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        // A length that no name has, and a name that is no text.
+        file.write_all_at(&u64::MAX.to_le_bytes(), entries[0] + 64)
+            .unwrap();
+        file.write_all_at(&[0xff; 4], entries[1] + 72).unwrap();
+
+        let pool: Pool<M> = Pool::open(&path, &options()).unwrap();
+        let read = |name: &str| Some(pool.map(name).ok()?.get(b"key").ok()??.to_vec());
+        assert_eq!(read("last"), Some(b"last".to_vec()));
+        let error = pool.map("new").err().unwrap().to_string();
+        assert!(error.contains("cenote fsck"), "{error}");
+        let report = pool.fsck(false).unwrap();
+        assert_eq!(report.problems.len(), 2, "{:?}", report.problems);
+        assert!(report.problems[0].contains("--repair"), "{:?}", report.problems);
+        assert_eq!((report.leaked_bytes, report.maps.len()), (0, 4), "{report:?}");
+        let report = pool.fsck(true).unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        assert_eq!(report.repaired_names, ["recovered-0", "recovered-2"]);
+        assert_eq!(read("recovered-0"), Some(b"first".to_vec()));
+        assert_eq!(read("recovered-2"), Some(b"second".to_vec()));
+        assert_eq!(read("recovered-1"), Some(b"recovered-1".to_vec()));
+        assert!(pool.map("new").is_ok());
+    }
+    check::<Coherent>();
+    check::<cenote::Noncoherent>();
+}
+
+/// What only something damaged refers to is not freed as leaked.
+#[test]
+fn repair_keeps_what_damage_hides() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let at = {
+        let pool: Pool = Pool::create(&path, &options()).unwrap();
+        pool.map("m").unwrap().put(b"key", &[7; 1000]).unwrap();
+        directory::find(&*pool.worker().unwrap(), "m")
+            .unwrap()
+            .unwrap()
+            .offset
+    };
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let mut header = [0; 64];
+    file.read_exact_at(&mut header, at).unwrap();
+    file.write_all_at(&[0xff; 64], at).unwrap();
+    {
+        let pool: Pool = Pool::open(&path, &options()).unwrap();
+        let report = pool.fsck(true).unwrap();
+        assert!(
+            report.leaked_bytes >= 1000 && report.repaired_bytes == 0,
+            "{report:?}"
+        );
+    }
+    file.write_all_at(&header, at).unwrap();
+    let pool: Pool = Pool::open(&path, &options()).unwrap();
+    assert!(pool.fsck(false).unwrap().is_clean());
+    assert_eq!(
+        pool.map("m").unwrap().get(b"key").unwrap().as_deref(),
+        Some(&[7; 1000][..])
     );
 }
 

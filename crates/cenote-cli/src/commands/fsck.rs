@@ -106,6 +106,9 @@ fn text(report: &FsckReport) -> String {
             count(report.repaired_places)
         );
     }
+    for name in &report.repaired_names {
+        let _ = writeln!(text, "repaired: a damaged name is {name:?} now");
+    }
     for problem in &report.problems {
         let _ = writeln!(text, "problem: {problem}");
     }
@@ -128,8 +131,12 @@ fn text(report: &FsckReport) -> String {
         ),
         (false, false) => writeln!(
             text,
-            "not clean: {} problems; export what can be read",
-            report.problems.len()
+            "not clean: {} problems; {}export what can be read",
+            report.problems.len(),
+            match report.leaked_bytes {
+                0 => "",
+                _ => "what seems leaked may belong to what is damaged, and is kept; ",
+            },
         ),
     };
     text

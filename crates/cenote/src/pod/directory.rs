@@ -66,46 +66,78 @@ fn name_area<M: Memory>(mem: &M, at: u64) -> [u8; (ENTRY_BYTES - NAME_AT) as usi
     bytes
 }
 
-fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Result<Option<Named>> {
+/// What an entry says, of which only the name may be damaged.
+pub struct Entry {
+    /// Which it is.
+    pub index: u32,
+    /// What it names is.
+    pub kind: u64,
+    /// Where that is.
+    pub offset: u64,
+    /// The name.
+    pub name: Result<String>,
+}
+
+impl Entry {
+    fn named(self) -> Result<Named> {
+        Ok(Named {
+            name: self.name?,
+            kind: self.kind,
+            offset: self.offset,
+        })
+    }
+}
+
+fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
     let mem = worker.mem();
     let at = worker.geometry().entry(index);
     let word = mem.load(at);
-    if word == 0 {
-        return Ok(None);
-    }
+    (word != 0).then(|| Entry {
+        index,
+        kind: word & KIND_MASK,
+        offset: word & !KIND_MASK,
+        name: read_name(mem, at),
+    })
+}
+
+fn read_name<M: Memory>(mem: &M, at: u64) -> Result<String> {
     let bytes = name_area(mem, at);
     let (len, name) = bytes.split_at(8);
     let len = len.iter().rev().fold(0, |len, byte| len << 8 | u64::from(*byte));
     if len == 0 || len > NAME_MAX as u64 {
         return Err(Error::corrupt("a name's length", at + NAME_AT));
     }
-    let name = std::str::from_utf8(&name[..len as usize])
-        .map_err(|_| Error::corrupt("a name", at + NAME_AT + 8))?
-        .to_owned();
-    Ok(Some(Named {
-        name,
-        kind: word & KIND_MASK,
-        offset: word & !KIND_MASK,
-    }))
+    match std::str::from_utf8(&name[..len as usize]) {
+        Ok(name) => Ok(name.to_owned()),
+        Err(_) => Err(Error::corrupt("a name", at + NAME_AT + 8)),
+    }
+}
+
+/// All entries that name something.
+pub fn entries<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Entry> {
+    (0..worker.geometry().parameters.entries).filter_map(|index| read(worker, index))
 }
 
 /// All names.
 pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Named>> {
-    (0..worker.geometry().parameters.entries)
-        .filter_map(|index| read(worker, index).transpose())
-        .collect()
+    entries(worker).map(Entry::named).collect()
 }
 
 /// Finds a name. The cost grows with the number of names: keep what it finds.
+///
+/// # Errors
+///
+/// If the name is not found and another is damaged: it may have been that.
 pub fn find<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> {
-    for index in 0..worker.geometry().parameters.entries {
-        if let Some(named) = read(worker, index)?
-            && named.name == name
-        {
-            return Ok(Some(named));
+    let mut damaged = None;
+    for entry in entries(worker) {
+        match entry.named() {
+            Ok(named) if named.name == name => return Ok(Some(named)),
+            Ok(_) => {}
+            Err(error) => damaged = damaged.or(Some(error)),
         }
     }
-    Ok(None)
+    damaged.map_or(Ok(None), Err)
 }
 
 /// Where the things of a kind are. Costs one load for each entry of the directory.
@@ -185,6 +217,21 @@ fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
     mem.write(at + NAME_AT + 8, name.as_bytes());
     // Complete before the entry is published, with the name of what it is for.
     mem.write_back(at + NAME_AT, ENTRY_BYTES - NAME_AT);
+}
+
+/// `fsck --repair`: gives what has a damaged name another one, `recovered-` and a number. Nobody else has the pool open. Who dies
+/// meanwhile leaves a damaged name.
+pub fn rename_damaged<M: Memory>(worker: &Worker<M>, index: u32) -> Result<String> {
+    let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
+    let used: Vec<String> = entries(worker).filter_map(|entry| entry.name.ok()).collect();
+    // Among one more than there are names one is free.
+    let name = (0..=used.len())
+        .map(|more| format!("recovered-{}", u64::from(index) + more as u64))
+        .find(|name| !used.contains(name))
+        .unwrap_or_default();
+    write_name(worker.mem(), worker.geometry().entry(index), &name);
+    worker.mem().fence();
+    Ok(name)
 }
 
 /// Leaves what a creator leaves that dies before it has published, once it is recovered. For tests.

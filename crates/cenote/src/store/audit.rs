@@ -20,7 +20,7 @@ use crate::pod::buddy::Buddy;
 use crate::pod::class::{CLASSES, Class, TABLE};
 use crate::pod::collect;
 use crate::pod::directory::{
-    self, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS,
+    self, Entry, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS,
 };
 use crate::pod::geometry::UNIT;
 use crate::pod::group;
@@ -37,6 +37,8 @@ use crate::pod::vacant;
 use crate::sync::look::look;
 use crate::sync::object::Object;
 
+/// Problems that a report names.
+const PROBLEMS_SHOWN: usize = 100;
 /// Leaked objects that a report names.
 const LEAKED_SHOWN: usize = 16;
 
@@ -65,6 +67,8 @@ pub struct FsckReport {
     pub repaired_places: u64,
     /// All bytes: the committed units.
     pub committed_bytes: u64,
+    /// Names that were damaged, and that `--repair` has replaced: what they are now.
+    pub repaired_names: Vec<String>,
     /// Each map.
     pub maps: Vec<MapReport>,
     /// Each task list.
@@ -127,7 +131,7 @@ enum Mark {
 }
 
 struct Audit<'w, M: Memory> {
-    worker: &'w Worker<M>,
+    worker: &'w Rc<Worker<M>>,
     marks: Table<u64, Mark>,
     report: FsckReport,
     repair: bool,
@@ -139,7 +143,9 @@ const TO_BE_CHECKED: &str = "; run `cenote fsck` on it";
 const LOOKS_MAX: u32 = 5;
 
 impl<M: Memory> Pool<M> {
-    /// Checks the pool. With `repair`, frees what is leaked; only while no other process has the pool open.
+    /// Checks the pool. With `repair`, gives damaged names new ones, clears damaged words of records that nobody has, and frees what is
+    /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Only while no other process
+    /// has the pool open.
     ///
     /// What others write during a look may look like damage. A look that finds something wrong while others write is repeated, up to
     /// five times; if others wrote during each, the report says that it is [uncertain](FsckReport::is_uncertain).
@@ -182,33 +188,12 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
         repair,
     };
     let before = written(worker);
-    for named in directory::list(&**worker)? {
-        let walked = match named.kind {
-            KIND_HASH => HashMap::at(worker.clone(), named.offset, Guidelines::SP)
-                .and_then(|map| audit.walk_map(&map, named.name)),
-            KIND_ORDERED => OrderedMap::at(worker.clone(), named.offset, Guidelines::SP)
-                .and_then(|map| audit.walk_ordered(&map, named.name)),
-            KIND_TASKS => TaskList::at(worker.clone(), named.offset)
-                .and_then(|list| audit.walk_tasks(&list, named.name)),
-            KIND_GROUP => {
-                audit.mark(named.offset, Mark::Reachable);
-                group::audit(worker, named.offset)
-            }
-            KIND_BASELINE => {
-                audit.mark(named.offset, Mark::Reachable);
-                Ok(())
-            }
-            KIND_LOCK => {
-                audit.mark(named.offset, Mark::Reachable);
-                Object::at(worker, named.offset).and_then(|object| look(worker, object).map(drop))
-            }
-            _ => Err(Error::corrupt("the kind of a name", named.offset)),
-        };
-        if let Err(error) = walked {
-            audit.problem(error);
-        }
+    for entry in directory::entries(&**worker) {
+        audit.walk_entry(entry);
     }
     audit.walk_records()?;
+    // What damage hides must not be freed as if nothing referred to it.
+    audit.repair &= audit.report.problems.is_empty();
     audit.sweep()?;
     audit.report.is_uncertain = written(worker) != before;
     Ok(audit.report)
@@ -236,12 +221,15 @@ fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
 
 impl<M: Memory> Audit<'_, M> {
     fn problem(&mut self, error: Error) {
+        self.problem_with(error, "");
+    }
+
+    fn problem_with(&mut self, error: Error, advice: &str) {
         // A badly damaged pool has one problem a slot; the first ones tell.
-        if self.report.problems.len() < 100 {
+        if self.report.problems.len() < PROBLEMS_SHOWN {
             let text = error.to_string();
-            self.report
-                .problems
-                .push(text.strip_suffix(TO_BE_CHECKED).unwrap_or(&text).to_owned());
+            let text = text.strip_suffix(TO_BE_CHECKED).unwrap_or(&text);
+            self.report.problems.push(format!("{text}{advice}"));
         }
     }
 
@@ -250,6 +238,57 @@ impl<M: Memory> Audit<'_, M> {
             && (old != Mark::Held && mark != Mark::Held)
         {
             self.problem(Error::corrupt("an object that is referred to twice", object));
+        }
+    }
+
+    /// Marks what an entry of the directory refers to, whatever it is called.
+    fn walk_entry(&mut self, entry: Entry) {
+        let (worker, offset) = (self.worker, entry.offset);
+        let name = match entry.name {
+            Ok(name) => name,
+            Err(error) => self.damaged_name(entry.index, error),
+        };
+        let walked = match entry.kind {
+            KIND_HASH => {
+                HashMap::at(worker.clone(), offset, Guidelines::SP).and_then(|map| self.walk_map(&map, name))
+            }
+            KIND_ORDERED => OrderedMap::at(worker.clone(), offset, Guidelines::SP)
+                .and_then(|map| self.walk_ordered(&map, name)),
+            KIND_TASKS => TaskList::at(worker.clone(), offset).and_then(|list| self.walk_tasks(&list, name)),
+            KIND_GROUP => {
+                self.mark(offset, Mark::Reachable);
+                group::audit(worker, offset)
+            }
+            KIND_BASELINE => {
+                self.mark(offset, Mark::Reachable);
+                Ok(())
+            }
+            KIND_LOCK => {
+                self.mark(offset, Mark::Reachable);
+                Object::at(worker, offset).and_then(|object| look(worker, object).map(drop))
+            }
+            _ => Err(Error::corrupt("the kind of a name", offset)),
+        };
+        if let Err(error) = walked {
+            self.problem(error);
+        }
+    }
+
+    /// What to call something whose name is damaged.
+    fn damaged_name(&mut self, index: u32, error: Error) -> String {
+        let renamed = match self.repair {
+            true => directory::rename_damaged(self.worker, index),
+            false => Err(error),
+        };
+        match renamed {
+            Ok(name) => {
+                self.report.repaired_names.push(name.clone());
+                name
+            }
+            Err(error) => {
+                self.problem_with(error, "; `cenote fsck --repair` gives it another one");
+                format!("(entry {index} of the directory)")
+            }
         }
     }
 
