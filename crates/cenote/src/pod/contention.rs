@@ -51,9 +51,10 @@ impl Contention {
         }
     }
 
-    /// It failed: waits. Not at all for the first time, then for less than 2, 4 and so on to 2,048 pauses.
+    /// It failed: waits. Not at all for the first time, then for less than 2, 4 and so on to 2,048 pauses. Whether it has waited, so that
+    /// what was found is old.
     #[cold]
-    pub fn lost<M: Memory>(&self, mem: &M) {
+    pub fn lost<M: Memory>(&self, mem: &M) -> bool {
         let losses = self.losses.get();
         self.losses.set((losses + 1).min(LOSSES_MAX));
         self.wins.set(0);
@@ -63,8 +64,10 @@ impl Contention {
         draw ^= draw >> 7;
         draw ^= draw << 17;
         self.draw.set(draw);
-        for _ in 0..draw % (1 << losses) {
+        let pauses = draw % (1 << losses);
+        for _ in 0..pauses {
             mem.pause();
         }
+        pauses > 0
     }
 }

@@ -28,7 +28,7 @@ pub mod buddy;
 pub mod class;
 mod classes;
 pub mod collect;
-mod contention;
+pub(crate) mod contention;
 pub mod crash;
 pub mod directory;
 mod drain;

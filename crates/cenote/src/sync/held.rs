@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, Memory, SyncWord, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
+use crate::pod::contention::Contention;
 use crate::pod::lock::identity;
 use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
 
@@ -37,6 +38,8 @@ pub struct Handle<M: Memory> {
     first: Slot,
     /// The slot used last.
     slot: Cell<usize>,
+    /// How often exchanges of the word were lost to others who joined its queue.
+    pub(super) contention: Contention,
     /// What the last owner was told that took the lock from a dead one through this handle.
     pub(super) told: Cell<Acquired>,
 }
@@ -66,6 +69,7 @@ impl<M: Memory> Handle<M> {
             word: object.word(),
             mine: identity(&worker),
             me: worker.me(),
+            contention: Contention::new(u64::from(worker.me())),
             first: Slot::new(worker.geometry(), u32::from(worker.me() - 1), 0),
             worker,
             object,

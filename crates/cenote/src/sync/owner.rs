@@ -38,7 +38,8 @@ pub(super) fn former(word: u64) -> Option<u64> {
 
 /// Waits until the word is free or its owner dead, and makes it `mine`: the word as it was, or `None` if patience ended before.
 ///
-/// Cost of the first attempt: a compare-exchange.
+/// Cost of the first attempt: a compare-exchange; a load if one has looked in vain before, as an exchange in vain would take the line from its
+/// owner and from all who watch it.
 pub(super) fn take<M: Memory>(
     worker: &Worker<M>,
     word: SyncWord,
@@ -46,13 +47,11 @@ pub(super) fn take<M: Memory>(
     waiting: &mut Waiting,
     on_wait: impl FnOnce(),
 ) -> Result<Option<u64>> {
-    match word.compare_exchange(worker.mem(), 0, mine) {
-        Ok(_) => Ok(Some(0)),
-        Err(_) => {
-            on_wait();
-            take_slowly(worker, word, mine, waiting)
-        }
+    if !waiting.has_looked() && word.compare_exchange(worker.mem(), 0, mine).is_ok() {
+        return Ok(Some(0));
     }
+    on_wait();
+    take_slowly(worker, word, mine, waiting)
 }
 
 fn take_slowly<M: Memory>(

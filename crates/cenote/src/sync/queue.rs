@@ -282,12 +282,17 @@ impl<M: Memory> QueueLock<M> {
             handle.set_turn(slot, turn);
         }
         crash_point(Point::QueueIntent);
+        // If all who join tried again at once, each success would have all others fail once more, one after another.
         while let Err(found) = word.compare_exchange(mem, end, place.0) {
-            end = found;
+            end = match handle.contention.lost(mem) {
+                true => word.load(mem),
+                false => found,
+            };
             if !mutant::is(Mutant::BeforeKept) {
                 own.before().store(mem, end);
             }
         }
+        handle.contention.won();
         if late {
             handle.set_turn(slot, turn);
         }

@@ -77,6 +77,12 @@ impl Waiting {
         }
     }
 
+    /// Whether one has looked in vain.
+    #[inline]
+    pub(super) fn has_looked(&self) -> bool {
+        self.looks != 0
+    }
+
     /// Looked in vain: waits a moment.
     pub fn lose<M: Memory>(&mut self, mem: &M) -> Next {
         self.looks = self.looks.saturating_add(1);
