@@ -2,6 +2,7 @@
 //! map's write makes room as one does.
 
 use std::path::Path;
+use std::sync::Barrier;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
@@ -239,15 +240,92 @@ fn an_older_list_costs_no_room() {
 fn an_older_list_that_is_ripe_costs_no_room() {
     for (others, first) in [(118, 57), (119, 57), (120, 57), (120, 59), (120, 60)] {
         removals_after(first, |pool, other, holds| {
-            let reader = pool.map("m").unwrap();
-            let held = reader.get(b"held").unwrap().unwrap();
-            assert_eq!(other.does(Do::Remove(others)).unwrap(), others);
-            drop(held);
-            for _ in 0..4 {
-                pool.stat().unwrap();
-            }
+            ripens(pool, other, others);
             holds();
         });
+    }
+}
+
+/// The other removes so many keys while somebody reads; then what it has retired is ripe.
+fn ripens(pool: &Pool, other: &Hand, removed: u64) {
+    let reader = pool.map("m").unwrap();
+    let held = reader.get(b"held").unwrap().unwrap();
+    assert_eq!(other.does(Do::Remove(removed)).unwrap(), removed);
+    drop(held);
+    for _ in 0..4 {
+        pool.stat().unwrap();
+    }
+}
+
+/// A put that is refused takes a list over whose last chunk is ripe throughout, and gives its worker a spare: that chunk begins anew.
+#[test]
+fn a_refused_put_costs_no_spare_chunk() {
+    for puts in [false, true] {
+        in_a_full_pool(|pool, hand, other, holds| {
+            ripens(pool, other, 100);
+            holds();
+            assert_eq!(hand.does(Do::Remove(40)).unwrap(), 40);
+            assert!(!puts || hand.does(Do::Put).is_err());
+            assert_eq!(hand.does(Do::Remove(25)).unwrap(), 25, "with a put: {puts}");
+        });
+    }
+}
+
+/// Who comes to a place without a chunk gets what is ripe of an idle worker's that has no spare chunk either, but for its last chunk.
+#[test]
+fn newcomers_get_what_is_ripe() {
+    for removed in [1, 50, 62, 70, 100, 120] {
+        in_a_full_pool(|pool, _, other, _| {
+            ripens(pool, other, removed);
+            std::thread::scope(|scope| {
+                let removes = || pool.map("m").unwrap().remove(b"first, 1024, 0, 1");
+                let newcomer = scope.spawn(removes);
+                assert!(newcomer.join().unwrap().is_ok(), "after {removed}");
+            });
+        });
+    }
+}
+
+/// Two reserve at a time; then keys come and go. What came of both, and whether the map was smaller in the end than in between.
+fn two_reserve(keys: [u64; 2], comes: u64) -> ([bool; 2], bool) {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool = small_pool(folder.path());
+    let slots = || pool.fsck(false).unwrap().maps[0].slots;
+    let map = pool.map("m").unwrap();
+    let barrier = Barrier::new(2);
+    let granted = std::thread::scope(|scope| {
+        let reserves = keys.map(|keys| {
+            let (pool, barrier) = (&pool, &barrier);
+            scope.spawn(move || {
+                let map = pool.map("m").unwrap();
+                barrier.wait();
+                map.reserve(keys).is_ok()
+            })
+        });
+        reserves.map(|thread| thread.join().unwrap())
+    });
+    for n in 0..comes {
+        map.put(&n.to_le_bytes(), b"v").unwrap();
+    }
+    let most = slots();
+    for n in 0..comes {
+        map.remove(&n.to_le_bytes()).unwrap();
+    }
+    for n in 0..20_000_u64 {
+        map.put(&(n % 7).to_le_bytes(), b"v").unwrap();
+        map.remove(&(n % 7).to_le_bytes()).unwrap();
+    }
+    (granted, slots() < most)
+}
+
+/// Where there is room for one level, a reservation that is granted is not taken back by one that is refused, and refused ones leave nothing.
+#[test]
+fn reservations_know_their_own() {
+    for round in 0..30 {
+        let (granted, has_shrunk) = two_reserve([200_000; 2], 200);
+        assert!(!(granted.contains(&true) && has_shrunk), "{round}: {granted:?}");
+        let (granted, has_shrunk) = two_reserve([20_000_000, 10_000_000], 20_000);
+        assert!(has_shrunk, "{round}: {granted:?}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! `cenote sim`: runs parts of the library on a simulated pod, from seeds.
 
 mod campaign;
+mod sensitivity;
 mod throughput;
 
 use std::fs::File;
@@ -104,6 +105,8 @@ enum Command {
     Campaign(campaign::Args),
     /// Measure YCSB workloads in virtual time
     Throughput(throughput::Args),
+    /// Which figures of virtual time each cost of the profile moves
+    Sensitivity(sensitivity::Args),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -175,6 +178,7 @@ struct Told {
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     match args.command {
         Some(Command::Throughput(args)) => return throughput::run(args, out),
+        Some(Command::Sensitivity(args)) => return sensitivity::run(&args, out),
         Some(Command::Campaign(args)) => return campaign::run(&args, out),
         None => {}
     }

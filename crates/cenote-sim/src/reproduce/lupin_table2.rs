@@ -32,7 +32,7 @@ pub const NAME: &str = "lupin/table2";
 
 /// Threads; the paper has 32.
 const SWEEP: [u32; 6] = [1, 2, 4, 8, 16, THREADS];
-const THREADS: u32 = 32;
+pub const THREADS: u32 = 32;
 /// Trials of the paper, and of each figure here.
 const TRIALS: u64 = 10;
 /// Threads begin within so much time.
@@ -70,12 +70,27 @@ const QUANTITIES: [Quantities; 2] = [
     },
 ];
 
+/// Which lock threads want.
 #[derive(Clone, Copy)]
-enum Lock {
+pub enum Lock {
     PlainSpin,
     Spin,
     PlainQueue,
     Queue,
+}
+
+impl Lock {
+    pub const ALL: [Self; 4] = [Self::PlainSpin, Self::Spin, Self::PlainQueue, Self::Queue];
+
+    /// What it is called in few words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PlainSpin => "plain spin",
+            Self::Spin => "spin",
+            Self::PlainQueue => "MCS",
+            Self::Queue => "queue",
+        }
+    }
 }
 
 /// What is compared: the lock, the plain one of its kind, and the paper's means and deviations for DRAM and CXL.
@@ -197,7 +212,7 @@ impl Shared {
 }
 
 /// The mean time of an increment in microseconds.
-fn measure(lock: Lock, threads: u32, seed: u64, profile: &Profile) -> Result<f64, ReproduceError> {
+pub fn measure(lock: Lock, threads: u32, seed: u64, profile: &Profile) -> Result<f64, ReproduceError> {
     let parameters = Parameters {
         kind: Kind::Coherent,
         max_units: UNITS,

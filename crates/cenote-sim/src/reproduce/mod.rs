@@ -22,6 +22,7 @@ mod pcc_fig5;
 mod pcc_gc;
 mod pcc_table1;
 mod pcc_table2;
+pub mod sensitivity;
 mod sweep;
 mod table;
 

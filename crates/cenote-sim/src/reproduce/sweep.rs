@@ -56,24 +56,30 @@ fn plan(
     threads: u32,
     workloads: &[Workload],
 ) -> Result<Plan, ReproduceError> {
-    let mut profile = Profile::load(profile)?;
-    // The cache has the same share of the records as the paper's has of its own.
-    profile.cache_bytes = profile.cache_bytes * RECORDS / PAPER_RECORDS;
-    Ok(Plan {
+    let plan = Plan {
         form,
         hosts: HOSTS,
         threads,
         coherent,
         workloads: workloads.to_vec(),
-        records: RECORDS,
+        records: PAPER_RECORDS,
         ranks: PAPER_RECORDS,
-        operations: RECORDS,
+        operations: PAPER_RECORDS,
         guidelines,
         replicates_epoch: guidelines.replicate,
         trace: None,
-        profile,
+        profile: Profile::load(profile)?,
         seed: 1,
-    })
+    };
+    Ok(with_records(plan, RECORDS))
+}
+
+/// The same plan with so many records, and operations of each workload. The cache has the same share of them as it had of those before.
+pub fn with_records(mut plan: Plan, records: u64) -> Plan {
+    plan.profile.cache_bytes = plan.profile.cache_bytes * records / plan.records.max(1);
+    plan.records = records;
+    plan.operations = records;
+    plan
 }
 
 /// How far a sweep has come.

@@ -75,7 +75,7 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let _hold = worker.hold_list()?;
     worker.retired_since.set(0);
     worker.retired_bytes_since.set(0);
-    let least = epoch::advance(worker);
+    let least = epoch::ripe_below(worker, epoch::advance(worker));
     let found = shelve(worker, least)?;
     let looks = worker.looks.get().wrapping_add(1);
     worker.looks.set(looks);
@@ -99,7 +99,7 @@ pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
         && let Some(_right) = worker.pod().may_reclaim()
     {
         let _hold = worker.hold_list()?;
-        let least = epoch::advance(worker);
+        let least = epoch::ripe_below(worker, epoch::advance(worker));
         collect(worker, worker.actor(), least)?;
         make_way(worker, worker.actor());
         let (head, tail) = span(worker, worker.record())?;
@@ -143,7 +143,7 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
         left = take_over(worker, Whose::Idle)?.left;
         ask_for_lists(worker);
     }
-    let inherited = inherit(worker, epoch::least(worker))?;
+    let inherited = inherit(worker, epoch::ripe_below(worker, epoch::least(worker)))?;
     let mut freed = inherited + free_own(worker)?;
     // Lists of workers that have no spare chunk, one after the other: each gets that of the caller's own list once nothing waits in it.
     while left > 0 {
@@ -155,8 +155,10 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
         left = again.left;
     }
     if freed == 0 && M::COHERENT {
-        return free_scattered(worker);
+        freed = free_scattered(worker)?;
     }
+    // Before there are entries behind those that are gone: a spare chunk may have been given away for this one.
+    begin_anew(worker, worker.actor());
     Ok(freed)
 }
 
@@ -166,7 +168,7 @@ pub(super) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     // What is retired is ripe two epochs later; each look goes through a part of the list.
     let mut looks_left = 4;
     while looks_left > 0 {
-        let least = epoch::advance(worker);
+        let least = epoch::ripe_below(worker, epoch::advance(worker));
         let look = look(worker, worker.actor(), least)?;
         freed += look.freed;
         if look.freed == 0 && !look.went_on {
@@ -182,7 +184,7 @@ pub(super) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
 /// Cost: a walk of the own list.
 fn free_scattered<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let (mem, actor) = (worker.mem(), worker.actor());
-    let least = epoch::advance(worker);
+    let least = epoch::ripe_below(worker, epoch::advance(worker));
     let (head, tail) = span(worker, actor.record)?;
     let mut freed = 0;
     for (chunk, which) in parts(worker, actor.record, head, tail)? {

@@ -91,6 +91,14 @@ pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
         .fold(epoch, u64::min)
 }
 
+/// What is ripe below, given a least announcement: that, or what it was before. An announcement that comes later is of a reader who loads later,
+/// and cannot reach what was unlinked when a look found it ripe.
+pub(super) fn ripe_below<M: Memory>(worker: &Worker<M>, least: u64) -> u64 {
+    let below = worker.least_seen.get().max(least);
+    worker.least_seen.set(below);
+    below
+}
+
 pub(super) fn somebody_relies_on_it<M: Memory>(worker: &Worker<M>) -> bool {
     (0..worker.geometry().parameters.processes)
         .map(|index| ProcessRecord::new(worker.geometry(), index))

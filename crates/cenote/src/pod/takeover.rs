@@ -200,7 +200,7 @@ pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<T
     let taken = of_idle(worker, candidates, |record, version| {
         if matches!(chunk_to_leave(worker, record, Whom::Living)?, Leaves::Nothing) {
             left += 1;
-            return Ok(false);
+            return move_all_but_the_last(worker, record, version);
         }
         move_list(worker, record, Some(version), Whom::Living)
     })?;
@@ -397,6 +397,9 @@ fn move_list<M: Memory>(
     // A flush round is for what comes first. A last chunk that has room stays the last one.
     let may_be_first = may_begin_otherwise(worker);
     let left = chunk_to_leave(worker, from, whom)?;
+    if matches!(left, Leaves::Nothing) && whom == Whom::Living {
+        return Ok(false);
+    }
     let is_older = || tag_at(worker, head) < tag_at(worker, first);
     let is_first = may_be_first
         && end.chunk != 0
@@ -455,6 +458,40 @@ fn move_list<M: Memory>(
         // How far it had come says nothing of what lies before.
         worker.recycler.forget();
     }
+    worker.has_inherited.set(true);
+    Ok(true)
+}
+
+/// Moves all chunks of an idle worker's list but the last one, which that worker needs, before the caller's own, on coherent memory. `false` if
+/// there are none, or the list is not in order.
+fn move_all_but_the_last<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: u64) -> Result<bool> {
+    let own = worker.record();
+    let (head, tail) = span(worker, from)?;
+    if head.chunk == 0 || head.chunk == tail.chunk || !is_closed(worker, from) {
+        return Ok(false);
+    }
+    let (mut last, mut chunks_left) = (head, retire::chunks_max(worker)?);
+    while next_of(last.chunk).get(worker.mem()) != tail.chunk {
+        last = retire::next_position(worker, last, &mut chunks_left)?;
+        if last.chunk == 0 {
+            return Ok(false);
+        }
+    }
+    let (first, end) = span(worker, own)?;
+    let mut txn = Transaction::new(worker.mem(), own);
+    txn.write_owned(own.head(), head.encode());
+    txn.write_owned(next_of(last.chunk), first.chunk);
+    if end.chunk == 0 {
+        let index = retire::count_in(worker, last.chunk, tail);
+        txn.write_owned(own.tail(), Position { index, ..last }.encode());
+    }
+    txn.write_owned(from.head(), tail.chunk);
+    let moved = txn.read(LISTS_TAKEN.offset());
+    txn.write(LISTS_TAKEN.offset(), moved.wrapping_add(1));
+    txn.write(from.list_version().offset(), version);
+    txn.commit()?;
+    crash_point(Point::TakeoverDone);
+    worker.recycler.forget();
     worker.has_inherited.set(true);
     Ok(true)
 }
@@ -521,7 +558,7 @@ fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> bool {
     if has_much_room(worker, tail) {
         return true;
     }
-    let least = epoch::least(worker);
+    let least = epoch::ripe_below(worker, epoch::least(worker));
     let mut is_ripe = true;
     // One that is not in order is nobody's to take.
     let walked = retire::pending_while(worker, from, |_, tag| {

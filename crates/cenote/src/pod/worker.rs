@@ -95,6 +95,8 @@ pub struct Worker<M: Memory> {
     pub(super) retired_bytes_since: Cell<u64>,
     /// An operation that found the pool full is tried again: every block is looked at.
     pub(super) is_thorough: Cell<bool>,
+    /// The highest least announcement that it has seen: what was ripe stays so, whoever announces an older epoch later.
+    pub(super) least_seen: Cell<u64>,
     /// Looks at what is ripe.
     pub(super) looks: Cell<u32>,
     /// Where the lists of others ended at the last look.
@@ -245,6 +247,7 @@ impl<M: Memory> Worker<M> {
             retired_since: Cell::new(0),
             retired_bytes_since: Cell::new(0),
             is_thorough: Cell::new(false),
+            least_seen: Cell::new(0),
             looks: Cell::new(0),
             tails_seen: Cell::default(),
             holds: Cell::new(u32::from(!M::COHERENT)),

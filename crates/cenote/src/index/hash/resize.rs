@@ -45,6 +45,7 @@ use crate::pod::publish::{drain_auxiliary, publish_auxiliary, set_until_end};
 use crate::pod::retire::{self, Actor};
 use crate::pod::room::with_room;
 use crate::pod::slab::{Place, locate, table_word};
+use crate::pod::superblock::DIRECTORY_LOCK;
 
 /// The tag of ranges that hold a level.
 pub const LEVEL_TAG: u8 = 1;
@@ -228,6 +229,8 @@ impl<M: Memory> HashMap<M> {
     fn attempt_to_reserve(&self, keys: u64) -> Result<()> {
         let _hold = self.worker.hold_list()?;
         retire::ensure_room(&self.worker, self.worker.actor())?;
+        // One at a time: whether what was set is given back must not depend on who else has set the same.
+        let _held = lock::acquire(&self.worker, DIRECTORY_LOCK)?;
         let _pin = self.worker.pin()?;
         let (mem, order) = (self.worker.mem(), order_for(keys));
         let (word, floor) = (self.floor(), self.floor().load(mem));
