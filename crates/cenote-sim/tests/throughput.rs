@@ -21,6 +21,7 @@ fn plan(workload: Workload, guidelines: Guidelines, threads: u32) -> Plan {
         trace: None,
         profile: Profile::load("cxl-remote").unwrap(),
         seed: 7,
+        profiles_regions: false,
     }
 }
 
@@ -85,4 +86,34 @@ fn what_cannot_be_run_is_refused() {
     assert_eq!(measure(&scans).unwrap_err(), ThroughputError::Scans(Workload::E));
     let nobody = plan(Workload::C, Guidelines::P3, 0);
     assert_eq!(measure(&nobody).unwrap_err(), ThroughputError::None("threads"));
+}
+
+#[test]
+fn all_of_an_operations_time_is_accounted_for() {
+    let plan = Plan {
+        workloads: vec![Workload::Load, Workload::A],
+        profiles_regions: true,
+        ..plan(Workload::A, Guidelines::P3, 6)
+    };
+    let outcome = run(&plan);
+    for done in &outcome.workloads {
+        let regions = &done.profiled.regions;
+        let by_part: f64 = done.time.iter().map(|share| share.ns).sum();
+        let by_function: f64 = regions.iter().map(|region| region.ns).sum();
+        // A thread's time beside its operations is a few draws and looks at the clock, which take none.
+        for sum in [by_part, by_function] {
+            assert!((sum / done.latency_ns.mean - 1.0).abs() < 0.01, "{sum}: {done:?}");
+        }
+        assert!(done.time.iter().all(|share| share.queued_ns <= share.ns), "{done:?}");
+        assert!(done.links_gib_per_s > 0.0);
+        let put = regions.iter().find(|region| region.function.starts_with("index/hash"));
+        assert!(put.is_some_and(|region| region.with_callees_ns >= region.ns), "{regions:?}");
+        assert!(!done.profiled.folded.is_empty());
+    }
+    let without = run(&Plan {
+        profiles_regions: false,
+        ..plan.clone()
+    });
+    assert_eq!(without.digest, outcome.digest);
+    assert_eq!(run(&plan), outcome);
 }

@@ -1,7 +1,8 @@
 //! A profile in whole picoseconds.
 
-use crate::exec::Kind;
-use crate::machine::LINE;
+use super::lines;
+use crate::exec::{Kind, Op};
+use crate::machine::{Found, LINE};
 use crate::profile::Profile;
 
 /// An operation that keeps others waiting for a part of its time: it travels to what serves it, then is served.
@@ -60,7 +61,37 @@ impl Costs {
     }
 }
 
+impl Served {
+    /// What it takes if nobody else is served.
+    pub fn latency(&self) -> u64 {
+        self.travel + self.service
+    }
+}
+
 impl Costs {
+    /// So many lines at once, if nobody else uses the links.
+    pub fn lines_alone(&self, lines: u64, latency: u64) -> u64 {
+        let line = self.host_line.max(self.device_line);
+        lines * line + latency.saturating_sub(line)
+    }
+
+    /// What an operation on incoherent memory takes if nobody else uses anything, its thread's computing aside.
+    pub fn alone(&self, op: Op, found: Found) -> u64 {
+        match op.kind {
+            Kind::Start | Kind::WriteBack | Kind::Invalidate | Kind::Prefetch | Kind::Fence => 0,
+            Kind::Load => self.sync_load.latency(),
+            Kind::Store | Kind::Announce => self.sync_store.latency(),
+            Kind::FetchLine if op.len > LINE => self.lines_alone(lines(op), self.miss),
+            Kind::FetchLine => self.sync_load.latency(),
+            Kind::CompareExchange | Kind::FetchModify => self.exchange.latency(),
+            Kind::Speculate | Kind::OwnedStore | Kind::OwnedLoad | Kind::Read | Kind::Write => match found {
+                Found::Hit => lines(op) * self.of_hit(op.kind),
+                Found::Missed(lines) => self.lines_alone(lines.into(), self.miss),
+            },
+            Kind::Wait | Kind::Kernel => self.kernel,
+        }
+    }
+
     /// A line that is present.
     pub fn of_hit(&self, kind: Kind) -> u64 {
         match kind {

@@ -34,6 +34,7 @@
 mod coherence;
 mod costs;
 mod resources;
+mod spent;
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,8 @@ use crate::profile::Profile;
 use coherence::{Coherence, Source};
 use costs::Costs;
 use resources::{Links, Queues, Turns};
+use spent::Part;
+pub use spent::{Share, Spent};
 
 /// The clocks of a run's threads, and the resources that they share.
 pub struct Clock {
@@ -71,6 +74,9 @@ struct Thread {
     now: u64,
     /// When the last of the write-backs and flushes that it began is complete.
     complete: u64,
+    /// By how much others have delayed them, at most.
+    delay: u64,
+    spent: Spent,
     alive: bool,
 }
 
@@ -107,6 +113,7 @@ impl Clock {
             now,
             complete: now,
             alive: true,
+            ..Thread::default()
         };
         self.alive += 1;
         self.waiting.push(Reverse((now, thread)));
@@ -146,12 +153,36 @@ impl Clock {
 
     /// Charges an operation: the thread's clock moves to where it is done. What it found in its host's cache.
     pub fn charge(&mut self, thread: u32, host: u32, op: Op, found: Found) -> Found {
+        let n = thread as usize;
+        let before = self.threads[n].now;
+        let (found, alone) = self.advance(thread, host, op, found);
+        let thread = &mut self.threads[n];
+        let all = thread.now - before;
+        let queued = match op.kind {
+            Kind::Fence => all.min(std::mem::take(&mut thread.delay)),
+            _ => all.saturating_sub(alone + self.costs.compute),
+        };
+        thread.spent.add(Part::of(op, found), all, queued);
+        let lines = match (op.kind, found) {
+            (Kind::WriteBack, _) => lines(op),
+            (Kind::FetchLine, _) if self.coherence.is_none() => lines(op),
+            (kind, _) if self.coherence.is_none() && is_sync(kind) => 1,
+            (_, Found::Missed(lines)) if op.kind != Kind::Fence => lines.into(),
+            _ => 0,
+        };
+        thread.spent.add_lines(lines);
+        found
+    }
+
+    /// Moves a thread's clock to where an operation is done. What it found, and what it takes if nobody else uses anything.
+    fn advance(&mut self, thread: u32, host: u32, op: Op, found: Found) -> (Found, u64) {
         if let Some(writes) = access(op.kind)
             && self.coherence.is_some()
         {
-            return self.charge_coherent(thread, host, op, writes);
+            return self.advance_coherent(thread, host, op, writes);
         }
         let costs = &self.costs;
+        let alone = costs.alone(op, found);
         let thread = &mut self.threads[thread as usize];
         let mut now = thread.now + costs.compute;
         if is_sync(op.kind) && op.len <= LINE {
@@ -174,6 +205,8 @@ impl Clock {
             Kind::WriteBack => {
                 let complete = self.links.pass(host, op.at, lines(op), now, costs.write_back);
                 thread.complete = thread.complete.max(complete);
+                let late = complete - now - costs.lines_alone(lines(op), costs.write_back);
+                thread.delay = thread.delay.max(late);
                 now
             }
             Kind::Invalidate | Kind::Prefetch => {
@@ -186,14 +219,14 @@ impl Clock {
             },
             Kind::Wait | Kind::Kernel => now + costs.kernel,
         };
-        found
+        (found, alone)
     }
 
-    /// Charges an access through coherent caches. The lines are the host's from now on: whoever wants them next waits behind it, as do those
-    /// who have had them.
-    fn charge_coherent(&mut self, thread: u32, host: u32, op: Op, writes: bool) -> Found {
+    /// The same for an access through coherent caches. The lines are the host's from now on: whoever wants them next waits behind it, as do
+    /// those who have had them.
+    fn advance_coherent(&mut self, thread: u32, host: u32, op: Op, writes: bool) -> (Found, u64) {
         let Some(caches) = &mut self.coherence else {
-            return Found::Hit;
+            return (Found::Hit, 0);
         };
         let usage = match op.kind {
             Kind::OwnedLoad | Kind::OwnedStore => Use::Own,
@@ -204,30 +237,52 @@ impl Clock {
         let costs = &self.costs;
         let thread = &mut self.threads[thread as usize];
         let now = thread.now + costs.compute;
-        thread.now = match (source, found) {
-            (Source::Another, _) => self.turns.take(op.at, now, costs.transfer),
-            (Source::Several, _) => self.turns.take(op.at, now, costs.shared_transfer),
-            (Source::Memory, Found::Missed(lines)) => {
-                self.links.pass(host, op.at, lines.into(), now, costs.miss)
+        let (done, alone) = match (source, found) {
+            (Source::Another, _) => (
+                self.turns.take(op.at, now, costs.transfer),
+                costs.transfer.latency(),
+            ),
+            (Source::Several, _) => (
+                self.turns.take(op.at, now, costs.shared_transfer),
+                costs.shared_transfer.latency(),
+            ),
+            (Source::Memory, Found::Missed(lines)) => (
+                self.links.pass(host, op.at, lines.into(), now, costs.miss),
+                costs.lines_alone(lines.into(), costs.miss),
+            ),
+            _ => {
+                let hits = lines(op) * costs.of_hit(op.kind);
+                (now + hits, hits)
             }
-            _ => now + lines(op) * costs.of_hit(op.kind),
         };
-        found
+        thread.now = done;
+        (found, alone)
     }
 
     /// A thread pauses between two looks.
     pub fn pause(&mut self, thread: u32) {
-        self.threads[thread as usize].now += self.costs.compute + self.costs.pause;
+        self.spend(thread, Part::Waits, self.costs.compute + self.costs.pause);
     }
 
     /// Lets time pass.
     pub fn spend_ps(&mut self, thread: u32, time: u64) {
-        self.threads[thread as usize].now += time;
+        self.spend(thread, Part::Waits, time);
     }
 
     /// A thread reads so many lines of memory of its process.
     pub fn spend_hits(&mut self, thread: u32, lines: u64) {
-        self.threads[thread as usize].now += lines * self.costs.shared_hit;
+        self.spend(thread, Part::Hits, lines * self.costs.shared_hit);
+    }
+
+    fn spend(&mut self, thread: u32, part: Part, time: u64) {
+        let thread = &mut self.threads[thread as usize];
+        thread.now += time;
+        thread.spent.add(part, time, 0);
+    }
+
+    /// Where a thread's time went.
+    pub fn spent(&self, thread: u32) -> Spent {
+        self.threads[thread as usize].spent
     }
 
     /// A thread's time.

@@ -173,3 +173,36 @@ fn who_wants_a_line_waits_behind_those_who_wanted_it() {
     clock.pause(2);
     assert_eq!(clock.now_ps(2), COMPUTE + 35_000);
 }
+
+#[test]
+fn waiting_for_others_is_told_apart() {
+    let mut clock = clock(2);
+    let line = device_line();
+    let of = |clock: &Clock, thread: u32, name: &str| {
+        let shares = clock.spent(thread).shares(1);
+        let share = shares.iter().find(|share| share.part == name).copied();
+        share.map_or((0, 0), |share| {
+            (
+                (share.ns * 1e3).round() as u64,
+                (share.queued_ns * 1e3).round() as u64,
+            )
+        })
+    };
+    spent(&mut clock, 0, Kind::Load, 64, Found::Hit);
+    spent(&mut clock, 1, Kind::Load, 64, Found::Hit);
+    assert_eq!(of(&clock, 0, "sync loads"), (SYNC + COMPUTE, 0));
+    assert_eq!(of(&clock, 1, "sync loads"), (2 * SYNC + COMPUTE, SYNC));
+    // Both write back at once: the second one's line waits for the first one's.
+    let mut clock = clock_of(2, false);
+    for thread in 0..2 {
+        spent(&mut clock, thread, Kind::WriteBack, 64, Found::Hit);
+    }
+    for (thread, queued) in [(0, 0), (1, line)] {
+        spent(&mut clock, thread, Kind::Fence, 0, Found::Missed(1));
+        assert_eq!(of(&clock, thread, "fences").1, queued);
+        assert_eq!(clock.spent(thread).lines(), 1);
+    }
+    // Nothing is lost: the parts are all that the clock has moved.
+    let sum: f64 = clock.spent(1).shares(1).iter().map(|share| share.ns).sum();
+    assert_eq!((sum * 1e3).round() as u64, clock.now_ps(1));
+}

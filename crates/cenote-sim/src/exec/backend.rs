@@ -11,6 +11,7 @@ use super::buffer::{Data, Way};
 use super::op::{Kind, Op};
 use super::order::From;
 use super::world::World;
+use crate::clock::Clock;
 use crate::machine::{Found, LINE, Use};
 use crate::policy::Fault;
 use crate::sweep::{self, Touch};
@@ -314,10 +315,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.arrive(op);
         let world = self.world();
         world.done(op, 0);
-        let thread = world.current;
-        if let Some(clock) = &mut world.clock {
-            clock.pause(thread);
-        }
+        world.passes(op.kind, |clock, thread| clock.pause(thread));
     }
 
     fn relax(&self) {
@@ -331,12 +329,11 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     fn rest(&self, time: Duration) {
         self.relax();
         let world = self.world();
-        let thread = world.current;
         if world.never_sleeps {
             return;
         }
-        if let Some(clock) = &mut world.clock {
-            clock.spend_ps(thread, time.as_nanos() as u64 * 1_000);
+        let sleeps = |clock: &mut Clock, thread| clock.spend_ps(thread, time.as_nanos() as u64 * 1_000);
+        if world.passes(Kind::Wait, sleeps).is_some() {
             return;
         }
         for _ in 1..time.min(LONGEST_REST).as_micros() / REST_PER_WAIT.as_micros() {
@@ -468,11 +465,8 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn reads_private(&self, lines: u64) {
-        let world = self.world();
-        let thread = world.current;
-        if let Some(clock) = &mut world.clock {
-            clock.spend_hits(thread, lines);
-        }
+        self.world()
+            .passes(Kind::Read, |clock, thread| clock.spend_hits(thread, lines));
     }
 
     fn prefetch(&self, at: u64) {

@@ -16,10 +16,12 @@ use super::buffer::StoreBuffer;
 use super::delegation::Delegation;
 use super::liveness::{SimKiller, SimLiveness};
 use super::op::{Kind, Op};
+use super::regions::Profiled;
 use super::run::{Body, Crash};
 use super::slices::{Held, Slices};
 use super::traffic::Traffic;
 use super::world::{Life, Process, Thread, World};
+use crate::clock::Spent;
 use crate::machine::Found;
 use crate::policy::Phase;
 
@@ -246,6 +248,29 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().threads[self.thread as usize].traffic
     }
 
+    /// Where this thread's virtual time went; nothing in runs that keep none.
+    pub fn spent(&self) -> Spent {
+        let thread = self.thread;
+        let clock = self.world().clock.as_ref();
+        clock.map_or(Spent::default(), |clock| clock.spent(thread))
+    }
+
+    /// From now on it is noted where in the library time goes, of threads that [measure](Self::measure).
+    pub fn profile_regions(&self) {
+        self.world().regions.get_or_insert_default();
+    }
+
+    /// What this thread does from now on is measured as a part of this, or is not.
+    pub fn measure(&self, measured: Option<u32>) {
+        self.world().threads[self.thread as usize].measured = measured;
+    }
+
+    /// Where in the library the time of what was measured went, for the mean of so many operations on a map.
+    pub fn profiled(&self, measured: u32, operations: u64) -> Option<Profiled> {
+        let regions = self.world().regions.as_ref()?;
+        Some(regions.profiled(measured, operations))
+    }
+
     /// Lets time pass on this thread that is not spent in memory: computing, or sleeping.
     pub fn spend_ps(&self, time: u64) {
         let thread = self.thread;
@@ -364,6 +389,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
             until: None,
             counted,
             traffic: Traffic::default(),
+            measured: None,
             waits: 0,
             stores: StoreBuffer::default(),
             slices: Slices::default(),

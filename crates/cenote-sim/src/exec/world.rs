@@ -17,6 +17,7 @@ use super::delegation::Delegation;
 use super::futex::{Overslept, Sleeper};
 use super::op::{Kind, Op};
 use super::order::{Order, StaleRead};
+use super::regions::Regions;
 use super::reliance::Unreliable;
 use super::run::Crash;
 use super::slices::{SliceChanged, Slices};
@@ -104,6 +105,8 @@ pub(super) struct Thread {
     pub counted: Option<Rc<Cell<u32>>>,
     /// What reached memory, in runs that keep time.
     pub traffic: Traffic,
+    /// What it does is measured as a part of this.
+    pub measured: Option<u32>,
     /// How often it has waited for something.
     pub waits: u64,
     /// What it has stored and others do not see.
@@ -186,6 +189,8 @@ pub(super) struct World {
     pub refusals: u64,
     /// The thresholds of processes, if not the usual ones.
     pub limits: Option<Limits>,
+    /// Where in the library time goes, if that is asked.
+    pub regions: Option<Regions>,
     /// Whether who would sleep lets others run instead.
     pub never_sleeps: bool,
     pub phase: Phase,
@@ -227,6 +232,7 @@ impl World {
             reading: Vec::new(),
             refusals: 0,
             limits: None,
+            regions: None,
             never_sleeps: false,
             phase: Phase::Prepare,
             digest: 0,
@@ -501,10 +507,22 @@ impl World {
     /// Charges the running thread for an operation that has just happened, in runs that keep time.
     pub fn charge(&mut self, op: Op, found: Found) {
         let host = self.host_of(self.current);
-        if let Some(clock) = &mut self.clock {
-            let found = clock.charge(self.current, host, op, found);
+        let found = self.passes(op.kind, |clock, thread| clock.charge(thread, host, op, found));
+        if let Some(found) = found {
             self.threads[self.current as usize].traffic.count(op, found);
         }
+    }
+
+    /// Lets the running thread's time pass, in runs that keep time.
+    pub fn passes<T>(&mut self, kind: Kind, pass: impl FnOnce(&mut Clock, u32) -> T) -> Option<T> {
+        let clock = self.clock.as_mut()?;
+        let before = clock.now_ps(self.current);
+        let done = pass(clock, self.current);
+        let measured = self.threads[self.current as usize].measured;
+        if let (Some(regions), Some(measured)) = (&mut self.regions, measured) {
+            regions.add(self.current, measured, kind, clock.now_ps(self.current) - before);
+        }
+        Some(done)
     }
 
     /// Reports a sync store that a cache holds dirty when it comes out of its buffer.

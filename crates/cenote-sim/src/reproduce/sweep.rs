@@ -70,6 +70,7 @@ fn plan(
         trace: None,
         profile: Profile::load(profile)?,
         seed: 1,
+        profiles_regions: false,
     };
     Ok(with_records(plan, RECORDS))
 }

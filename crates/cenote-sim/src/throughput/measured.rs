@@ -1,7 +1,9 @@
 //! What the threads of a run have measured.
 
 use super::{Latency, Throughput};
-use crate::exec::Traffic;
+use crate::clock::Spent;
+use crate::exec::{Profiled, Traffic};
+use crate::machine::LINE;
 
 /// Of one workload.
 #[derive(Default)]
@@ -10,15 +12,28 @@ pub struct Measured {
     end: u64,
     times: Vec<u64>,
     traffic: Traffic,
+    spent: Spent,
+    profiled: Profiled,
 }
 
 impl Measured {
-    /// A thread's part: when it began and ended, how long each of its operations took, in picoseconds, and what they sent.
-    pub fn add(&mut self, begin: u64, end: u64, mut times: Vec<u64>, traffic: Traffic) {
+    /// A thread's part: when it began and ended, how long each of its operations took, in picoseconds, what they sent, and where the time went.
+    pub fn add(&mut self, begin: u64, end: u64, mut times: Vec<u64>, (traffic, spent): (Traffic, Spent)) {
         self.begin = Some(self.begin.map_or(begin, |first| first.min(begin)));
         self.end = self.end.max(end);
         self.times.append(&mut times);
         self.traffic += traffic;
+        self.spent += spent;
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> u64 {
+        self.times.len() as u64
+    }
+
+    /// Where in the library the time of all of them went.
+    pub fn add_profile(&mut self, profiled: Profiled) {
+        self.profiled = profiled;
     }
 
     /// All of it.
@@ -41,6 +56,10 @@ impl Measured {
                 p99: at(99),
             },
             traffic: self.traffic,
+            time: self.spent.shares(count as u64),
+            links_gib_per_s: (self.spent.lines() * LINE) as f64 / f64::from(1 << 30) * 1e9
+                / span_ns.max(1e-3),
+            profiled: self.profiled,
         }
     }
 }

@@ -22,7 +22,8 @@ use cenote_ycsb::Workload;
 use cenote_ycsb::trace::Synthetic;
 use serde::Serialize;
 
-use crate::exec::{Ended, Traffic};
+use crate::clock::Share;
+use crate::exec::{Ended, Profiled, Traffic};
 use crate::profile::Profile;
 
 /// What is run.
@@ -54,6 +55,12 @@ pub struct Plan {
     pub profile: Profile,
     /// What the operations are drawn from.
     pub seed: u64,
+    /// Whether it is noted where in the library time goes. That takes some microseconds of real time for each access to memory.
+    pub profiles_regions: bool,
+}
+
+fn is_empty(profiled: &Profiled) -> bool {
+    profiled.regions.is_empty()
 }
 
 /// What holds the records.
@@ -136,6 +143,13 @@ pub struct Throughput {
     pub latency_ns: Latency,
     /// What the operations sent to memory, all together.
     pub traffic: Traffic,
+    /// Where the time of a mean operation goes, by what it asks of memory.
+    pub time: Vec<Share>,
+    /// What all threads that are counted moved through the links, in 2³⁰ bytes a virtual second.
+    pub links_gib_per_s: f64,
+    /// Where in the library the time of a mean operation goes; empty unless that was asked.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub profiled: Profiled,
 }
 
 /// What came of a plan.

@@ -118,13 +118,22 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
         let shared = shared.clone();
         move |context: Context<C>| shared.note(process(&context, &shared, hosts))
     };
+    let audit = {
+        let shared = shared.clone();
+        move |context: Context<C>| {
+            for (measured, n) in shared.measured.borrow_mut().iter_mut().zip(0..) {
+                let profiled = context.profiled(n, measured.operations());
+                measured.add_profile(profiled.unwrap_or_default());
+            }
+        }
+    };
     let outcome = run(
         &settings,
         // With a profile nothing is left to the policy.
         Box::new(RandomWalk::new(0)),
         Box::new(prepare),
         Rc::new(body),
-        Box::new(|_| {}),
+        Box::new(audit),
     );
     if let Some(fault) = shared.fault.take() {
         return Err(ThroughputError::Wrong(fault));
@@ -153,6 +162,9 @@ fn prepare<const C: bool, W>(
     parameters: Parameters,
     parts: &Parts<C, W>,
 ) -> cenote::Result<()> {
+    if plan.profiles_regions {
+        context.profile_regions();
+    }
     pool::format(context, parameters, 4)?;
     let member = Member::join(context, !C)?;
     let worker = Worker::attach(&member.pod, plan.replicates_epoch);
@@ -213,7 +225,8 @@ fn work<const C: bool, W: WordMap<SimMemory<C>>>(
     }
     let stream = spec.for_worker(thread, threads).stream();
     let mut times = Vec::new();
-    let (begin, traffic) = (context.now_ps(), context.traffic());
+    let (begin, traffic, spent) = (context.now_ps(), context.traffic(), context.spent());
+    context.measure(Some(n as u32));
     for operation in stream {
         let before = context.now_ps();
         if !one(map, operation, before)? {
@@ -222,7 +235,9 @@ fn work<const C: bool, W: WordMap<SimMemory<C>>>(
         }
         times.push(context.now_ps() - before);
     }
-    shared.measured.borrow_mut()[n].add(begin, context.now_ps(), times, context.traffic() - traffic);
+    context.measure(None);
+    let sent = (context.traffic() - traffic, context.spent() - spent);
+    shared.measured.borrow_mut()[n].add(begin, context.now_ps(), times, sent);
     Ok(())
 }
 
@@ -241,7 +256,7 @@ fn replay<const C: bool, W: WordMap<SimMemory<C>>>(
         }
     };
     let mut times = Vec::new();
-    let (begin, traffic) = (context.now_ps(), context.traffic());
+    let (begin, traffic, spent) = (context.now_ps(), context.traffic(), context.spent());
     for step in steps {
         let before = context.now_ps();
         let key = key_of_record(step.key);
@@ -253,8 +268,8 @@ fn replay<const C: bool, W: WordMap<SimMemory<C>>>(
         }
         times.push(context.now_ps() - before);
     }
-    let spent = context.traffic() - traffic;
-    shared.measured.borrow_mut()[0].add(begin, context.now_ps(), times, spent);
+    let sent = (context.traffic() - traffic, context.spent() - spent);
+    shared.measured.borrow_mut()[0].add(begin, context.now_ps(), times, sent);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! `cenote sim throughput`: YCSB workloads in virtual time.
 
+use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -54,6 +56,12 @@ pub struct Args {
     /// What the operations are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Say where in the library the time goes, by functions; ten times as slow
+    #[arg(long)]
+    profile_regions: bool,
+    /// Write the call stacks and their virtual picoseconds to this file, in the form that flame graph tools read
+    #[arg(long, value_name = "FILE")]
+    folded: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -111,6 +119,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         trace: None,
         profile,
         seed: args.seed,
+        profiles_regions: args.profile_regions || args.folded.is_some(),
     };
     let begin = Instant::now();
     let outcome = measure(&plan).map_err(|error| match error {
@@ -120,6 +129,11 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         _ => Failure::failed(error.to_string()),
     })?;
     let wall = begin.elapsed().as_secs_f64();
+    if let Some(path) = &args.folded {
+        let lines = outcome.workloads.iter().flat_map(|done| &done.profiled.folded);
+        let text: String = lines.map(|line| format!("{line}\n")).collect();
+        std::fs::write(path, text).map_err(Failure::io(path.display().to_string()))?;
+    }
     for (workload, throughput) in plan.workloads.iter().zip(outcome.workloads) {
         let answer = Answer {
             origin: "simulated",
@@ -161,7 +175,7 @@ fn text(answer: &Answer) -> String {
         .iter()
         .map(|(kind, sum)| format!("{kind} {:.3}", *sum as f64 / *operations as f64))
         .collect();
-    format!(
+    let mut text = format!(
         "{} map, workload {}, {form}, {} memory, profile {}, {} threads on {} hosts, {} records (simulated)\n\
          {mops_per_s:.3} M operations a second of virtual time; {} operations\n\
          an operation takes {:.0} ns (mean), {:.0} ns (P50), {:.0} ns (P99)\n\
@@ -178,5 +192,45 @@ fn text(answer: &Answer) -> String {
         latency_ns.p50,
         latency_ns.p99,
         each.join(", "),
-    )
+    );
+    let _ = where_time_goes(&mut text, &answer.throughput);
+    text
+}
+
+/// Regions that are shown.
+const SHOWN: usize = 25;
+
+fn where_time_goes(text: &mut String, throughput: &Throughput) -> std::fmt::Result {
+    let links = throughput.links_gib_per_s;
+    write!(
+        text,
+        "\nthrough the links: {links:.2} GiB a second\nns of an operation, and of them waiting for others:"
+    )?;
+    for share in throughput.time.iter().filter(|share| share.ns > 0.0) {
+        write!(
+            text,
+            "\n  {:<24} {:>10.1} {:>10.1}",
+            share.part, share.ns, share.queued_ns
+        )?;
+    }
+    let regions = &throughput.profiled.regions;
+    if !regions.is_empty() {
+        write!(
+            text,
+            "\nby functions, ns of an operation: itself, with what it calls; accesses; % that sync operations and fences take\n"
+        )?;
+    }
+    for region in regions.iter().take(SHOWN) {
+        write!(
+            text,
+            "  {:>9.1} {:>9.1} {:>7.2} {:>4.0} {:>4.0}  {}\n",
+            region.ns,
+            region.with_callees_ns,
+            region.accesses,
+            region.sync * 100.0,
+            region.fences * 100.0,
+            region.function,
+        )?;
+    }
+    Ok(())
 }
