@@ -104,10 +104,18 @@ fn all_of_an_operations_time_is_accounted_for() {
         for sum in [by_part, by_function] {
             assert!((sum / done.latency_ns.mean - 1.0).abs() < 0.01, "{sum}: {done:?}");
         }
-        assert!(done.time.iter().all(|share| share.queued_ns <= share.ns), "{done:?}");
+        assert!(
+            done.time.iter().all(|share| share.queued_ns <= share.ns),
+            "{done:?}"
+        );
         assert!(done.links_gib_per_s > 0.0);
-        let put = regions.iter().find(|region| region.function.starts_with("index/hash"));
-        assert!(put.is_some_and(|region| region.with_callees_ns >= region.ns), "{regions:?}");
+        let put = regions
+            .iter()
+            .find(|region| region.function.starts_with("index/hash"));
+        assert!(
+            put.is_some_and(|region| region.with_callees_ns >= region.ns),
+            "{regions:?}"
+        );
         assert!(!done.profiled.folded.is_empty());
     }
     let without = run(&Plan {

@@ -221,9 +221,9 @@ fn where_time_goes(text: &mut String, throughput: &Throughput) -> std::fmt::Resu
         )?;
     }
     for region in regions.iter().take(SHOWN) {
-        write!(
+        writeln!(
             text,
-            "  {:>9.1} {:>9.1} {:>7.2} {:>4.0} {:>4.0}  {}\n",
+            "  {:>9.1} {:>9.1} {:>7.2} {:>4.0} {:>4.0}  {}",
             region.ns,
             region.with_callees_ns,
             region.accesses,
