@@ -18,6 +18,8 @@ use crate::mutant::{self, Mutant};
 
 /// Lines of a leaf that are asked for at once.
 const LEAF_LINES: u64 = 7;
+/// Of so many searches of a handle that were led too far left, one has the page that led there read afresh.
+const DETOURS: u32 = 16;
 /// Searches that began anew, because a merge was faster, before the map counts as damaged.
 const LOST_MAX: u32 = 10_000;
 
@@ -357,12 +359,17 @@ impl<M: Memory> OrderedMap<M> {
         self.guidelines.speculate || self.guidelines.replicate && word == self.root()
     }
 
-    /// Has a node read afresh whose page, perhaps out of date, led too far left.
+    /// Has a node read afresh whose page, perhaps out of date, led too far left; not each time: perhaps the page is as it is in memory, as nobody
+    /// has posted the node behind, and nobody will while all only read. Then each of these would be a sync load of a word that many want.
     fn forget_way(&self, above: Option<SyncWord>) {
         if !M::COHERENT
             && let Some(word) = above
         {
-            self.worker.pod().words().forget(word);
+            let detours = self.detours.get();
+            self.detours.set(detours.wrapping_add(1));
+            if detours.is_multiple_of(DETOURS) {
+                self.worker.pod().words().forget(word);
+            }
         }
     }
 

@@ -73,6 +73,8 @@ pub struct OrderedMap<M: Memory> {
     count: OwnedWord,
     /// No page that a node had before is used: by the clock of the process's cache of words.
     read_since: Cell<u64>,
+    /// Searches that were led too far left.
+    detours: Cell<u32>,
     unposted: RefCell<Vec<Unposted>>,
     notes_max: usize,
     merging: RefCell<Option<merge::Place>>,
@@ -127,6 +129,7 @@ impl<M: Memory> OrderedMap<M> {
             guidelines,
             count: OwnedWord::at(share),
             read_since: Cell::new(0),
+            detours: Cell::new(0),
             unposted: RefCell::default(),
             notes_max: worker.limits().unposted,
             merging: RefCell::default(),
