@@ -164,8 +164,8 @@ impl Names {
     fn library_functions(&mut self, stack: &[usize]) -> Vec<String> {
         let mut functions: Vec<String> = Vec::new();
         for (n, &address) in stack.iter().enumerate() {
-            // All but the innermost are addresses of the instruction behind the call.
-            let address = if n == 0 { address } else { address - 1 };
+            // All but the innermost are addresses of the instruction behind the call; the outermost may be none.
+            let address = address.saturating_sub(usize::from(n > 0));
             let here = self.known.entry(address).or_insert_with(|| resolve(address));
             for function in here {
                 if functions.last() != Some(function) {
