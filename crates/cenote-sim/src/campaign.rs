@@ -298,7 +298,9 @@ impl Plan {
             PolicyKind::Pct(depth) if self.subject == Subject::Sherman => {
                 Box::new(Pct::new(seed, depth, self.subject.steps()).without_buffers())
             }
-            PolicyKind::Random if self.delegated => Box::new(RandomWalk::new(seed).draining_within(DRAIN)),
+            PolicyKind::Random if self.delegated => {
+                Box::new(RandomWalk::new(seed).draining_within(DRAIN).serving())
+            }
             PolicyKind::Random => Box::new(RandomWalk::new(seed)),
             PolicyKind::Pct(depth) if self.delegated => {
                 Box::new(Pct::new(seed, depth, self.subject.steps()).draining_within(DRAIN))

@@ -92,6 +92,11 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().delegation.is_some()
     }
 
+    /// This thread executes exchanges from now on, or does no more.
+    pub(super) fn serves(&self, does: bool) {
+        self.world().server = does.then_some(self.thread);
+    }
+
     /// Whether this is the last thread of its process.
     pub(super) fn is_last(&self) -> bool {
         let of_process = |thread: &&Thread| thread.process == self.process && thread.alive;

@@ -25,6 +25,7 @@ impl Delegation {
                 context.wait();
                 continue;
             }
+            context.serves(true);
             let memory = context.memory().direct();
             let mut server = Server::take_over(memory, self.boxes, self.limit);
             while !context.is_last() {
@@ -32,6 +33,7 @@ impl Delegation {
                     context.wait();
                 }
             }
+            context.serves(false);
             let _ = liveness.unlock(self.lock);
         }
     }

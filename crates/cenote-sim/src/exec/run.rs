@@ -168,12 +168,13 @@ impl<const COHERENT: bool> Runner<COHERENT> {
         audit: Body<COHERENT>,
     ) -> Option<Ended> {
         self.world().enter(Phase::Prepare);
-        let delegated = settings.delegated;
-        self.start((0, u32::MAX), None, prepare, delegated);
+        // Nobody else is there, so exchanges need no server yet.
+        self.start((0, u32::MAX), None, prepare, None);
         if let Some(ended) = self.until_all_ended() {
             return Some(ended);
         }
         self.world().enter(Phase::Run);
+        let delegated = settings.delegated;
         for (number, &host) in settings.processes.iter().enumerate() {
             let crash = settings
                 .crashes

@@ -177,6 +177,8 @@ pub(super) struct World {
     pub is_space_scarce: bool,
     /// How read-modify-writes are executed, if not by the machine.
     pub delegation: Option<Delegation>,
+    /// The thread that executes exchanges now, or did until it was killed.
+    pub server: Option<u32>,
     /// The threads that were killed, and when.
     pub deaths: Vec<(u32, u64)>,
     /// The threads whose store buffers are not empty.
@@ -226,6 +228,7 @@ impl World {
             holes: BTreeSet::new(),
             is_space_scarce: false,
             delegation: None,
+            server: None,
             deaths: Vec::new(),
             buffering: Vec::new(),
             watches_given: true,
@@ -363,6 +366,7 @@ impl World {
         if self.runnable.len() > 1
             && let Some(choice) = self.policy.thread_among(self.runnable.len())
         {
+            let choice = self.servers_number(last).unwrap_or(choice);
             self.record(choice as u32);
             self.current = self.nth_candidate(last, choice);
             self.ended = false;
@@ -399,6 +403,22 @@ impl World {
             (n, Some(own)) if n > own => self.runnable[n],
             (n, _) => self.runnable[n - 1],
         }
+    }
+
+    /// The server's number as a candidate, if it is its turn.
+    fn servers_number(&mut self, last: Option<u32>) -> Option<usize> {
+        let server = self.server?;
+        let at = |thread| self.runnable.iter().position(|&other| other == thread);
+        let (place, own) = (at(server)?, last.and_then(at));
+        if !self.policy.is_servers_turn() {
+            return None;
+        }
+        Some(match (last, own) {
+            (Some(_), Some(own)) if own == place => 0,
+            (Some(_), Some(own)) if own < place => place,
+            (Some(_), _) => place + 1,
+            (None, _) => place,
+        })
     }
 
     /// Asks the policy, if there is anything to choose.

@@ -83,6 +83,12 @@ pub trait Policy {
         None
     }
 
+    /// Whether the thread that executes the others' exchanges is next, where there is one that can run. Asked if the running
+    /// thread does not stay.
+    fn is_servers_turn(&mut self) -> bool {
+        false
+    }
+
     /// The only thread that can go on is about to. There is nothing to choose, but something to learn.
     fn alone(&mut self, _candidate: &Candidate) {}
 

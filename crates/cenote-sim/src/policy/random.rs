@@ -11,6 +11,9 @@ use super::{Candidate, Fault, Policy};
 /// From which the steps between late write-backs are drawn.
 const LATE: [u32; 5] = [16, 0, 64, 512, 4096];
 
+/// From which the switches between two of the server's turns are drawn.
+const SERVE: [u32; 4] = [0, 2, 2, 4];
+
 /// See the [module documentation](self).
 pub struct RandomWalk {
     random: Xoshiro256PlusPlus,
@@ -33,6 +36,8 @@ pub struct RandomWalk {
     tear: u32,
     /// One reservation in so many fails; 0 is none.
     no_space: u32,
+    /// One switch in so many is to the server; 0 is none but by chance.
+    serve: u32,
 }
 
 impl RandomWalk {
@@ -56,6 +61,7 @@ impl RandomWalk {
             drain,
             tear,
             no_space,
+            serve: 0,
         }
     }
 
@@ -71,6 +77,13 @@ impl RandomWalk {
             drain: self.drain.min(steps),
             ..self
         }
+    }
+
+    /// The same walk, in which the server has its turn often in most runs. Whoever waits for an exchange takes steps, and so do all others
+    /// who wait for anything; a real server has a processor of its own.
+    pub fn serving(mut self) -> Self {
+        self.serve = SERVE[self.others.next_u32() as usize % SERVE.len()];
+        self
     }
 
     /// A number below a bound for what `others` is for: 0 but once in so many times.
@@ -121,6 +134,10 @@ impl Policy for RandomWalk {
         Some(self.below(count as u32) as usize)
     }
 
+    fn is_servers_turn(&mut self) -> bool {
+        self.one_in(self.serve)
+    }
+
     fn fault(&mut self, fault: Fault, bound: u32) -> u32 {
         self.draw_fault(fault, bound)
     }
@@ -128,8 +145,15 @@ impl Policy for RandomWalk {
     fn parameters(&self) -> String {
         format!(
             "random walk: a switch in {} steps, an eviction in {}, an early completion in {}, a store of {} buffered, one drained \
-             in {}, a line of {} torn, a reservation of {} refused (0: never)",
-            self.switch, self.evict, self.complete, self.buffer, self.drain, self.tear, self.no_space
+             in {}, a line of {} torn, a reservation of {} refused, a switch in {} to the server (0: never)",
+            self.switch,
+            self.evict,
+            self.complete,
+            self.buffer,
+            self.drain,
+            self.tear,
+            self.no_space,
+            self.serve
         )
     }
 }

@@ -96,9 +96,10 @@ fn bring_up_now<M: Memory>(
             HostPhase::Leaving if is_left_behind(mem, geometry, identity, state, liveness)? => {
                 record.exchange(mem, state, state.with(HostPhase::Up));
             }
-            // Where a server executes exchanges, who fences may be about to take that over from this very generation.
+            // A host that has the seat is executing this process's exchanges, perhaps by this process, and would go on after its end.
             HostPhase::Fencing
-                if !mem.is_delegated() && is_all_dead(mem, geometry, identity, state, liveness)? =>
+                if !seat::is_of(mem, geometry, host, state.generation)
+                    && is_all_dead(mem, geometry, identity, state, liveness)? =>
             {
                 // Its cache is not lost, as that of a host which was fenced is.
                 drain::drop_cached(mem, geometry);

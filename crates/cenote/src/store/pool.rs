@@ -169,12 +169,8 @@ impl<M: Mapped> Pool<M> {
 
     /// Joins a pool as one that means to be its host's agent.
     pub(super) fn join_as_agent(path: &Path, options: &Options) -> Result<Arc<Pod<M>>> {
-        let pod = join(path, options, |mem: M, superblock, identity, liveness, hooks| {
-            let geometry = Geometry::new(superblock.parameters);
-            agency::bring_up(&mem, &geometry, &identity, &*liveness)?;
-            Pod::join_as_agent(mem, superblock, identity, liveness, hooks)
-        })?;
-        Ok(Arc::new(pod))
+        bring_up::<M>(path, options)?;
+        Ok(Arc::new(join(path, options, Pod::join_as_agent)?))
     }
 
     /// What opening a pool comes to, once it is joined and the dead are recovered, or are about to be.
@@ -366,6 +362,16 @@ fn serve<M: Mapped>(mem: &M, geometry: &Geometry, lock_file: &Path, host: u32) -
         geometry.parameters.processes,
         right,
     )?)
+}
+
+/// Has the host go up. By a mapping of its own: what serves exchanges there does so in the generation that it found, which may be over
+/// when the host is up.
+fn bring_up<M: Mapped>(path: &Path, options: &Options) -> Result<u32> {
+    let (mem, _, geometry) = map_pool::<M>(path)?;
+    let lock_file = options.lock_file.as_deref().unwrap_or(path);
+    serve(&mem, &geometry, lock_file, options.host)?;
+    let liveness = FileLock::open(lock_file)?;
+    agency::bring_up(&mem, &geometry, &Identity::here(path, options.host), &liveness)
 }
 
 /// How a process enters a pool: [`Pod::join`], or as an agent.
