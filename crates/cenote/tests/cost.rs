@@ -1,6 +1,7 @@
 //! The cost rule: what the documentation says of memory round trips is counted.
 
 use cenote::memory::{Counting, Counts, Mapped};
+use cenote::sync::SpinLock;
 use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool};
 
 const KEYS: u64 = 20_000;
@@ -223,4 +224,24 @@ fn without_coherence_a_write_waits_twice_besides_its_exchange() {
         exchanges < 3.0 && sync_loads < 3.0,
         "{exchanges} exchanges, {sync_loads} sync loads"
     );
+}
+
+/// What an uncontended spin lock costs does not depend on whether the thread used another one before.
+#[test]
+fn spin_locks_in_turn() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let pool: Pool<Counting<Noncoherent>> = Pool::create(path, &Options::default()).unwrap();
+    let worker = pool.worker().unwrap();
+    let [first, second] =
+        ["first", "second"].map(|name| SpinLock::open_or_create(worker.clone(), name).unwrap());
+    for _ in 0..3 {
+        drop(first.lock().unwrap());
+        drop(second.lock().unwrap());
+    }
+    Counts::reset();
+    drop(first.lock().unwrap());
+    let counts = Counts::current();
+    // The slot's owner and lock, and the unlock; nobody waits, so nobody says that it does.
+    assert!(counts.sync_stores <= 3 && counts.exchanges <= 1, "{counts:?}");
 }

@@ -9,16 +9,13 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use cenote::index::baseline::arena::Arena;
-use cenote::memory::SyncWord;
 use cenote::pod::Worker;
 use cenote::pod::geometry::Parameters;
 use cenote::pod::superblock::Kind;
-use cenote::sync::plain::{Node, PlainQueue, PlainSpin};
-use cenote::sync::{QueueLock, SpinLock};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::counting::{Counting, Way};
 use super::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 use crate::exec::{Context, Ended, Settings, SimMemory, run};
 use crate::machine::Shape;
@@ -41,7 +38,6 @@ const STAGGER_PS: u64 = 10_000_000;
 const ROUNDS: u32 = 600;
 const WARM_UP: u32 = 5;
 const UNITS: u64 = 32;
-const MAGIC: u64 = 0x6c75_7069_6e32;
 
 /// The mean, its deviation, and how much the recoverable lock takes more than the plain one, on a profile.
 struct Quantities {
@@ -70,33 +66,10 @@ const QUANTITIES: [Quantities; 2] = [
     },
 ];
 
-/// Which lock threads want.
-#[derive(Clone, Copy)]
-pub enum Lock {
-    PlainSpin,
-    Spin,
-    PlainQueue,
-    Queue,
-}
-
-impl Lock {
-    pub const ALL: [Self; 4] = [Self::PlainSpin, Self::Spin, Self::PlainQueue, Self::Queue];
-
-    /// What it is called in few words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::PlainSpin => "plain spin",
-            Self::Spin => "spin",
-            Self::PlainQueue => "MCS",
-            Self::Queue => "queue",
-        }
-    }
-}
-
 /// What is compared: the lock, the plain one of its kind, and the paper's means and deviations for DRAM and CXL.
 struct Case {
     name: &'static str,
-    lock: Lock,
+    way: Way,
     plain: Option<&'static str>,
     paper: [[f64; 2]; 2],
 }
@@ -104,30 +77,36 @@ struct Case {
 const PLAIN_SPIN: &str = "test-and-test-and-set";
 const PLAIN_QUEUE: &str = "MCS";
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     Case {
         name: PLAIN_SPIN,
-        lock: Lock::PlainSpin,
+        way: Way::PlainSpin,
         plain: None,
         paper: [[5.43, 2.27], [5.42, 2.34]],
     },
     Case {
         name: "the same, recoverable",
-        lock: Lock::Spin,
+        way: Way::Spin,
         plain: Some(PLAIN_SPIN),
         paper: [[5.50, 2.37], [5.56, 2.33]],
     },
     Case {
         name: PLAIN_QUEUE,
-        lock: Lock::PlainQueue,
+        way: Way::PlainQueue,
         plain: None,
         paper: [[7.42, 0.11], [7.49, 0.21]],
     },
     Case {
         name: "queue lock, recoverable",
-        lock: Lock::Queue,
+        way: Way::Queue,
         plain: Some(PLAIN_QUEUE),
         paper: [[7.86, 0.17], [8.09, 0.07]],
+    },
+    Case {
+        name: "min-array, recoverable",
+        way: Way::MinArray,
+        plain: Some(PLAIN_QUEUE),
+        paper: [[99.97, 4.38], [95.71, 0.21]],
     },
 ];
 
@@ -140,7 +119,7 @@ pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
                 let paper = (threads == THREADS).then_some(paper);
                 let profile = Profile::load(of.profile)?;
                 let times = (1..=TRIALS)
-                    .map(|seed| measure(case.lock, threads, seed, &profile))
+                    .map(|seed| measure(case.way, threads, seed, &profile))
                     .collect::<Result<Vec<_>, _>>()?;
                 let (mean, deviation) = mean_and_deviation(&times);
                 let row = |quantity, paper, ours| Row::new(case.name, threads, quantity, paper, ours);
@@ -179,6 +158,7 @@ pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
             "The recoverable queue lock is no MCS lock: whoever waits watches the slot in front of it (decision 0020).",
             "All wait alike: they look again and again, pause between two looks at first, later let others run, which costs a system call. Nobody sleeps, as the \
              paper pins each thread to a core.",
+            "The lock with a min-array is after the paper's JJ, and has no recovery: what is compared is a passage without deaths.",
             "`cenote-bench locks` measures the same locks on a real machine, by two threads and by two processes.",
         ],
     })
@@ -193,7 +173,8 @@ fn mean_and_deviation(times: &[f64]) -> (f64, f64) {
 
 /// What the threads of a run share.
 struct Shared {
-    lock: Lock,
+    way: Way,
+    threads: u32,
     warming_up: Gathering,
     gathering: Gathering,
     /// How long each thread waits then, by process.
@@ -212,7 +193,7 @@ impl Shared {
 }
 
 /// The mean time of an increment in microseconds.
-pub fn measure(lock: Lock, threads: u32, seed: u64, profile: &Profile) -> Result<f64, ReproduceError> {
+pub fn measure(way: Way, threads: u32, seed: u64, profile: &Profile) -> Result<f64, ReproduceError> {
     let parameters = Parameters {
         kind: Kind::Coherent,
         max_units: UNITS,
@@ -244,7 +225,8 @@ pub fn measure(lock: Lock, threads: u32, seed: u64, profile: &Profile) -> Result
     };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let shared = Rc::new(Shared {
-        lock,
+        way,
+        threads,
         warming_up: Gathering::new(threads),
         gathering: Gathering::new(threads),
         delays: (0..=threads).map(|_| below(&mut random, STAGGER_PS)).collect(),
@@ -259,14 +241,14 @@ pub fn measure(lock: Lock, threads: u32, seed: u64, profile: &Profile) -> Result
         Box::new(move |context: Context<true>| {
             context.never_sleep();
             let made = pool::format(&context, parameters, UNITS);
-            prepares.note(made.and_then(|()| with_worker(&context, |worker| open(worker, lock).map(drop))));
+            prepares.note(made.and_then(|()| with_worker(&context, |worker| Counting::prepare(worker, way))));
         }),
         Rc::new(move |context: Context<true>| {
             works.note(with_worker(&context, |worker| work(&context, worker, &works)));
         }),
         Box::new(move |context: Context<true>| {
             audits.note(with_worker(&context, |worker| {
-                let counter = open(worker, lock)?.counter.load(worker.mem());
+                let counter = Counting::open(worker, way, 0, threads)?.count(worker.mem());
                 if counter != u64::from(threads * (ROUNDS + WARM_UP)) {
                     audits
                         .fault
@@ -297,68 +279,15 @@ fn with_worker(
     done
 }
 
-/// A lock, as a thread has it, and the counter that it guards.
-struct Opened {
-    counter: SyncWord,
-    of: Of,
-}
-
-enum Of {
-    PlainSpin(PlainSpin),
-    Spin(SpinLock<SimMemory<true>>),
-    PlainQueue(PlainQueue, Node),
-    Queue(QueueLock<SimMemory<true>>),
-}
-
-fn open(worker: &Rc<Worker<SimMemory<true>>>, lock: Lock) -> cenote::Result<Opened> {
-    let arena = Arena::open_or_create(worker.clone(), "words", MAGIC, 1 << 16)?;
-    let of = match lock {
-        Lock::PlainSpin => Of::PlainSpin(PlainSpin(arena.root(0))),
-        Lock::Spin => Of::Spin(SpinLock::open_or_create(worker.clone(), "lock")?),
-        Lock::PlainQueue => Of::PlainQueue(PlainQueue(arena.root(1)), Node(arena.take(64)?)),
-        Lock::Queue => Of::Queue(QueueLock::open_or_create(worker.clone(), "lock")?),
-    };
-    Ok(Opened {
-        counter: arena.root(2),
-        of,
-    })
-}
-
-impl Opened {
-    fn increment(&self, mem: &SimMemory<true>) -> cenote::Result<()> {
-        let add = || self.counter.store(mem, self.counter.load(mem) + 1);
-        match &self.of {
-            Of::PlainSpin(lock) => {
-                lock.lock(mem);
-                add();
-                lock.unlock(mem);
-            }
-            Of::Spin(lock) => {
-                let _guard = lock.lock()?;
-                add();
-            }
-            Of::PlainQueue(lock, node) => {
-                lock.lock(mem, *node);
-                add();
-                lock.unlock(mem, *node);
-            }
-            Of::Queue(lock) => {
-                let _guard = lock.lock()?;
-                add();
-            }
-        }
-        Ok(())
-    }
-}
-
 fn work(
     context: &Context<true>,
     worker: &Rc<Worker<SimMemory<true>>>,
     shared: &Shared,
 ) -> cenote::Result<()> {
-    let opened = open(worker, shared.lock)?;
+    // The first process has prepared.
+    let counting = Counting::open(worker, shared.way, context.process() - 1, shared.threads)?;
     shared.warming_up.arrive(context);
-    (0..WARM_UP).try_for_each(|_| opened.increment(worker.mem()))?;
+    (0..WARM_UP).try_for_each(|_| counting.increment(worker.mem()))?;
     shared.gathering.arrive(context);
     context.spend_ps(
         shared
@@ -368,7 +297,7 @@ fn work(
             .unwrap_or(0),
     );
     let begun = context.now_ps();
-    (0..ROUNDS).try_for_each(|_| opened.increment(worker.mem()))?;
+    (0..ROUNDS).try_for_each(|_| counting.increment(worker.mem()))?;
     shared.spent.set(shared.spent.get() + context.now_ps() - begun);
     Ok(())
 }

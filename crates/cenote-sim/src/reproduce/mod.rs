@@ -9,10 +9,14 @@
 
 mod bars;
 mod chart;
+mod counting;
 pub mod curves;
 mod lupin_detection;
+mod lupin_hosts;
 mod lupin_table2;
+mod lupin_table3;
 mod lupin_table4;
+mod machine;
 mod measure;
 mod panels;
 mod pcc_fig12;
@@ -224,7 +228,7 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(&Path, Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 10] = [
+const FIGURES: [(&str, Make); 12] = [
     (pcc_table1::NAME, |folder, _| pcc_table1::make(folder)),
     (pcc_fig5::NAME, |_, _| pcc_fig5::make()),
     (pcc_fig12::NAME, |_, _| pcc_fig12::make()),
@@ -232,9 +236,11 @@ const FIGURES: [(&str, Make); 10] = [
     (pcc_fig15::NAME, |_, progress| pcc_fig15::make(progress)),
     (pcc_gc::NAME, |_, progress| pcc_gc::make(progress)),
     (pcc_table2::NAME, |_, progress| pcc_table2::make(progress)),
+    (lupin_table3::NAME, |_, progress| lupin_table3::make(progress)),
     (lupin_table4::NAME, |_, progress| lupin_table4::make(progress)),
     (lupin_table2::NAME, |_, progress| lupin_table2::make(progress)),
     (lupin_detection::NAME, lupin_detection::make),
+    (machine::NAME, machine::make),
 ];
 
 /// The names of all figures.

@@ -8,7 +8,8 @@ use cenote::Guidelines;
 use cenote_ycsb::Workload;
 use serde::Serialize;
 
-use super::lupin_table2::{self, Lock};
+use super::counting::Way;
+use super::lupin_table2;
 use super::sweep::{self, THREADS};
 use super::{Progress, ReproduceError};
 use crate::profile::Profile;
@@ -215,8 +216,8 @@ fn locks(wanted: &Wanted<'_>, progress: Progress<'_>) -> Result<Vec<Vec<f64>>, R
         .map(|(done, profile)| {
             progress(done, of);
             let trial = |seed| {
-                let time = |lock| lupin_table2::measure(lock, lupin_table2::THREADS, seed, profile);
-                let times = Lock::ALL.map(time).into_iter();
+                let time = |way| lupin_table2::measure(way, lupin_table2::THREADS, seed, profile);
+                let times = Way::LOCKS.map(time).into_iter();
                 times.map(|time| Ok(1.0 / time?)).collect()
             };
             let trials: Result<_, ReproduceError> = (1..=wanted.seeds.max(1)).map(trial).collect();
@@ -236,7 +237,7 @@ fn table(name: &'static str, case: Case, wanted: &Wanted<'_>, figures: &[Vec<f64
     Table {
         case: name,
         cells: match case {
-            Case::Locks => Lock::ALL.map(Lock::name).to_vec(),
+            Case::Locks => Way::LOCKS.map(Way::name).to_vec(),
             _ => WORKLOADS.map(Workload::name).to_vec(),
         },
         mops_per_s: base.to_vec(),

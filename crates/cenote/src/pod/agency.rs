@@ -96,10 +96,12 @@ fn bring_up_now<M: Memory>(
             HostPhase::Leaving if is_left_behind(mem, geometry, identity, state, liveness)? => {
                 record.exchange(mem, state, state.with(HostPhase::Up));
             }
-            // A host that has the seat is executing this process's exchanges, perhaps by this process, and would go on after its end.
+            // A host that has the seat is executing this process's exchanges, perhaps by this process, and would go on after its end. So would one
+            // from which the seat is just being taken: whoever takes it fences nobody whose generation is over. Looked at last: nobody who
+            // lives could give the seat to this generation then.
             HostPhase::Fencing
-                if !seat::is_of(mem, geometry, host, state.generation)
-                    && is_all_dead(mem, geometry, identity, state, liveness)? =>
+                if is_all_dead(mem, geometry, identity, state, liveness)?
+                    && seat::is_elsewhere(mem, geometry, host, state.generation) =>
             {
                 // Its cache is not lost, as that of a host which was fenced is.
                 drain::drop_cached(mem, geometry);

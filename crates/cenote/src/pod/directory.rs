@@ -176,9 +176,10 @@ fn create<M: Memory>(
     build: &mut impl FnMut() -> Result<u64>,
 ) -> Result<Named> {
     let mem = worker.mem();
+    // Before the list is held: who waits leaves what it has retired to others.
+    let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
     // Before it allocates: the first hold brings the record into order, and forgets what that names.
     let _hold = worker.hold_list()?;
-    let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
     if let Some(named) = find(worker, name)? {
         return Ok(named);
     }

@@ -68,6 +68,17 @@ pub(crate) fn is_of<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generati
         && Seat::read(mem) == Seat::Of(HostInstance { host, generation })
 }
 
+/// Whether nobody of a host's generation executes exchanges: another host has the seat. While it is being taken from one, that one may go on
+/// until it is fenced. One round trip.
+pub(crate) fn is_elsewhere<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
+    geometry.parameters.kind != Kind::Delegated
+        || match Seat::read(mem) {
+            Seat::Nobodys => true,
+            Seat::Named(_) => false,
+            Seat::Of(other) => other != HostInstance { host, generation },
+        }
+}
+
 /// Checks whether anybody can execute the exchanges of a process of this host, before it asks for one and waits for ever.
 pub fn check<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<()> {
     let why = match (Seat::read(mem), host) {

@@ -12,6 +12,7 @@
 //! | `guard` | what one has who holds a lock |
 //! | `settle` | what recovery does with the locks of the dead |
 //! | `plain` | the same locks without owners, to compare with; with the feature `baselines` |
+//! | `min_array` | a recoverable lock of another kind, to compare with |
 //! | `look` | who holds a lock and who waits, for people |
 //!
 //! **Contract of all forms.** At most one living worker owns a lock exclusively. An owner that dies is succeeded by the
@@ -35,6 +36,8 @@
 pub mod guard;
 pub mod held;
 pub mod look;
+#[cfg(feature = "baselines")]
+pub mod min_array;
 pub mod object;
 pub mod owner;
 #[cfg(feature = "baselines")]

@@ -60,6 +60,12 @@ impl<M: Memory> SpinLock<M> {
     #[cold]
     fn lock_slowly(&self) -> Result<Guard<'_, M, Self>> {
         let (handle, mem) = (&self.0, self.0.mem());
+        // Who used another lock last has not even tried.
+        if handle.ready().is_none()
+            && let Some(guard) = self.wait(&mut Waiting::new(Patience::Forever))?
+        {
+            return Ok(guard);
+        }
         // Most locks are held for a moment. Until that is over, nothing is written: neither the word, which the owner is about to
         // write, nor that this thread waits.
         for _ in 0..SPINS {

@@ -80,6 +80,11 @@ impl<M: Memory> Arena<M> {
         at >= self.base + HEADER_BYTES && at.checked_add(len).is_some_and(|end| end <= self.end)
     }
 
+    /// Where they begin that are behind the header.
+    pub fn start(&self) -> u64 {
+        self.base + HEADER_BYTES
+    }
+
     /// Bytes behind the header.
     pub fn bytes(&self) -> u64 {
         self.end - self.base - HEADER_BYTES

@@ -227,10 +227,11 @@ impl<M: Memory> HashMap<M> {
     }
 
     fn attempt_to_reserve(&self, keys: u64) -> Result<()> {
+        // One at a time: whether what was set is given back must not depend on who else has set the same. Before the list is held: who waits
+        // leaves what it has retired to others.
+        let _held = lock::acquire(&self.worker, DIRECTORY_LOCK)?;
         let _hold = self.worker.hold_list()?;
         retire::ensure_room(&self.worker, self.worker.actor())?;
-        // One at a time: whether what was set is given back must not depend on who else has set the same.
-        let _held = lock::acquire(&self.worker, DIRECTORY_LOCK)?;
         let _pin = self.worker.pin()?;
         let (mem, order) = (self.worker.mem(), order_for(keys));
         let (word, floor) = (self.floor(), self.floor().load(mem));

@@ -18,7 +18,7 @@ use crate::mutant::{self, Mutant};
 
 /// Lines of a leaf that are asked for at once.
 const LEAF_LINES: u64 = 7;
-/// Of so many searches of a handle that were led too far left, one has the page that led there read afresh.
+/// Of so many steps to the right of a handle whose searches were led too far left, one has the page that led there read afresh.
 const DETOURS: u32 = 16;
 /// Searches that began anew, because a merge was faster, before the map counts as damaged.
 const LOST_MAX: u32 = 10_000;
@@ -218,7 +218,7 @@ impl<M: Memory> OrderedMap<M> {
             let child = page.child_for(self.worker.mem(), target)?;
             // Only behind the last child there may be a node that the page does not know.
             if child + 1 == page.count() && page.is_beyond_its_last(worker.mem(), target)? {
-                self.forget_way(above.take());
+                self.forget_way(above);
                 word = self.right_of(&page, &mut passed)?;
                 self.note(&page, word)?;
                 (expected, way) = (Some(page.level()), None);
@@ -241,6 +241,7 @@ impl<M: Memory> OrderedMap<M> {
         takes_notes: bool,
     ) -> Result<Visit<'_>> {
         let mut passed = None;
+        let above = reached.above;
         loop {
             let page = Page::open(&self.worker, reached.at)?;
             if page.level() != level {
@@ -251,7 +252,7 @@ impl<M: Memory> OrderedMap<M> {
             if !page.is_beyond(target)? || level == 0 && mutant::is(Mutant::FenceIgnored) {
                 return Ok(visit);
             }
-            self.forget_way(reached.above);
+            self.forget_way(above);
             let word = self.right_of(&page, &mut passed)?;
             if takes_notes {
                 self.note(&page, word)?;
@@ -359,8 +360,9 @@ impl<M: Memory> OrderedMap<M> {
         self.guidelines.speculate || self.guidelines.replicate && word == self.root()
     }
 
-    /// Has a node read afresh whose page, perhaps out of date, led too far left; not each time: perhaps the page is as it is in memory, as nobody
-    /// has posted the node behind, and nobody will while all only read. Then each of these would be a sync load of a word that many want.
+    /// A step to the right. Has a node read afresh whose page, perhaps out of date, led too far left; not each time: perhaps the page is as it is in
+    /// memory, as nobody has posted the node behind, and nobody will while all only read. Then each of these would be a sync load of a word that many
+    /// want. Steps are counted, not searches: a way that costs a search so many steps is not taken again.
     fn forget_way(&self, above: Option<SyncWord>) {
         if !M::COHERENT
             && let Some(word) = above

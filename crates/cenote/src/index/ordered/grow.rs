@@ -11,7 +11,7 @@ use super::find::Visit;
 use super::key::{Target, separator};
 use super::page::{INNER_MAX, LEVEL_MAX, Page};
 use super::write::Replacement;
-use super::{OrderedMap, Unposted};
+use super::{OrderedMap, Posting, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -135,21 +135,54 @@ impl<M: Memory> OrderedMap<M> {
         Ok(())
     }
 
-    /// Tells parents of nodes that they may not know. A parent that cannot learn now is told by whoever comes by next.
+    /// Tells parents of nodes that they may not know. A parent that cannot learn now, for want of memory, is told before this handle
+    /// splits another leaf, or by whoever comes by next.
     pub(super) fn post_all(&self) -> Result<()> {
-        loop {
+        while !self.owes.get() {
             let Some(unposted) = self.unposted.borrow_mut().pop() else {
                 return Ok(());
             };
             match self.until_done_or_full(|| self.post(&unposted)) {
                 Ok(()) => {}
-                Err(Error::Full { .. }) => {
-                    self.unposted.borrow_mut().clear();
-                    return Ok(());
-                }
+                Err(Error::Full { .. }) => self.owe(unposted),
                 Err(error) => return Err(error),
             }
         }
+        Ok(())
+    }
+
+    /// Keeps a note whose parent could not learn, and no other.
+    fn owe(&self, unposted: Unposted) {
+        self.unposted.replace(vec![unposted]);
+        self.owes.set(true);
+    }
+
+    /// Whether a leaf may be split now: not while there are nodes side by side that no parent can learn of. A pool that has room
+    /// for leaves, and none for their parents' pages, would make a list of the tree. A post is made before the next attempt then, once a write.
+    pub(super) fn may_split(&self) -> bool {
+        let is_list = self.owes.get() || self.notes_max > 0 && self.unposted.borrow().len() >= self.notes_max;
+        if !is_list || self.posting.get() == Posting::Done {
+            return true;
+        }
+        self.posting.set(Posting::Wanted);
+        false
+    }
+
+    /// Makes the post that must come before a split, if one must.
+    pub(super) fn post_if_wanted(&self, make_room_after: &mut dyn FnMut(Error) -> Result<()>) -> Result<()> {
+        if self.posting.get() != Posting::Wanted {
+            return Ok(());
+        }
+        self.posting.set(Posting::Done);
+        let Some(unposted) = self.unposted.borrow_mut().pop() else {
+            return Ok(());
+        };
+        let posted = self.until_done_with(|| self.post(&unposted), make_room_after);
+        match posted {
+            Ok(()) => self.owes.set(false),
+            Err(_) => self.owe(unposted),
+        }
+        posted
     }
 
     /// One attempt to tell a parent of the node that a note is about, if there is one: the node of the level below that has

@@ -65,6 +65,16 @@ struct Unposted {
     was_at: u64,
 }
 
+/// Whether a write posts a node before it splits a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Posting {
+    None,
+    /// Before its next attempt.
+    Wanted,
+    /// It has; a write does so once.
+    Done,
+}
+
 /// A worker's handle on an ordered map. Each thread has its own.
 pub struct OrderedMap<M: Memory> {
     worker: Rc<Worker<M>>,
@@ -73,10 +83,13 @@ pub struct OrderedMap<M: Memory> {
     count: OwnedWord,
     /// No page that a node had before is used: by the clock of the process's cache of words.
     read_since: Cell<u64>,
-    /// Searches that were led too far left.
+    /// Steps to the right of searches that were led too far left.
     detours: Cell<u32>,
     unposted: RefCell<Vec<Unposted>>,
     notes_max: usize,
+    /// A parent could not learn of a node for want of memory; the note is kept.
+    owes: Cell<bool>,
+    posting: Cell<Posting>,
     merging: RefCell<Option<merge::Place>>,
     /// The low fence of an empty leaf that this handle has read. The next write has it merged, if it can be: whoever emptied it could
     /// not, or died.
@@ -132,6 +145,8 @@ impl<M: Memory> OrderedMap<M> {
             detours: Cell::new(0),
             unposted: RefCell::default(),
             notes_max: worker.limits().unposted,
+            owes: Cell::new(false),
+            posting: Cell::new(Posting::None),
             merging: RefCell::default(),
             empty: RefCell::default(),
             scratch: Cell::default(),

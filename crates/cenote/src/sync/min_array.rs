@@ -1,0 +1,142 @@
+//! A recoverable lock of the kind that theory has, to compare with (Lupin, table 2): after Jayanti and Joshi, *Recoverable mutual exclusion
+//! with abortability*, Computing 104(10), 2022. Threads draw tokens and register them in a min-array (Jayanti, *f-arrays*, PODC 2002): a
+//! tree in which each node has the least token below it. Who leaves gives the lock to the least.
+//!
+//! A passage costs some ten exchanges for each doubling of the threads, all of words that others want too. Its owner and its waiters can be read
+//! from memory at any moment, which is what recovery needs; nobody here recovers it: a death stops everybody for ever.
+
+use super::wait::{Patience, Waiting};
+use crate::memory::{LINE, Memory, SyncWord};
+
+/// No token.
+const NONE: u64 = u64::MAX >> TAG_BITS;
+/// Bits of a node below its token and thread: what makes each exchange another.
+const TAG_BITS: u32 = 16;
+/// Bits of a thread's number below its token.
+const THREAD_BITS: u32 = 8;
+/// In the status: a thread owns the lock. Without it, how often the lock was given up.
+const OWNED: u64 = 1 << 63;
+
+/// The lock: so many bytes from an offset on, as [`MinArrayLock::bytes`] says. Zeroes are not one: see [`MinArrayLock::format`].
+#[derive(Clone, Copy, Debug)]
+pub struct MinArrayLock {
+    at: u64,
+    /// A power of two.
+    threads: u64,
+}
+
+impl MinArrayLock {
+    /// The lock at an offset, for up to so many threads, 256 at most.
+    pub fn at(at: u64, threads: u32) -> Self {
+        let threads = u64::from(threads.clamp(2, 1 << THREAD_BITS)).next_power_of_two();
+        Self { at, threads }
+    }
+
+    /// Bytes of a lock for up to so many threads.
+    pub fn bytes(threads: u32) -> u64 {
+        (3 * Self::at(0, threads).threads + 3) * LINE
+    }
+
+    fn line(self, n: u64) -> SyncWord {
+        SyncWord::at(self.at + n * LINE)
+    }
+
+    fn token(self) -> SyncWord {
+        self.line(0)
+    }
+
+    fn status(self) -> SyncWord {
+        self.line(1)
+    }
+
+    /// How often the lock was given up: its owner's.
+    fn turns(self) -> SyncWord {
+        self.line(2)
+    }
+
+    /// What a thread waits for to become 0.
+    fn go(self, thread: u64) -> SyncWord {
+        self.line(3 + thread)
+    }
+
+    /// A node of the tree: 1 is its root, `threads` to twice that its leaves.
+    fn node(self, n: u64) -> SyncWord {
+        self.line(3 + self.threads + n - 1)
+    }
+
+    /// Makes an empty lock, before anybody else has it.
+    pub fn format<M: Memory>(self, mem: &M) {
+        self.token().store(mem, 1);
+        for n in 1..2 * self.threads {
+            self.node(n).store(mem, NONE << TAG_BITS);
+        }
+    }
+
+    /// Waits for the lock, as the thread of a number that nobody else has.
+    pub fn lock<M: Memory>(self, mem: &M, thread: u64) {
+        let token = self.token().load(mem);
+        // If it fails, somebody else has the same token: the lesser number is first then.
+        let _ = self.token().compare_exchange(mem, token, token + 1);
+        self.go(thread).store(mem, token);
+        self.register(mem, thread, token << THREAD_BITS | thread);
+        self.promote(mem);
+        let mut waiting = Waiting::new(Patience::Forever);
+        while self.go(thread).load(mem) != 0 {
+            waiting.lose(mem);
+        }
+    }
+
+    /// Gives the lock up.
+    pub fn unlock<M: Memory>(self, mem: &M, thread: u64) {
+        self.register(mem, thread, NONE);
+        let turns = self.turns().load(mem) + 1;
+        self.turns().store(mem, turns);
+        self.status().store(mem, turns);
+        self.promote(mem);
+    }
+
+    fn register<M: Memory>(self, mem: &M, thread: u64, value: u64) {
+        let leaf = self.threads + thread;
+        self.node(leaf).store(mem, value << TAG_BITS);
+        let mut n = leaf / 2;
+        while n > 0 {
+            // Who fails twice was overtaken by one who has looked at both children since.
+            let _ = self.refresh(mem, n) || self.refresh(mem, n);
+            n /= 2;
+        }
+    }
+
+    /// Has a node say the least of its children; whether nobody was faster.
+    fn refresh<M: Memory>(self, mem: &M, n: u64) -> bool {
+        let found = self.node(n).load(mem);
+        let [left, right] = [2 * n, 2 * n + 1].map(|child| self.node(child).load(mem) >> TAG_BITS);
+        let tag = found.wrapping_add(1) & ((1 << TAG_BITS) - 1);
+        let new = left.min(right) << TAG_BITS | tag;
+        self.node(n).compare_exchange(mem, found, new).is_ok()
+    }
+
+    /// Gives a free lock to the least token's thread, and lets the owner go.
+    fn promote<M: Memory>(self, mem: &M) {
+        let mut status = self.status().load(mem);
+        if status & OWNED == 0 {
+            let least = self.node(1).load(mem) >> TAG_BITS;
+            if least == NONE {
+                return;
+            }
+            let owned = OWNED | least & ((1 << THREAD_BITS) - 1);
+            status = match self.status().compare_exchange(mem, status, owned) {
+                Ok(_) => owned,
+                Err(found) => found,
+            };
+        }
+        if status & OWNED == 0 {
+            return;
+        }
+        let go = self.go(status & !OWNED);
+        let token = go.load(mem);
+        if token != 0 && self.status().load(mem) == status {
+            // If it fails, somebody else has let it go.
+            let _ = go.compare_exchange(mem, token, 0);
+        }
+    }
+}

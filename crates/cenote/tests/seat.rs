@@ -1,0 +1,184 @@
+//! An agent that is started while its host is being fenced, where a server executes exchanges: it may end the host's generation, unless
+//! that may be executing them, and would go on after its end.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cenote::memory::{Liveness, MapError, Mapped, Mapping, Memory, ProcessName};
+use cenote::pod::agency;
+use cenote::pod::fence::Fenced;
+use cenote::pod::geometry::Geometry;
+use cenote::pod::host::{HostInstance, HostPhase, HostRecord, HostState};
+use cenote::pod::monitor::Look;
+use cenote::pod::process::Identity;
+use cenote::pod::seat::{HostsRight, Seat};
+use cenote::pod::superblock::{HEADER_BYTES, HOSTS_HIGH, SEAT, Superblock};
+use cenote::pod::warden::{Arbiter, Executioner, Names, Warden};
+use cenote::{Delegated, Options, Pool};
+
+const AGENT: u32 = 3;
+const OTHER: u32 = 4;
+const GENERATION: u32 = 5;
+
+/// The locks of one kernel, as one process has them.
+#[derive(Clone, Default)]
+struct Locks {
+    held: Arc<Mutex<BTreeMap<u32, u32>>>,
+    me: u32,
+}
+
+impl Locks {
+    fn of(&self, me: u32) -> Box<Self> {
+        Box::new(Self { me, ..self.clone() })
+    }
+}
+
+impl Liveness for Locks {
+    fn try_lock(&self, number: u32) -> Result<bool, MapError> {
+        Ok(*self.held.lock().unwrap().entry(number).or_insert(self.me) == self.me)
+    }
+
+    fn unlock(&self, number: u32) -> Result<(), MapError> {
+        self.held.lock().unwrap().remove(&number);
+        Ok(())
+    }
+
+    fn is_locked(&self, number: u32) -> Result<bool, MapError> {
+        Ok(self
+            .held
+            .lock()
+            .unwrap()
+            .get(&number)
+            .is_some_and(|&by| by != self.me))
+    }
+}
+
+/// A cluster that lets one warden alone act.
+#[derive(Default)]
+struct Cluster(Names);
+
+impl Arbiter for Cluster {
+    fn may_act(&mut self) -> bool {
+        true
+    }
+
+    fn names(&mut self) -> Result<Names, String> {
+        Ok(self.0.clone())
+    }
+
+    fn name(&mut self, since: i64, hosts: &[HostInstance]) -> Result<Option<i64>, String> {
+        self.0 = Names {
+            hosts: hosts.to_vec(),
+            revision: since + 1,
+        };
+        Ok(Some(self.0.revision))
+    }
+}
+
+/// A fence that is never certain.
+struct Slow;
+
+impl Executioner for Slow {
+    fn fence(&mut self, _: HostInstance) -> Fenced {
+        Fenced::NotYet
+    }
+
+    fn give_up(&mut self) {}
+}
+
+fn map(path: &Path) -> (Delegated, Geometry) {
+    let mut file = File::options().read(true).write(true).open(path).unwrap();
+    let mut bytes = [0; HEADER_BYTES];
+    file.read_exact(&mut bytes).unwrap();
+    let geometry = Geometry::new(Superblock::decode(path, &bytes).unwrap().parameters);
+    let mem = Delegated::over(Arc::new(Mapping::of_file(file, geometry.mapped).unwrap())).unwrap();
+    (mem, geometry)
+}
+
+/// Has a host's process serve, and waits until it does.
+fn serve(mem: &Delegated, geometry: &Geometry, host: u32, locks: Box<Locks>) {
+    let right = Box::new(HostsRight::new(mem, geometry, host, ProcessName::here().machine).unwrap());
+    let (held, server) = (locks.held.clone(), geometry.parameters.processes);
+    mem.serve(geometry.mailboxes(), locks, server, right).unwrap();
+    while !held.lock().unwrap().contains_key(&server) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+const fn instance(host: u32) -> HostInstance {
+    HostInstance {
+        host,
+        generation: GENERATION,
+    }
+}
+
+/// What becomes of an agent's start when one of the two hosts has the seat, perhaps about to lose it to the other's warden.
+fn start(seat: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let options = Options {
+        size: 1 << 20,
+        max: 8 << 20,
+        processes: 32,
+        hosts: 8,
+        ..Options::default()
+    };
+    drop(Pool::<Delegated>::create(&path, &options).unwrap());
+    let ((agents, geometry), (others, _)) = (map(&path), map(&path));
+    let record = |host| HostRecord::new(&geometry, host);
+    for (host, phase) in [(AGENT, HostPhase::Fencing), (OTHER, HostPhase::Up)] {
+        let state = HostState {
+            phase,
+            agent: 1,
+            tag: 0,
+            generation: GENERATION,
+        };
+        record(host).state().announce(&agents, state.encode());
+        record(host).machine().set(&agents, ProcessName::here().machine);
+        agents.persist(record(host).machine().offset(), 8);
+    }
+    HOSTS_HIGH.announce(&agents, 8);
+    SEAT.announce(&agents, instance(seat).encode());
+    let locks = Locks::default();
+    if seat == OTHER {
+        serve(&others, &geometry, OTHER, locks.of(40));
+    }
+    serve(&agents, &geometry, AGENT, locks.of(30));
+    if is_named {
+        let mut warden = Warden::new(others.clone(), geometry, OTHER, 3).unwrap();
+        let mut cluster = Cluster::default();
+        while warden.seat() != Seat::Named(instance(OTHER)) {
+            warden
+                .look(Look::Punctual, &mut cluster, &mut Slow, &mut |_| ())
+                .unwrap();
+        }
+    }
+    let started = agency::bring_up(&agents, &geometry, &Identity::here(&path, AGENT), &*locks.of(30));
+    (started, record(AGENT).read(&agents).unwrap())
+}
+
+#[test]
+fn the_host_with_the_seat_does_not_end_itself() {
+    let (started, state) = start(AGENT, false);
+    assert!(started.is_err(), "{started:?}");
+    assert_eq!((state.phase, state.generation), (HostPhase::Fencing, GENERATION));
+}
+
+/// The warden asks for no fence of a generation that is over, and would have its own host serve beside it.
+#[test]
+fn nor_does_it_while_the_seat_is_being_taken_from_it() {
+    let (started, state) = start(AGENT, true);
+    assert!(started.is_err(), "{started:?}");
+    assert_eq!((state.phase, state.generation), (HostPhase::Fencing, GENERATION));
+}
+
+#[test]
+fn a_host_without_the_seat_goes_up_again() {
+    let (started, state) = start(OTHER, false);
+    assert_eq!(started.unwrap(), GENERATION + 1);
+    assert_eq!((state.phase, state.generation), (HostPhase::Up, GENERATION + 1));
+}

@@ -1,0 +1,113 @@
+//! How far a lookup in an ordered map walks to the right, where parents do not know of nodes: counted in sync loads. Each step is one.
+
+use cenote::memory::{Counting, Counts, Mapped};
+use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Pool};
+
+/// Of a lookup: three levels, and some nodes that are not posted yet.
+const LOADS_MAX: u64 = 32;
+
+fn options(max: u64) -> Options {
+    Options {
+        size: max.min(16 << 20),
+        max,
+        guidelines: Guidelines::P3,
+        ..Options::default()
+    }
+}
+
+fn loads<R>(work: impl FnOnce() -> R) -> (R, u64) {
+    Counts::reset();
+    let result = work();
+    (result, Counts::current().sync_loads)
+}
+
+/// A pool has room for leaves at last, and none for their parents' pages. That must not make a list of the tree.
+fn a_full_pool_keeps_its_trees<M: Mapped>() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let pool: Pool<Counting<M>> = Pool::create(&path, &options(8 << 20)).unwrap();
+    let map = pool.ordered("a").unwrap();
+    let full = |from: u64| {
+        let refused = (from..).find_map(|n| map.put_u64(n, n).err().map(|error| (n, error)));
+        let (n, error) = refused.unwrap();
+        assert!(matches!(error, Error::Full { .. }), "{error}");
+        n
+    };
+    let end = full(0);
+    // A handle of another process, as it were.
+    let other: Pool<Counting<M>> = Pool::open(&path, &options(8 << 20)).unwrap();
+    let read = other.ordered("a").unwrap();
+    let check = |keys: &mut dyn Iterator<Item = u64>| {
+        for key in keys {
+            let (found, loads) = loads(|| read.get_u64(key).unwrap());
+            assert_eq!(found, Some(key));
+            assert!(loads <= LOADS_MAX, "{loads} sync loads for key {key} of {end}");
+        }
+    };
+    check(&mut (0..end).step_by(7));
+    // Leaf pages come free all over their blocks.
+    for key in (0..end).filter(|key| key / 28 % 2 == 1) {
+        assert!(map.remove(&key.to_be_bytes()).unwrap());
+    }
+    let last = full(end);
+    check(&mut (end..last).step_by(7));
+}
+
+#[test]
+fn a_full_pool_keeps_its_trees_on_coherent_memory() {
+    a_full_pool_keeps_its_trees::<Coherent>();
+}
+
+#[test]
+fn a_full_pool_keeps_its_trees_on_incoherent_memory() {
+    a_full_pool_keeps_its_trees::<Noncoherent>();
+}
+
+const STREAMS: u64 = 16;
+
+/// One process appends to sixteen streams, another looks at the end of each in turn, as a reader of queues does. The cached way to each end
+/// is out of date each time; `is_in_step` looks at one end twice, so that detours have the period of what counts them.
+fn ends_of_streams(is_pinned: bool, is_in_step: bool) {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let writer: Pool<Counting<Noncoherent>> = Pool::create(&path, &options(1 << 31)).unwrap();
+    let written = writer.ordered("streams").unwrap();
+    let key = |stream: u64, n: u64| stream << 32 | n;
+    let mut end = 8_000;
+    for stream in 0..STREAMS {
+        (0..end).for_each(|n| assert!(written.put_u64(key(stream, n), n).is_ok()));
+    }
+    let reader: Pool<Counting<Noncoherent>> = Pool::open(&path, &options(1 << 31)).unwrap();
+    let read = reader.ordered("streams").unwrap();
+    let worker = reader.worker().unwrap();
+    let _pin = is_pinned.then(|| worker.pin().unwrap());
+    for round in 0..300 {
+        for stream in 0..STREAMS {
+            (end..end + 28).for_each(|n| assert!(written.put_u64(key(stream, n), n).is_ok()));
+        }
+        end += 28;
+        for stream in is_in_step.then_some(0).into_iter().chain(0..STREAMS) {
+            let (found, loads) = loads(|| read.get_u64(key(stream, end - 1)).unwrap());
+            assert_eq!(found, Some(end - 1));
+            assert!(
+                loads <= LOADS_MAX,
+                "{loads} sync loads in round {round}, stream {stream}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ends_of_streams_that_another_process_appends_to() {
+    ends_of_streams(false, false);
+}
+
+#[test]
+fn ends_of_streams_under_a_pin() {
+    ends_of_streams(true, false);
+}
+
+#[test]
+fn ends_of_streams_under_a_pin_in_step() {
+    ends_of_streams(true, true);
+}
