@@ -15,7 +15,7 @@ enum Then {
     Creates,
 }
 
-const VALUE: [u8; 65_000] = [1; 65_000];
+static VALUE: [u8; 65_000] = [1; 65_000];
 
 fn who_waits_keeps_no_garbage<M: Mapped>(then: Then) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -6,9 +6,9 @@
 //! fitted.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use cenote::memory::LocalWord;
 use cenote::{Coherent, Error, Options, Pool};
 
 use super::counting::{Counting, Way};
@@ -139,14 +139,15 @@ fn measured(folder: &Path, scale: Scale) -> cenote::Result<Vec<f64>> {
 
 /// The mean time of an increment in nanoseconds, of so many by each of the threads at once.
 fn round(pool: &Pool<Coherent>, way: Way, increments: u32) -> cenote::Result<f64> {
-    let ready = AtomicU32::new(0);
-    let count = |thread| -> cenote::Result<Duration> {
+    let ready: Vec<_> = (0..THREADS).map(|_| LocalWord::new(0)).collect();
+    let ready = &ready;
+    let count = |thread: u32| -> cenote::Result<Duration> {
         let opened = pool
             .worker()
             .and_then(|worker| Ok((Counting::open(&worker, way, thread, THREADS)?, worker)));
         // Also if it could not: the other one waits. It does not sleep, as waking up takes longer than what is measured.
-        ready.fetch_add(1, Ordering::AcqRel);
-        while ready.load(Ordering::Acquire) < THREADS {
+        ready[thread as usize].store(1);
+        while ready.iter().any(|word| word.load() == 0) {
             std::hint::spin_loop();
         }
         let (counting, worker) = opened?;
