@@ -174,32 +174,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_take_as_long_as_here_with_the_fitted_profile() {
+    fn turns_take_as_long_as_is_asked_for_with_the_fitted_profile() {
+        let profile = Profile::load(PROFILE).unwrap();
+        for wanted in [100.0, 400.0] {
+            let turns = simulated(Way::Turns, &fitted(&profile, wanted).unwrap()).unwrap();
+            assert!((turns / wanted - 1.0).abs() < 0.05, "{turns} and {wanted}");
+        }
+    }
+
+    #[test]
+    fn every_way_has_its_numbers_and_nothing_is_left() {
         let folder = std::env::temp_dir().join(format!("cenote-handoffs-test-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let scale = Scale {
-            rounds: 3,
-            increments: 2_000,
+            rounds: 1,
+            increments: 100,
         };
         let figure = figure(&folder, scale, &|_, _| {}).unwrap();
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
         std::fs::remove_dir(&folder).unwrap();
-        let of = |quantity| {
-            let is_wanted = |row: &&Row| row.case == CASES[0].0 && row.quantity == quantity;
-            figure
-                .rows
-                .iter()
-                .find(is_wanted)
-                .and_then(|row| row.ours)
-                .unwrap()
-        };
-        let (measured, fitted) = (of(MEASURED), of(FITTED));
-        // Nothing is faster than what the profile charges besides transfers.
-        let is_least = figure.rows[1]
-            .ours
-            .is_some_and(|transfer| transfer < 2.0 * LEAST_NS);
-        let (is_close, is_faster) = ((fitted / measured - 1.0).abs() < 0.05, fitted > measured);
-        assert!(is_close || is_least && is_faster, "{fitted} and {measured}");
-        assert!(figure.rows.iter().all(|row| row.ours.is_some_and(f64::is_finite)));
+        assert_eq!(figure.rows.len(), 2 + 3 * CASES.len());
+        let is_number = |row: &Row| row.ours.is_some_and(|ours| ours.is_finite() && ours > 0.0);
+        assert!(figure.rows.iter().all(is_number), "{:?}", figure.rows);
     }
 }

@@ -178,9 +178,10 @@ impl<M: Memory> OrderedMap<M> {
             return Ok(());
         };
         let posted = self.until_done_with(|| self.post(&unposted), make_room_after);
-        match posted {
+        match &posted {
             Ok(()) => self.owes.set(false),
-            Err(_) => self.owe(unposted),
+            Err(Error::Full { .. }) => self.owe(unposted),
+            Err(_) => {}
         }
         posted
     }
