@@ -228,11 +228,16 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(&Path, Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 12] = [
+const FIGURES: [(&str, Make); 13] = [
     (pcc_table1::NAME, |folder, _| pcc_table1::make(folder)),
     (pcc_fig5::NAME, |_, _| pcc_fig5::make()),
     (pcc_fig12::NAME, |_, _| pcc_fig12::make()),
-    (pcc_fig13::NAME, |_, progress| pcc_fig13::make(progress)),
+    (pcc_fig13::USUAL.name, |_, progress| {
+        pcc_fig13::make(&pcc_fig13::USUAL, progress)
+    }),
+    (pcc_fig13::LARGE.name, |_, progress| {
+        pcc_fig13::make(&pcc_fig13::LARGE, progress)
+    }),
     (pcc_fig15::NAME, |_, progress| pcc_fig15::make(progress)),
     (pcc_gc::NAME, |_, progress| pcc_gc::make(progress)),
     (pcc_table2::NAME, |_, progress| pcc_table2::make(progress)),

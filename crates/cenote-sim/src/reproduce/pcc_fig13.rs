@@ -1,16 +1,46 @@
-//! pcc-indexes, figure 13: YCSB Load, A, B and C by 1 to 144 threads, on hash and ordered maps in all forms.
+//! pcc-indexes, figure 13: YCSB Load, A, B and C by 1 to 144 threads, on hash and ordered maps in all forms; and its last column with ten
+//! times as many records.
 
 use cenote::Guidelines;
 use cenote_ycsb::Workload;
 
-use super::sweep::{self, THREADS, THROUGHPUT};
+use super::sweep::{self, RECORDS, THREADS, THROUGHPUT};
 use super::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 use crate::exec::Traffic;
 use crate::throughput::{Form, Outcome, Plan};
 
-pub const NAME: &str = "pcc/fig13";
+/// How large a run is, and how many there are.
+pub struct Scale {
+    pub name: &'static str,
+    title: &'static str,
+    /// Records, and operations of each workload.
+    records: u64,
+    /// Numbers of threads.
+    sweep: &'static [u32],
+    /// Runs with as many threads as the paper has, of which the median is told, and the spread.
+    seeds: u64,
+    note: &'static str,
+}
 
-const SWEEP: [u32; 5] = [1, 24, 48, 96, THREADS];
+pub const USUAL: Scale = Scale {
+    name: "pcc/fig13",
+    title: "YCSB by threads, all forms",
+    records: RECORDS,
+    sweep: &[1, 24, 48, 96, THREADS],
+    seeds: 5,
+    note: "100 k records and operations of each workload; the paper has 100 M. With 144 threads each figure is the median of five seeds; the \
+           spread is the greatest less the least.",
+};
+
+pub const LARGE: Scale = Scale {
+    name: "pcc/fig13-1m",
+    title: "YCSB by 144 threads, a million records",
+    records: 10 * RECORDS,
+    sweep: &[THREADS],
+    seeds: 1,
+    note: "A million records and operations of each workload; the paper has 100 M. One seed.",
+};
+
 /// All on the same map, one after another.
 const WORKLOADS: [Workload; 4] = [Workload::Load, Workload::C, Workload::B, Workload::A];
 
@@ -22,11 +52,8 @@ const CC: &str = "CC, remote DRAM";
 const CC_LOCAL: &str = "CC, local DRAM";
 const CC_IN_PLACE: &str = "CC, local DRAM, in place";
 
-/// Runs with as many threads as the paper has, of which the median is told, and the spread.
-const SEEDS: u64 = 5;
-
 const SPREAD: Quantity = Quantity {
-    name: "spread over 5 seeds",
+    name: "spread over seeds",
     unit: "% of the median",
 };
 
@@ -113,21 +140,32 @@ const KINDS: [Kind; 2] = [
 /// A case with so many threads: its plan is run once for each of so many seeds.
 #[derive(Clone, Copy)]
 struct Point {
+    scale: &'static Scale,
     kind: &'static Kind,
     case: &'static Case,
     threads: u32,
 }
 
 impl Point {
-    fn all() -> impl Iterator<Item = Self> {
-        KINDS.iter().flat_map(|kind| {
-            let of_case = move |case| SWEEP.iter().map(move |&threads| Self { kind, case, threads });
+    fn all(scale: &'static Scale) -> impl Iterator<Item = Self> {
+        KINDS.iter().flat_map(move |kind| {
+            let point = move |case, threads| Self {
+                scale,
+                kind,
+                case,
+                threads,
+            };
+            let of_case = move |case| scale.sweep.iter().map(move |&threads| point(case, threads));
             kind.cases.iter().flat_map(of_case)
         })
     }
 
     fn seeds(self) -> u64 {
-        if self.threads == THREADS { SEEDS } else { 1 }
+        if self.threads == THREADS {
+            self.scale.seeds
+        } else {
+            1
+        }
     }
 
     fn plan(self, seed: u64) -> Result<Plan, ReproduceError> {
@@ -140,13 +178,18 @@ impl Point {
                 sweep::coherent(form, profile, in_place, self.threads, &WORKLOADS)?
             }
         };
-        Ok(Plan { seed, ..plan })
+        Ok(Plan {
+            seed,
+            ..sweep::with_records(plan, self.scale.records)
+        })
     }
 
     /// Rows of all workloads, from the outcomes of all seeds.
     fn rows(self, outcomes: &[Outcome]) -> Vec<Row> {
         let mut rows = Vec::new();
-        let Self { kind, case, threads } = self;
+        let Self {
+            kind, case, threads, ..
+        } = self;
         let row = |panel, quantity, ours| Row::new(case.name, threads, quantity, None, ours).of(panel);
         for (n, panel) in kind.panels.into_iter().enumerate() {
             let mut done: Vec<_> = outcomes
@@ -162,7 +205,9 @@ impl Point {
             rows.push(row(panel, THROUGHPUT, middle.mops_per_s));
             if threads == THREADS {
                 let spread = (most.mops_per_s - least.mops_per_s) / middle.mops_per_s * 100.0;
-                rows.push(row(panel, SPREAD, spread));
+                if self.scale.seeds > 1 {
+                    rows.push(row(panel, SPREAD, spread));
+                }
                 let each = counts(&middle.traffic, middle.operations);
                 rows.extend(each.map(|(quantity, sum)| row(panel, quantity, sum)));
             }
@@ -171,14 +216,14 @@ impl Point {
     }
 }
 
-pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
-    let plans = Point::all()
+pub fn make(scale: &'static Scale, progress: Progress<'_>) -> Result<Figure, ReproduceError> {
+    let plans = Point::all(scale)
         .flat_map(|point| (1..=point.seeds()).map(move |seed| point.plan(seed)))
         .collect::<Result<Vec<_>, _>>()?;
     let outcomes = sweep::run(&plans, progress)?;
     let mut outcomes = outcomes.as_slice();
     let mut rows = Vec::new();
-    for point in Point::all() {
+    for point in Point::all(scale) {
         let (of_point, rest) = outcomes.split_at(point.seeds() as usize);
         rows.extend(point.rows(of_point));
         outcomes = rest;
@@ -194,23 +239,22 @@ pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
     let ratios = ratios(&rows);
     rows.extend(ratios);
     Ok(Figure {
-        name: NAME,
-        title: "YCSB by threads, all forms",
+        name: scale.name,
+        title: scale.title,
         source: "pcc-indexes, section 7.2.1, figure 13",
         origin: Origin::Simulated,
         conditions: "profiles cxl-remote-wide and, for CC, dram-remote or dram",
         charted: Charted::Panels(THROUGHPUT),
         rows,
         notes: vec![
-            "100 k records and operations of each workload; the paper has 100 M. Popularity is drawn over 100 M ranks (zipfian 0.99), taken \
-             modulo the records: the hottest key has 4.8 % of the operations, as there.",
+            scale.note,
+            "Popularity is drawn over 100 M ranks (zipfian 0.99), taken modulo the records: the hottest key has 4.8 % of the operations, as in the paper.",
             "Three hosts, as the paper's threads are on three sockets. A host's cache has the same share of the records as there, and 24 KiB \
              for each thread's own; what was used longest ago makes room.",
             "The paper's ranges are over all four workloads, for P3 over SP of the hash map over A, B and C. Its curves are a picture.",
             "The profile cxl-remote-wide has the bandwidth that figure 5 needs; with figure 12's 0.28 GB/s for all hosts together none of the paper's \
              throughputs could be.",
             "MQ has as many servers as threads, and a third as many clients; the paper has 144 and 48.",
-            "With 144 threads each figure is the median of five seeds; the spread is the greatest less the least.",
             "The paper does not say where CC's DRAM is. On remote DRAM a hit on what threads share costs what L3 does, on local DRAM what L2 does.",
             "CC has coherent caches: a locked operation on a line that the host has alone costs a hit, and so does a line that moves between \
              the cores of a host. Both favour CC.",
