@@ -1,6 +1,7 @@
 //! Ways in which threads increment a counter that all of them want: under a lock, by exchanges, or in turn. The same code runs on
 //! simulated and on real memory.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use cenote::index::baseline::arena::Arena;
@@ -21,6 +22,8 @@ const THREADS_MAX: u32 = 32;
 pub enum Way {
     /// By two threads in turn: each waits until the other has.
     Turns,
+    /// The same by compare-exchanges of the value that the other leaves.
+    TurnsByExchange,
     /// By compare-exchange, until it succeeds.
     Exchange,
     PlainSpin,
@@ -38,6 +41,7 @@ impl Way {
     pub fn name(self) -> &'static str {
         match self {
             Self::Turns => "in turn",
+            Self::TurnsByExchange => "in turn by exchanges",
             Self::Exchange => "exchanges",
             Self::PlainSpin => "plain spin",
             Self::Spin => "spin",
@@ -54,11 +58,14 @@ pub struct Counting<M: Memory> {
     /// Counted from 0.
     thread: u64,
     threads: u64,
+    /// In turn: what it increments next.
+    next: Cell<u64>,
     by: By<M>,
 }
 
 enum By<M: Memory> {
     Turns,
+    TurnsByExchange,
     Exchange,
     PlainSpin(PlainSpin),
     Spin(SpinLock<M>),
@@ -81,6 +88,7 @@ impl<M: Memory> Counting<M> {
         let arena = Arena::open_or_create(worker.clone(), "words", MAGIC, ARENA_BYTES)?;
         let by = match way {
             Way::Turns => By::Turns,
+            Way::TurnsByExchange => By::TurnsByExchange,
             Way::Exchange => By::Exchange,
             Way::PlainSpin => By::PlainSpin(PlainSpin(arena.root(0))),
             Way::Spin => By::Spin(SpinLock::open_or_create(worker.clone(), "spin")?),
@@ -91,10 +99,15 @@ impl<M: Memory> Counting<M> {
                 By::MinArray(MinArrayLock::at(at, THREADS_MAX))
             }
         };
+        let (thread, threads) = (u64::from(thread), u64::from(threads.max(1)));
+        let counter: SyncWord = arena.root(2);
+        // Nobody begins before all have it open.
+        let begin = counter.load(worker.mem()).next_multiple_of(threads);
         Ok(Self {
-            counter: arena.root(2),
-            thread: u64::from(thread),
-            threads: u64::from(threads.max(1)),
+            counter,
+            thread,
+            threads,
+            next: Cell::new(begin + thread),
             by,
         })
     }
@@ -114,6 +127,10 @@ impl<M: Memory> Counting<M> {
                     found = self.counter.load(mem);
                 }
                 self.counter.store(mem, found + 1);
+            }
+            By::TurnsByExchange => {
+                let next = self.next.replace(self.next.get() + self.threads);
+                while self.counter.compare_exchange(mem, next, next + 1).is_err() {}
             }
             By::Exchange => {
                 let mut found = self.counter.load(mem);
