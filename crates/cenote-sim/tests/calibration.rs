@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use cenote::memory::Memory;
 use cenote_sim::exec::{Context, Ended, Settings, SimMemory, run};
-use cenote_sim::machine::Shape;
 use cenote_sim::policy::RandomWalk;
 use cenote_sim::profile::Profile;
 use cenote_sim::reproduce::{Charted, Measured, Place, make, measure, names};
@@ -102,27 +101,7 @@ fn figures_have_the_papers_numbers_and_ours() {
 /// Runs the same on so many hosts of a coherent machine, a thread each; the time that each took after all had begun, in nanoseconds.
 fn on_coherent_hosts(hosts: u32, body: fn(&Context<true>, u64)) -> f64 {
     let profile = Profile::load("dram").unwrap();
-    let settings = Settings {
-        shape: Shape {
-            coherent: true,
-            hosts,
-            bytes: 1 << 16,
-            cache_lines: profile.cache_lines(1),
-            prefetches: false,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: (0..hosts).collect(),
-        crashes: Vec::new(),
-        steps_max: u64::MAX,
-        capacity: u64::MAX,
-        profile: Some(profile),
-        checks_order: false,
-        traces: false,
-        delegated: None,
-        limits: None,
-    };
+    let settings = Settings::timed(&profile, true, hosts, 1, 1 << 16);
     let outcome = run(
         &settings,
         Box::new(RandomWalk::new(0)),
@@ -189,25 +168,8 @@ fn time_passes_alike_in_every_run() {
 /// Threads on four hosts with a mixture of all kinds of operations.
 fn mixture(profile: &Profile, threads: u32, rounds: u64) -> cenote_sim::exec::Outcome {
     let settings = Settings {
-        shape: Shape {
-            coherent: false,
-            hosts: 4,
-            bytes: 1 << 20,
-            cache_lines: profile.cache_lines(1),
-            prefetches: false,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
         processes: (0..threads).map(|thread| thread % 4).collect(),
-        crashes: Vec::new(),
-        steps_max: u64::MAX,
-        capacity: u64::MAX,
-        profile: Some(profile.clone()),
-        checks_order: false,
-        traces: false,
-        delegated: None,
-        limits: None,
+        ..Settings::timed(profile, false, 4, 1, 1 << 20)
     };
     let body = move |context: Context<false>| {
         let mem = context.memory();

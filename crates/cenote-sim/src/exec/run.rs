@@ -62,6 +62,34 @@ pub struct Settings {
     pub limits: Option<Limits>,
 }
 
+impl Settings {
+    /// A run that keeps time, and in which nothing breaks: one process on each host, whose cache is as the profile says where so many threads share
+    /// it.
+    pub fn timed(profile: &Profile, coherent: bool, hosts: u32, threads: u32, bytes: u64) -> Self {
+        Self {
+            shape: Shape {
+                coherent,
+                hosts,
+                bytes,
+                cache_lines: profile.cache_lines(threads),
+                prefetches: false,
+                persists_at_crash: false,
+                coherent_bytes: 0,
+                blind_exchanges: false,
+            },
+            processes: (0..hosts).collect(),
+            crashes: Vec::new(),
+            steps_max: u64::MAX,
+            capacity: u64::MAX,
+            profile: Some(profile.clone()),
+            checks_order: false,
+            traces: false,
+            delegated: None,
+            limits: None,
+        }
+    }
+}
+
 /// How the code under test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {

@@ -17,7 +17,6 @@ use cenote::pod::{Pod, Worker};
 
 use super::ReproduceError;
 use crate::exec::{Context, Crash, Ended, Settings, SimMemory, run};
-use crate::machine::Shape;
 use crate::policy::RandomWalk;
 use crate::profile::Profile;
 use crate::subjects::pool::{self, Member};
@@ -103,25 +102,8 @@ impl Work {
             alone: false,
         };
         let settings = Settings {
-            shape: Shape {
-                coherent: C,
-                hosts: self.hosts,
-                bytes: pool::bytes(parameters),
-                cache_lines: profile.cache_lines(1),
-                prefetches: false,
-                persists_at_crash: false,
-                coherent_bytes: 0,
-                blind_exchanges: false,
-            },
-            processes: (0..self.hosts).collect(),
             crashes: (0..self.hosts).map(crash).collect(),
-            steps_max: u64::MAX,
-            capacity: u64::MAX,
-            profile: Some(profile.clone()),
-            checks_order: false,
-            traces: false,
-            delegated: None,
-            limits: None,
+            ..Settings::timed(profile, C, self.hosts, 1, pool::bytes(parameters))
         };
         let shared = Rc::new(Shared {
             work: self.clone(),

@@ -18,7 +18,6 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::counting::{Counting, Way};
 use super::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 use crate::exec::{Context, Ended, Settings, SimMemory, run};
-use crate::machine::Shape;
 use crate::policy::RandomWalk;
 use crate::profile::Profile;
 use crate::subjects::below;
@@ -202,27 +201,7 @@ pub fn measure(way: Way, threads: u32, seed: u64, profile: &Profile) -> Result<f
         entries: 4,
         hosts: threads,
     };
-    let settings = Settings {
-        shape: Shape {
-            coherent: true,
-            hosts: threads,
-            bytes: pool::bytes(parameters),
-            cache_lines: profile.cache_lines(1),
-            prefetches: false,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: (0..threads).collect(),
-        crashes: Vec::new(),
-        steps_max: u64::MAX,
-        capacity: u64::MAX,
-        profile: Some(profile.clone()),
-        checks_order: false,
-        traces: false,
-        delegated: None,
-        limits: None,
-    };
+    let settings = Settings::timed(profile, true, threads, 1, pool::bytes(parameters));
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let shared = Rc::new(Shared {
         way,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::ReproduceError;
 use crate::exec::{Context, Ended, Settings, SimMemory, run};
-use crate::machine::{LINE, Shape};
+use crate::machine::LINE;
 use crate::policy::RandomWalk;
 use crate::profile::Profile;
 
@@ -42,25 +42,8 @@ pub fn measure(
     operation: fn(&SimMemory<false>, Place),
 ) -> Result<Measured, ReproduceError> {
     let settings = Settings {
-        shape: Shape {
-            coherent: false,
-            hosts: 1,
-            bytes: bytes.next_multiple_of(LINE),
-            cache_lines: profile.cache_lines(1),
-            prefetches: false,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
         processes: vec![0; threads as usize],
-        crashes: Vec::new(),
-        steps_max: u64::MAX,
-        capacity: u64::MAX,
-        profile: Some(profile.clone()),
-        checks_order: false,
-        traces: false,
-        delegated: None,
-        limits: None,
+        ..Settings::timed(profile, false, 1, 1, bytes.next_multiple_of(LINE))
     };
     let measured = Rc::new(RefCell::new(Measured {
         times: Vec::new(),

@@ -14,7 +14,6 @@ use super::measured::Measured;
 use super::parts::Parts;
 use super::{Outcome, Plan, ThroughputError};
 use crate::exec::{Context, Ended, Settings, SimMemory, run};
-use crate::machine::Shape;
 use crate::policy::RandomWalk;
 use crate::subjects::gathering::Gathering;
 use crate::subjects::pool::{self, Member};
@@ -79,27 +78,13 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
         entries: 4 + plan.servers(),
         hosts,
     };
-    let settings = Settings {
-        shape: Shape {
-            coherent: C,
-            hosts,
-            bytes: pool::bytes(parameters),
-            cache_lines: plan.profile.cache_lines(threads.div_ceil(hosts)),
-            prefetches: false,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: (0..hosts).collect(),
-        crashes: Vec::new(),
-        steps_max: u64::MAX,
-        capacity: u64::MAX,
-        profile: Some(plan.profile.clone()),
-        checks_order: false,
-        traces: false,
-        delegated: None,
-        limits: None,
-    };
+    let settings = Settings::timed(
+        &plan.profile,
+        C,
+        hosts,
+        threads.div_ceil(hosts),
+        pool::bytes(parameters),
+    );
     let shared = Rc::new(Shared {
         measured: RefCell::new(plan.workloads.iter().map(|_| Measured::default()).collect()),
         fault: RefCell::default(),
