@@ -1,6 +1,7 @@
 //! How far a lookup in an ordered map walks to the right, where parents do not know of nodes: counted in sync loads. Each step is one.
 
 use cenote::memory::{Counting, Counts, Mapped};
+use cenote::pod::class::TABLE;
 use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Pool};
 
 /// Of a lookup: three levels, and some nodes that are not posted yet.
@@ -61,6 +62,65 @@ fn a_full_pool_keeps_its_trees_on_coherent_memory() {
 #[test]
 fn a_full_pool_keeps_its_trees_on_incoherent_memory() {
     a_full_pool_keeps_its_trees::<Noncoherent>();
+}
+
+/// The same by handles that write one key each, as by processes that do: none of them knows what the others could not post. The pool is full but for
+/// objects of up to 640 bytes: leaves, and no parent's page.
+fn whoever_writes<M: Mapped>() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let pool: Pool<Counting<M>> = Pool::create(&path, &options(8 << 20)).unwrap();
+    let map = pool.ordered("a").unwrap();
+    let first = 1_u64 << 32;
+    for n in first..first + 28 * 90 {
+        map.put_u64(n, n).unwrap();
+    }
+    drop(map);
+    let values = pool.map("values").unwrap();
+    let small: Vec<(usize, String)> = [64, 256, 320, 384, 448, 512, 576, 640]
+        .into_iter()
+        .flat_map(|size| (0..300_000 / size).map(move |n| (size, format!("{size} {n}"))))
+        .collect();
+    for (size, key) in &small {
+        values.put(key.as_bytes(), &vec![1; size - 40]).unwrap();
+    }
+    for class in TABLE.iter().rev().filter(|class| class.size > 40) {
+        let value = vec![1; class.size as usize - 40];
+        let put = |n: &u32| {
+            values
+                .put(format!("{}, {n}", class.size).as_bytes(), &value)
+                .is_err()
+        };
+        (0..).filter(put).take(3).for_each(drop);
+    }
+    for (_, key) in small.iter().filter(|(_, key)| !key.ends_with('0')) {
+        values.remove(key.as_bytes()).unwrap();
+    }
+    for _ in 0..6 {
+        pool.collect().unwrap();
+    }
+    let refused = (1..)
+        .find(|n| pool.ordered("a").unwrap().put_u64(first - n, *n).is_err())
+        .unwrap();
+    assert!(refused > 1);
+    let other: Pool<Counting<M>> = Pool::open(&path, &options(8 << 20)).unwrap();
+    let read = other.ordered("a").unwrap();
+    for n in 1..refused {
+        let (found, loads) = loads(|| read.get_u64(first - n).unwrap());
+        assert_eq!(found, Some(n));
+        assert!(loads <= LOADS_MAX, "{loads} sync loads for key {n} of {refused}");
+    }
+    assert!(pool.fsck(false).unwrap().is_clean());
+}
+
+#[test]
+fn whoever_writes_on_coherent_memory() {
+    whoever_writes::<Coherent>();
+}
+
+#[test]
+fn whoever_writes_on_incoherent_memory() {
+    whoever_writes::<Noncoherent>();
 }
 
 const STREAMS: u64 = 16;

@@ -11,7 +11,7 @@ use super::find::Visit;
 use super::key::{Target, separator};
 use super::page::{INNER_MAX, LEVEL_MAX, Page};
 use super::write::Replacement;
-use super::{OrderedMap, Posting, Unposted};
+use super::{OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -22,6 +22,9 @@ use crate::pod::{class, heap};
 pub(super) const LONG_BYTES: usize = 16 << 10;
 /// See [`LONG_BYTES`].
 pub(super) const LONG_MIN: usize = 4;
+
+/// Posts that one write makes before it splits nodes, at most: others may merge and split what it looks at.
+const POSTS_MAX: u32 = 64;
 
 /// Bytes of a node: the word that says which page is its own.
 const NODE_BYTES: u64 = 16;
@@ -135,55 +138,69 @@ impl<M: Memory> OrderedMap<M> {
         Ok(())
     }
 
-    /// Tells parents of nodes that they may not know. A parent that cannot learn now, for want of memory, is told before this handle
-    /// splits another leaf, or by whoever comes by next.
+    /// Tells parents of nodes that they may not know. A parent that cannot learn now, for want of memory, is told by whoever comes by
+    /// next, or before a node beside it is split.
     pub(super) fn post_all(&self) -> Result<()> {
-        while !self.owes.get() {
+        loop {
             let Some(unposted) = self.unposted.borrow_mut().pop() else {
                 return Ok(());
             };
             match self.until_done_or_full(|| self.post(&unposted)) {
                 Ok(()) => {}
-                Err(Error::Full { .. }) => self.owe(unposted),
+                Err(Error::Full { .. }) => {
+                    self.unposted.borrow_mut().clear();
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
     }
 
-    /// Keeps a note whose parent could not learn, and no other.
-    fn owe(&self, unposted: Unposted) {
-        self.unposted.replace(vec![unposted]);
-        self.owes.set(true);
-    }
-
-    /// Whether a leaf may be split now: not while there are nodes side by side that no parent can learn of. A pool that has room
-    /// for leaves, and none for their parents' pages, would make a list of the tree. A post is made before the next attempt then, once a write.
-    pub(super) fn may_split(&self) -> bool {
-        let is_list = self.owes.get() || self.notes_max > 0 && self.unposted.borrow().len() >= self.notes_max;
-        if !is_list || self.posting.get() == Posting::Done {
-            return true;
+    /// Whether a full node may be split now: not while its parent does not know it, or the node behind it. A pool that has room
+    /// for leaves, and none for their parents' pages, would make a list of the tree, whoever writes. If not, this attempt has
+    /// told the parent, or has come a step nearer to it.
+    pub(super) fn may_split(&self, visit: &Visit<'_>, key: &[u8]) -> Result<bool> {
+        if self.posts.get() < POSTS_MAX
+            && let Some(unposted) = self.unknown_at(visit, key)?
+        {
+            if self.post(&unposted)?.is_some() {
+                self.posts.set(self.posts.get() + 1);
+            }
+            return Ok(false);
         }
-        self.posting.set(Posting::Wanted);
-        false
+        Ok(true)
     }
 
-    /// Makes the post that must come before a split, if one must.
-    pub(super) fn post_if_wanted(&self, make_room_after: &mut dyn FnMut(Error) -> Result<()>) -> Result<()> {
-        if self.posting.get() != Posting::Wanted {
-            return Ok(());
+    /// A node that its parent does not know: one that was found to hold a key, or the one behind it.
+    fn unknown_at(&self, visit: &Visit<'_>, key: &[u8]) -> Result<Option<Unposted>> {
+        let (page, target) = (&visit.page, Target::at(key));
+        if visit.word == self.root() {
+            return Ok(None);
         }
-        self.posting.set(Posting::Done);
-        let Some(unposted) = self.unposted.borrow_mut().pop() else {
-            return Ok(());
+        let Some(parent) = self.descend(target, page.level() + 1)? else {
+            return Ok(None);
         };
-        let posted = self.until_done_with(|| self.post(&unposted), make_room_after);
-        match &posted {
-            Ok(()) => self.owes.set(false),
-            Err(Error::Full { .. }) => self.owe(unposted),
-            Err(_) => {}
-        }
-        posted
+        let parent = &parent.page;
+        let child = parent.child_for(self.worker.mem(), target)?;
+        let (own, of_parent) = (page.fences()?, parent.fences()?);
+        let is_known = match child {
+            0 => own.0 == of_parent.0,
+            _ => own.0 == parent.separator(child)?.1.bytes(),
+        };
+        let is_next_known = match child + 1 == parent.count() {
+            true => own.1 == of_parent.1,
+            false => own.1 == parent.separator(child + 1)?.1.bytes(),
+        };
+        let separator = match (is_known, is_next_known) {
+            (false, _) => own.0,
+            (true, false) => own.1,
+            (true, true) => return Ok(None),
+        };
+        Ok(Some(Unposted {
+            level: page.level() + 1,
+            separator: separator.to_vec(),
+            was_at: 0,
+        }))
     }
 
     /// One attempt to tell a parent of the node that a note is about, if there is one: the node of the level below that has
@@ -216,7 +233,9 @@ impl<M: Memory> OrderedMap<M> {
         }
         let is_long = page.count() >= LONG_MIN && page.built_len()? >= LONG_BYTES;
         if page.count() == INNER_MAX || is_long {
-            self.split(&visit, separator)?;
+            if self.may_split(&visit, separator)? {
+                self.split(&visit, separator)?;
+            }
             return Ok(None);
         }
         let mut inner = Inner::part(page, 0, page.count())?;

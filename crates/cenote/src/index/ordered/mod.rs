@@ -65,16 +65,6 @@ struct Unposted {
     was_at: u64,
 }
 
-/// Whether a write posts a node before it splits a leaf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Posting {
-    None,
-    /// Before its next attempt.
-    Wanted,
-    /// It has; a write does so once.
-    Done,
-}
-
 /// A worker's handle on an ordered map. Each thread has its own.
 pub struct OrderedMap<M: Memory> {
     worker: Rc<Worker<M>>,
@@ -87,9 +77,8 @@ pub struct OrderedMap<M: Memory> {
     detours: Cell<u32>,
     unposted: RefCell<Vec<Unposted>>,
     notes_max: usize,
-    /// A parent could not learn of a node for want of memory; the note is kept.
-    owes: Cell<bool>,
-    posting: Cell<Posting>,
+    /// Posts that the write has made before splits.
+    posts: Cell<u32>,
     merging: RefCell<Option<merge::Place>>,
     /// The low fence of an empty leaf that this handle has read. The next write has it merged, if it can be: whoever emptied it could
     /// not, or died.
@@ -145,8 +134,7 @@ impl<M: Memory> OrderedMap<M> {
             detours: Cell::new(0),
             unposted: RefCell::default(),
             notes_max: worker.limits().unposted,
-            owes: Cell::new(false),
-            posting: Cell::new(Posting::None),
+            posts: Cell::new(0),
             merging: RefCell::default(),
             empty: RefCell::default(),
             scratch: Cell::default(),

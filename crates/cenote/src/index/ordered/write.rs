@@ -8,7 +8,7 @@ use super::find::Visit;
 use super::key::{KEY_MAX, Target, head_of};
 use super::merge::{Place, is_thin};
 use super::page::LEAF_MAX;
-use super::{OrderedMap, Posting, Scratch};
+use super::{OrderedMap, Scratch};
 use crate::error::{Error, Result};
 use crate::index::hash::{Put, Replace, object};
 use crate::memory::{Memory, OwnedWord, SyncWord};
@@ -113,7 +113,7 @@ impl<M: Memory> OrderedMap<M> {
     /// Repeats an attempt until it has an outcome; what one that has none allocated is given back.
     pub(super) fn until_done<R>(&self, attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
         let mut room = Room::new(&self.worker);
-        self.posting.set(Posting::None);
+        self.posts.set(0);
         self.until_done_with(attempt, &mut |error| room.make_after(error))
     }
 
@@ -145,7 +145,6 @@ impl<M: Memory> OrderedMap<M> {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => {}
             }
-            self.post_if_wanted(make_room_after)?;
             if let Some(place) = self.merging.take() {
                 helped += 1;
                 if helped > HELPED_MAX {
@@ -206,7 +205,7 @@ impl<M: Memory> OrderedMap<M> {
             return Ok(None);
         }
         if !is_there && page.count() == LEAF_MAX {
-            if self.may_split() {
+            if self.may_split(&visit, key)? {
                 self.split(&visit, key)?;
             }
             return Ok(None);
