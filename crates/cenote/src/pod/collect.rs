@@ -152,7 +152,8 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
             break;
         }
         freed += free_own(worker)?;
-        left = again.left;
+        // Others may become idle as fast as their lists are taken.
+        left = again.left.min(left - 1);
     }
     if freed == 0 && M::COHERENT {
         freed = free_scattered(worker)?;
