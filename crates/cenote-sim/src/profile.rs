@@ -35,6 +35,8 @@ pub struct Profile {
     pub miss_ns: f64,
     /// A line that comes from another host's cache, where hardware keeps caches coherent; one at a time for each line.
     pub transfer_ns: f64,
+    /// Such a line that has come to be written stays for up to so long, though others wait for it.
+    pub retention_ns: f64,
     /// Lines that one host moves through its cache, both ways.
     pub host_bandwidth_gib_per_s: f64,
     /// Lines that one device moves, for all hosts.
@@ -200,12 +202,13 @@ impl Profile {
         Ok(())
     }
 
-    fn times(&self) -> [(&'static str, f64); 16] {
+    fn times(&self) -> [(&'static str, f64); 17] {
         [
             ("hit_ns", self.hit_ns),
             ("shared_hit_ns", self.shared_hit_ns),
             ("miss_ns", self.miss_ns),
             ("transfer_ns", self.transfer_ns),
+            ("retention_ns", self.retention_ns),
             ("sync_load_ns", self.sync_load_ns),
             ("sync_store_ns", self.sync_store_ns),
             ("same_address_service_ns", self.same_address_service_ns),

@@ -25,6 +25,8 @@ pub struct Costs {
     pub transfer: Served,
     /// One that several caches have, for a reader: they do not wait for each other as long.
     pub shared_transfer: Served,
+    /// A line that has come to be written stays for less, though others wait for it.
+    pub retention: u64,
     pub write_back: u64,
     pub flush: u64,
     pub fence: u64,
@@ -49,6 +51,7 @@ impl Costs {
             exchange: served(profile.exchange_ns, profile.exchange_service_ns),
             transfer: served(profile.transfer_ns, profile.transfer_ns),
             shared_transfer: served(profile.transfer_ns, profile.hit_ns),
+            retention: ps(profile.retention_ns),
             write_back: ps(profile.write_back_ns),
             flush: ps(profile.flush_ns),
             fence: ps(profile.fence_ns),

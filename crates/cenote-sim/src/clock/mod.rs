@@ -43,6 +43,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use crate::exec::{Kind, Op};
 use crate::machine::{Found, LINE, Shape, Use};
 use crate::profile::Profile;
@@ -67,6 +70,8 @@ pub struct Clock {
     links: Links,
     /// Whose caches have which lines, where hardware keeps them coherent.
     coherence: Option<Coherence>,
+    /// From which is drawn how long lines stay.
+    draws: Xoshiro256PlusPlus,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -76,6 +81,8 @@ struct Thread {
     complete: u64,
     /// By how much others have delayed them, at most.
     delay: u64,
+    /// The line that has come last to be written, and until when it may be there.
+    arrived: Option<(u64, u64)>,
     spent: Spent,
     alive: bool,
 }
@@ -95,6 +102,7 @@ impl Clock {
             queues: Queues::new(profile.exchange_queues),
             links: Links::new(&costs, shape.hosts, profile.devices),
             coherence: shape.coherent.then(caches),
+            draws: Xoshiro256PlusPlus::seed_from_u64(0),
         }
     }
 
@@ -232,11 +240,24 @@ impl Clock {
             Kind::OwnedLoad | Kind::OwnedStore => Use::Own,
             _ => Use::Shared,
         };
-        let source = caches.source(host, op.at, op.len, writes);
-        let found = caches.access(host, op.at, op.len, writes, usage);
         let costs = &self.costs;
         let thread = &mut self.threads[thread as usize];
         let now = thread.now + costs.compute;
+        let source = caches.source(host, op.at, op.len, writes);
+        let line = op.at / LINE;
+        if source != Source::Here
+            && lines(op) == 1
+            && thread
+                .arrived
+                .is_some_and(|(arrived, leaves)| arrived == line && now <= leaves)
+        {
+            // It is somebody else's already, who has to wait for it a little longer.
+            let hit = costs.of_hit(op.kind);
+            self.turns.delay(op.at, costs.compute + hit);
+            thread.now = now + hit;
+            return (Found::Hit, hit);
+        }
+        let found = caches.access(host, op.at, op.len, writes, usage);
         let (done, alone) = match (source, found) {
             (Source::Another, _) => (
                 self.turns.take(op.at, now, costs.transfer),
@@ -256,6 +277,15 @@ impl Clock {
             }
         };
         thread.now = done;
+        if writes && source == Source::Another {
+            // A locked operation computes with the line that has come; a store is done then.
+            let computes = match op.kind {
+                Kind::CompareExchange | Kind::FetchModify => costs.shared_hit,
+                _ => 0,
+            };
+            let stays = (u64::from(self.draws.next_u32()) * costs.retention) >> 32;
+            thread.arrived = Some((line, (done + stays).saturating_sub(computes)));
+        }
         (found, alone)
     }
 

@@ -25,13 +25,23 @@ pub struct Turns {
 impl Turns {
     /// When an operation on a word is done that begins now.
     pub fn take(&mut self, at: u64, now: u64, cost: Served) -> u64 {
+        serve(self.free(at), now + cost.travel, cost.service)
+    }
+
+    /// Whoever comes next for a word's line waits longer.
+    pub fn delay(&mut self, at: u64, time: u64) {
+        *self.free(at) += time;
+    }
+
+    /// When a word's line is free.
+    fn free(&mut self, at: u64) -> &mut u64 {
         let line = (at / LINE) as usize;
         let page = line / PAGE_LINES;
         if page >= self.pages.len() {
             self.pages.resize_with(page + 1, || None);
         }
         let page = self.pages[page].get_or_insert_with(|| Box::new([0; PAGE_LINES]));
-        serve(&mut page[line % PAGE_LINES], now + cost.travel, cost.service)
+        &mut page[line % PAGE_LINES]
     }
 }
 

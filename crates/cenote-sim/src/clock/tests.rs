@@ -174,6 +174,35 @@ fn who_wants_a_line_waits_behind_those_who_wanted_it() {
     assert_eq!(clock.now_ps(2), COMPUTE + 35_000);
 }
 
+/// A line that has come to be written stays for a moment, drawn anew each time, though another host is to have it next.
+#[test]
+fn a_line_stays_for_a_moment() {
+    let again = |kind: Kind, pause: bool| {
+        let mut clock = clock_of(2, true);
+        let word = Op::word(kind, 0, 0);
+        let rounds = 3000;
+        let hits = (0..rounds).filter(|_| {
+            clock.pause(0);
+            clock.pause(1);
+            clock.charge(1, 1, word, Found::Hit);
+            assert_ne!(clock.charge(0, 0, word, Found::Hit), Found::Hit);
+            clock.pause(1);
+            clock.charge(1, 1, word, Found::Hit);
+            if pause {
+                clock.pause(0);
+            }
+            clock.charge(0, 0, word, Found::Hit) == Found::Hit
+        });
+        hits.count() as f64 / f64::from(rounds)
+    };
+    // A locked operation computes for a hit's time before the next one begins.
+    let after_exchange = again(Kind::CompareExchange, false);
+    assert!((after_exchange - 3.0 / 9.0).abs() < 0.03, "{after_exchange}");
+    let after_store = again(Kind::Store, false);
+    assert!((after_store - 8.0 / 9.0).abs() < 0.03, "{after_store}");
+    assert_eq!(again(Kind::Store, true), 0.0);
+}
+
 #[test]
 fn waiting_for_others_is_told_apart() {
     let mut clock = clock(2);

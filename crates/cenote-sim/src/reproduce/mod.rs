@@ -9,6 +9,7 @@
 
 mod bars;
 mod chart;
+mod contention;
 mod counting;
 pub mod curves;
 mod lupin_detection;
@@ -228,7 +229,7 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(&Path, Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 13] = [
+const FIGURES: [(&str, Make); 14] = [
     (pcc_table1::NAME, |folder, _| pcc_table1::make(folder)),
     (pcc_fig5::NAME, |_, _| pcc_fig5::make()),
     (pcc_fig12::NAME, |_, _| pcc_fig12::make()),
@@ -246,6 +247,7 @@ const FIGURES: [(&str, Make); 13] = [
     (lupin_table2::NAME, |_, progress| lupin_table2::make(progress)),
     (lupin_detection::NAME, lupin_detection::make),
     (machine::NAME, machine::make),
+    (contention::NAME, |_, progress| contention::make(progress)),
 ];
 
 /// The names of all figures.

@@ -39,6 +39,7 @@ pub const COSTS: &[Cost] = costs! {
     "shared_hit_ns": shared_hit_ns;
     "miss_ns": miss_ns;
     "transfer_ns": transfer_ns;
+    "retention_ns": retention_ns;
     "bandwidth": host_bandwidth_gib_per_s, device_bandwidth_gib_per_s;
     "sync_load_ns": sync_load_ns;
     "sync_store_ns": sync_store_ns;
