@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(20);
   CENOTE_WORKER    its number, from 0 on; the same after a restart
   CENOTE_WORKERS   how many workers there are
   CENOTE_RESTARTS  how often this worker was started before
-  CENOTE_HOST      the number of its host, in the order of --on
+  CENOTE_NODE      the number of its --on, from 0 on; 0 without
   CENOTE_POOL      the pool, with --pool
 
 Exit code: 0 if all workers ended well; else that of the first one that did not (128 + n for signal n);
@@ -178,7 +178,7 @@ fn command(args: &Args, start: &Start) -> Command {
         ("CENOTE_WORKER", start.worker.to_string()),
         ("CENOTE_WORKERS", start.workers.to_string()),
         ("CENOTE_RESTARTS", start.restarts.to_string()),
-        ("CENOTE_HOST", start.host.to_string()),
+        ("CENOTE_NODE", start.host.to_string()),
     ];
     let prefix = args.on.get(start.host).map_or("", String::as_str);
     let mut words = prefix.split_whitespace();

@@ -80,6 +80,13 @@ fn agents_beat_and_monitors_fence() {
         let output = command.env(variable, value).output().unwrap();
         assert_eq!(output.stdout, b"alone", "{output:?}");
     }
+    // What is supervised is on this host, too.
+    let cenote = env!("CARGO_BIN_EXE_cenote");
+    for on in [&[][..], &["--on", "env"]] {
+        let words = [&["run"], on, &["--", cenote, "get", "./p", "k"]].concat();
+        let output = here.command(words).env("CENOTE_HOST", "2").output().unwrap();
+        assert_eq!(output.stdout, b"alone", "{output:?}");
+    }
     let mut command = here.command(["get", "./p", "k"]);
     let output = command.env("CENOTE_HOST", "two").output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");

@@ -81,7 +81,7 @@ fn hosts_are_prefixes_and_a_lost_one_is_left() {
         "--",
         "sh",
         "-c",
-        "echo $ON $CENOTE_HOST",
+        "echo $ON $CENOTE_NODE",
     ];
     let output = here.command(args).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
