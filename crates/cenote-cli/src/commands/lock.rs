@@ -1,13 +1,14 @@
 //! `cenote lock`: runs a command while it holds a lock of a pool, as flock(1) does with a file's.
 //!
-//! The note of the lock is the command's process id, so whoever succeeds a killed holder knows what may still be running.
+//! The kernel kills the command with its wrapper. The note of the lock is the command's process id, so whoever succeeds a killed holder can look whether
+//! what that had started itself is still running.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use cenote::memory::Memory;
+use cenote::memory::{Memory, tether};
 use cenote::sync::guard::Release;
 use cenote::sync::{Guard, Patience, ReadGuard};
 use cenote::{Acquired, Options, Pool};
@@ -21,7 +22,7 @@ use crate::pool::{PoolArg, on_pool};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code: that of COMMAND, 128 + N if signal N ended it; 1 if the lock was not free in time, or something failed; 2 for misuse.
-If this command is killed, COMMAND goes on, and the lock passes to the next who asks, who is told COMMAND's process id.")]
+If this command is killed, the kernel kills COMMAND, but not what COMMAND has started; the lock passes to the next who asks, who is told COMMAND's process id.")]
 pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
@@ -137,8 +138,7 @@ fn under(acquired: Acquired, args: &Args, out: &Output, note: impl FnOnce(u32)) 
             from.worker, from.generation, args.name
         ));
     }
-    let mut child = Command::new(program)
-        .args(arguments)
+    let mut child = tether(Command::new(program).args(arguments))
         .spawn()
         .map_err(Failure::io(program.display()))?;
     note(child.id());

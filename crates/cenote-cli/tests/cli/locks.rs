@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use super::{Here, kill};
+use super::Here;
 
 /// Runs `cenote lock` with JSON; what stands behind `--` is the command's.
 fn locked(here: &Here, line: &str) -> serde_json::Value {
@@ -16,6 +16,11 @@ fn refused(here: &Here, code: i32, line: &str) {
     assert_eq!((ran.code, ran.stdout.len()), (Some(code), 0), "{line}: {ran:?}");
     let error: serde_json::Value = serde_json::from_str(&ran.stderr).expect(&ran.stderr);
     assert!(error["error"].is_string(), "{line}: {error}");
+}
+
+/// Whether a process is there that has not ended.
+fn is_running(process: u64) -> bool {
+    std::fs::read(format!("/proc/{process}/cmdline")).is_ok_and(|words| !words.is_empty())
 }
 
 #[test]
@@ -74,9 +79,13 @@ fn a_killed_holder_is_told_of() {
             &format!("./p stock --form {form} --timeout 50ms -- true"),
         );
         refused(&here, 1, &format!("./p stock --form {form} --timeout 0 -- true"));
+        assert!(is_running(note));
         holder.kill().unwrap();
         holder.wait().unwrap();
-        kill(note, libc::SIGKILL);
+        // The command dies with it.
+        while is_running(note) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         // stat opens the pool, and so recovers it; the next owner is told all the same.
         let locks = &here.json("stat ./p")["locks"];
         assert_eq!(locks[0]["owner"]["alive"], false);

@@ -62,8 +62,7 @@ pub use local::{LocalWord, zeroed_words};
 pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
 pub use noncoherent::Noncoherent;
-pub(crate) use schedule::tether;
-pub use schedule::{Priority, lock_code, raise_priority};
+pub use schedule::{Priority, lock_code, raise_priority, tether};
 
 use crate::mutant::{self, Mutant};
 

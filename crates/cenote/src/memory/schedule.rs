@@ -45,13 +45,20 @@ pub fn lock_code() -> bool {
     unsafe { libc::mlockall(libc::MCL_CURRENT) == 0 }
 }
 
-/// Has a child die with the thread that starts it.
-pub(crate) fn tether(command: &mut Command) -> &mut Command {
-    // SAFETY: what runs between fork and exec is one system call that takes numbers.
-    unsafe {
-        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        })
-    }
+/// Has the kernel kill a command's process when the thread that starts it ends, however that comes. What the process starts itself goes on.
+pub fn tether(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    let tie = move || {
+        // SAFETY: the call takes numbers.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the call takes nothing. The parent may have died before.
+        match unsafe { libc::getppid() } as u32 == parent {
+            true => Ok(()),
+            false => Err(std::io::ErrorKind::BrokenPipe.into()),
+        }
+    };
+    // SAFETY: what runs between fork and exec is two system calls that take numbers.
+    unsafe { command.pre_exec(tie) }
 }
