@@ -1,5 +1,7 @@
 //! The cost rule: what the documentation says of memory round trips is counted.
 
+use std::sync::Barrier;
+
 use cenote::memory::{Counting, Counts, Mapped};
 use cenote::sync::SpinLock;
 use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool};
@@ -244,4 +246,48 @@ fn spin_locks_in_turn() {
     let counts = Counts::current();
     // The slot's owner and lock, and the unlock; nobody waits, so nobody says that it does.
     assert!(counts.sync_stores <= 3 && counts.exchanges <= 1, "{counts:?}");
+}
+
+/// Workers that have left leave retired lists to those who stay. No write pays for many of them.
+#[test]
+fn a_write_inherits_one_list_at_a_time() {
+    const LEAVERS: u64 = 40;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = Options {
+        max: 1 << 28,
+        ..Options::default()
+    };
+    let pool: Pool<Counting<Coherent>> = Pool::create(folder.path().join("pool"), &options).unwrap();
+    let map = pool.map("m").unwrap();
+    for key in 0..KEYS {
+        map.put_u64(key, key).unwrap();
+    }
+    let reader = pool.worker().unwrap();
+    // As long as somebody reads, those who leave cannot free what they have retired.
+    let pin = reader.pin().unwrap();
+    let all_have = Barrier::new(LEAVERS as usize);
+    std::thread::scope(|scope| {
+        for leaver in 0..LEAVERS {
+            let (pool, all_have) = (&pool, &all_have);
+            scope.spawn(move || {
+                let map = pool.map("m").unwrap();
+                for n in 0..200 {
+                    map.put_u64(200 * leaver + n, n).unwrap();
+                }
+                all_have.wait();
+            });
+        }
+    });
+    drop(pin);
+    let before = pool.stat().unwrap().retired_objects;
+    let most = (0..KEYS)
+        .map(|key| {
+            Counts::reset();
+            map.put_u64(key, key).unwrap();
+            Counts::current().exchanges
+        })
+        .max();
+    let after = pool.stat().unwrap().retired_objects;
+    assert!(before > 100 * LEAVERS && after < before / 2);
+    assert!(most < Some(1000), "{most:?}");
 }

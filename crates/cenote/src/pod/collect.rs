@@ -81,7 +81,8 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     worker.looks.set(looks);
     let looks_around = looks.is_multiple_of(worker.limits().look_around_every.max(1));
     if looks_around || ORPHANS.load(worker.mem()) != 0 {
-        inherit(worker, least)?;
+        // Where lists are moved that takes the allocator's lock, and all workers may be at it: each takes one.
+        inherit(worker, least, if M::COHERENT { 1 } else { u32::MAX })?;
     }
     if looks_around {
         take_over(worker, Whose::Quiet)?;
@@ -143,7 +144,7 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
         left = take_over(worker, Whose::Idle)?.left;
         ask_for_lists(worker);
     }
-    let inherited = inherit(worker, epoch::ripe_below(worker, epoch::least(worker)))?;
+    let inherited = inherit(worker, epoch::ripe_below(worker, epoch::least(worker)), u32::MAX)?;
     let mut freed = inherited + free_own(worker)?;
     // Lists of workers that have no spare chunk, one after the other: each gets that of the caller's own list once nothing waits in it.
     while left > 0 {
