@@ -19,12 +19,12 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 
-/// Takes what vacant records still hold, so many of them at most; one that another takes meanwhile counts. On coherent memory their lists are moved to
+/// Takes what vacant records still hold, of so many at most; one that another takes meanwhile counts, one that cannot be emptied does not. On coherent memory their lists are moved to
 /// the caller's own, which it holds. Elsewhere a list stays where it is, as its flush round does, whoever goes on with it: as much is freed as one
 /// look goes through. Returns how many objects were freed.
 pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u64> {
     let mem = worker.mem();
-    let (mut freed, mut tried) = (0, 0);
+    let (mut freed, mut taken) = (0, 0);
     let before = ORPHANS.load(mem);
     let mut left = false;
     for index in 0..worker.pod().workers_high() {
@@ -34,20 +34,22 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u
         if state.phase != Phase::Free || record.head().peek(mem) == record.tail().peek(mem) {
             continue;
         }
-        if tried == most {
+        if taken == most {
             left = true;
             break;
         }
-        tried += 1;
+        let mut is_left = false;
         freed += with_claim(worker, index, word, |actor| {
             let freed = refresh(worker, record).and_then(|()| match M::COHERENT {
                 true => inherit_list(worker, actor),
                 false => collect_in_place(worker, actor, least),
             });
-            left |= record.head().get(mem) != record.tail().get(mem);
+            is_left = record.head().get(mem) != record.tail().get(mem);
             freed
         })?
         .unwrap_or(0);
+        left |= is_left;
+        taken += u32::from(!is_left);
     }
     if !left && before != 0 {
         let _ = ORPHANS.compare_exchange_acquire(mem, before, 0);
