@@ -105,11 +105,16 @@ impl Policy for Director {
             }
         }
         let act = stage.act.get();
+        let is_writers = |candidate: &Candidate| stage.part_of(candidate.thread) == Some(Writer);
+        // A background thread of its own process may have what the writer needs.
+        let writer_waits = candidates
+            .iter()
+            .any(|candidate| is_writers(candidate) && candidate.op.kind == Kind::Wait);
+        let is_held = |host| stage.is_merge.get() && (1..=4).contains(&act) && host == 1 && !writer_waits;
         let may_run = |candidate: &Candidate| {
-            stage.part_of(candidate.thread).map_or(
-                !(stage.is_merge.get() && (1..=4).contains(&act) && candidate.host == 1),
-                |part| ACTS[act].contains(&part),
-            )
+            stage
+                .part_of(candidate.thread)
+                .map_or(!is_held(candidate.host), |part| ACTS[act].contains(&part))
         };
         let able: Vec<usize> = (0..candidates.len())
             .filter(|&n| may_run(&candidates[n]))
