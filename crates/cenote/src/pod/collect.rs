@@ -146,15 +146,17 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     }
     let inherited = inherit(worker, epoch::ripe_below(worker, epoch::least(worker)), u32::MAX)?;
     let mut freed = inherited + free_own(worker)?;
-    // Lists of workers that have no spare chunk, one after the other: each gets that of the caller's own list once nothing waits in it.
-    while left > 0 {
+    // Lists of workers that have no spare chunk, one after the other: each gets that of the caller's own list once nothing waits in it. Others may
+    // become idle as fast as their lists are taken.
+    let mut rounds_left = worker.pod().workers_high();
+    while left > 0 && rounds_left > 0 {
+        rounds_left -= 1;
         let again = take_over(worker, Whose::Idle)?;
         if again.taken == 0 {
             break;
         }
         freed += free_own(worker)?;
-        // Others may become idle as fast as their lists are taken.
-        left = again.left.min(left - 1);
+        left = again.left;
     }
     if freed == 0 && M::COHERENT {
         freed = free_scattered(worker)?;

@@ -19,15 +19,18 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 
-/// Takes what vacant records still hold, of so many at most; one that another takes meanwhile counts, one that cannot be emptied does not. On coherent memory their lists are moved to
-/// the caller's own, which it holds. Elsewhere a list stays where it is, as its flush round does, whoever goes on with it: as much is freed as one
-/// look goes through. Returns how many objects were freed.
+/// Takes what vacant records still hold, of so many at most: one that another takes meanwhile counts, one that cannot be emptied does not. On
+/// coherent memory their lists are moved to the caller's own, which it holds. Elsewhere a list stays where it is, as its flush round does, whoever
+/// goes on with it: as much is freed as one look goes through. Returns how many objects were freed.
 pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u64> {
     let mem = worker.mem();
     let (mut freed, mut taken) = (0, 0);
     let before = ORPHANS.load(mem);
     let mut left = false;
-    for index in 0..worker.pod().workers_high() {
+    // Not always those of the first places: whoever comes and goes there would keep others waiting.
+    let (high, first) = (worker.pod().workers_high(), worker.looks.get());
+    for n in 0..high {
+        let index = (first % high + n) % high;
         let record = WorkerRecord::new(worker.geometry(), index);
         let word = record.state().load(mem);
         let state = State::decode(word);
@@ -51,8 +54,11 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u
         left |= is_left;
         taken += u32::from(!is_left);
     }
-    if !left && before != 0 {
-        let _ = ORPHANS.compare_exchange_acquire(mem, before, 0);
+    match (left, before) {
+        (false, 1..) => drop(ORPHANS.compare_exchange_acquire(mem, before, 0)),
+        // Somebody could not say that there are lists.
+        (true, 0) if taken == most => drop(ORPHANS.fetch_add(mem, 1)),
+        _ => {}
     }
     Ok(freed)
 }
