@@ -47,6 +47,7 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(noncoherent(Tasks, 3, 2, 8, 2, Random))
         }
 
+        DrainedAhead => quick(small(coherent(Growth, 2, 2, 40, 1, Random))),
         DrainForgotten | MovedBeforeCopied => quick(coherent(Growth, 2, 2, 40, 1, Random)),
         LineNotWrittenBack => quick(noncoherent(Growth, 2, 2, 10, 1, Random)),
         CopyUnchecked => quick(noncoherent(Growth, 2, 2, 40, 1, Random)),

@@ -231,6 +231,7 @@ impl Plan {
             unposted: draw(1, 2) as usize,
             quiet_ticks: draw(1, 16) as u32,
             cached_words: 1 << draw(0, 8),
+            drain_links: 1 << draw(0, 10),
         })
     }
 

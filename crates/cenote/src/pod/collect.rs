@@ -41,7 +41,7 @@ use super::units::free_range;
 use super::vacant::inherit;
 use super::worker::Worker;
 use crate::error::{Error, Result};
-use crate::memory::{LINE, Memory};
+use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 
 /// *Freeing* says that the batch is decided.
@@ -74,6 +74,9 @@ pub fn begin_write<M: Memory>(worker: &Worker<M>) -> Result<ListHold<'_, M>> {
 pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let _hold = worker.hold_list()?;
     worker.retired_since.set(0);
+    if let Some(until) = worker.recycler.stopped_before() {
+        return shelve_on(worker, until);
+    }
     worker.retired_bytes_since.set(0);
     let least = epoch::ripe_below(worker, epoch::advance(worker));
     let found = shelve(worker, least)?;
@@ -226,7 +229,11 @@ fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<Look>
         true => worker.recycler.frontier(head),
         false => first_there(worker, actor.record, head)?,
     };
-    let end = available_until(worker, actor.record, from, least)?;
+    let stopped_before = worker.recycler.stopped_before().filter(|_| is_own);
+    let end = match stopped_before {
+        Some(until) => until,
+        None => available_until(worker, actor.record, from, least)?,
+    };
     if is_own {
         worker.recycler.clear();
         worker.recycler.set_frontier(end);
@@ -245,33 +252,65 @@ fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<Look>
 /// Puts the own entries whose tag is below `least - 1` on the shelves, and frees what was not needed since the last time. Returns how
 /// many entries that were.
 fn shelve<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
+    settle_takes(worker);
+    let (head, _) = span(worker, worker.record())?;
+    let from = worker.recycler.frontier(head);
+    match available_until(worker, worker.record(), from, least)? {
+        until if until == from => Ok(0),
+        until => {
+            let unneeded = worker.recycler.take_idle();
+            shelve_until(worker, until, unneeded)
+        }
+    }
+}
+
+/// Goes on with the range that shelving has stopped at, and then with what comes after it.
+fn shelve_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<()> {
+    let (head, _) = span(worker, worker.record())?;
+    let at = worker.recycler.frontier(head);
+    // Whatever comes of it: a damaged list is an error once.
+    worker.recycler.set_frontier(at);
+    let object = entry(at.chunk, at.index).0.get(worker.mem());
+    match is_left(worker, object, &mut links_at_a_time(worker)) {
+        true => stop(worker, until),
+        false => drop(shelve_until(worker, until, Vec::new())?),
+    }
+    Ok(())
+}
+
+/// Shelves the own entries from the frontier to one, and frees others besides. Stops at a range that refers to more than is freed at a time: the
+/// next write goes on with that.
+fn shelve_until<M: Memory>(worker: &Worker<M>, until: Position, mut unneeded: Vec<Kept>) -> Result<u64> {
     let (actor, mem, recycler) = (worker.actor(), worker.mem(), &worker.recycler);
     settle_takes(worker);
-    let (head, _) = span(worker, actor.record)?;
-    let from = recycler.frontier(head);
-    let end = available_until(worker, actor.record, from, least)?;
-    if end == from {
-        return Ok(0);
-    }
     renew_classes(worker);
-    let mut unneeded = recycler.take_idle();
-    let mut found = unneeded.len();
-    for (chunk, which) in parts(worker, actor.record, from, end)? {
+    let (head, _) = span(worker, actor.record)?;
+    let parts = parts(worker, actor.record, recycler.frontier(head), until)?;
+    let (mut end, mut found) = (until, unneeded.len());
+    let mut links_left = links_at_a_time(worker);
+    'round: for (chunk, which) in parts {
         for index in indexes(which) {
             let object = entry(chunk, index).0.get(mem);
             let kept = Kept { object, chunk, index };
+            found += 1;
             let is_kept = match place_of(worker, object) {
                 Ok(Place::Slab(cell)) => recycler.put(cell.class, kept, worker.limits().shelf_bytes),
+                Ok(Place::Range { .. }) if is_left(worker, object, &mut links_left) => {
+                    end = Position { chunk, index };
+                    break 'round;
+                }
                 _ => false,
             };
             if !is_kept {
                 unneeded.push(kept);
             }
-            found += 1;
         }
     }
     recycler.set_frontier(end);
-    recycler.end_round();
+    match end == until {
+        true => recycler.end_round(),
+        false => stop(worker, until),
+    }
     unneeded.sort_unstable_by_key(|kept| kept.chunk);
     for batch in unneeded.chunk_by(|one, next| one.chunk == next.chunk) {
         let which = batch.iter().fold(0, |which, kept| which | 1 << kept.index);
@@ -279,6 +318,30 @@ fn shelve<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
     }
     move_head(worker, actor)?;
     Ok(found as u64)
+}
+
+/// So many links a write follows at a time.
+fn links_at_a_time<M: Memory>(worker: &Worker<M>) -> u64 {
+    worker.limits().drain_links.max(1)
+}
+
+/// Shelving stops at the frontier, before `until`; the next write goes on.
+fn stop<M: Memory>(worker: &Worker<M>, until: Position) {
+    worker.recycler.stop_before(until);
+    worker.retired_since.set(worker.limits().collect_every);
+}
+
+/// Frees what a range in the own list refers to, following so many links. Whether anything is left. What is damaged is met again, and forgotten, when
+/// the range is freed.
+fn is_left<M: Memory>(worker: &Worker<M>, object: u64, links_left: &mut u64) -> bool {
+    match place_of(worker, object) {
+        Ok(Place::Range {
+            unit,
+            state: RangeState::Retired,
+            ..
+        }) => !drain(worker, worker.actor(), unit, object, links_left).unwrap_or(true),
+        _ => false,
+    }
 }
 
 /// Up to where the entries of a list from one on are ripe, and no host may still have their lines in its cache: the two halves of
@@ -486,6 +549,21 @@ fn forget<M: Memory>(worker: &Worker<M>, actor: Actor) {
     actor.record.freeing().set_lazily(worker.mem(), 0);
 }
 
+/// Frees what a range refers to that nobody can hold, following so many links. Whether nothing is left of it.
+fn drain<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    unit: u64,
+    object: u64,
+    links_left: &mut u64,
+) -> Result<bool> {
+    let tag = (table_word(worker, unit).load(worker.mem()) >> 8) as u8;
+    if tag == 0 || mutant::is(Mutant::DrainForgotten) {
+        return Ok(true);
+    }
+    (worker.pod().hooks().drain_range)(worker, actor, object, links_left)
+}
+
 /// Frees a range that the actor's record says is being freed.
 fn free_large<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     let Ok(Place::Range {
@@ -500,12 +578,8 @@ fn free_large<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resul
     if owner != actor.me {
         return Ok(());
     }
-    let tag = (table_word(worker, unit).load(worker.mem()) >> 8) as u8;
-    if tag != 0 && !mutant::is(Mutant::DrainForgotten) {
-        (worker.pod().hooks().drain_range)(worker, actor, object)?;
-        // Its head has been read through the cache. Complete before it is free, with the log of that.
-        worker.mem().invalidate(object, LINE);
-    }
+    let mut links_left = u64::MAX;
+    drain(worker, actor, unit, object, &mut links_left)?;
     free_range(worker, unit, units, &[(actor.record.freeing(), 0)])?;
     crash_point(Point::BigFreed);
     Ok(())

@@ -32,6 +32,9 @@ pub struct Limits {
     pub removals: u32,
     /// Nodes of an ordered map that a handle keeps in mind because their parents may not know them.
     pub unposted: usize,
+    /// Links of a retired hash map's level that a worker follows at a time, to free the chain lines behind them, so that no operation pays for
+    /// all of them. At least 1.
+    pub drain_links: u64,
     /// Words of ordered maps' nodes whose pages the threads of a process keep in mind (incoherent memory).
     pub cached_words: usize,
 }
@@ -54,6 +57,8 @@ impl Limits {
             trim_order: 5,
             removals: 32,
             unposted: 4,
+            // Where they are not cached a load takes several times as long.
+            drain_links: if M::COHERENT { 64 } else { 16 },
             cached_words: if M::COHERENT { 0 } else { 1 << 14 },
         }
     }

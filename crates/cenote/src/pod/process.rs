@@ -32,8 +32,9 @@ use crate::mutant::{self, Mutant};
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
 pub type FinishRoot<M> = fn(&Worker<M>, super::retire::Actor) -> Result<()>;
-/// Frees what a tagged range refers to, before the range itself is freed; registered by the index layer.
-pub type DrainRange<M> = fn(&Worker<M>, super::retire::Actor, u64) -> Result<()>;
+/// Frees what a tagged range refers to, before the range itself is freed, following so many links. Whether nothing is left of it. Registered by the
+/// index layer.
+pub type DrainRange<M> = fn(&Worker<M>, super::retire::Actor, u64, &mut u64) -> Result<bool>;
 
 /// Calls its last argument for the lines that a tagged range refers to; registered by the index layer. Other objects
 /// have none.

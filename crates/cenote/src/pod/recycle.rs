@@ -43,6 +43,8 @@ pub struct Recycler {
     shelves: Box<[Shelf]>,
     /// What comes before it in the list is on a shelf, or gone; 0 for the list's head.
     frontier: Cell<u64>,
+    /// Up to where entries may be freed, if shelving has stopped before that, at the frontier; else 0.
+    until: Cell<u64>,
     /// Grows when the list's head moves.
     round: Cell<u32>,
 }
@@ -63,6 +65,7 @@ impl Default for Recycler {
         Self {
             shelves: (0..CLASSES).map(|_| Shelf::default()).collect(),
             frontier: Cell::new(0),
+            until: Cell::new(0),
             round: Cell::new(0),
         }
     }
@@ -118,7 +121,7 @@ impl Recycler {
     pub(super) fn forget(&self) {
         self.clear();
         self.passed(0, Position::decode(0));
-        self.frontier.set(0);
+        self.set_frontier(Position::decode(0));
     }
 
     /// The first entry that is neither on a shelf nor gone; `head` if nothing was put on shelves yet.
@@ -132,6 +135,19 @@ impl Recycler {
     /// Moves it.
     pub(super) fn set_frontier(&self, position: Position) {
         self.frontier.set(position.encode());
+        self.until.set(0);
+    }
+
+    /// Shelving stops at the frontier, where a range is to be freed part by part, though what comes before `until` may be freed.
+    pub(super) fn stop_before(&self, until: Position) {
+        self.until.set(until.encode());
+    }
+
+    /// Up to where what comes after the frontier may be freed, if shelving has stopped there.
+    pub(super) fn stopped_before(&self) -> Option<Position> {
+        Some(self.until.get())
+            .filter(|&word| word != 0)
+            .map(Position::decode)
     }
 
     /// The list's head has moved from a chunk to the next, or within one.
@@ -145,10 +161,31 @@ impl Recycler {
     /// The list's last chunk has been taken back to its beginning: none of its entries was on a shelf.
     pub(super) fn begin_anew(&self, start: Position) {
         self.passed(start.chunk, start);
+        if Position::decode(self.until.get()).chunk == start.chunk {
+            self.until.set(start.encode());
+        }
     }
 
     /// A number that is another once an entry that is gone cannot come back.
     pub(super) fn round(&self) -> u32 {
         self.round.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_freed_ends_where_the_last_chunk_begins_anew() {
+        let at = |chunk, index| Position { chunk, index };
+        let recycler = Recycler::default();
+        recycler.set_frontier(at(0x1000, 3));
+        recycler.stop_before(at(0x2000, 5));
+        recycler.begin_anew(at(0x2000, 0));
+        assert_eq!(recycler.stopped_before(), Some(at(0x2000, 0)));
+        assert_eq!(recycler.frontier(at(0x1000, 0)), at(0x1000, 3));
+        recycler.begin_anew(at(0x1000, 0));
+        assert_eq!(recycler.stopped_before(), None);
     }
 }

@@ -8,6 +8,7 @@
 //! line 4   grower      who prepares the next level, or 0        sync
 //! line 5   retirer     who retires this level, or 0             sync
 //! line 6   spares      spare lines taken                        sync
+//! line 7   drained     groups whose chains are freed            sync
 //! line 8   done        one bit a chunk of 16 groups             sync
 //!          groups      two lines each
 //!          spare lines
@@ -133,6 +134,11 @@ impl Level {
     /// Spare lines taken.
     pub fn spares_taken(&self) -> SyncWord {
         SyncWord::at(self.offset + 384)
+    }
+
+    /// Groups whose chains are freed: of a retired level, said by who holds the list that it is in.
+    pub fn drained(&self) -> SyncWord {
+        SyncWord::at(self.offset + 448)
     }
 
     /// The spare line of a number, if there are so many.

@@ -577,27 +577,51 @@ pub fn finish_root<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     Ok(())
 }
 
-/// Reclamation: frees the chain lines of a retired level that is about to be freed.
-pub fn drain_range<M: Memory>(worker: &Worker<M>, actor: Actor, offset: u64) -> Result<()> {
+/// Reclamation: frees chain lines of a retired level that is about to be freed, following so many links. Whether none is left. The next call goes on
+/// where this one has stopped; the caller holds the list that the level is in.
+///
+/// Cost: a sync load for each link; for a line about what an exchange and four stores of a record cost.
+pub fn drain_range<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    offset: u64,
+    links_left: &mut u64,
+) -> Result<bool> {
     let mem = worker.mem();
     let level = level::at(worker, offset)?;
+    // It was read through the cache. Complete with the next fence: before the level is free, and before another has the list.
+    mem.invalidate(offset, LINE);
     if level.links().load(mem) == 0 {
-        return Ok(());
+        return Ok(true);
     }
-    for group in 0..level.groups {
+    for group in level.drained().load(mem)..level.groups {
         let link = level.link(group);
         let mut lines_left = CHAIN_MAX;
-        while let Some(line) = Slot(link.load(mem)).as_link() {
+        loop {
+            if *links_left == 0 {
+                let ahead = u64::from(mutant::is(Mutant::DrainedAhead));
+                level.drained().store(mem, group + ahead);
+                return Ok(false);
+            }
+            *links_left -= 1;
+            let Some(line) = Slot(link.load(mem)).as_link() else {
+                break;
+            };
             worker.check("a chain line", line, LINE)?;
             lines_left = one_less(lines_left, line)?;
-            let next = SyncWord::at(line + 56).load(mem);
+            let next = SyncWord::at(line + LINE - 8).load(mem);
             match level.is_spare(line) {
-                true => link.store(mem, next),
+                true => {
+                    link.store(mem, next);
+                    // In a damaged level its chain may lead back to it.
+                    SyncWord::at(line + LINE - 8).store(mem, 0);
+                }
                 false => drain_auxiliary(worker, actor, link, Slot::link(line).0, line, next)?,
             }
         }
     }
-    Ok(())
+    level.drained().store(mem, level.groups);
+    Ok(true)
 }
 
 /// Calls `each` for the chain lines of the level at an offset; for none if there is no level. Nothing of it is left in a cache: a background
