@@ -309,8 +309,12 @@ fn append_spare<M: Memory>(worker: &Worker<M>, actor: Actor, error: Error) -> Re
     mem.zero(chunk, CHUNK_BYTES);
     mem.persist(chunk, CHUNK_BYTES);
     let link = link_behind(worker, actor)?;
+    // Recovery follows the link, and finds nothing behind it.
+    mem.must_be_in_memory(chunk, CHUNK_BYTES);
     set(worker, link, chunk);
     crash_point(Point::RetireSpare);
+    // Others find what is behind it.
+    mem.must_be_in_memory(link.offset(), 8);
     record.tail().set(mem, Position { chunk, index: 0 }.encode());
     if !mutant::is(Mutant::SpareKept) {
         record.spare().set(mem, 0);
