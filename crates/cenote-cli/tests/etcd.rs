@@ -83,9 +83,14 @@ impl Pod {
     }
 
     fn start_monitors(&mut self, how: &str) {
+        let fence = if how.contains("--fence") {
+            ""
+        } else {
+            "--one-machine"
+        };
         for host in MONITORS {
             // Patient with hosts, as the machine may be busy.
-            let line = format!("monitor ./p --host {host} --missed 25 --health m{host} {how}");
+            let line = format!("monitor ./p --host {host} --missed 25 --health m{host} {fence} {how}");
             let monitor = self.started(host, &line);
             self.monitors.push(monitor);
         }

@@ -47,6 +47,7 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(noncoherent(Tasks, 3, 2, 8, 2, Random))
         }
 
+        MachineUnasked | HomeMoved | KilledElsewhere => quick(noncoherent(Machines, 3, 1, 8, 1, Random)),
         DrainedAhead => quick(small(coherent(Growth, 2, 2, 40, 1, Random))),
         DrainForgotten | MovedBeforeCopied => quick(coherent(Growth, 2, 2, 40, 1, Random)),
         LineNotWrittenBack => quick(noncoherent(Growth, 2, 2, 10, 1, Random)),
@@ -147,7 +148,7 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(coherent(Thin, 3, 2, 20, 1, Random))
         }
         LoweredUnfrozen | LoweredNodeKept | LoweredPageKept => quick(coherent(Merge, 3, 2, 20, 1, Random)),
-        LoweredWithNext => quick(coherent(Ends, 3, 2, 60, 3, Random)),
+        LoweredWithNext => quick(small(coherent(Ends, 3, 2, 60, 3, Random))),
         LoweringCached => quick(noncoherent(Merge, 3, 2, 20, 1, Random)),
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 3, Random)),
 

@@ -202,6 +202,11 @@ fn lodgers() {
 }
 
 #[test]
+fn machines() {
+    all_cases(Subject::Machines);
+}
+
+#[test]
 fn seat() {
     all_cases(Subject::Seat);
 }

@@ -57,6 +57,9 @@ mutants! {
     RecycledUnripe = "recycled-unripe", "retired objects are taken or freed whatever their tag";
     DrainForgotten = "drain-forgotten", "a retired level is freed without its chain lines";
     DrainedAhead = "drained-ahead", "who frees a part of a retired level's chain lines says that it has freed one more chain";
+    MachineUnasked = "machine-unasked", "who joins a host does not ask whether that is this machine";
+    HomeMoved = "home-moved", "an agent makes its machine the home of a generation that has one";
+    KilledElsewhere = "killed-elsewhere", "a fence that kills takes hosts of other machines for its own";
     AttachWaits = "attach-waits", "a worker that attaches waits for the allocator's lock, a monitor's too";
     LeftWithPin = "left-with-pin", "the background thread goes on looking after the place of a worker that has left";
     TakenWhileHeld = "taken-while-held", "a retired list is taken over while its worker holds it";

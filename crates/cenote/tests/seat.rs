@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cenote::memory::{Liveness, MapError, Mapped, Mapping, Memory, ProcessName};
+use cenote::memory::{Liveness, MapError, Mapped, Mapping};
 use cenote::pod::agency;
 use cenote::pod::fence::Fenced;
 use cenote::pod::geometry::Geometry;
-use cenote::pod::host::{HostInstance, HostPhase, HostRecord, HostState};
+use cenote::pod::host::{Home, HostInstance, HostPhase, HostRecord, HostState};
 use cenote::pod::monitor::Look;
 use cenote::pod::process::Identity;
 use cenote::pod::seat::{HostsRight, Seat};
@@ -23,6 +23,7 @@ use cenote::{Delegated, Options, Pool};
 const AGENT: u32 = 3;
 const OTHER: u32 = 4;
 const GENERATION: u32 = 5;
+const MACHINE: u64 = 77;
 
 /// The locks of one kernel, as one process has them.
 #[derive(Clone, Default)]
@@ -101,7 +102,7 @@ fn map(path: &Path) -> (Delegated, Geometry) {
 
 /// Has a host's process serve, and waits until it does.
 fn serve(mem: &Delegated, geometry: &Geometry, host: u32, locks: Box<Locks>) {
-    let right = Box::new(HostsRight::new(mem, geometry, host, ProcessName::here().machine).unwrap());
+    let right = Box::new(HostsRight::new(mem, geometry, host, MACHINE).unwrap());
     let (held, server) = (locks.held.clone(), geometry.parameters.processes);
     mem.serve(geometry.mailboxes(), locks, server, right).unwrap();
     while !held.lock().unwrap().contains_key(&server) {
@@ -138,8 +139,8 @@ fn start(seat: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
             generation: GENERATION,
         };
         record(host).state().announce(&agents, state.encode());
-        record(host).machine().set(&agents, ProcessName::here().machine);
-        agents.persist(record(host).machine().offset(), 8);
+        let home = Home::new(GENERATION, MACHINE);
+        record(host).home().announce(&agents, home.encode());
     }
     HOSTS_HIGH.announce(&agents, 8);
     SEAT.announce(&agents, instance(seat).encode());
@@ -157,7 +158,9 @@ fn start(seat: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
                 .unwrap();
         }
     }
-    let started = agency::bring_up(&agents, &geometry, &Identity::here(&path, AGENT), &*locks.of(30));
+    let mut identity = Identity::here(&path, &path, AGENT);
+    identity.name.machine = MACHINE;
+    let started = agency::bring_up(&agents, &geometry, &identity, &*locks.of(30));
     (started, record(AGENT).read(&agents).unwrap())
 }
 

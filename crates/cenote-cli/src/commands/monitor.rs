@@ -27,9 +27,12 @@ pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
     /// The program that makes certain that a host is down, and exits with 0 then and only then. A shell runs it, with the
-    /// host's id and generation behind its arguments. Without it hosts are taken for processes of this machine, and killed
-    #[arg(long, value_name = "COMMAND")]
+    /// host's id and generation behind its arguments
+    #[arg(long, value_name = "COMMAND", conflicts_with = "one_machine")]
     fence: Option<String>,
+    /// All hosts are processes of this machine: one that misses its beats is killed
+    #[arg(long)]
+    one_machine: bool,
     /// How long the program may take before it is killed and run again
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     fence_timeout: u64,
@@ -88,7 +91,13 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         fence: args.fence,
         fence_time_out: Duration::from_secs(args.fence_timeout),
     };
-    match cenote::kind_of(&path)? {
+    let kind = cenote::kind_of(&path)?;
+    if kind != Kind::Delegated && watch.fence.is_none() && !args.one_machine {
+        return Err(Failure::misuse(
+            "say how a host is fenced: --fence COMMAND, or --one-machine if all hosts are processes of this machine",
+        ));
+    }
+    match kind {
         Kind::Coherent => serve::<Coherent>(&path, &options, &watch, election, args.health, out),
         Kind::Noncoherent => serve::<Noncoherent>(&path, &options, &watch, election, args.health, out),
         Kind::Delegated => serve::<Delegated>(&path, &options, &watch, election, args.health, out),

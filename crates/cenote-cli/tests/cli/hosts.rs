@@ -1,8 +1,12 @@
 //! agent and monitor, and what commands do on a pool that is a pod's.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use cenote::pod::geometry::Geometry;
+use cenote::pod::superblock::{HEADER_BYTES, Superblock};
 
 use super::Here;
 
@@ -14,8 +18,11 @@ struct Running {
 
 impl Running {
     fn start(here: &Here, line: &str) -> Self {
-        let mut child = here
-            .command(line.split_whitespace())
+        Self::of(here.command(line.split_whitespace()))
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut child = command
             .env_remove("CENOTE_HOST")
             .stdout(Stdio::piped())
             .spawn()
@@ -91,7 +98,10 @@ fn agents_beat_and_monitors_fence() {
     let output = command.env("CENOTE_HOST", "two").output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 
-    let mut monitor = Running::start(&here, "monitor ./p --host 1 --poll 16ms --missed 2 --json");
+    let mut monitor = Running::start(
+        &here,
+        "monitor ./p --host 1 --one-machine --poll 16ms --missed 2 --json",
+    );
     monitor.line();
     assert_eq!(monitor.line()["event"], "leads");
     assert!(here.fails(1, "agent ./p --host 1").contains("an agent already"));
@@ -115,12 +125,99 @@ fn agents_beat_and_monitors_fence() {
     // Nobody is up any more: the pool is this machine's alone.
     assert_eq!(here.ok("get ./p k"), "alone");
     assert!(here.ok("fsck ./p").contains("clean"));
-    here.fails(2, "monitor ./p --host 1 --poll 0");
-    here.fails(2, "monitor ./p --host 1 --missed 0");
+    here.fails(2, "monitor ./p --host 1 --one-machine --poll 0");
+    here.fails(2, "monitor ./p --host 1 --one-machine --missed 0");
+    assert!(here.fails(2, "monitor ./p --host 1").contains("--one-machine"));
+    here.fails(2, "monitor ./p --host 1 --one-machine --fence true");
     if cfg!(not(feature = "etcd")) {
         assert!(
-            here.fails(2, "monitor ./p --host 1 --etcd a:1")
+            here.fails(2, "monitor ./p --host 1 --one-machine --etcd a:1")
                 .contains("--features etcd")
         );
     }
+}
+
+/// Two machines have the same host id, or one is watched from another: kernels know nothing of each other's processes.
+#[test]
+fn another_machine_is_no_host_of_this_one() {
+    let here = Here::new();
+    here.ok("create ./p --size 1MiB --max 16MiB --hosts 4");
+    here.ok("put ./p k alone");
+    let mut agent = Running::start(&here, "agent ./p --host 2 --json");
+    agent.line();
+    std::fs::write(here.path("boot"), "00000000-0000-4000-8000-00000000beef\n").unwrap();
+    let elsewhere = |line: &str| {
+        let cenote = env!("CARGO_BIN_EXE_cenote");
+        let script = format!("mount --bind ./boot /proc/sys/kernel/random/boot_id && exec {cenote} {line}");
+        let mut command = Command::new("unshare");
+        command
+            .args(["--map-root-user", "--mount", "sh", "-c", &script])
+            .current_dir(here.path("."));
+        command
+    };
+    match elsewhere("--version").output() {
+        Ok(output) if output.status.success() => {}
+        refused => {
+            println!("nothing is tried: a mount namespace is refused ({refused:?})");
+            return;
+        }
+    }
+    for line in ["get ./p k --host 2", "put ./p k 1 --host 2", "agent ./p --host 2"] {
+        let output = elsewhere(line).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {output:?}");
+        assert!(said.contains("another machine"), "{line}: {said}");
+    }
+    assert_eq!(here.ok("get ./p k --host 2"), "alone");
+
+    // A monitor there kills nobody here, and does not say that it has.
+    let mut far = Running::of(elsewhere("monitor ./p --host 3 --one-machine --json"));
+    far.line();
+    assert_eq!(far.line()["event"], "leads");
+    agent.signal(libc::SIGKILL);
+    assert_eq!(far.line()["event"], "accused");
+    let failed = far.line();
+    assert_eq!(failed["event"], "fence-failed", "{failed}");
+    assert!(failed["why"].as_str().unwrap().contains("--fence"), "{failed}");
+    assert_eq!(far.ends(), Some(0));
+    // The kernel here knows that nothing of the host lives.
+    let mut again = Running::start(&here, "agent ./p --host 2 --json");
+    assert_eq!(again.line()["generation"], 1);
+    assert_eq!(here.ok("get ./p k --host 2"), "alone");
+    assert_eq!(again.ends(), Some(0));
+    assert!(here.ok("fsck ./p").contains("clean"));
+}
+
+/// What is wrong with one host keeps no monitor from the others.
+#[test]
+fn a_damaged_host_is_told_and_the_others_are_watched() {
+    let here = Here::new();
+    here.ok("create ./p --hosts 8 --size 4MiB");
+    let mut agent = Running::start(&here, "agent ./p --host 2 --json");
+    agent.line();
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(here.path("p"))
+        .unwrap();
+    let mut head = [0; HEADER_BYTES];
+    file.read_exact_at(&mut head, 0).unwrap();
+    let geometry = Geometry::new(Superblock::decode(&here.path("p"), &head).unwrap().parameters);
+    file.write_all_at(&77u64.to_le_bytes(), geometry.host(1)).unwrap();
+
+    let mut monitor = Running::start(&here, "monitor ./p --host 3 --one-machine --json");
+    monitor.line();
+    assert_eq!(monitor.line()["event"], "leads");
+    let wrong = monitor.line();
+    assert_eq!(
+        (&wrong["event"], &wrong["host"]),
+        (&"fence-failed".into(), &1.into())
+    );
+    agent.signal(libc::SIGKILL);
+    for event in ["accused", "moved"] {
+        let told = monitor.line();
+        assert_eq!((&told["event"], &told["host"]), (&event.into(), &2.into()));
+    }
+    file.write_all_at(&[0; 8], geometry.host(1)).unwrap();
+    assert_eq!(monitor.ends(), Some(0));
 }

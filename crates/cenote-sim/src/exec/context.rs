@@ -110,18 +110,30 @@ impl<const COHERENT: bool> Context<COHERENT> {
 
     /// The locks by which others see whether this process lives.
     pub fn liveness(&self) -> Box<dyn Liveness> {
+        self.liveness_on(0)
+    }
+
+    /// The same on one of several machines, whose kernels know nothing of each other's locks; 0 is none of them.
+    pub fn liveness_on(&self, machine: u32) -> Box<dyn Liveness> {
         Box::new(SimLiveness {
             world: self.world,
             process: self.process,
+            kernel: machine,
         })
     }
 
     /// What kills other processes, as this machine's kernel does: they take a few steps more. Those of a host below `restarts`
     /// begin anew.
     pub fn killer(&self, restarts: u32) -> Box<dyn Killer> {
+        self.killer_on(0, restarts)
+    }
+
+    /// The same on one of several machines.
+    pub fn killer_on(&self, machine: u32, restarts: u32) -> Box<dyn Killer> {
         Box::new(SimKiller {
             world: self.world,
             restarts,
+            kernel: machine,
         })
     }
 

@@ -10,9 +10,14 @@ use super::run::Crash;
 use super::world::{Life, World};
 use crate::machine::Found;
 
+/// Locks of one kernel: those of the next one follow.
+pub(super) const LOCKS: u32 = 1 << 10;
+
 pub(super) struct SimLiveness {
     pub world: NonNull<World>,
     pub process: u32,
+    /// The machine whose kernel it asks: 0 is one of all that are not told apart.
+    pub kernel: u32,
 }
 
 // SAFETY: as for `SimMemory`: one operating system thread.
@@ -23,6 +28,7 @@ unsafe impl Sync for SimLiveness {}
 impl SimLiveness {
     /// A system call about a lock: what `work` makes of its holder.
     fn call<R>(&self, number: u32, work: impl FnOnce(&mut Option<u32>) -> R) -> R {
+        let number = self.kernel * LOCKS + number;
         let op = Op::word(Kind::Kernel, u64::from(number), 0);
         arrive(self.world, op);
         // SAFETY: as in `SimMemory::world`.
@@ -45,6 +51,8 @@ pub(super) struct SimKiller {
     pub world: NonNull<World>,
     /// Processes of hosts below this one begin anew.
     pub restarts: u32,
+    /// The machine on which it kills.
+    pub kernel: u32,
 }
 
 // SAFETY: as for `SimLiveness`.
@@ -92,6 +100,7 @@ impl Killer for SimKiller {
     fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError> {
         // SAFETY: as in `SimMemory::world`.
         let world = unsafe { &mut *self.world.as_ptr() };
+        let number = self.kernel * LOCKS + number;
         let holder = world.locks.get(number as usize).copied().flatten();
         Ok(holder.is_some_and(|holder| is_meant() && self.kill_process(holder)))
     }
@@ -112,7 +121,7 @@ impl Liveness for SimLiveness {
         self.call(number, |holder| *holder = None);
         // SAFETY: as in `SimMemory::world`.
         let world = unsafe { &mut *self.world.as_ptr() };
-        world.drops_lock(world.current, number);
+        world.drops_lock(world.current, self.kernel * LOCKS + number);
         Ok(())
     }
 

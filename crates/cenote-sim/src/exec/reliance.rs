@@ -8,6 +8,7 @@ use cenote::pod::geometry::Geometry;
 use cenote::pod::record::{Phase, ProcessRecord, State};
 use cenote::pod::superblock::{HEADER_BYTES, Superblock};
 
+use super::liveness::LOCKS;
 use super::world::{Process, Stop, World};
 
 /// Something that is in a cache and must not be, or not there alone.
@@ -77,9 +78,10 @@ impl World {
             let state = ProcessRecord::new(&geometry, place).state();
             State::decode(self.machine.load(state.offset())).phase == Phase::Free
         };
-        // The first locks are those of the places.
-        let mut places = (0..geometry.parameters.processes).zip(&self.locks);
-        places.any(|(place, holder)| {
+        // The first locks of each kernel are those of the places.
+        let mut locks = (0..LOCKS).cycle().zip(&self.locks);
+        locks.any(|(place, holder)| {
+            let holder = holder.filter(|_| place < geometry.parameters.processes);
             holder.is_some_and(|holder| {
                 let Process {
                     host: of, attaches, ..

@@ -31,6 +31,7 @@ use cenote::{Error, Result};
 
 use super::allocator::{self, SIZES, Shared, WORDS, exchange, word};
 use super::lodgers::{self, PowerFence};
+use super::machines::{self, Homes, KillOrPower};
 use super::mourners::Mourners;
 use super::pool::{Member, format, limited, space_is_out};
 use super::{Load, Log, Scenario, below, random};
@@ -60,6 +61,8 @@ pub enum Shape {
     Mourners,
     /// On each a second process.
     Lodgers,
+    /// Each on a machine of its own, and others that have the ids of some of them.
+    Machines,
 }
 
 /// What all processes of a run share, outside the machine.
@@ -70,6 +73,17 @@ pub(super) struct Pods {
     /// A group, if all workers shall be in one.
     mourners: Option<Mourners>,
     shape: Shape,
+    pub homes: Homes,
+}
+
+impl Pods {
+    /// The machine of a host's processes; 0 if all share one.
+    pub fn machine<const C: bool>(&self, context: &Context<C>) -> u32 {
+        match self.shape {
+            Shape::Machines => 1 + context.host(),
+            _ => 0,
+        }
+    }
 }
 
 /// Hosts.
@@ -80,6 +94,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
         leader: Cell::new(None),
         mourners: (shape == Shape::Mourners).then(|| Mourners::new(&log)),
         shape,
+        homes: Homes::default(),
     });
     Scenario {
         prepare: {
@@ -97,6 +112,9 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
             Rc::new(move |context: Context<C>| {
                 match context.origin() < load.hosts {
                     true => log.check("being a host", host(&context, &pods)),
+                    false if shape == Shape::Machines => {
+                        log.check("being an impostor", machines::impostor(&context, &pods))
+                    }
                     false => log.check("being a lodger", lodgers::lodger(&context, &pods)),
                 };
             })
@@ -187,9 +205,13 @@ fn open<const C: bool>(context: &Context<C>, pods: &Pods) -> Result<Opened<C>> {
     let mut head = [0; HEADER_BYTES];
     head.copy_from_slice(memory.bytes(0, HEADER_BYTES as u64));
     let superblock = Superblock::decode(Path::new("simulated"), &head)?;
-    let (identity, liveness) = (context.identity_on(context.host() + 1), context.liveness());
+    let machine = pods.machine(context);
+    let identity = machines::identity(context, context.host() + 1, machine);
+    let liveness = context.liveness_on(machines::kernel(context, machine));
     let geometry = Geometry::new(superblock.parameters);
-    bring_up(&memory, &geometry, &identity, &*liveness)?;
+    let generation = bring_up(&memory, &geometry, &identity, &*liveness)?;
+    pods.homes
+        .note((identity.host, generation), machine, &pods.work.log);
     let pod = limited(
         context,
         Pod::join_as_agent(memory, superblock, identity, liveness, hooks())?,
@@ -372,7 +394,11 @@ fn monitor<const C: bool>(
     let worker = Worker::attach(pod, false)?;
     let mut fence: Box<dyn Fence<SimMemory<C>>> = match pods.shape {
         Shape::Lodgers => Box::new(PowerFence::new(context, pods.work.load.seed)),
-        _ => Box::new(KillFence::new(context.killer(MONITORS))),
+        Shape::Machines => Box::new(KillOrPower::new(context, pods)),
+        _ => Box::new(KillFence::new(
+            context.killer(MONITORS),
+            context.identity().name.machine,
+        )),
     };
     // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
     let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / PATIENCE;

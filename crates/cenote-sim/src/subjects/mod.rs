@@ -15,6 +15,7 @@ mod hosts;
 mod locks;
 mod lodgers;
 mod log;
+mod machines;
 mod messages;
 mod mourners;
 mod names;
@@ -143,6 +144,8 @@ pub enum Subject {
     Mourners,
     /// Hosts with a second process each, which works beside the agent and dies alone: its lines stay behind in a cache that others use.
     Lodgers,
+    /// Hosts on machines with kernels of their own, and others that have the ids of some of them by mistake.
+    Machines,
     /// The seat of the server of exchanges, and wardens that move it.
     Seat,
     /// Maps, a lock and a group, and threads that look at the whole pool as `cenote stat` does.
@@ -165,7 +168,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -194,6 +197,7 @@ impl Subject {
         Self::Hosts,
         Self::Mourners,
         Self::Lodgers,
+        Self::Machines,
         Self::Seat,
         Self::Onlookers,
     ];
@@ -240,6 +244,7 @@ impl Subject {
             Self::Hosts => "hosts",
             Self::Mourners => "mourners",
             Self::Lodgers => "lodgers",
+            Self::Machines => "machines",
             Self::Seat => "seat",
             Self::Onlookers => "onlookers",
             Self::BTree => "btree",
@@ -266,7 +271,7 @@ impl Subject {
         let workers_least = hosts * (threads + u32::from(!coherent)) + 1;
         let units_max = match self {
             Self::Allocator | Self::Trim | Self::Epochs | Self::Hosts => 12,
-            Self::Mourners | Self::Lodgers => 16,
+            Self::Mourners | Self::Lodgers | Self::Machines => 16,
             Self::Tree | Self::Thin => 128,
             Self::Crowded | Self::Messages | Self::Sherman => 64,
             _ => 40,
@@ -275,14 +280,14 @@ impl Subject {
             processes: match self {
                 Self::Places => hosts,
                 Self::Hosts | Self::Mourners => 32,
-                Self::Lodgers => 64,
+                Self::Lodgers | Self::Machines => 64,
                 _ => 16,
             },
             workers: match self {
                 Self::Moving | Self::Shrinking => 24 + WORKERS_BESIDES,
                 // Until they are fenced, the dead keep their places, and others begin in their stead.
                 Self::Hosts | Self::Mourners => 96,
-                Self::Lodgers => 192,
+                Self::Lodgers | Self::Machines => 192,
                 Self::Places => workers_least,
                 _ => workers_least.max(24),
             },
@@ -302,7 +307,7 @@ impl Subject {
     /// The host of each process that a run begins with, for so many hosts.
     pub fn processes(self, hosts: u32) -> Vec<u32> {
         match self {
-            Self::Lodgers => (0..hosts).chain(0..hosts).collect(),
+            Self::Lodgers | Self::Machines => (0..hosts).chain(0..hosts).collect(),
             _ => (0..hosts).collect(),
         }
     }
@@ -310,7 +315,7 @@ impl Subject {
     /// Whether another process always begins in the place of one that dies: a pod without monitors is stuck.
     pub fn restarts(self, process: u32) -> bool {
         match self {
-            Self::Hosts | Self::Mourners | Self::Lodgers => process < hosts::MONITORS,
+            Self::Hosts | Self::Mourners | Self::Lodgers | Self::Machines => process < hosts::MONITORS,
             _ => self == Self::Seat,
         }
     }
@@ -360,6 +365,7 @@ impl Subject {
             Self::Hosts => hosts::scenario(load, parameters, hosts::Shape::Alone),
             Self::Mourners => hosts::scenario(load, parameters, hosts::Shape::Mourners),
             Self::Lodgers => hosts::scenario(load, parameters, hosts::Shape::Lodgers),
+            Self::Machines => hosts::scenario(load, parameters, hosts::Shape::Machines),
             Self::Seat => seat::scenario(load, parameters),
             Self::Onlookers => onlookers::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),

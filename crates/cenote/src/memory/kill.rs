@@ -25,19 +25,20 @@ pub struct ProcessName {
     pub started: u64,
     /// The inode of its PID namespace; 0 if that could not be read.
     pub namespace: u64,
-    /// Which start of which machine it runs on: no other one has this number; 0 if that could not be read.
+    /// Which start of which machine it runs on, and which file holds its liveness lock: only processes of which both are the same know of each other
+    /// whether they live. 0 if the machine could not be told.
     pub machine: u64,
 }
 
 impl ProcessName {
-    /// This process. Reads a few files of `/proc`.
-    pub fn here() -> Self {
+    /// This process, which has its liveness lock in a file. Reads a few files of `/proc`.
+    pub fn here(lock_file: &Path) -> Self {
         let proc = Path::new("/proc/self");
         Self {
             pid: std::process::id(),
             started: started(proc).unwrap_or(0),
             namespace: namespace(proc).unwrap_or(0),
-            machine: machine().unwrap_or(0),
+            machine: machine().map_or(0, |machine| with_file(machine, lock_file)),
         }
     }
 }
@@ -173,6 +174,19 @@ fn machine() -> Option<u64> {
     Some((number >> 64) as u64 ^ number as u64)
 }
 
+/// A number of the machine's and of a file, which all its processes find alike, by whatever path.
+fn with_file(machine: u64, lock_file: &Path) -> u64 {
+    let mixed = |number: u64, with: u64| {
+        (number ^ with)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(31)
+    };
+    match fs::metadata(lock_file) {
+        Ok(file) => mixed(mixed(machine, file.dev()), file.ino()).max(1),
+        Err(_) => machine,
+    }
+}
+
 fn namespace(proc: &Path) -> Option<u64> {
     Some(fs::metadata(proc.join("ns/pid")).ok()?.ino())
 }
@@ -247,7 +261,7 @@ mod tests {
 
     #[test]
     fn this_process_knows_its_name() {
-        let here = ProcessName::here();
+        let here = ProcessName::here(Path::new("/proc/self/exe"));
         assert!(
             here.started > 0 && here.namespace > 0 && here.machine != 0,
             "{here:?}"

@@ -18,13 +18,14 @@
 use super::crash::{Point, crash_point};
 use super::drain;
 use super::geometry::Geometry;
-use super::host::{self, HostPhase, HostRecord, HostState};
+use super::host::{self, Home, HostPhase, HostRecord, HostState};
 use super::process::{Identity, Pod};
 use super::record::{Phase, ProcessRecord, State};
 use super::seat;
 use super::superblock::HOSTS_HIGH;
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory};
+use crate::mutant::{self, Mutant};
 
 /// Has a host go up, if it is down; its generation. A few round trips.
 pub fn bring_up<M: Memory>(
@@ -40,6 +41,17 @@ pub fn bring_up<M: Memory>(
             host,
             why: "that is the id of a machine that is no part of a pod; ids of hosts begin with 1",
         });
+    }
+    // Before it makes an exchange: where a server executes those, two machines with the same id would ask by the same mailboxes.
+    let record = HostRecord::new(geometry, host);
+    let state = record.read(mem)?;
+    let home = Home::decode(record.home().load(mem));
+    if state.phase != HostPhase::Down
+        && home.is_of(state.generation)
+        && home != Home::new(state.generation, identity.name.machine)
+        && !mutant::is(Mutant::HomeMoved)
+    {
+        return Err(Error::Host { host, why: ELSEWHERE });
     }
     // This process has no place yet, so it asks by the mailboxes of one that nobody else can have.
     let borrowed = match mem.is_delegated() {
@@ -88,7 +100,13 @@ fn bring_up_now<M: Memory>(
     loop {
         let state = record.read(mem)?;
         match state.phase {
-            HostPhase::Up => return Ok(state.generation),
+            HostPhase::Up if host::settle(mem, record, state.generation, identity.name.machine) => {
+                crash_point(Point::HostSettled);
+                return Ok(state.generation);
+            }
+            // Its generation may just have ended.
+            HostPhase::Up if record.read(mem)? != state => {}
+            HostPhase::Up => return Err(Error::Host { host, why: ELSEWHERE }),
             HostPhase::Down => {
                 record.exchange(mem, state, state.with(HostPhase::Up));
                 crash_point(Point::HostUp);
@@ -117,6 +135,10 @@ fn bring_up_now<M: Memory>(
     }
 }
 
+/// Why a host cannot be this machine.
+pub(super) const ELSEWHERE: &str = "it is up on another machine, or was before this one was started, or its processes use another lock file; \
+     no two machines may have the same id, and a machine that failed must be fenced first";
+
 /// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host has not
 /// failed, and another agent may go on. If the last one is just about to end the generation, one of the two is faster.
 fn is_left_behind<M: Memory>(
@@ -127,7 +149,7 @@ fn is_left_behind<M: Memory>(
     liveness: &dyn Liveness,
 ) -> Result<bool> {
     let is_agent = |index: u32| index < geometry.parameters.processes;
-    Ok(is_same_machine(mem, geometry, identity)
+    Ok(is_same_machine(mem, geometry, identity, state)
         && match state.agent.checked_sub(1).filter(|&index| is_agent(index)) {
             Some(index) => !liveness.is_locked(index)?,
             None => true,
@@ -135,9 +157,10 @@ fn is_left_behind<M: Memory>(
 }
 
 /// Whether a host is the same start of the same machine as when it went up. Only then its kernel's locks say anything.
-fn is_same_machine<M: Memory>(mem: &M, geometry: &Geometry, identity: &Identity) -> bool {
-    let machine = HostRecord::new(geometry, identity.host).machine().peek(mem);
-    machine != 0 && machine == identity.name.machine
+fn is_same_machine<M: Memory>(mem: &M, geometry: &Geometry, identity: &Identity, state: HostState) -> bool {
+    let record = HostRecord::new(geometry, identity.host);
+    let machine = identity.name.machine;
+    machine != 0 && host::is_home(mem, record, state.generation, machine)
 }
 
 /// Whether this machine's kernel knows that nothing of a host's generation lives.
@@ -148,7 +171,7 @@ fn is_all_dead<M: Memory>(
     state: HostState,
     liveness: &dyn Liveness,
 ) -> Result<bool> {
-    if !is_same_machine(mem, geometry, identity) {
+    if !is_same_machine(mem, geometry, identity, state) {
         return Ok(false);
     }
     for index in 0..geometry.parameters.processes {
@@ -182,26 +205,16 @@ impl Agency {
                 why: "it was fenced while its agent started; start it again",
             });
         }
-        let machine = pod.identity().name.machine;
-        if found.agent != 0 && record.machine().peek(mem) != machine {
-            return Err(Error::Host {
-                host,
-                why: "it is up on another machine, or was before this one was started; it must be fenced first",
-            });
-        }
         if found.agent != 0 && agent_lives(pod, found)? {
             return Err(Error::Host {
                 host,
                 why: "it has an agent already; one is enough, and a monitor needs a host id of its own",
             });
         }
-        // Before anybody waits for a beat of this agent. The line may have been written on another machine.
-        if !M::COHERENT {
-            mem.fetch_line(record.patience().offset());
-        }
-        record.patience().set(mem, patience.max(1));
-        record.machine().set(mem, machine);
-        mem.persist(record.patience().offset(), 64);
+        // Before anybody waits for a beat of this agent.
+        let asked = ProcessRecord::new(geometry, pod.index()).patience();
+        asked.set(mem, patience.max(1));
+        mem.persist(asked.offset(), 8);
         record.beat().fetch_add(mem, 1);
         let state = HostState {
             agent: pod.index() + 1,

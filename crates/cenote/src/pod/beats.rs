@@ -3,6 +3,7 @@
 use super::geometry::Geometry;
 use super::host::{HostRecord, HostState};
 use super::monitor::Look;
+use super::record::ProcessRecord;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 
@@ -39,7 +40,12 @@ impl Heard {
         let is_new = !self.is_known || self.generation != state.generation || self.beat != beat;
         let patience = match state.agent {
             0 => STARTING,
-            _ => record.patience().peek(mem).clamp(1, PATIENCE_MAX),
+            place if place <= geometry.parameters.processes => ProcessRecord::new(geometry, place - 1)
+                .patience()
+                .peek(mem)
+                .clamp(1, PATIENCE_MAX),
+            // Of a damaged entry.
+            _ => 1,
         };
         let missed_max = missed_max * patience;
         let missed = match (is_new, how) {

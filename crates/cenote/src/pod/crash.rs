@@ -119,6 +119,7 @@ points! {
     TasksCommitted = "tasks.committed", "a task's result is published, its claim unchanged";
     BigFreed = "big.freed", "a retired range is freed, with its batch";
     HostUp = "host.up", "a host is up and has no agent";
+    HostSettled = "host.settled", "a generation of a host is on a machine, nobody of it has joined";
     AgentTaken = "host.agent", "a host has an agent, which has not beaten";
     Declared = "host.declared", "a dead process is declared dead and not recovered";
     HostLeaving = "host.leaving", "a host is leaving, its agent still there";

@@ -6,12 +6,12 @@
 //!
 //! [`KillFence`] is for hosts that are processes of one machine. It kills every process that has or is taking a place under
 //! the host's generation, and is certain when the kernel has dropped the locks of all these places: a signal that was
-//! sent proves nothing. A process that takes a place looks at its host after it has claimed it; the monitor says that the
+//! sent proves nothing. It says nothing of hosts on other machines, and refuses them: their kernels have locks of their own. A process that takes a place looks at its host after it has claimed it; the monitor says that the
 //! host is being fenced before the fence looks at places. So one that the fence does not see gives its claim back.
 
 use std::collections::BTreeMap;
 
-use super::host;
+use super::host::{self, Home, HostRecord};
 use super::record::{Phase, ProcessRecord, State};
 use super::worker::Worker;
 use crate::error::Result;
@@ -40,19 +40,24 @@ pub trait Fence<M: Memory> {
 
 /// After so many looks at a place, whoever holds its lock is looked for in another way; at once if its entry says nothing yet.
 const LOOKS_BEFORE_SEARCH: u32 = 64;
+/// After so many, people are told again why it does not work.
+const LOOKS_BEFORE_TELLING: u32 = 1 << 14;
 
 /// Kills the processes of a host that is part of this machine.
 pub struct KillFence {
     killer: Box<dyn Killer>,
+    /// The machine that it kills on.
+    machine: u64,
     /// For each host: the generation that is being fenced, and the looks at its places so far.
     looks: BTreeMap<u32, (u32, u32)>,
 }
 
 impl KillFence {
-    /// Kills by `killer`.
-    pub fn new(killer: Box<dyn Killer>) -> Self {
+    /// Kills by `killer` what runs on a machine ([`ProcessName::machine`]).
+    pub fn new(killer: Box<dyn Killer>, machine: u64) -> Self {
         Self {
             killer,
+            machine,
             looks: BTreeMap::new(),
         }
     }
@@ -65,7 +70,21 @@ impl<M: Memory> Fence<M> for KillFence {
             _ => 0,
         };
         let (pod, mem) = (worker.pod(), worker.mem());
-        let mut are_left = false;
+        // PAIRS WITH: pod::agency::bring_up_now
+        let home = Home::decode(HostRecord::new(worker.geometry(), host).home().load(mem));
+        let is_here = home == Home::new(generation, self.machine) || !home.is_of(generation);
+        if !is_here && !mutant::is(Mutant::KilledElsewhere) {
+            self.looks.insert(host, (generation, looks.wrapping_add(1)));
+            if !looks.is_multiple_of(LOOKS_BEFORE_TELLING) {
+                return Ok(Fenced::NotYet);
+            }
+            return Ok(Fenced::Failed(
+                "the host is on another machine, or its processes use another lock file, so killing proves nothing; give this monitor a program that \
+                 fences (--fence)"
+                    .to_owned(),
+            ));
+        }
+        let (mut are_left, mut not_found) = (false, None);
         for (index, entry) in pod.entries() {
             // PAIRS WITH: pod::process::claim_place
             if !host::is_of(entry, host, generation) || !pod.is_locked(index)? {
@@ -79,8 +98,18 @@ impl<M: Memory> Fence<M> for KillFence {
             if entry.phase == Phase::Alive && looks == 0 && is_same() {
                 self.killer.kill(name)?;
             } else if looks.is_multiple_of(LOOKS_BEFORE_SEARCH) {
-                self.killer.kill_holders(index, &is_same)?;
+                let were_found = self.killer.kill_holders(index, &is_same)?;
+                if !were_found && looks % LOOKS_BEFORE_TELLING == LOOKS_BEFORE_SEARCH {
+                    not_found = Some((index, name.pid));
+                }
             }
+        }
+        if let Some((index, pid)) = not_found {
+            self.looks.insert(host, (generation, looks.wrapping_add(1)));
+            return Ok(Fenced::Failed(format!(
+                "the lock of place {index} (process {pid}) is held, and no process that holds it can be found or killed; end it, or give this monitor a \
+                 program that fences (--fence)"
+            )));
         }
         if are_left && !mutant::is(Mutant::FenceBelieved) {
             self.looks.insert(host, (generation, looks.wrapping_add(1)));

@@ -23,7 +23,7 @@ use super::record::{Phase, ProcessRecord, State};
 use super::superblock::HOSTS_HIGH;
 use super::worker::Worker;
 use crate::error::{Error, Result};
-use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
 /// The host of processes on a machine that is no part of a pod.
@@ -107,6 +107,49 @@ impl HostState {
     }
 }
 
+/// The machine that a generation of a host is on. Its kernel's locks say who of that generation lives; those of another machine say nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The generation.
+    pub generation: u32,
+    /// A number of the machine's, of its start and of the file that holds its locks: never 0, unless nobody has settled in the generation.
+    machine: u32,
+}
+
+impl Home {
+    /// That of a generation on a machine ([`crate::memory::ProcessName::machine`]).
+    pub fn new(generation: u32, machine: u64) -> Self {
+        let folded = (machine >> 32) as u32 ^ machine as u32;
+        Self {
+            generation,
+            machine: folded.max(1),
+        }
+    }
+
+    /// Reads a word.
+    pub fn decode(word: u64) -> Self {
+        Self {
+            generation: (word >> 32) as u32,
+            machine: word as u32,
+        }
+    }
+
+    /// The word for it.
+    pub fn encode(self) -> u64 {
+        u64::from(self.machine) | u64::from(self.generation) << 32
+    }
+
+    /// Whether it says where a generation is: not yet before its first agent.
+    pub fn is_of(self, generation: u32) -> bool {
+        self.machine != 0 && self.generation == generation
+    }
+
+    /// Whether it is that of a generation before this one, or of none.
+    fn is_before(self, generation: u32) -> bool {
+        self.machine == 0 || (generation.wrapping_sub(self.generation) as i32) > 0
+    }
+}
+
 /// A host's entry.
 #[derive(Clone, Copy, Debug)]
 pub struct HostRecord(u64);
@@ -122,20 +165,14 @@ impl HostRecord {
         SyncWord::at(self.0)
     }
 
+    /// Which machine a generation of the host is on: [`Home`]. Set once in each generation, before anybody of it joins.
+    pub fn home(self) -> SyncWord {
+        SyncWord::at(self.0 + 8)
+    }
+
     /// Grows with every beat. Written by the host's agent alone.
     pub fn beat(self) -> SyncWord {
         SyncWord::at(self.0 + 64)
-    }
-
-    /// By how much longer than usual a monitor must wait for a beat, because the agent may be kept from its processor. Its
-    /// agent's.
-    pub fn patience(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 128)
-    }
-
-    /// Which start of which machine the host is: what its kernel's locks say holds for that one only. Its agent's.
-    pub fn machine(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 136)
     }
 
     /// The leading monitor that fences, or fenced last: its worker's identity.
@@ -164,6 +201,35 @@ impl HostRecord {
             .compare_exchange_acquire(mem, from.encode(), to.encode())
             .is_ok()
     }
+}
+
+/// Makes a machine the home of a host's generation, if that has none; whether it is. Nobody of the generation joins before. A generation that is
+/// over settles nowhere.
+///
+/// Cost: a sync load, and an exchange for the first one.
+pub fn settle<M: Memory>(mem: &M, record: HostRecord, generation: u32, machine: u64) -> bool {
+    let mine = Home::new(generation, machine);
+    loop {
+        let word = record.home().load(mem);
+        let home = Home::decode(word);
+        let may_settle = home.is_before(generation) || (mutant::is(Mutant::HomeMoved) && home != mine);
+        if !may_settle {
+            return home == mine;
+        }
+        if record
+            .home()
+            .compare_exchange_acquire(mem, word, mine.encode())
+            .is_ok()
+        {
+            return true;
+        }
+    }
+}
+
+/// Whether a machine is the home of a host's generation. One round trip.
+pub fn is_home<M: Memory>(mem: &M, record: HostRecord, generation: u32, machine: u64) -> bool {
+    Home::decode(record.home().load(mem)) == Home::new(generation, machine)
+        || mutant::is(Mutant::MachineUnasked)
 }
 
 /// Checks a host's id against a pool's number of hosts.
@@ -307,5 +373,19 @@ mod tests {
         assert_eq!((never_up.phase, never_up.generation), (HostPhase::Down, 0));
         assert_eq!(HostState::decode(77).phase, HostPhase::Damaged);
         assert_eq!(HostState::decode(u64::MAX).over().generation, 0);
+    }
+
+    #[test]
+    fn a_home_is_of_one_generation_and_one_machine() {
+        let home = Home::new(7, 0x1234_5678_9abc_def0);
+        assert_eq!(Home::decode(home.encode()), home);
+        assert!(
+            home.is_of(7) && !home.is_of(8) && home.is_before(8) && !home.is_before(7) && !home.is_before(6)
+        );
+        assert_ne!(home, Home::new(7, 0x1234_5678_9abc_def1));
+        // A machine that cannot be told is one all the same.
+        assert!(Home::new(7, 0).is_of(7));
+        let nowhere = Home::decode(0);
+        assert!(!nowhere.is_of(0) && nowhere.is_before(0));
     }
 }

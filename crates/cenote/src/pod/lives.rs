@@ -44,9 +44,11 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// Whether this process's kernel knows whether the process of an entry lives: one of this host, or of this machine.
+    /// Whether this process's kernel knows whether the process of an entry lives: one of this host in this generation, which is on one machine, or one
+    /// that is of no host. One of an earlier generation is dead, wherever it was.
     pub(super) fn is_judged_by_lock(&self, entry: State) -> bool {
-        !self.is_in_pod() || entry.process == self.host() || entry.process == host::ALONE
+        let is_fellow = entry.process == self.host() && entry.tag == self.host_generation() as u8;
+        !self.is_in_pod() || is_fellow || entry.process == host::ALONE
     }
 
     /// Whether the process that a worker's state names lives: that very generation, not a later one in its place. If it does

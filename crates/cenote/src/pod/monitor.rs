@@ -19,6 +19,7 @@
 //! as it cannot know how far that had come. A generation that has moved (`monitor.moved`): every process sees
 //! that, and recovers what it is held back by; who leads next recovers all.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::beats::Heard;
@@ -50,7 +51,7 @@ pub enum Event {
         /// Its generation.
         generation: u32,
     },
-    /// A fence has not worked so far.
+    /// A fence has not worked so far, or what the pool says of the host is damaged.
     FenceFailed {
         /// The host.
         host: u32,
@@ -111,6 +112,8 @@ pub struct Monitor {
     /// What it was when it last looked.
     role: Option<Role>,
     heard: Vec<Heard>,
+    /// What was wrong with each host when that was told last.
+    wrong: BTreeMap<u32, String>,
 }
 
 impl Monitor {
@@ -122,6 +125,7 @@ impl Monitor {
             clock,
             role: None,
             heard: Vec::new(),
+            wrong: BTreeMap::new(),
         }
     }
 
@@ -135,6 +139,7 @@ impl Monitor {
         lock::let_go(worker, MONITOR_LOCK);
         self.role = None;
         self.heard.clear();
+        self.wrong.clear();
     }
 
     /// Gives up what only one that may lead does: the lock, its counts, and fences that it has begun.
@@ -199,7 +204,14 @@ impl Monitor {
                 self.heard[id as usize] = Heard::default();
                 continue;
             }
-            let state = HostRecord::new(geometry, id).read(mem)?;
+            let state = match HostRecord::new(geometry, id).read(mem) {
+                Ok(state) => state,
+                // The others are watched all the same.
+                Err(error) => {
+                    self.say_wrong((id, 0), error.to_string(), tell);
+                    continue;
+                }
+            };
             is_fencing |= match state.phase {
                 HostPhase::Up | HostPhase::Leaving
                     if self.heard[id as usize].has_missed(
@@ -217,14 +229,34 @@ impl Monitor {
                     accuse(worker, id, state, self.clock, tell)
                 }
                 HostPhase::Up | HostPhase::Leaving => false,
-                HostPhase::Fencing => pursue(worker, id, state, fence, tell)?,
+                HostPhase::Fencing => match pursue(worker, id, state, fence, tell) {
+                    Ok(is_left) => is_left,
+                    // It is tried again, and the others are watched all the same.
+                    Err(error) => {
+                        self.say_wrong((id, state.generation), error.to_string(), tell);
+                        true
+                    }
+                },
                 _ => {
                     self.heard[id as usize] = Heard::default();
+                    self.wrong.remove(&id);
                     false
                 }
             };
         }
         Ok(is_fencing)
+    }
+
+    /// Tells what is wrong with a host, unless that was told last.
+    fn say_wrong(&mut self, (host, generation): (u32, u32), why: String, tell: &mut dyn FnMut(Event)) {
+        if self.wrong.get(&host) != Some(&why) {
+            self.wrong.insert(host, why.clone());
+            tell(Event::FenceFailed {
+                host,
+                generation,
+                why,
+            });
+        }
     }
 }
 

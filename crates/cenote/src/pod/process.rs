@@ -98,12 +98,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// This process, on a host, now.
-    pub fn here(path: &Path, host: u32) -> Self {
+    /// This process, on a host, now; its liveness lock is in a file of its own or the pool's.
+    pub fn here(path: &Path, lock_file: &Path, host: u32) -> Self {
         Self {
             path: path.to_owned(),
             host,
-            name: ProcessName::here(),
+            name: ProcessName::here(lock_file),
             since: seconds_since_1970(),
         }
     }
@@ -208,7 +208,16 @@ impl<M: Memory> Pod<M> {
         let host = self.identity.host;
         let state = HostRecord::new(&self.geometry, host).read(&self.mem)?;
         match state.phase {
-            HostPhase::Up if is_agent || state.agent != 0 => Ok(state.generation),
+            HostPhase::Up if is_agent || state.agent != 0 => {
+                let record = HostRecord::new(&self.geometry, host);
+                match host::is_home(&self.mem, record, state.generation, self.identity.name.machine) {
+                    true => Ok(state.generation),
+                    false => Err(Error::Host {
+                        host,
+                        why: super::agency::ELSEWHERE,
+                    }),
+                }
+            }
             HostPhase::Fencing => Err(Error::Host {
                 host,
                 why: "it is being fenced: its beats were missed",
@@ -315,6 +324,7 @@ impl<M: Memory> Pod<M> {
         record
             .relies_on_barrier()
             .set(&self.mem, u64::from(self.relies_on_barrier()));
+        record.patience().set(&self.mem, 0);
         // If this host's cache has an older one, the background thread will serve rounds that it need not have served, and no more.
         let round = self.mem.load_speculative(superblock::FLUSH_ROUND.offset());
         record.flushed().store(&self.mem, round);

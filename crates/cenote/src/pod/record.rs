@@ -131,6 +131,12 @@ impl ProcessRecord {
         OwnedWord::at(self.0 + 112)
     }
 
+    /// By how much longer than usual a monitor must wait for a beat of this process, if it is its host's agent: it may be kept from its processor.
+    /// Written before it is the agent.
+    pub fn patience(self) -> OwnedWord {
+        OwnedWord::at(self.0 + 120)
+    }
+
     /// The last flush round that this process has completed (incoherent memory).
     pub fn flushed(self) -> SyncWord {
         SyncWord::at(self.0 + 128)

@@ -14,7 +14,7 @@
 //! One that was killed leaves it set: the next one clears it, when it ends in peace.
 
 use super::geometry::Geometry;
-use super::host::{ALONE, HostInstance, HostRecord, HostState};
+use super::host::{ALONE, Home, HostInstance, HostRecord, HostState};
 use super::superblock::{HOSTLESS_SERVES, Kind, SEAT};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -143,7 +143,8 @@ impl Right for HostsRight {
         // The last write of a host is made by its server, which had the lock until then.
         let state = HostState::decode(words.load(self.record.state().offset()));
         // The lock is a kernel's: another machine with this id, or this one before it was started anew, has its own.
-        let is_here = state.agent == 0 || words.load(self.record.machine().offset()) == self.machine;
+        let home = Home::decode(words.load(self.record.home().offset()));
+        let is_here = !home.is_of(state.generation) || home == Home::new(state.generation, self.machine);
         self.may_serve(words)
             && words.load(HOSTLESS_SERVES.offset()) == 0
             && state.generation == self.mine.generation
@@ -214,7 +215,7 @@ mod tests {
             };
             words.store(mine.record.state().offset(), up.encode());
         };
-        words.store(mine.record.machine().offset(), MACHINE);
+        words.store(mine.record.home().offset(), Home::new(7, MACHINE).encode());
         state(7);
         assert!(!mine.may_serve(&words) && !mine.begin(&words));
         words.store(SEAT.offset(), Seat::Named(mine.mine).encode());
@@ -225,9 +226,9 @@ mod tests {
             !of(3, 8).may_serve(&words) && !of(4, 7).may_serve(&words) && !of(ALONE, 0).may_serve(&words)
         );
         // Another machine has the same id.
-        words.store(mine.record.machine().offset(), MACHINE + 1);
+        words.store(mine.record.home().offset(), Home::new(7, MACHINE + 1).encode());
         assert!(!mine.begin(&words));
-        words.store(mine.record.machine().offset(), MACHINE);
+        words.store(mine.record.home().offset(), Home::new(7, MACHINE).encode());
         // One that comes after the host's last write.
         state(8);
         assert!(!mine.begin(&words));

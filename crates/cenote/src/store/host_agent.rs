@@ -218,7 +218,10 @@ impl<M: Memory> HostAgent<M> {
         let worker = Worker::attach(self.pool()?.pod(), false)?;
         let mut fence: Box<dyn Fence<M>> = match &watch.fence {
             Some(command) => Box::new(CommandFence::new(command.clone(), watch.fence_time_out)),
-            None => Box::new(KillFence::new(Box::new(Sigkill::new(&self.lock_file)))),
+            None => Box::new(KillFence::new(
+                Box::new(Sigkill::new(&self.lock_file)),
+                worker.pod().identity().name.machine,
+            )),
         };
         raise_priority();
         let mut monitor = Monitor::new(watch.missed, seconds_since_1970);

@@ -354,7 +354,8 @@ fn serve<M: Mapped>(mem: &M, geometry: &Geometry, lock_file: &Path, host: u32) -
         return Ok(());
     }
     seat::check(mem, geometry, host)?;
-    let right = Box::new(HostsRight::new(mem, geometry, host, ProcessName::here().machine)?);
+    let machine = ProcessName::here(lock_file).machine;
+    let right = Box::new(HostsRight::new(mem, geometry, host, machine)?);
     let liveness = Box::new(FileLock::open(lock_file)?);
     Ok(mem.serve(
         geometry.mailboxes(),
@@ -371,7 +372,8 @@ fn bring_up<M: Mapped>(path: &Path, options: &Options) -> Result<u32> {
     let lock_file = options.lock_file.as_deref().unwrap_or(path);
     serve(&mem, &geometry, lock_file, options.host)?;
     let liveness = FileLock::open(lock_file)?;
-    agency::bring_up(&mem, &geometry, &Identity::here(path, options.host), &liveness)
+    let identity = Identity::here(path, lock_file, options.host);
+    agency::bring_up(&mem, &geometry, &identity, &liveness)
 }
 
 /// How a process enters a pool: [`Pod::join`], or as an agent.
@@ -383,7 +385,7 @@ fn join<M: Mapped>(path: &Path, options: &Options, enter: Enter<M>) -> Result<Po
     let lock_file = options.lock_file.as_deref().unwrap_or(path);
     let liveness = Box::new(FileLock::open(lock_file)?);
     serve(&mem, &geometry, lock_file, options.host)?;
-    let identity = Identity::here(path, options.host);
+    let identity = Identity::here(path, lock_file, options.host);
     enter(mem, superblock, identity, liveness, hooks())
 }
 
@@ -420,7 +422,7 @@ fn format<M: Mapped>(nameless: &NamelessFile, superblock: Superblock, options: &
     superblock.format(&mem)?;
     let liveness = Box::new(FileLock::open(&path)?);
     serve(&mem, &Geometry::new(superblock.parameters), &path, host::ALONE)?;
-    let identity = Identity::here(&path, host::ALONE);
+    let identity = Identity::here(&path, &path, host::ALONE);
     let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;
     growth::commit_initial(&worker, options.size.div_ceil(UNIT))

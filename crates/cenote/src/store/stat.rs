@@ -275,7 +275,12 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
             generation: state.generation,
             agent: state.agent.checked_sub(1),
             beats: record.beat().load(mem),
-            patience: record.patience().peek(mem),
+            patience: match state.agent {
+                place if (1..=geometry.parameters.processes).contains(&place) => {
+                    ProcessRecord::new(geometry, place - 1).patience().peek(mem)
+                }
+                _ => 0,
+            },
             fenced_at: record.fenced_at().load(mem),
             has_seat: seat::is_of(mem, geometry, id, state.generation),
         });
