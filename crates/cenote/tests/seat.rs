@@ -150,7 +150,7 @@ fn start(seat: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
     }
     serve(&agents, &geometry, AGENT, locks.of(30));
     if is_named {
-        let mut warden = Warden::new(others.clone(), geometry, OTHER, 3).unwrap();
+        let mut warden = Warden::new(others.clone(), geometry, OTHER, MACHINE, 3).unwrap();
         let mut cluster = Cluster::default();
         while warden.seat() != Seat::Named(instance(OTHER)) {
             warden

@@ -190,13 +190,7 @@ fn start_warden<M: Mapped>(
     }
     let arbiter = election.seat(pool)?;
     let tell = move |event| say(&tell, Seen::Seat(event));
-    Ok(WardenThread::start::<M>(
-        path,
-        options.host,
-        watch,
-        arbiter,
-        tell,
-    )?)
+    Ok(WardenThread::start::<M>(path, options, watch, arbiter, tell)?)
 }
 
 fn say(tell: &Sender<Told>, event: Seen) {

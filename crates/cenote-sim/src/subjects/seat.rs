@@ -154,7 +154,7 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>, geometry: Geometry
 fn server<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Result<()> {
     let mem = context.memory();
     let (locks, words) = (context.liveness(), Direct(mem));
-    let right = HostsRight::new(&mem, &here.geometry, here.id, 0)?;
+    let right = HostsRight::new(&mem, &here.geometry, here.id, 1)?;
     let mut random = random(pods.load.seed, 1 << 16 | context.thread());
     while !pods.is_over() && !here.leaves.get() {
         if right.may_serve(&words) && locks.try_lock(SERVERS + here.id)? {
@@ -211,7 +211,7 @@ fn serve<const C: bool>(
 fn warden<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Result<()> {
     // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
     let missed = (1 + pods.load.seed % MISSED_MAX) << (context.process() / PATIENCE).min(PATIENCE_MAX);
-    let mut warden = Warden::new(context.memory(), here.geometry, here.id, missed)?;
+    let mut warden = Warden::new(context.memory(), here.geometry, here.id, 1, missed)?;
     let mut arbiter = Cluster {
         context,
         pods,

@@ -42,6 +42,9 @@ pub fn bring_up<M: Memory>(
             why: "that is the id of a machine that is no part of a pod; ids of hosts begin with 1",
         });
     }
+    if identity.name.machine == 0 {
+        return Err(Error::Host { host, why: UNTOLD });
+    }
     // Before it makes an exchange: where a server executes those, two machines with the same id would ask by the same mailboxes.
     let record = HostRecord::new(geometry, host);
     let state = record.read(mem)?;
@@ -139,6 +142,10 @@ fn bring_up_now<M: Memory>(
 pub(super) const ELSEWHERE: &str = "it is up on another machine, or was before this one was started, or its processes use another lock file; \
      no two machines may have the same id, and a machine that failed must be fenced first";
 
+/// The same.
+pub(super) const UNTOLD: &str =
+    "this machine cannot be told from others, as /proc/sys/kernel/random/boot_id cannot be read";
+
 /// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host has not
 /// failed, and another agent may go on. If the last one is just about to end the generation, one of the two is faster.
 fn is_left_behind<M: Memory>(
@@ -171,6 +178,11 @@ fn is_all_dead<M: Memory>(
     state: HostState,
     liveness: &dyn Liveness,
 ) -> Result<bool> {
+    let home = Home::decode(HostRecord::new(geometry, identity.host).home().load(mem));
+    if !home.is_of(state.generation) {
+        // Nobody has joined: who does claims a place after it has settled, and looks at the host again.
+        return Ok(true);
+    }
     if !is_same_machine(mem, geometry, identity, state) {
         return Ok(false);
     }
@@ -215,7 +227,6 @@ impl Agency {
         let asked = ProcessRecord::new(geometry, pod.index()).patience();
         asked.set(mem, patience.max(1));
         mem.persist(asked.offset(), 8);
-        record.beat().fetch_add(mem, 1);
         let state = HostState {
             agent: pod.index() + 1,
             tag: pod.generation() as u8,
@@ -227,6 +238,8 @@ impl Agency {
                 why: "another agent was faster, or the host was fenced; look at `cenote stat`",
             });
         }
+        // Who has lost that must not touch it.
+        record.beat().fetch_add(mem, 1);
         crash_point(Point::AgentTaken);
         Ok(Self { host, state, record })
     }

@@ -17,7 +17,7 @@ const PATIENCE_MAX: u64 = 256;
 pub(super) struct Heard {
     /// Whether anything was heard.
     is_known: bool,
-    generation: u32,
+    state: u64,
     beat: u64,
     /// Looks in a row that saw no new beat.
     missed: u64,
@@ -37,7 +37,8 @@ impl Heard {
     ) -> bool {
         let record = HostRecord::new(geometry, host);
         let beat = record.beat().load(mem);
-        let is_new = !self.is_known || self.generation != state.generation || self.beat != beat;
+        // Another agent is news, too: it has not beaten yet.
+        let is_new = !self.is_known || self.state != state.encode() || self.beat != beat;
         let patience = match state.agent {
             0 => STARTING,
             place if place <= geometry.parameters.processes => ProcessRecord::new(geometry, place - 1)
@@ -58,7 +59,7 @@ impl Heard {
         };
         *self = Self {
             is_known: true,
-            generation: state.generation,
+            state: state.encode(),
             beat,
             missed,
         };

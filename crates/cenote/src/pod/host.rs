@@ -112,7 +112,8 @@ impl HostState {
 pub struct Home {
     /// The generation.
     pub generation: u32,
-    /// A number of the machine's, of its start and of the file that holds its locks: never 0, unless nobody has settled in the generation.
+    /// A number of the machine's, of its start and of the file that holds its locks; 0 if nobody has settled in the generation, and of a machine that
+    /// cannot be told from others.
     machine: u32,
 }
 
@@ -122,7 +123,7 @@ impl Home {
         let folded = (machine >> 32) as u32 ^ machine as u32;
         Self {
             generation,
-            machine: folded.max(1),
+            machine: if machine == 0 { 0 } else { folded.max(1) },
         }
     }
 
@@ -228,8 +229,8 @@ pub fn settle<M: Memory>(mem: &M, record: HostRecord, generation: u32, machine: 
 
 /// Whether a machine is the home of a host's generation. One round trip.
 pub fn is_home<M: Memory>(mem: &M, record: HostRecord, generation: u32, machine: u64) -> bool {
-    Home::decode(record.home().load(mem)) == Home::new(generation, machine)
-        || mutant::is(Mutant::MachineUnasked)
+    let home = Home::decode(record.home().load(mem));
+    home.is_of(generation) && home == Home::new(generation, machine) || mutant::is(Mutant::MachineUnasked)
 }
 
 /// Checks a host's id against a pool's number of hosts.
@@ -383,8 +384,8 @@ mod tests {
             home.is_of(7) && !home.is_of(8) && home.is_before(8) && !home.is_before(7) && !home.is_before(6)
         );
         assert_ne!(home, Home::new(7, 0x1234_5678_9abc_def1));
-        // A machine that cannot be told is one all the same.
-        assert!(Home::new(7, 0).is_of(7));
+        // A machine that cannot be told is no home.
+        assert!(!Home::new(7, 0).is_of(7));
         let nowhere = Home::decode(0);
         assert!(!nowhere.is_of(0) && nowhere.is_before(0));
     }

@@ -206,6 +206,12 @@ impl<M: Memory> Pod<M> {
     /// The present generation of this process's host, if one may join it.
     fn generation_to_join(&self, is_agent: bool) -> Result<u32> {
         let host = self.identity.host;
+        if self.identity.name.machine == 0 {
+            return Err(Error::Host {
+                host,
+                why: super::agency::UNTOLD,
+            });
+        }
         let state = HostRecord::new(&self.geometry, host).read(&self.mem)?;
         match state.phase {
             HostPhase::Up if is_agent || state.agent != 0 => {
@@ -324,7 +330,6 @@ impl<M: Memory> Pod<M> {
         record
             .relies_on_barrier()
             .set(&self.mem, u64::from(self.relies_on_barrier()));
-        record.patience().set(&self.mem, 0);
         // If this host's cache has an older one, the background thread will serve rounds that it need not have served, and no more.
         let round = self.mem.load_speculative(superblock::FLUSH_ROUND.offset());
         record.flushed().store(&self.mem, round);

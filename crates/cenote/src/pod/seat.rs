@@ -144,7 +144,7 @@ impl Right for HostsRight {
         let state = HostState::decode(words.load(self.record.state().offset()));
         // The lock is a kernel's: another machine with this id, or this one before it was started anew, has its own.
         let home = Home::decode(words.load(self.record.home().offset()));
-        let is_here = !home.is_of(state.generation) || home == Home::new(state.generation, self.machine);
+        let is_here = home.is_of(state.generation) && home == Home::new(state.generation, self.machine);
         self.may_serve(words)
             && words.load(HOSTLESS_SERVES.offset()) == 0
             && state.generation == self.mine.generation

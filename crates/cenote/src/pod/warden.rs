@@ -9,7 +9,7 @@
 //! | name | outside, by one exchange: own host, *after* all that were named there or in the seat and may still write | a name, for the next warden's list |
 //! | say | the seat's word: own host is named. Nobody begins to serve | the same |
 //! | fence | all of that list, but generations that are over | the same |
-//! | take | the seat's word: own host's. Its processes serve | a list outside that is longer than it need be |
+//! | take | the host's home: this machine; the seat's word: own host's. Its processes serve, here | a list outside that is longer than it need be |
 //! | forget | outside: own host alone | nothing |
 //!
 //! **Why two never serve.** Who serves has the kernel's lock of its host, and found the seat to be its host's. A warden takes the seat only when
@@ -24,7 +24,7 @@
 use super::beats::Heard;
 use super::fence::Fenced;
 use super::geometry::Geometry;
-use super::host::{self, HostInstance, HostPhase, HostRecord};
+use super::host::{self, Home, HostInstance, HostPhase, HostRecord};
 use super::monitor::Look;
 use super::seat::Seat;
 use super::superblock::HOSTLESS_SERVES;
@@ -101,6 +101,7 @@ pub struct Warden<M: Memory> {
     mem: M,
     geometry: Geometry,
     host: u32,
+    machine: u64,
     /// Looks without a new beat after which a host counts as silent.
     missed_max: u64,
     heard: Heard,
@@ -126,8 +127,9 @@ struct Taking {
 }
 
 impl<M: Memory> Warden<M> {
-    /// That of a host, which finds another one silent after so many looks in a row without a new beat.
-    pub fn new(mem: M, geometry: Geometry, host: u32, missed_max: u64) -> Result<Self> {
+    /// That of a host on a machine ([`crate::memory::ProcessName::machine`]), which finds another one silent after so many looks in a row without a
+    /// new beat.
+    pub fn new(mem: M, geometry: Geometry, host: u32, machine: u64, missed_max: u64) -> Result<Self> {
         host::check_id(&geometry.parameters, host)?;
         if host == host::ALONE {
             return Err(Error::Host {
@@ -139,6 +141,7 @@ impl<M: Memory> Warden<M> {
             mem,
             geometry,
             host,
+            machine,
             missed_max: missed_max.max(1),
             heard: Heard::default(),
             deferred: 0,
@@ -154,7 +157,7 @@ impl<M: Memory> Warden<M> {
 
     /// Looks once, and goes on with what is to be done. Whether something is: then look again soon.
     ///
-    /// Cost: two to four round trips while all is well; makes no exchange in the pool.
+    /// Cost: two to five round trips while all is well; makes no exchange in the pool.
     pub fn look(
         &mut self,
         how: Look,
@@ -176,11 +179,20 @@ impl<M: Memory> Warden<M> {
             return self.go_on(taking, arbiter, executioner, tell);
         }
         let seat = self.seat();
+        if seat == Seat::Of(mine) {
+            // Another warden may have given it back, as this host was named alone.
+            self.settle(mine)?;
+        }
         if seat == Seat::Of(mine) || state.phase == HostPhase::Fencing || !arbiter.may_act() {
             self.forget();
             return Ok(false);
         }
         if !self.is_needed(seat, how, tell)? {
+            return Ok(false);
+        }
+        if self.home().is_of(mine.generation) && self.home() != self.here(mine) {
+            let why = super::agency::ELSEWHERE.to_owned();
+            self.tell_once(SeatEvent::SeatTrouble { why }, tell);
             return Ok(false);
         }
         match self.name(mine, seat, arbiter) {
@@ -324,11 +336,39 @@ impl<M: Memory> Warden<M> {
             self.taking = Some(taking);
             return Ok(true);
         }
+        self.settle(taking.mine)?;
         Seat::Of(taking.mine).write(&self.mem);
         tell(SeatEvent::SeatTaken);
         // If it fails, the next warden fences who is fenced already.
         let _ = arbiter.name(taking.revision, &[taking.mine]);
         Ok(true)
+    }
+
+    /// Makes this machine the home of a generation of its host that is to serve, or fails if another one is. Nobody executes an exchange on that word:
+    /// without a home nobody of the host begins to serve.
+    fn settle(&self, mine: HostInstance) -> Result<()> {
+        let here = self.here(mine);
+        match self.home() {
+            home if home == here => Ok(()),
+            home if home.is_of(mine.generation) => Err(Error::Host {
+                host: self.host,
+                why: super::agency::ELSEWHERE,
+            }),
+            _ => {
+                let record = HostRecord::new(&self.geometry, self.host);
+                record.home().announce(&self.mem, here.encode());
+                Ok(())
+            }
+        }
+    }
+
+    fn home(&self) -> Home {
+        let record = HostRecord::new(&self.geometry, self.host);
+        Home::decode(record.home().load(&self.mem))
+    }
+
+    fn here(&self, mine: HostInstance) -> Home {
+        Home::new(mine.generation, self.machine)
     }
 
     /// Whether the seat's word says that nobody may begin; if not, it does now, and whoever was fenced may have come back meanwhile.

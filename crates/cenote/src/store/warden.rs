@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use super::fence_command::CommandFence;
 use super::host_agent::Watch;
+use super::options::Options;
 use super::pool::map_pool;
 use crate::error::{Error, Result};
-use crate::memory::{LocalWord, Mapped, raise_priority};
+use crate::memory::{LocalWord, Mapped, ProcessName, raise_priority};
 use crate::pod::fence::Fenced;
 use crate::pod::host::HostInstance;
 use crate::pod::monitor::Look;
@@ -46,7 +47,7 @@ impl WardenThread {
     /// done.
     pub fn start<M: Mapped>(
         path: impl AsRef<Path>,
-        host: u32,
+        options: &Options,
         watch: &Watch,
         mut arbiter: impl Arbiter + Send + 'static,
         mut tell: impl FnMut(SeatEvent) + Send + 'static,
@@ -60,7 +61,9 @@ impl WardenThread {
                 why: "a server executes this pool's exchanges; only a program (--fence) can make certain that its host is down",
             });
         };
-        let mut warden = Warden::new(mem, geometry, host, watch.missed)?;
+        let lock_file = options.lock_file.as_deref().unwrap_or(path);
+        let machine = ProcessName::here(lock_file).machine;
+        let mut warden = Warden::new(mem, geometry, options.host, machine, watch.missed)?;
         let (poll, time_out) = (watch.poll, watch.fence_time_out);
         let shared = Arc::<Shared>::default();
         let theirs = shared.clone();
