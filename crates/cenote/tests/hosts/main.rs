@@ -491,7 +491,13 @@ fn all(wanted: &[String]) -> Outcome {
             monitor_dies::<Coherent>(point)
         });
     }
-    for point in ["host.up", "host.settled", "host.agent", "host.declared", "host.leaving"] {
+    for point in [
+        "host.up",
+        "host.settled",
+        "host.agent",
+        "host.declared",
+        "host.leaving",
+    ] {
         case(format!("agent_dies {point}"), &|| agent_dies::<Coherent>(point));
     }
     match failures {
