@@ -15,6 +15,7 @@ pub struct Trial {
 pub fn directed(mutant: Mutant) -> Option<&'static str> {
     match mutant {
         Mutant::CachedLate | Mutant::FrozenCached => Some("tests/cached_words.rs"),
+        Mutant::ReadInOneTurn => Some("tests/reader_turns.rs"),
         _ => None,
     }
 }
@@ -135,6 +136,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeafCached | FenceIgnored | SplitWithoutFence | PageOfRootKept => {
             quick(noncoherent(Ordered, 3, 2, 12, 1, Random))
         }
+        ReadInOneTurn => quick(coherent(Rwlock, 3, 2, 20, 2, Random)),
         CacheWithoutStamp | CachedLate | FrozenCached => quick(noncoherent(Thin, 3, 2, 40, 0, Random)),
         CompanionKept | CompanionForgottenEarly | CompanionRetiredLast => {
             quick(coherent(Tree, 2, 2, 20, 2, Random))

@@ -170,6 +170,7 @@ mutants! {
     RecordKept = "record-kept", "the record that a write replaces is not retired";
     LeafCached = "leaf-cached", "a leaf's word is not read afresh";
     CacheWithoutStamp = "cache-without-stamp", "what was cached under an earlier announcement is used";
+    ReadInOneTurn = "read-in-one-turn", "a reader of a reader-writer lock begins no turn of its slot";
     CachedLate = "cached-late", "what is cached of a word counts as read when it is put into the cache";
     FrozenCached = "frozen-cached", "the page of a node that is merged is cached";
     FenceIgnored = "fence-ignored", "a leaf's high fence is not looked at";

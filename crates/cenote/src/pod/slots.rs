@@ -5,7 +5,7 @@
 //!
 //! | word | |
 //! |---|---|
-//! | 0 `turn` | a number that grows each time the slot stands in a queue, and in the low 3 bits a [`Stand`] |
+//! | 0 `turn` | a number that grows each time the slot stands in a queue or its worker reads, and in the low 3 bits a [`Stand`] |
 //! | 8 `before` | in a queue: whom the slot stands behind; else what it was last |
 //! | 16 `lock` | the lock's offset, or 0; stays when the slot is at rest |
 //! | 24 `owner` | the identity of the worker that used it last |

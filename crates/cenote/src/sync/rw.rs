@@ -193,7 +193,11 @@ impl<M: Memory> ReadWriteLock<M> {
         let early = mutant::is(Mutant::WriterLookedAtFirst).then(|| word.load(mem));
         self.mark();
         loop {
-            let turn = handle.turn(slot).to(Stand::Reading);
+            // A turn of its own: a writer that finds it dead ends that turn, and no other one of whoever has the place next.
+            let turn = match mutant::is(Mutant::ReadInOneTurn) {
+                true => handle.turn(slot).to(Stand::Reading),
+                false => handle.turn(slot).next(Stand::Reading),
+            };
             handle.worker.slots().turns[slot % SLOTS].set(turn.0);
             match mutant::is(Mutant::ReaderWithoutFence) {
                 true => handle.own(slot).turn().store(mem, turn.0),
