@@ -249,10 +249,8 @@ fn spin_locks_in_turn() {
     assert!(counts.sync_stores <= 3 && counts.exchanges <= 1, "{counts:?}");
 }
 
-/// Workers that have left leave retired lists to those who stay. No write pays for many of them.
-#[test]
-fn a_write_inherits_one_list_at_a_time() {
-    const LEAVERS: u64 = 40;
+/// A hash map with so many keys, and the folder of its pool.
+fn filled(keys: u64) -> (tempfile::TempDir, cenote::Map<Counting<Coherent>>) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let options = Options {
         max: 1 << 28,
@@ -260,9 +258,18 @@ fn a_write_inherits_one_list_at_a_time() {
     };
     let pool: Pool<Counting<Coherent>> = Pool::create(folder.path().join("pool"), &options).unwrap();
     let map = pool.map("m").unwrap();
-    for key in 0..KEYS {
+    for key in 0..keys {
         map.put_u64(key, key).unwrap();
     }
+    (folder, map)
+}
+
+/// Workers that have left leave retired lists to those who stay. No write pays for many of them.
+#[test]
+fn a_write_inherits_one_list_at_a_time() {
+    const LEAVERS: u64 = 40;
+    let (_folder, map) = filled(KEYS);
+    let pool = map.pool().clone();
     let reader = pool.worker().unwrap();
     // As long as somebody reads, those who leave cannot free what they have retired.
     let pin = reader.pin().unwrap();
@@ -345,16 +352,8 @@ fn no_list_waits_behind_those_of_who_comes_and_goes() {
 #[test]
 fn a_write_frees_a_part_of_a_level_at_a_time() {
     const MANY: u64 = 400_000;
-    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let options = Options {
-        max: 1 << 28,
-        ..Options::default()
-    };
-    let pool: Pool<Counting<Coherent>> = Pool::create(folder.path().join("pool"), &options).unwrap();
-    let map = pool.map("m").unwrap();
-    for key in 0..MANY {
-        map.put_u64(key, key).unwrap();
-    }
+    let (_folder, map) = filled(MANY);
+    let pool = map.pool().clone();
     let before = pool.stat().unwrap().retired_bytes;
     let counts: Vec<Counts> = (0..KEYS)
         .map(|key| {

@@ -43,7 +43,10 @@ pub fn bring_up<M: Memory>(
         });
     }
     if identity.name.machine == 0 {
-        return Err(Error::Host { host, why: UNTOLD });
+        return Err(Error::Host {
+            host,
+            why: host::UNTOLD,
+        });
     }
     // Before it makes an exchange: where a server executes those, two machines with the same id would ask by the same mailboxes.
     let record = HostRecord::new(geometry, host);
@@ -54,7 +57,10 @@ pub fn bring_up<M: Memory>(
         && home != Home::new(state.generation, identity.name.machine)
         && !mutant::is(Mutant::HomeMoved)
     {
-        return Err(Error::Host { host, why: ELSEWHERE });
+        return Err(Error::Host {
+            host,
+            why: host::ELSEWHERE,
+        });
     }
     // This process has no place yet, so it asks by the mailboxes of one that nobody else can have.
     let borrowed = match mem.is_delegated() {
@@ -109,7 +115,12 @@ fn bring_up_now<M: Memory>(
             }
             // Its generation may just have ended.
             HostPhase::Up if record.read(mem)? != state => {}
-            HostPhase::Up => return Err(Error::Host { host, why: ELSEWHERE }),
+            HostPhase::Up => {
+                return Err(Error::Host {
+                    host,
+                    why: host::ELSEWHERE,
+                });
+            }
             HostPhase::Down => {
                 record.exchange(mem, state, state.with(HostPhase::Up));
                 crash_point(Point::HostUp);
@@ -137,14 +148,6 @@ fn bring_up_now<M: Memory>(
         }
     }
 }
-
-/// Why a host cannot be this machine.
-pub(super) const ELSEWHERE: &str = "it is up on another machine, or was before this one was started, or its processes use another lock file; \
-     no two machines may have the same id, and a machine that failed must be fenced first";
-
-/// The same.
-pub(super) const UNTOLD: &str =
-    "this machine cannot be told from others, as /proc/sys/kernel/random/boot_id cannot be read";
 
 /// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host has not
 /// failed, and another agent may go on. If the last one is just about to end the generation, one of the two is faster.

@@ -6,8 +6,9 @@
 //!
 //! [`KillFence`] is for hosts that are processes of one machine. It kills every process that has or is taking a place under
 //! the host's generation, and is certain when the kernel has dropped the locks of all these places: a signal that was
-//! sent proves nothing. It says nothing of hosts on other machines, and refuses them: their kernels have locks of their own. A process that takes a place looks at its host after it has claimed it; the monitor says that the
-//! host is being fenced before the fence looks at places. So one that the fence does not see gives its claim back.
+//! sent proves nothing. It says nothing of hosts on other machines, and refuses them: their kernels have locks of their
+//! own. A process that takes a place looks at its host after it has claimed it; the monitor says that the host is being
+//! fenced before the fence looks at places. So one that the fence does not see gives its claim back.
 
 use std::collections::BTreeMap;
 

@@ -228,7 +228,10 @@ impl Monitor {
                     }
                     accuse(worker, id, state, self.clock, tell)
                 }
-                HostPhase::Up | HostPhase::Leaving => false,
+                HostPhase::Up | HostPhase::Leaving => {
+                    self.wrong.remove(&id);
+                    false
+                }
                 HostPhase::Fencing => match pursue(worker, id, state, fence, tell) {
                     Ok(is_left) => is_left,
                     // It is tried again, and the others are watched all the same.

@@ -209,7 +209,7 @@ impl<M: Memory> Pod<M> {
         if self.identity.name.machine == 0 {
             return Err(Error::Host {
                 host,
-                why: super::agency::UNTOLD,
+                why: host::UNTOLD,
             });
         }
         let state = HostRecord::new(&self.geometry, host).read(&self.mem)?;
@@ -220,7 +220,7 @@ impl<M: Memory> Pod<M> {
                     true => Ok(state.generation),
                     false => Err(Error::Host {
                         host,
-                        why: super::agency::ELSEWHERE,
+                        why: host::ELSEWHERE,
                     }),
                 }
             }

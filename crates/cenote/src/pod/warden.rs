@@ -191,7 +191,7 @@ impl<M: Memory> Warden<M> {
             return Ok(false);
         }
         if self.home().is_of(mine.generation) && self.home() != self.here(mine) {
-            let why = super::agency::ELSEWHERE.to_owned();
+            let why = host::ELSEWHERE.to_owned();
             self.tell_once(SeatEvent::SeatTrouble { why }, tell);
             return Ok(false);
         }
@@ -352,7 +352,7 @@ impl<M: Memory> Warden<M> {
             home if home == here => Ok(()),
             home if home.is_of(mine.generation) => Err(Error::Host {
                 host: self.host,
-                why: super::agency::ELSEWHERE,
+                why: host::ELSEWHERE,
             }),
             _ => {
                 let record = HostRecord::new(&self.geometry, self.host);
