@@ -183,7 +183,7 @@ fn with_file(machine: u64, lock_file: &Path) -> u64 {
     };
     match fs::metadata(lock_file) {
         Ok(file) => mixed(mixed(machine, file.dev()), file.ino()).max(1),
-        Err(_) => machine,
+        Err(_) => 0,
     }
 }
 

@@ -52,8 +52,7 @@ pub fn bring_up<M: Memory>(
     let record = HostRecord::new(geometry, host);
     let state = record.read(mem)?;
     let home = Home::decode(record.home().load(mem));
-    if state.phase != HostPhase::Down
-        && home.is_of(state.generation)
+    if home.is_of(state.generation)
         && home != Home::new(state.generation, identity.name.machine)
         && !mutant::is(Mutant::HomeMoved)
     {

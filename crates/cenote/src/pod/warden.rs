@@ -137,6 +137,12 @@ impl<M: Memory> Warden<M> {
                 why: "a monitor needs a host id of its own, from 1 on",
             });
         }
+        if machine == 0 {
+            return Err(Error::Host {
+                host,
+                why: host::UNTOLD,
+            });
+        }
         Ok(Self {
             mem,
             geometry,
