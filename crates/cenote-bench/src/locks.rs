@@ -1,13 +1,13 @@
 //! The `locks` command: what it costs that a lock survives its owner.
 //!
 //! Each of the pool's locks stands beside the plain one of its kind, over the same memory contract, and beside the C library's
-//! process-shared mutexes, robust and not, and `parking_lot`. Measured is a pair of lock and unlock with one increment
+//! process-shared mutexes, robust and not, its reader-writer lock, and `parking_lot`. Measured is a pair of lock and unlock with one increment
 //! of a shared counter between: by one thread; by two threads of one process; by two processes. All kinds take turns; a ratio is
 //! taken within a round before its median is. The counters are checked: a lost increment ends the run.
 //!
 //! The processes are this program once more with a hidden subcommand, which waits for a line before it begins.
 
-use crate::pthread::Pthread;
+use crate::pthread::{Pthread, PthreadRw};
 use crate::subjects::{Failure, check, temporary};
 use crate::table::{Output, Style, median, nanoseconds, ratio, table};
 use cenote::index::baseline::arena::Arena;
@@ -26,7 +26,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// What is measured, and the kind that it is compared with.
-const KINDS: [(&str, Option<usize>); 9] = [
+const KINDS: [(&str, Option<usize>); 12] = [
     ("plain test-and-set", None),
     ("cenote spin", Some(0)),
     ("plain MCS", None),
@@ -34,14 +34,18 @@ const KINDS: [(&str, Option<usize>); 9] = [
     ("pthread, robust, shared", None),
     ("pthread, shared", None),
     ("parking_lot", None),
-    ("cenote rw, write", None),
-    ("cenote rw, read", None),
+    ("cenote rw, write", Some(10)),
+    ("cenote rw, read", Some(11)),
+    ("cenote mutex", Some(0)),
+    ("pthread rwlock, write", None),
+    ("pthread rwlock, read", None),
 ];
 /// Those that one process alone can use.
 const PRIVATE: [usize; 1] = [6];
 /// Those under which nothing can be counted.
-const SHARED: [usize; 1] = [8];
+const SHARED: [usize; 2] = [8, 11];
 const ROBUST: usize = 4;
+const PTHREAD_RW: usize = 10;
 /// Pairs between two readings of the clock.
 const GROUP: u64 = 10_000;
 /// The same where two do it at once.
@@ -116,9 +120,12 @@ struct Lock {
 enum Kind {
     PlainSpin(PlainSpin),
     PlainQueue(PlainQueue, Node),
-    Spin(cenote::Mutex),
+    Spin(cenote::SpinMutex),
+    Mutex(cenote::Mutex),
     Queue(cenote::QueueMutex),
     Pthread(Pthread),
+    PthreadWrite(PthreadRw),
+    PthreadRead(PthreadRw),
     Parking(&'static parking_lot::Mutex<()>),
     Write(cenote::RwLock),
     Read(cenote::RwLock),
@@ -140,13 +147,16 @@ impl Lock {
         let arena = arena(&worker)?;
         let of = match kind {
             0 => Kind::PlainSpin(PlainSpin(arena.root(0))),
-            1 => Kind::Spin(pool.mutex("spin")?),
+            1 => Kind::Spin(pool.spin_mutex("spin")?),
             2 => Kind::PlainQueue(PlainQueue(arena.root(1)), Node(arena.take(64)?)),
             3 => Kind::Queue(pool.queue_mutex("queue")?),
             ROBUST | 5 => Kind::Pthread(Pthread::open(&mutex_file(folder, kind))?),
             6 => Kind::Parking(&PARKING),
             7 => Kind::Write(pool.rwlock("rw")?),
-            _ => Kind::Read(pool.rwlock("rw")?),
+            8 => Kind::Read(pool.rwlock("rw")?),
+            9 => Kind::Mutex(pool.mutex("mutex")?),
+            10 => Kind::PthreadWrite(PthreadRw::open(&mutex_file(folder, PTHREAD_RW))?),
+            _ => Kind::PthreadRead(PthreadRw::open(&mutex_file(folder, PTHREAD_RW))?),
         };
         Ok(Self {
             counter: arena.root(2),
@@ -189,12 +199,24 @@ impl Lock {
                 add();
                 Ok(())
             }),
+            Kind::Mutex(lock) => repeat(ops, || {
+                let _guard = lock.lock()?;
+                add();
+                Ok(())
+            }),
             Kind::Queue(lock) => repeat(ops, || {
                 let _guard = lock.lock()?;
                 add();
                 Ok(())
             }),
             Kind::Pthread(lock) => repeat(ops, || check(lock.with(add), "a pthread mutex refused")),
+            Kind::PthreadWrite(lock) => repeat(ops, || check(lock.write(add), "a pthread rwlock refused")),
+            Kind::PthreadRead(lock) => repeat(ops, || {
+                let look = || {
+                    black_box(self.counter.load(mem));
+                };
+                check(lock.read(look), "a pthread rwlock refused")
+            }),
             Kind::Parking(lock) => repeat(ops, || {
                 let _guard = lock.lock();
                 add();
@@ -228,6 +250,7 @@ fn measure(program: &Path, options: &Options) -> Result<Figures, Failure> {
     for kind in [ROBUST, 5] {
         Pthread::create(&mutex_file(folder, kind), kind == ROBUST)?;
     }
+    PthreadRw::create(&mutex_file(folder, PTHREAD_RW))?;
     let worker = pool.worker()?;
     let counter = arena(&worker)?.root(2);
     let locks = (0..KINDS.len())

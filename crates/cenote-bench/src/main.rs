@@ -11,6 +11,7 @@
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
 //! - `exchange` measures a compare-exchange by the CPU and by a server. See [`mod@exchange`].
 //! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
+//! - `waiting` measures locks that many want at once. See [`mod@waiting`].
 //! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
 //! - `host-detection` measures how soon a host of a pod that failed is known, fenced and recovered. See
 //!   [`mod@host_detection`].
@@ -39,6 +40,7 @@ mod report;
 mod subjects;
 mod table;
 mod together;
+mod waiting;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -72,6 +74,8 @@ enum Command {
     Alloc(alloc::Options),
     /// Locks that survive their owners beside plain ones, pthread and parking_lot.
     Locks(locks::Options),
+    /// Locks that many want at once, beside robust pthread mutexes: throughput, longest waits, CPU of those who wait.
+    Waiting(waiting::Options),
     /// A compare-exchange by the CPU and by a server, in line fetches.
     Exchange(exchange::Options),
     /// How long after a process's death others know of it.
@@ -89,6 +93,8 @@ enum Command {
     /// One of the processes of `locks`.
     #[command(hide = true)]
     LockPart(locks::PartOptions),
+    #[command(hide = true)]
+    WaitingPart(waiting::PartOptions),
     /// One of the processes of `exchange`.
     #[command(hide = true)]
     ExchangePart(exchange::PartOptions),
@@ -110,9 +116,11 @@ fn main() -> ExitCode {
         Command::Noncoherent(options) => noncoherent::run(&options),
         Command::Alloc(options) => alloc::run(&options),
         Command::Locks(options) => locks::run(&options),
+        Command::Waiting(options) => waiting::run(&options),
         Command::Exchange(options) => exchange::run(&options),
         Command::ExchangePart(options) => exchange::run_part(&options),
         Command::LockPart(options) => locks::run_part(&options),
+        Command::WaitingPart(options) => waiting::run_part(&options),
         Command::HostDetection(options) => host_detection::run(&options),
         Command::All(options) => all::run(&options),
         Command::Part(options) => processes::run_part(&options),

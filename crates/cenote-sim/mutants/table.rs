@@ -157,10 +157,15 @@ pub fn trial(mutant: Mutant) -> Trial {
         FreedTakenClean | NoteKept | SettledBlindly | SuccessorNotTold => {
             quick(coherent(Spin, 3, 2, 12, 2, Random))
         }
-        BeforeKept | DeadTakenForOwner | HeldNotSettled | LeftNotPassed | QueuedLate | SeenPutAtRest
-        | SlotTakenStanding => quick(coherent(Queue, 3, 2, 12, 2, Random)),
+        BeforeKept | DeadTakenForOwner | HeldNotSettled | PastNotUnlinked | QueuedLate | SeenPutAtRest
+        | SlotTakenStanding | UnlinkNotCounted | UnlinkOverlooked => {
+            quick(coherent(Queue, 3, 2, 12, 2, Random))
+        }
         TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Random)),
-        DeadReaderAwaited | ReaderNotMarked | ReadersNotAwaited | WriterLookedAtFirst => {
+        SleeperWithoutBarrier => quick(coherent(Mutex, 3, 2, 14, 2, Random)),
+        DeathSleptThrough => quick(small(coherent(Mutex, 2, 1, 12, 1, Random))),
+        DeathKeptToOneself => quick(small(coherent(Mutex, 5, 1, 12, 1, Random))),
+        DeadReaderAwaited | BitLookedAtFirst | ReaderNotMarked | ReadersNotAwaited | WriterLookedAtFirst => {
             quick(coherent(Rwlock, 3, 2, 12, 2, Random))
         }
 

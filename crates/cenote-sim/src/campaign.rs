@@ -232,6 +232,7 @@ impl Plan {
             quiet_ticks: draw(1, 16) as u32,
             cached_words: 1 << draw(0, 8),
             drain_links: 1 << draw(0, 10),
+            spins: 1 << draw(0, 6),
         })
     }
 

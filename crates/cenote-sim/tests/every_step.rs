@@ -77,6 +77,11 @@ fn spin() {
 }
 
 #[test]
+fn mutex() {
+    every_step(Subject::Mutex);
+}
+
+#[test]
 fn queue() {
     every_step(Subject::Queue);
 }

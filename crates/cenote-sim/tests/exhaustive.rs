@@ -148,14 +148,14 @@ fn a_merge_on_incoherent_memory() {
 /// Two ask for the same locks, twice each.
 #[test]
 fn locks_on_coherent_memory() {
-    for subject in [Subject::Spin, Subject::Queue, Subject::Rwlock] {
+    for subject in [Subject::Spin, Subject::Mutex, Subject::Queue, Subject::Rwlock] {
         explore(subject, true, bounds(PREEMPTIONS, 0));
     }
 }
 
 #[test]
 fn locks_on_incoherent_memory() {
-    for subject in [Subject::Spin, Subject::Queue, Subject::Rwlock] {
+    for subject in [Subject::Spin, Subject::Mutex, Subject::Queue, Subject::Rwlock] {
         explore(subject, false, bounds(1, 0));
     }
 }

@@ -177,6 +177,11 @@ fn spin() {
 }
 
 #[test]
+fn mutex() {
+    all_cases(Subject::Mutex);
+}
+
+#[test]
 fn queue() {
     all_cases(Subject::Queue);
 }

@@ -54,7 +54,7 @@ pub use pod::superblock::Kind;
 pub use pod::tasks::{Committed, Next, Plan};
 pub use store::{
     Events, FsckReport, Group, GroupSize, HostAgent, Listener, Map, MapReport, Membership, Mutex, NextEvent,
-    Options, Ordered, Pool, QueueMutex, RwLock, Stat, Tasks, TrimReport, WardenThread, Watch, has_hosts,
-    host_id, kind_of, parse_size, pool_id,
+    Options, Ordered, Pool, QueueMutex, RwLock, SpinMutex, Stat, Tasks, TrimReport, WardenThread, Watch,
+    has_hosts, host_id, kind_of, parse_size, pool_id,
 };
 pub use sync::{Acquired, Owner};

@@ -217,7 +217,13 @@ mutants! {
     BeforeKept = "before-kept", "a slot that joins at the second attempt says whom the first one was behind";
     TurnNotReread = "turn-not-reread", "who finds an owner dead does not look whether it had unlocked";
     DeadTakenForOwner = "dead-taken-for-owner", "who finds the one in front dead does not look who is in front of that";
-    LeftNotPassed = "left-not-passed", "who goes past slots that have left does not keep them from coming back";
+    UnlinkNotCounted = "unlink-not-counted", "who leaves a queue, or goes past somebody, does not count that a reference has moved";
+    UnlinkOverlooked = "unlink-overlooked", "recovery does not look whether a reference moved while it looked for it";
+    PastNotUnlinked = "past-not-unlinked", "who goes past somebody goes on standing behind that slot";
+    SleeperWithoutBarrier = "sleeper-without-barrier", "who is about to sleep has no barrier executed for who is to wake it";
+    DeathSleptThrough = "death-slept-through", "who sleeps for somebody sleeps on when that one dies";
+    DeathKeptToOneself = "death-kept-to-oneself", "who is woken by a bed does not wake the others who sleep by it";
+    BitLookedAtFirst = "bit-looked-at-first", "a reader looks at the bit of its place before it looks at the word";
     SeenPutAtRest = "seen-put-at-rest", "recovery puts slots at rest that others stand behind";
     ReadersNotAwaited = "readers-not-awaited", "a writer does not wait for readers";
     WriterLookedAtFirst = "writer-looked-at-first", "a reader looks for a writer before it is announced";

@@ -24,8 +24,10 @@ const PASSINGS: [u64; 3] = [1, 6, 40];
 const THREADS: u64 = 3;
 /// Operations of each.
 const OPERATIONS: u64 = 120;
-/// The locks: a spin lock, a queue lock, a reader-writer lock.
-const LOCKS: usize = 3;
+/// The locks: a spin lock, a queue lock, a reader-writer lock, a mutex.
+const LOCKS: usize = 4;
+/// Long enough for others to fall asleep.
+const SHORT: Duration = Duration::from_micros(50);
 /// Longer than any victim needs.
 const LONG: Duration = Duration::from_secs(20);
 
@@ -184,9 +186,10 @@ fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
 /// One thread of a victim: locks in turn, some with little patience, some two at a time.
 fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
     let mut journal = Journal::open(journal)?;
-    let spin = pool.mutex("spin").map_err(text)?;
+    let spin = pool.spin_mutex("spin").map_err(text)?;
     let queue = pool.queue_mutex("queue").map_err(text)?;
     let rw = pool.rwlock("rw").map_err(text)?;
+    let mutex = pool.mutex("mutex").map_err(text)?;
     macro_rules! hold {
         ($lock:expr, $taken:expr, $note:expr, $inside:block) => {
             if let Some(guard) = $taken.map_err(text)? {
@@ -221,6 +224,12 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
         });
         drop(rw.read_with(patience).map_err(text)?);
         hold!(2, rw.write_with(patience), note, {});
+        // Who comes again at once is quicker than who is woken, until that one says that it goes first.
+        for _ in 0..3 {
+            hold!(3, mutex.lock_with(patience), note, {
+                std::thread::sleep(SHORT);
+            });
+        }
     }
     Ok(())
 }
@@ -258,9 +267,10 @@ impl<M: Mapped> Case<'_, M> {
             self.pool.recover().map_err(text)?;
         }
         let mut states = states(&self.journal)?;
-        let spin = self.pool.mutex("spin").map_err(text)?;
+        let spin = self.pool.spin_mutex("spin").map_err(text)?;
         let queue = self.pool.queue_mutex("queue").map_err(text)?;
         let rw = self.pool.rwlock("rw").map_err(text)?;
+        let mutex = self.pool.mutex("mutex").map_err(text)?;
         for round in 0..2 {
             let mut check = |lock: usize, acquired: Option<Acquired>| -> Outcome {
                 let acquired = acquired.ok_or(format!("lock {lock} is lost"))?;
@@ -277,6 +287,8 @@ impl<M: Mapped> Case<'_, M> {
             check(1, second.as_ref().map(|held| held.acquired()))?;
             let third = rw.write_for(LONG).map_err(text)?;
             check(2, third.as_ref().map(|held| held.acquired()))?;
+            let fourth = mutex.lock_for(LONG).map_err(text)?;
+            check(3, fourth.as_ref().map(|held| held.acquired()))?;
         }
         drop(rw.read().map_err(text)?);
         self.pool.recover().map_err(text)?;

@@ -48,8 +48,27 @@ fn count<M: Mapped>(times: u64, add: impl Fn(&Pool<M>, u64, &dyn Fn()) + Sync) {
     assert!(report.is_clean(), "{report:#?}");
 }
 
-fn spin<M: Mapped>(pool: &Pool<M>, times: u64, inside: &dyn Fn()) {
+fn mutex<M: Mapped>(pool: &Pool<M>, times: u64, inside: &dyn Fn()) {
     let lock = pool.mutex("lock").unwrap();
+    for n in 0..times {
+        // Some give up and come again.
+        let guard = loop {
+            let patience = if n % 3 == 0 {
+                Patience::Looks(70)
+            } else {
+                Patience::Forever
+            };
+            if let Some(guard) = lock.lock_with(patience).unwrap() {
+                break guard;
+            }
+        };
+        assert_eq!(guard.acquired(), Acquired::Clean);
+        inside();
+    }
+}
+
+fn spin<M: Mapped>(pool: &Pool<M>, times: u64, inside: &dyn Fn()) {
+    let lock = pool.spin_mutex("lock").unwrap();
     for _ in 0..times {
         let guard = lock.lock().unwrap();
         assert_eq!(guard.acquired(), Acquired::Clean);
@@ -91,9 +110,11 @@ fn write<M: Mapped>(pool: &Pool<M>, times: u64, inside: &dyn Fn()) {
 #[test]
 fn one_at_a_time() {
     count::<Coherent>(4_000, spin);
+    count::<Coherent>(4_000, mutex);
     count::<Coherent>(4_000, queue);
     count::<Coherent>(2_000, write);
     count::<Noncoherent>(400, spin);
+    count::<Noncoherent>(400, mutex);
     count::<Noncoherent>(400, queue);
     count::<Noncoherent>(200, write);
 }
@@ -115,19 +136,29 @@ fn successors_are_told<M: Mapped>() {
     let folder = folder();
     let pool = pool::<M>(&folder);
     let (spin, queue, rw) = (
-        pool.mutex("spin").unwrap(),
+        pool.spin_mutex("spin").unwrap(),
         pool.queue_mutex("queue").unwrap(),
         pool.rwlock("rw").unwrap(),
     );
+    let mutex = pool.mutex("mutex").unwrap();
     for _ in 0..3 {
         dies_with(&pool, |pool| {
-            let lock = pool.mutex("spin").unwrap();
+            let lock = pool.spin_mutex("spin").unwrap();
             let guard = lock.lock().unwrap();
             guard.set_note(7);
             std::mem::forget(guard);
         });
         assert_recovered(spin.lock().unwrap().acquired(), 7);
         assert_eq!(spin.lock().unwrap().acquired(), Acquired::Clean);
+
+        dies_with(&pool, |pool| {
+            let lock = pool.mutex("mutex").unwrap();
+            let guard = lock.lock().unwrap();
+            guard.set_note(6);
+            std::mem::forget(guard);
+        });
+        assert_recovered(mutex.lock().unwrap().acquired(), 6);
+        assert_eq!(mutex.lock().unwrap().acquired(), Acquired::Clean);
 
         dies_with(&pool, |pool| {
             let lock = pool.queue_mutex("queue").unwrap();
@@ -181,7 +212,7 @@ fn a_panic_is_told_as_a_death() {
     let folder = folder();
     let pool = pool::<Coherent>(&folder);
     let (spin, queue, rw) = (
-        pool.mutex("spin").unwrap(),
+        pool.spin_mutex("spin").unwrap(),
         pool.queue_mutex("queue").unwrap(),
         pool.rwlock("rw").unwrap(),
     );
@@ -232,11 +263,11 @@ fn a_panic_in_a_queue_is_told_to_who_waits() {
 fn waiting_for_oneself_and_for_too_many_is_refused() {
     let folder = folder();
     let pool = pool::<Coherent>(&folder);
-    let spin = pool.mutex("spin").unwrap();
+    let spin = pool.spin_mutex("spin").unwrap();
     let guard = spin.lock().unwrap();
     assert!(matches!(spin.lock(), Err(Error::Deadlock)));
     assert!(matches!(
-        pool.mutex("spin").unwrap().try_lock(),
+        pool.spin_mutex("spin").unwrap().try_lock(),
         Err(Error::Deadlock)
     ));
     drop(guard);
@@ -265,7 +296,7 @@ fn the_impatient_get_nothing_and_leave_nothing() {
     let folder = folder();
     let pool = pool::<Coherent>(&folder);
     let (spin, queue, rw) = (
-        pool.mutex("spin").unwrap(),
+        pool.spin_mutex("spin").unwrap(),
         pool.queue_mutex("queue").unwrap(),
         pool.rwlock("rw").unwrap(),
     );
@@ -273,7 +304,7 @@ fn the_impatient_get_nothing_and_leave_nothing() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (spin, queue, rw) = (
-                pool.mutex("spin").unwrap(),
+                pool.spin_mutex("spin").unwrap(),
                 pool.queue_mutex("queue").unwrap(),
                 pool.rwlock("rw").unwrap(),
             );
@@ -305,13 +336,13 @@ fn the_impatient_get_nothing_and_leave_nothing() {
 fn names_have_one_form() {
     let folder = folder();
     let pool = pool::<Coherent>(&folder);
-    pool.mutex("spin").unwrap();
+    pool.spin_mutex("spin").unwrap();
     pool.map("map").unwrap();
     assert!(matches!(pool.queue_mutex("spin"), Err(Error::OtherKind { .. })));
     assert!(matches!(pool.rwlock("map"), Err(Error::OtherKind { .. })));
     assert!(matches!(pool.map("spin"), Err(Error::OtherKind { .. })));
     assert!(matches!(
-        pool.existing_mutex("none"),
+        pool.existing_spin_mutex("none"),
         Err(Error::NoSuchLock { .. })
     ));
 }
@@ -341,7 +372,7 @@ fn stat_says_who_holds_and_who_waits() {
 fn a_forked_child_is_refused_and_unlocks_nothing() {
     let folder = folder();
     let pool = pool::<Coherent>(&folder);
-    let spin = pool.mutex("spin").unwrap();
+    let spin = pool.spin_mutex("spin").unwrap();
     let queue = pool.queue_mutex("queue").unwrap();
     let (a, b) = (spin.lock().unwrap(), queue.lock().unwrap());
     // SAFETY: the child calls this library, which allocates at most in error paths that are not taken, and ends.
@@ -371,8 +402,9 @@ fn a_forked_child_is_refused_and_unlocks_nothing() {
 fn a_lock_that_nobody_has_costs_one_exchange() {
     let folder = folder();
     let pool = pool::<Counting<Noncoherent>>(&folder);
-    let (spin, queue, rw) = (
-        pool.mutex("spin").unwrap(),
+    let (spin, mutex, queue, rw) = (
+        pool.spin_mutex("spin").unwrap(),
+        pool.mutex("mutex").unwrap(),
         pool.queue_mutex("queue").unwrap(),
         pool.rwlock("rw").unwrap(),
     );
@@ -384,9 +416,78 @@ fn a_lock_that_nobody_has_costs_one_exchange() {
         (counts.sync_loads, counts.sync_stores, counts.exchanges)
     };
     assert_eq!(counted(&|| drop(spin.lock().unwrap())), (0, 1, 1));
-    assert_eq!(counted(&|| drop(queue.lock().unwrap())), (1, 3, 1));
-    assert_eq!(counted(&|| drop(rw.read().unwrap())), (1, 2, 0));
-    // One place has read, and none of its eight slots reads now; the bits of all places are in four words.
-    let (loads, stores, exchanges) = counted(&|| drop(rw.write().unwrap()));
-    assert_eq!((loads, stores, exchanges), (12, 1, 1));
+    assert_eq!(counted(&|| drop(mutex.lock().unwrap())), (1, 1, 1));
+    assert_eq!(counted(&|| drop(queue.lock().unwrap())), (2, 3, 1));
+    assert_eq!(counted(&|| drop(rw.read().unwrap())), (3, 2, 0));
+    // The bits of all places are in four words.
+    assert_eq!(counted(&|| drop(rw.write().unwrap())), (5, 1, 1));
+}
+
+/// Who gives up has its slot back, also if it waited behind others, for nine locks.
+#[test]
+fn time_outs_use_up_no_slots() {
+    let folder = folder();
+    let pool = pool::<Coherent>(&folder);
+    let barrier = std::sync::Barrier::new(4);
+    std::thread::scope(|scope| {
+        let names = |half: usize| (6 * half..6 * half + 6).map(|n| format!("lock {n}"));
+        for half in 0..2 {
+            let (pool, barrier) = (&pool, &barrier);
+            scope.spawn(move || {
+                let locks: Vec<_> = names(half).map(|name| pool.queue_mutex(&name).unwrap()).collect();
+                let held: Vec<_> = locks.iter().map(|lock| lock.lock().unwrap()).collect();
+                barrier.wait();
+                barrier.wait();
+                drop(held);
+            });
+        }
+        // One that waits behind who gives up.
+        let (pool, barrier) = (&pool, &barrier);
+        scope.spawn(move || {
+            barrier.wait();
+            let lock = pool.queue_mutex("lock 3").unwrap();
+            drop(lock.lock().unwrap());
+            barrier.wait();
+        });
+        barrier.wait();
+        for name in names(0).chain(names(1)) {
+            let lock = pool.queue_mutex(&name).unwrap();
+            assert!(lock.lock_for(SHORT).unwrap().is_none());
+        }
+        let mine = pool.queue_mutex("mine").unwrap();
+        drop(mine.lock().unwrap());
+        let worker = pool.worker().unwrap();
+        let left = (0..8).filter(|&n| {
+            let slot = cenote::pod::slots::Slot::new(worker.geometry(), u32::from(worker.me()) - 1, n);
+            let stand = cenote::pod::slots::Turn(slot.turn().load(worker.mem())).stand();
+            stand != cenote::pod::slots::Stand::Rest
+        });
+        // The one behind may not have run yet.
+        assert!(left.count() <= 1);
+        barrier.wait();
+    });
+}
+
+#[test]
+fn fencing_tokens_grow() {
+    let folder = folder();
+    let pool = pool::<Coherent>(&folder);
+    let (mutex, rw) = (pool.mutex("mutex").unwrap(), pool.rwlock("rw").unwrap());
+    let mut last = 0;
+    for _ in 0..3 {
+        let guard = mutex.lock().unwrap();
+        let token = guard.fencing_token();
+        assert!(token > last);
+        drop(guard);
+        dies_with(&pool, |pool| {
+            let lock = pool.mutex("mutex").unwrap();
+            let guard = lock.lock().unwrap();
+            assert!(guard.fencing_token() > token);
+            std::mem::forget(guard);
+        });
+        last = token + 1;
+    }
+    let drawn = rw.write().unwrap().fencing_token();
+    assert_eq!(rw.read().unwrap().fencing_token(), drawn);
+    assert!(rw.write().unwrap().fencing_token() > drawn);
 }

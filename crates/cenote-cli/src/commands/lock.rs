@@ -28,8 +28,8 @@ pub struct Args {
     pool: PoolArg,
     /// The lock's name; it is made if there is none
     name: String,
-    /// The lock's form: whoever is first, first come first served, or one writer or any number of readers
-    #[arg(long, value_enum, default_value = "spin", value_name = "FORM")]
+    /// The lock's form
+    #[arg(long, value_enum, default_value = "mutex", value_name = "FORM")]
     form: FormArg,
     /// Share a reader-writer lock with others that do
     #[arg(long)]
@@ -44,9 +44,14 @@ pub struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum FormArg {
-    Spin,
+    /// Whoever is first; who has waited for long goes first
+    Mutex,
+    /// First come, first served
     Queue,
+    /// One writer or any number of readers
     Rw,
+    /// Whoever is first; who waits does not sleep
+    Spin,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -91,8 +96,13 @@ fn locked<M: Memory>(pool: &Pool<M>, args: &Args, out: &Output) -> Result<u8, Fa
     };
     let name = &args.name;
     match (args.form, args.shared) {
-        (FormArg::Spin, _) => {
+        (FormArg::Mutex, _) => {
             let lock = pool.mutex(name)?;
+            let held = lock.lock_with(patience)?.ok_or_else(|| late(args))?;
+            alone(&held, args, out)
+        }
+        (FormArg::Spin, _) => {
+            let lock = pool.spin_mutex(name)?;
             let held = lock.lock_with(patience)?.ok_or_else(|| late(args))?;
             alone(&held, args, out)
         }

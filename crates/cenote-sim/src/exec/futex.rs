@@ -3,6 +3,9 @@
 //! Who sleeps looks at nothing. A bell that is rung wakes nobody by itself, only the call that follows does; of those who sleep by a bed one is woken
 //! when the thread that lies there dies or gets up. If a bell has changed and the time ends a sleep, although nobody is about to wake
 //! those who sleep by that bell, the run ends: with more time the thread would have slept on. Who dies before the call leaves sleepers, and that is no fault.
+//!
+//! Who sleeps for as long as one who is to be woken sleeps for ever, so that a wake-up that is lost shows. Only if the one that a bed has woken dies before it has woken the others who
+//! sleep by that bed do they wake up by themselves.
 
 use std::time::Duration;
 
@@ -20,8 +23,14 @@ pub(super) fn rousing(bell: u64) -> Op {
     Op::word(Kind::Kernel, bell, ROUSES)
 }
 
+/// Who sleeps for so long is to be woken: it sleeps for ever, so that nobody lives by its time being over.
+pub(super) const TO_BE_WOKEN: Duration = Duration::from_secs(1);
+
 /// How many waits a sleep takes that nobody ends.
 pub(super) fn waits(time: Duration) -> u128 {
+    if time >= TO_BE_WOKEN {
+        return u128::MAX;
+    }
     time.min(LONGEST_SLEEP).as_micros() / SLEEP_PER_WAIT.as_micros()
 }
 
@@ -109,10 +118,12 @@ impl World {
         }
     }
 
-    /// All who sleep by a bell wake up.
-    pub fn rouse(&mut self, bell: u64) {
-        self.sleepers
-            .retain(|sleeper| sleeper.bells.iter().all(|&(by, _)| by != bell));
+    /// All who sleep by a bell or a bed wake up.
+    pub fn rouse(&mut self, by: u64) {
+        self.woken_by.remove(&by);
+        self.sleepers.retain(|sleeper| {
+            sleeper.bells.iter().all(|&(bell, _)| bell != by) && !sleeper.beds.contains(&by)
+        });
     }
 
     /// One of those who sleep by a bed wakes up.
@@ -122,7 +133,8 @@ impl World {
             .collect();
         if !by_it.is_empty() {
             let chosen = by_it[(self.digest ^ self.steps) as usize % by_it.len()];
-            self.sleepers.swap_remove(chosen);
+            let thread = self.sleepers.swap_remove(chosen).thread;
+            self.woken_by.insert(bed, thread);
         }
     }
 
@@ -141,6 +153,16 @@ impl World {
             .collect();
         for bed in beds {
             self.rouse_one_by(bed);
+        }
+        // Whom it was to wake wakes up when its time is over.
+        let untold: Vec<u64> = self
+            .woken_by
+            .iter()
+            .filter(|(_, woken)| **woken == thread)
+            .map(|(&bed, _)| bed)
+            .collect();
+        for bed in untold {
+            self.rouse(bed);
         }
     }
 }

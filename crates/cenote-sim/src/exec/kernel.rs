@@ -77,8 +77,15 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
         })
     }
 
+    fn is_shown(&self, bed: u64, generation: u32) -> bool {
+        self.of_bed(bed, |world| {
+            let found = world.beds.get(&bed);
+            found.is_some_and(|(lay, _)| *lay == generation)
+        })
+    }
+
     fn doze(&self, beds: &[u64], bells: &[(u64, u32)], time: Duration) {
-        if self.world().clock.is_some() {
+        if self.world().clock.is_some() && time < futex::TO_BE_WOKEN {
             self.rest(time);
             return;
         }
@@ -95,8 +102,8 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
         self.world().oversleeps();
     }
 
-    fn rouse(&self, bell: u64) {
-        self.system_call(futex::rousing(bell), |world| world.rouse(bell));
+    fn rouse(&self, by: u64) {
+        self.system_call(futex::rousing(by), |world| world.rouse(by));
     }
 
     fn now(&self) -> u64 {

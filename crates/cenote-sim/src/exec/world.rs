@@ -164,6 +164,8 @@ pub(super) struct World {
     pub beds: BTreeMap<u64, (u32, u32)>,
     /// Those who sleep by beds and bells.
     pub sleepers: Vec<Sleeper>,
+    /// Whom a bed has woken, until that one wakes the others who sleep by the bed.
+    pub woken_by: BTreeMap<u64, u32>,
     pub recording: bool,
     pub decisions: Vec<u32>,
     pub timeline: Option<Vec<Event>>,
@@ -221,6 +223,7 @@ impl World {
             dying: Vec::new(),
             beds: BTreeMap::new(),
             sleepers: Vec::new(),
+            woken_by: BTreeMap::new(),
             decisions: Vec::new(),
             timeline: None,
             left: Vec::new(),

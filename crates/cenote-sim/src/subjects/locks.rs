@@ -11,7 +11,7 @@ use cenote::pod::slots::{SLOTS, Slot, Stand, Turn};
 use cenote::pod::{Pod, Worker};
 use cenote::sync::guard::Release;
 use cenote::sync::object::Form;
-use cenote::sync::{Guard, Patience, QueueLock, ReadGuard, ReadWriteLock, SpinLock};
+use cenote::sync::{Guard, Mutex, Patience, QueueLock, ReadGuard, ReadWriteLock, SpinLock};
 use cenote::{Acquired, Owner};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -40,10 +40,12 @@ struct Shared {
 pub fn scenario<const C: bool>(load: Load, form: Form, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
     // A slot is used for locks of all forms in turn.
-    let second = match (load.seed % 3, form) {
+    let second = match (load.seed % 4, form) {
         (0, _) => form,
         (1, Form::Rw) | (_, Form::Spin) => Form::Queue,
         (1, _) => Form::Rw,
+        (2, Form::Rw | Form::Queue) => Form::Mutex,
+        (2, _) => Form::Queue,
         _ => Form::Spin,
     };
     let shared = Shared {
@@ -59,6 +61,7 @@ pub fn scenario<const C: bool>(load: Load, form: Form, parameters: Parameters) -
 /// A lock of any form, as one thread has it open.
 enum Lock<M: Memory> {
     Spin(SpinLock<M>),
+    Mutex(Mutex<M>),
     Queue(QueueLock<M>),
     Rw(ReadWriteLock<M>),
 }
@@ -66,6 +69,7 @@ enum Lock<M: Memory> {
 /// A hold of a lock of any form.
 enum Hold<'l, M: Memory> {
     Spin(Guard<'l, M, SpinLock<M>>),
+    Mutex(Guard<'l, M, Mutex<M>>),
     Queue(Guard<'l, M, QueueLock<M>>),
     Write(Guard<'l, M, ReadWriteLock<M>>),
     Read(ReadGuard<'l, M>),
@@ -76,6 +80,7 @@ impl<M: Memory> Lock<M> {
         let (worker, name) = (worker.clone(), format!("lock {n}"));
         Ok(match form {
             Form::Spin => Self::Spin(SpinLock::open_or_create(worker, &name)?),
+            Form::Mutex => Self::Mutex(Mutex::open_or_create(worker, &name)?),
             Form::Queue => Self::Queue(QueueLock::open_or_create(worker, &name)?),
             Form::Rw => Self::Rw(ReadWriteLock::open_or_create(worker, &name)?),
         })
@@ -84,6 +89,7 @@ impl<M: Memory> Lock<M> {
     fn take(&self, mode: Mode, patience: Patience) -> cenote::Result<Option<Hold<'_, M>>> {
         Ok(match self {
             Self::Spin(lock) => lock.lock_with(patience)?.map(Hold::Spin),
+            Self::Mutex(lock) => lock.lock_with(patience)?.map(Hold::Mutex),
             Self::Queue(lock) if patience == Patience::None => lock.try_lock()?.map(Hold::Queue),
             Self::Queue(lock) => lock.lock_with(patience)?.map(Hold::Queue),
             Self::Rw(lock) if mode == Mode::Shared => lock.read_with(patience)?.map(Hold::Read),
@@ -96,6 +102,7 @@ impl<M: Memory> Hold<'_, M> {
     fn acquired(&self) -> Acquired {
         match self {
             Self::Spin(guard) => guard.acquired(),
+            Self::Mutex(guard) => guard.acquired(),
             Self::Queue(guard) => guard.acquired(),
             Self::Write(guard) => guard.acquired(),
             Self::Read(guard) => guard.acquired(),
@@ -108,6 +115,7 @@ impl<M: Memory> Hold<'_, M> {
         }
         match self {
             Self::Spin(guard) => set(guard, note),
+            Self::Mutex(guard) => set(guard, note),
             Self::Queue(guard) => set(guard, note),
             Self::Write(guard) => set(guard, note),
             Self::Read(_) => {}

@@ -132,6 +132,8 @@ pub enum Subject {
     Tasks,
     /// Spin locks.
     Spin,
+    /// Mutexes.
+    Mutex,
     /// Queue locks.
     Queue,
     /// Reader-writer locks.
@@ -168,7 +170,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -191,6 +193,7 @@ impl Subject {
         Self::Places,
         Self::Tasks,
         Self::Spin,
+        Self::Mutex,
         Self::Queue,
         Self::Rwlock,
         Self::Group,
@@ -238,6 +241,7 @@ impl Subject {
             Self::Places => "places",
             Self::Tasks => "tasks",
             Self::Spin => "spin",
+            Self::Mutex => "mutex",
             Self::Queue => "queue",
             Self::Rwlock => "rwlock",
             Self::Group => "group",
@@ -323,7 +327,7 @@ impl Subject {
     /// About how many steps its processes take together.
     pub fn steps(self) -> u64 {
         match self {
-            Self::Epochs | Self::Spin | Self::Queue | Self::Rwlock | Self::Seat => 1 << 11,
+            Self::Epochs | Self::Spin | Self::Mutex | Self::Queue | Self::Rwlock | Self::Seat => 1 << 11,
             Self::Moving | Self::Shrinking => 1 << 13,
             _ => 1 << 14,
         }
@@ -359,6 +363,7 @@ impl Subject {
             Self::Epochs => epochs::scenario(load, parameters),
             Self::Tasks => tasks::scenario(load, parameters),
             Self::Spin => locks::scenario(load, Form::Spin, parameters),
+            Self::Mutex => locks::scenario(load, Form::Mutex, parameters),
             Self::Queue => locks::scenario(load, Form::Queue, parameters),
             Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
             Self::Group => group::scenario(load, parameters),

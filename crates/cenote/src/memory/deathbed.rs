@@ -131,6 +131,10 @@ impl Kernel for View {
             && self.futex(bed).load(Ordering::Acquire) & OWNER_DIED != 0
     }
 
+    fn is_shown(&self, bed: u64, generation: u32) -> bool {
+        self.word(bed + GENERATION_AT).load(Ordering::Acquire) == LIES | u64::from(generation)
+    }
+
     fn doze(&self, beds: &[u64], bells: &[(u64, u32)], time: Duration) {
         let mut waiters: Vec<Waiter> = Vec::with_capacity((beds.len() + bells.len()).min(SLEEPS_BY_MAX));
         let bells = bells.iter().map(|&(at, seen)| self.waiter(at, seen));
@@ -173,9 +177,9 @@ impl Kernel for View {
         }
     }
 
-    fn rouse(&self, bell: u64) {
+    fn rouse(&self, by: u64) {
         // SAFETY: wakes those who wait for a word of the mapping; touches no memory of ours.
-        unsafe { libc::syscall(libc::SYS_futex, self.aligned(bell, 8), libc::FUTEX_WAKE, i32::MAX) };
+        unsafe { libc::syscall(libc::SYS_futex, self.aligned(by, 8), libc::FUTEX_WAKE, i32::MAX) };
     }
 
     fn now(&self) -> u64 {

@@ -19,13 +19,16 @@ pub trait Kernel {
     /// Never true of a thread that lives. Costs two loads.
     fn has_died(&self, bed: u64, generation: u32) -> bool;
 
+    /// Whether the death of the thread that lies here under this generation shows, or will. Costs a load.
+    fn is_shown(&self, bed: u64, generation: u32) -> bool;
+
     /// Sleeps until a thread in one of the beds dies or gets up, until the low half of one of the bells is not what it
     /// was seen to be, or until the time is over. May return at any time; of several who sleep by one bed, only one may be
     /// woken. Beds and bells beyond [`SLEEPS_BY_MAX`] are not minded.
     fn doze(&self, beds: &[u64], bells: &[(u64, u32)], time: Duration);
 
-    /// Wakes all who sleep by a bell; one system call.
-    fn rouse(&self, bell: u64);
+    /// Wakes all who sleep by a bell, or by a bed; one system call.
+    fn rouse(&self, by: u64);
 
     /// Nanoseconds since 1970.
     fn now(&self) -> u64;

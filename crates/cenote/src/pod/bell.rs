@@ -20,6 +20,8 @@ const ONE_RING: u64 = 2;
 /// is a word of this process.
 ///
 /// Cost: a load and a compare-exchange; a system call if somebody may be asleep.
+#[cold]
+#[inline(never)]
 pub fn ring<M: Memory>(mem: &M, bell: SyncWord) {
     let mut word = bell.load(mem);
     loop {
@@ -31,6 +33,16 @@ pub fn ring<M: Memory>(mem: &M, bell: SyncWord) {
     }
     if word & ASLEEP != 0 && !mutant::is(Mutant::BellNotRoused) {
         mem.kernel().rouse(bell.offset());
+    }
+}
+
+/// [`ring`]s a bell if somebody may be asleep. What it tells of is ordered before the look at the bell by the caller.
+///
+/// Cost: a load; an exchange and a system call if somebody may be asleep.
+#[inline]
+pub fn wake<M: Memory>(mem: &M, bell: SyncWord) {
+    if bell.load(mem) & ASLEEP != 0 {
+        ring(mem, bell);
     }
 }
 

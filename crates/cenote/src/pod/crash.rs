@@ -85,9 +85,13 @@ points! {
     HeldSeized = "held.seized", "the same, and the last owner had died";
     HeldNoted = "held.noted", "the owner has left a note";
     HeldForgotten = "held.forgotten", "the note is withdrawn, the lock not unlocked";
+    HeldUntold = "held.untold", "a lock, or a place in its queue, is given up, and who sleeps for it has not been woken";
     QueueIntent = "queue.intent", "a slot says that it is queued, and is not in the queue";
     QueueJoined = "queue.joined", "a slot is in the queue, whether it has to wait not seen";
     QueueLeft = "queue.left", "a slot has left, and is in the queue";
+    QueueUnlinked = "queue.unlinked", "a slot that has left is in no queue, and not at rest";
+    QueueRelinked = "queue.relinked", "a slot stands behind somebody further in front, those between are not at rest";
+    QueueFirst = "queue.first", "the foremost of a queue has said that it goes first";
     QueuePassed = "queue.passed", "nobody alive is in front, those who are not have not been put at rest";
     QueueHalfPassed = "queue.half-passed", "some of them have";
     QueueEnded = "queue.ended", "a queue of the dead is taken off its lock, its slots are not at rest";

@@ -37,6 +37,8 @@ pub struct Limits {
     pub drain_links: u64,
     /// Words of ordered maps' nodes whose pages the threads of a process keep in mind (incoherent memory).
     pub cached_words: usize,
+    /// Looks at a lock close together, before its waiter sleeps. At least 1.
+    pub spins: u32,
 }
 
 impl Limits {
@@ -60,6 +62,8 @@ impl Limits {
             // Where they are not cached a load takes several times as long.
             drain_links: if M::COHERENT { 64 } else { 16 },
             cached_words: if M::COHERENT { 0 } else { 1 << 14 },
+            // Some microseconds at most: about what it costs to fall asleep.
+            spins: 64,
         }
     }
 }

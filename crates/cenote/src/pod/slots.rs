@@ -1,6 +1,6 @@
 //! A worker's slots: the part of its annex that says which locks it holds or waits for.
 //!
-//! A slot is a line of sync words. Its worker writes them while the slot is at rest or in use by it; a slot that its
+//! A slot is a line of sync words. Its worker writes them, but for the bell, while the slot is at rest or in use by it; a slot that its
 //! worker left behind, because it died or gave up waiting, is put at rest by others with a compare-exchange of the turn.
 //!
 //! | word | |
@@ -9,6 +9,7 @@
 //! | 8 `before` | in a queue: whom the slot stands behind; else what it was last |
 //! | 16 `lock` | the lock's offset, or 0; stays when the slot is at rest |
 //! | 24 `owner` | the identity of the worker that used it last |
+//! | 32 `bell` | by what those sleep who wait until the turn is another |
 //!
 //! `docs/protocols/locks.md` says who relies on what.
 
@@ -29,10 +30,8 @@ pub enum Stand {
     Rest,
     /// It stands in a queue; its worker waits, or owns the lock.
     Queued,
-    /// It stands in a queue, and its worker has given up.
+    /// It stands in a queue, and its worker has given up, for good.
     Left,
-    /// The same, and whoever stands behind it goes past it; its worker cannot come back to it.
-    Passed,
     /// It stands in a queue; its worker owned the lock, and a panic ended that.
     Abandoned,
     /// Its worker reads under a shared lock.
@@ -49,7 +48,6 @@ impl Stand {
             Self::Rest => 0,
             Self::Queued => 1,
             Self::Left => 2,
-            Self::Passed => 3,
             Self::Abandoned => 4,
             Self::Reading => 5,
             Self::Waiting => 6,
@@ -70,7 +68,6 @@ impl Turn {
             0 => Stand::Rest,
             1 => Stand::Queued,
             2 => Stand::Left,
-            3 => Stand::Passed,
             4 => Stand::Abandoned,
             5 => Stand::Reading,
             6 => Stand::Waiting,
@@ -185,6 +182,12 @@ impl Slot {
     #[inline]
     pub fn owner(self) -> SyncWord {
         SyncWord::at(self.0 + 24)
+    }
+
+    /// By what those sleep who wait until the turn is another.
+    #[inline]
+    pub fn bell(self) -> SyncWord {
+        SyncWord::at(self.0 + 32)
     }
 }
 

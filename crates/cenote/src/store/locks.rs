@@ -5,7 +5,7 @@ use std::ops::Deref;
 use super::pool::Pool;
 use crate::error::Result;
 use crate::memory::{Coherent, Memory};
-use crate::sync::{QueueLock, ReadWriteLock, SpinLock};
+use crate::sync::{self, QueueLock, ReadWriteLock, SpinLock};
 
 /// A named lock, as one thread has it open. It keeps the pool open.
 pub struct Named<L, M: Memory = Coherent> {
@@ -29,7 +29,7 @@ impl<L, M: Memory> Deref for Named<L, M> {
     }
 }
 
-/// A named spin lock. See [`SpinLock`] for what it can do.
+/// A named mutex. See [`sync::Mutex`] for what it can do.
 ///
 /// ```
 /// # fn main() -> cenote::Result<()> {
@@ -47,7 +47,9 @@ impl<L, M: Memory> Deref for Named<L, M> {
 /// # Ok(())
 /// # }
 /// ```
-pub type Mutex<M = Coherent> = Named<SpinLock<M>, M>;
+pub type Mutex<M = Coherent> = Named<sync::Mutex<M>, M>;
+/// A named spin lock. See [`SpinLock`] for what it can do.
+pub type SpinMutex<M = Coherent> = Named<SpinLock<M>, M>;
 /// A named queue lock. See [`QueueLock`] for what it can do.
 pub type QueueMutex<M = Coherent> = Named<QueueLock<M>, M>;
 /// A named reader-writer lock. See [`ReadWriteLock`] for what it can do.
@@ -61,13 +63,24 @@ impl<M: Memory> Pool<M> {
         }
     }
 
-    /// The spin lock of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    /// The mutex of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
     pub fn mutex(&self, name: &str) -> Result<Mutex<M>> {
+        Ok(self.named(sync::Mutex::open_or_create(self.worker()?, name)?))
+    }
+
+    /// The mutex of a name, if there is one.
+    pub fn existing_mutex(&self, name: &str) -> Result<Mutex<M>> {
+        Ok(self.named(sync::Mutex::open(self.worker()?, name)?))
+    }
+
+    /// The spin lock of a name, created if there is none: for holds of some nanoseconds by threads that have a core each. The handle belongs to
+    /// this thread; each thread opens its own.
+    pub fn spin_mutex(&self, name: &str) -> Result<SpinMutex<M>> {
         Ok(self.named(SpinLock::open_or_create(self.worker()?, name)?))
     }
 
     /// The spin lock of a name, if there is one.
-    pub fn existing_mutex(&self, name: &str) -> Result<Mutex<M>> {
+    pub fn existing_spin_mutex(&self, name: &str) -> Result<SpinMutex<M>> {
         Ok(self.named(SpinLock::open(self.worker()?, name)?))
     }
 

@@ -81,6 +81,24 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
     }
 }
 
+impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
+    /// Draws a fencing token: a number greater than all that were drawn under this lock before, by whomever. Who gives it to something outside of the
+    /// pool, such as a storage service that refuses a lower number than it has seen, keeps an owner that was taken for dead, on a host that was
+    /// fenced, from an effect there. 0 in a forked child.
+    ///
+    /// Cost: a load and a store.
+    pub fn fencing_token(&self) -> u64 {
+        let handle = self.lock.handle();
+        if handle.is_forked() {
+            return 0;
+        }
+        let (mem, token) = (handle.mem(), handle.object.token());
+        let drawn = token.load(mem).wrapping_add(1);
+        token.store(mem, drawn);
+        drawn
+    }
+}
+
 /// What the successor of a dead owner is told. It has the lock, so the note stands still.
 #[cold]
 pub(super) fn told<M: Memory>(handle: &Handle<M>, from: u64) -> Acquired {
@@ -130,6 +148,7 @@ pub struct ReadGuard<'l, M: Memory> {
 }
 
 impl<'l, M: Memory> ReadGuard<'l, M> {
+    #[inline]
     pub(super) fn new(lock: &'l super::ReadWriteLock<M>, slot: usize, from: Option<u64>) -> Self {
         let acquired = from.map_or(Acquired::Clean, |from| told(lock.handle(), from));
         Self { lock, slot, acquired }
@@ -140,9 +159,18 @@ impl<'l, M: Memory> ReadGuard<'l, M> {
     pub fn acquired(&self) -> Acquired {
         self.acquired
     }
+
+    /// The fencing token that the last exclusive owner drew who did. Later ones draw greater numbers.
+    ///
+    /// Cost: a load.
+    pub fn fencing_token(&self) -> u64 {
+        let handle = self.lock.handle();
+        handle.object.token().load(handle.mem())
+    }
 }
 
 impl<M: Memory> Drop for ReadGuard<'_, M> {
+    #[inline]
     fn drop(&mut self) {
         self.lock.unlock_shared(self.slot);
     }

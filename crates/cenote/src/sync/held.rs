@@ -17,11 +17,14 @@ use std::rc::Rc;
 use super::Acquired;
 use super::object::{Form, Object};
 use super::settle;
+use super::wait::{Patience, Waiting};
 use crate::error::{Error, Result};
-use crate::memory::{ForkWatch, Memory, SyncWord, forked};
+use crate::memory::{ForkWatch, Memory, SyncWord, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
+use crate::pod::bell;
 use crate::pod::contention::Contention;
+use crate::pod::crash::{Point, crash_point};
 use crate::pod::lock::identity;
 use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
 
@@ -33,22 +36,20 @@ pub struct Handle<M: Memory> {
     mem: M,
     watch: ForkWatch,
     word: SyncWord,
+    pub(super) end: SyncWord,
     mine: u64,
     me: u16,
+    /// Whether a store is ordered before a later load by those who are about to sleep, which have a barrier executed for it.
+    is_lazy: bool,
     first: Slot,
     /// The slot used last.
     slot: Cell<usize>,
+    /// How often the lock was taken without a look whether the queue goes first.
+    pub(super) unasked: Cell<u32>,
     /// How often exchanges of the word were lost to others who joined its queue.
     pub(super) contention: Contention,
     /// What the last owner was told that took the lock from a dead one through this handle.
     pub(super) told: Cell<Acquired>,
-}
-
-/// A slot that is ready to be used for a lock.
-pub(super) struct Ready {
-    pub(super) slot: usize,
-    /// Whether it stands in the lock's queue still, since its worker gave up last time.
-    pub(super) stands: bool,
 }
 
 impl<M: Memory> Handle<M> {
@@ -67,8 +68,11 @@ impl<M: Memory> Handle<M> {
             mem: worker.mem().clone(),
             watch: worker.pod().watch(),
             word: object.word(),
+            end: object.end(),
             mine: identity(&worker),
             me: worker.me(),
+            is_lazy: worker.pod().relies_on_barrier(),
+            unasked: Cell::new(0),
             contention: Contention::new(u64::from(worker.me())),
             first: Slot::new(worker.geometry(), u32::from(worker.me() - 1), 0),
             worker,
@@ -141,17 +145,54 @@ impl<M: Memory> Handle<M> {
         self.named().filter(|&slot| !self.worker.slots().used[slot].get())
     }
 
+    /// A wait for this lock.
+    pub(super) fn waiting(&self, patience: Patience) -> Waiting {
+        Waiting::spinning(patience, self.worker.limits().spins)
+    }
+
     /// Uses a slot that is free.
     #[inline]
     pub(super) fn enter(&self, slot: usize) {
         self.worker.slots().used[slot % SLOTS].set(true);
     }
 
+    /// Stores what others may sleep for, and wakes them.
+    ///
+    /// Cost: a store and a load; where others may sleep in other hosts' processes a swap instead of the store. An exchange and a system
+    /// call if somebody sleeps.
+    #[inline]
+    pub(super) fn tell(&self, word: SyncWord, value: u64, bell: SyncWord) {
+        if !self.is_lazy {
+            return self.tell_apart(word, value, bell);
+        }
+        word.store(&self.mem, value);
+        compiler_barrier();
+        crash_point(Point::HeldUntold);
+        bell::wake(&self.mem, bell);
+    }
+
+    /// The same where nobody has a barrier executed for this thread.
+    #[cold]
+    #[inline(never)]
+    fn tell_apart(&self, word: SyncWord, value: u64, bell: SyncWord) {
+        word.announce(&self.mem, value);
+        crash_point(Point::HeldUntold);
+        bell::wake(&self.mem, bell);
+    }
+
+    /// Writes the turn of one of this worker's slots, and wakes who sleeps by that slot.
+    #[inline]
+    pub(super) fn tell_turn(&self, slot: usize, turn: Turn) {
+        self.worker.slots().turns[slot % SLOTS].set(turn.0);
+        let own = self.own(slot);
+        self.tell(own.turn(), turn.0, own.bell());
+    }
+
     /// Finds a slot that names this lock, and uses it.
     ///
     /// Cost: nothing if the last use of the slot was for this lock, else two stores and a load for each slot looked at.
     #[inline]
-    pub(super) fn claim(&self) -> Result<Ready> {
+    pub(super) fn claim(&self) -> Result<usize> {
         if self.is_forked() {
             return Err(Error::Forked);
         }
@@ -159,10 +200,17 @@ impl<M: Memory> Handle<M> {
         match self.ready() {
             Some(slot) => {
                 self.enter(slot);
-                Ok(Ready { slot, stands: false })
+                Ok(slot)
             }
             None => self.claim_slowly(),
         }
+    }
+
+    /// Whether none of this worker's slots is used, so that none can be used for this lock.
+    #[inline]
+    pub(super) fn is_only_use(&self) -> bool {
+        let own = self.worker.slots();
+        (0..own.most.get().min(SLOTS)).all(|slot| !own.used[slot].get())
     }
 
     /// Whoever waits for what it has waits for ever: fails if another slot than one is used for this lock.
@@ -176,39 +224,22 @@ impl<M: Memory> Handle<M> {
     }
 
     #[cold]
-    fn claim_slowly(&self) -> Result<Ready> {
+    fn claim_slowly(&self) -> Result<usize> {
         let free = || (0..SLOTS).filter(|&slot| !self.worker.slots().used[slot].get());
-        if let Some(slot) = free().find(|&slot| self.come_back(slot)) {
-            return Ok(self.take(slot, true));
-        }
         let names = |slot: &usize| self.worker.slots().locks[*slot].get() == self.object.offset();
         let other = |slot: &usize| !names(slot);
         let mut order = free().filter(names).chain(free().filter(other));
         if let Some(slot) = order.find(|&slot| self.is_at_rest(slot)) {
-            return Ok(self.take(slot, false));
+            return Ok(self.take(slot));
         }
         // All stand in queues of locks. Where nobody alive is in front, they need not.
         for slot in free() {
             settle::settle_slot(&self.worker, self.own(slot))?;
             if self.is_at_rest(slot) {
-                return Ok(self.take(slot, false));
+                return Ok(self.take(slot));
             }
         }
         Err(Error::TooManyLocks { limit: SLOTS })
-    }
-
-    /// Has a slot that has left this lock's queue stand in it again, where it stood; whether it does.
-    fn come_back(&self, slot: usize) -> bool {
-        let (mem, own) = (self.mem(), self.own(slot));
-        let turn = Turn(own.turn().load(mem));
-        let is_ours = || own.lock().load(mem) == self.object.offset() && own.owner().load(mem) == self.mine();
-        turn.stand() == Stand::Left
-            && self.object.form() == Form::Queue
-            && is_ours()
-            && own
-                .turn()
-                .compare_exchange(mem, turn.0, turn.to(Stand::Queued).0)
-                .is_ok()
     }
 
     fn is_at_rest(&self, slot: usize) -> bool {
@@ -217,18 +248,16 @@ impl<M: Memory> Handle<M> {
     }
 
     /// Names the lock in a slot that is nobody's.
-    fn take(&self, slot: usize, stands: bool) -> Ready {
+    fn take(&self, slot: usize) -> usize {
         let (mem, slots, own) = (self.mem(), self.worker.slots(), self.own(slot));
         slots.used[slot].set(true);
         slots.most.set(slots.most.get().max(slot + 1));
         slots.locks[slot].set(self.object.offset());
         slots.turns[slot].set(own.turn().load(mem));
-        if !stands {
-            own.owner().store(mem, self.mine());
-            own.lock().store(mem, self.object.offset());
-        }
+        own.owner().store(mem, self.mine());
+        own.lock().store(mem, self.object.offset());
         self.slot.set(slot);
-        Ready { slot, stands }
+        slot
     }
 
     /// Ends the use of a slot that is at rest.

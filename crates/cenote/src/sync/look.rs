@@ -4,7 +4,7 @@
 use super::Owner;
 use super::object::{Form, Object};
 use super::owner::FREED;
-use super::queue::{DIRTY, former, look_along};
+use super::wait_queue::{DIRTY, former, look_along};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
@@ -81,7 +81,7 @@ pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
 fn owner_of_queue<M: Memory>(worker: &Worker<M>, object: Object, end: u64) -> Result<Option<u64>> {
     let mem = worker.mem();
     let front = look_along(worker, object, end)?;
-    if !front.is_held {
+    if front.held.is_none() {
         return Ok(front.from.map(|from| from | FREED));
     }
     let (mut at, mut owner) = (end, None);

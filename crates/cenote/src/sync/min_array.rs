@@ -82,7 +82,7 @@ impl MinArrayLock {
         self.promote(mem);
         let mut waiting = Waiting::new(Patience::Forever);
         while self.go(thread).load(mem) != 0 {
-            waiting.lose(mem);
+            waiting.lose_unwoken(mem);
         }
     }
 

@@ -5,7 +5,11 @@
 //! | `object` | a lock's bytes in the pool |
 //! | `held` | which slot of its annex a worker uses for which lock |
 //! | `wait` | how one waits, and for how long |
+//! | `sleep` | how one sleeps until somebody else has done something, or has died |
 //! | `owner` | a word that names its owner: taking it, also from the dead |
+//! | `wait_queue` | the queue of those who wait, in the order in which they came |
+//! | `exclusive` | a word that names its owner, with a queue before it |
+//! | `mutex` | the mutex, whose waiters sleep and come first in the end |
 //! | `spin` | the test-and-test-and-set lock |
 //! | `queue` | the queue lock, first come first served |
 //! | `rw` | the reader-writer lock |
@@ -33,11 +37,13 @@
 //!
 //! The protocol page is `docs/protocols/locks.md`.
 
+mod exclusive;
 pub mod guard;
 pub mod held;
 pub mod look;
 #[cfg(feature = "baselines")]
 pub mod min_array;
+pub mod mutex;
 pub mod object;
 pub mod owner;
 #[cfg(feature = "baselines")]
@@ -45,10 +51,13 @@ pub mod plain;
 pub mod queue;
 pub mod rw;
 pub mod settle;
+mod sleep;
 pub mod spin;
 pub mod wait;
+mod wait_queue;
 
 pub use guard::{Guard, ReadGuard};
+pub use mutex::Mutex;
 pub use queue::QueueLock;
 pub use rw::ReadWriteLock;
 pub use spin::SpinLock;

@@ -3,9 +3,10 @@
 //! | line | words |
 //! |---|---|
 //! | 0 | protected: what this is, and which [`Form`] |
-//! | 1 | sync: the word; who owns the lock, or the end of its queue |
-//! | 2 | sync: the note; written by the owner alone, 0 while nobody owns the lock and it was unlocked |
-//! | 3 and on | reader-writer lock only, sync: a bit for each worker place that has ever read |
+//! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether the queue goes first; the bell |
+//! | 2 | sync: the note, written by the owner alone, 0 while nobody owns the lock and it was unlocked; the fencing token drawn last |
+//! | 3 | sync: the end of the queue of those who wait, where the word is something else; how often somebody was taken out of the queue |
+//! | 4 and on | reader-writer lock only, sync: a bit for each worker place that may be reading |
 //!
 //! Creation: the object is the creator's auxiliary allocation until its name publishes it, so a crash leaves either a
 //! whole lock with a name or nothing that recovery does not free.
@@ -17,16 +18,18 @@ use crate::pod::directory::{self, KIND_LOCK, Named};
 use crate::pod::heap;
 
 /// "LOCK" and a version.
-const MAGIC: u64 = u64::from_le_bytes(*b"CNTLOCK\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"CNTLOCK\x02");
 /// Bytes of a lock without bits for readers.
-const HEAD_BYTES: u64 = 3 * LINE;
+const HEAD_BYTES: u64 = 4 * LINE;
 
 /// The form of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
-    /// Whoever sees it free first has it.
+    /// Whoever sees it free first has it; who waits looks again and again.
     Spin,
+    /// Whoever sees it free first has it, for a while; who waits sleeps, and comes first in the end.
+    Mutex,
     /// First come, first served.
     Queue,
     /// One writer or any number of readers.
@@ -39,6 +42,7 @@ impl Form {
             Self::Spin => 1,
             Self::Queue => 2,
             Self::Rw => 3,
+            Self::Mutex => 4,
         }
     }
 
@@ -47,6 +51,7 @@ impl Form {
             1 => Some(Self::Spin),
             2 => Some(Self::Queue),
             3 => Some(Self::Rw),
+            4 => Some(Self::Mutex),
             _ => None,
         }
     }
@@ -57,6 +62,7 @@ impl Form {
             Self::Spin => "spin",
             Self::Queue => "queue",
             Self::Rw => "rw",
+            Self::Mutex => "mutex",
         }
     }
 
@@ -66,6 +72,7 @@ impl Form {
             Self::Spin => "a spin lock",
             Self::Queue => "a queue lock",
             Self::Rw => "a reader-writer lock",
+            Self::Mutex => "a mutex",
         }
     }
 }
@@ -151,6 +158,37 @@ impl Object {
     #[inline]
     pub fn word(self) -> SyncWord {
         SyncWord::at(self.base + LINE)
+    }
+
+    /// Not 0 if whoever stands foremost in the queue is to have it next, and nobody who comes by.
+    #[inline]
+    pub(super) fn queue_first(self) -> SyncWord {
+        SyncWord::at(self.base + LINE + 8)
+    }
+
+    /// By what those sleep who wait for its owner.
+    #[inline]
+    pub(super) fn bell(self) -> SyncWord {
+        SyncWord::at(self.base + LINE + 16)
+    }
+
+    /// The end of the queue of those who wait.
+    #[inline]
+    pub(super) fn end(self) -> SyncWord {
+        match self.form {
+            Form::Queue => self.word(),
+            _ => SyncWord::at(self.base + 3 * LINE),
+        }
+    }
+
+    /// How often somebody was taken out of the queue otherwise than by the end of its turn.
+    pub(super) fn unlinks(self) -> SyncWord {
+        SyncWord::at(self.base + 3 * LINE + 8)
+    }
+
+    /// The fencing token that was drawn last.
+    pub(super) fn token(self) -> SyncWord {
+        SyncWord::at(self.base + 2 * LINE + 8)
     }
 
     /// What the owner says it is doing.

@@ -69,9 +69,9 @@ fn take_slowly<M: Memory>(
         {
             return Ok(Some(seen));
         }
-        match waiting.lose(mem) {
+        match waiting.lose_unwoken(mem) {
             Next::Look => questions = false,
-            Next::Question => questions = true,
+            Next::Question | Next::Sleep(_) => questions = true,
             // Whoever does not wait asks once all the same: the dead do not make it wait.
             Next::GiveUp if !questions && is_gone(worker, seen)? => questions = true,
             Next::GiveUp => return Ok(None),

@@ -23,7 +23,7 @@ impl PlainSpin {
     fn lock_slowly<M: Memory>(self, mem: &M) {
         let mut waiting = Waiting::new(Patience::Forever);
         while self.0.load(mem) != 0 || self.0.compare_exchange(mem, 0, 1).is_err() {
-            waiting.lose(mem);
+            waiting.lose_unwoken(mem);
         }
     }
 
@@ -69,7 +69,7 @@ impl PlainQueue {
         before.next().store(mem, node.0);
         let mut waiting = Waiting::new(Patience::Forever);
         while node.waits().load(mem) != 0 {
-            waiting.lose(mem);
+            waiting.lose_unwoken(mem);
         }
     }
 
@@ -83,7 +83,7 @@ impl PlainQueue {
             }
             let mut waiting = Waiting::new(Patience::Forever);
             while next == 0 {
-                waiting.lose(mem);
+                waiting.lose_unwoken(mem);
                 next = node.next().load(mem);
             }
         }

@@ -1,71 +1,120 @@
 //! The reader-writer lock, whose dead readers hold nobody up.
 //!
-//! **Words.** The lock's word names the writer, as [`owner`](super::owner) says. A reader announces itself in its own slot, so that
-//! readers write no line of each other. For each place whose worker has ever read there is a bit in the lock that stays: a
+//! **Words.** The lock's word names the writer; it is taken as [`exclusive`](super::exclusive) says. A reader announces itself in its own slot, so
+//! that readers write no line of each other. For each place whose worker may be reading there is a bit in the lock: a
 //! writer looks into the slots of these places alone.
 //!
-//! **Reading.** The bit, if this handle has not set it; the slot's `turn` = reading, by an announcement; then a look at the word. If
-//! a writer is named that lives, the slot is put at rest again, and the reader waits. **Writing.** The word is taken; then
-//! the writer waits for each reader that it finds. So of a reader and a writer one sees the other: the reader's announcement and
-//! look, and the writer's exchange and look, are each in this order for all.
+//! **Reading.** The slot's `turn` = reading, by an announcement; a look at the word; a look at the bit of the own place. If
+//! a writer is named that lives, the slot says that it waits, and the reader waits. If the bit is not set, the reader sets it and
+//! looks at the word once more. **Writing.** The word is taken; then the writer waits for each reader that it finds, place by place, and
+//! clears the place's bit when none of its slots reads. So of a reader and a writer one sees the other: the reader's announcement and
+//! look at the word, and the writer's exchange and look at the slot, are each in this order for all; and whose bit was cleared after its announcement,
+//! by a writer that has unlocked before the look at the word, sees the cleared bit.
+//!
+//! **Waiting.** Readers sleep by the lock's bell, a writer by the bell of the slot that reads. A reader that was woken [`IN_VAIN`] times and found another
+//! writer each time joins the queue, and reads when it stands foremost. So neither keeps the other out for ever.
 //!
 //! **A crash** of a reader leaves its slot. Writers see that its worker is gone, and put it at rest; so does recovery. The next
 //! writer is not told: a reader changes nothing. A crash of a writer, also of one that still waits for readers, is
 //! told to all who come, by the word: to readers too, until a writer has unlocked.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use super::guard::{Guard, ReadGuard, Release};
 use super::held::Handle;
 use super::object::{Form, Object};
-use super::owner::{FREED, former, free_of, is_free, take};
+use super::owner::{FREED, former, free_of, is_free};
+use super::sleep::sleep;
 use super::wait::{Next, Patience, Waiting};
-use crate::error::Result;
-use crate::memory::Memory;
+use crate::error::{Error, Result};
+use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
+use crate::pod::bell;
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
 use crate::pod::slots::{SLOTS, Slot, Stand, Turn};
 
+/// So often a reader is woken for a lock that a writer then has, before it joins the queue.
+const IN_VAIN: u32 = 4;
+
 /// A reader-writer lock, as one thread has it open.
 pub struct ReadWriteLock<M: Memory> {
     handle: Handle<M>,
-    /// Whether the bit of this worker's place is set.
-    marked: Cell<bool>,
+    /// The word with the bit of this worker's place, and the bit.
+    own_bit: (SyncWord, u64),
+    /// Words of such bits.
+    words: u32,
 }
 
 impl<M: Memory> ReadWriteLock<M> {
     /// Opens the lock of a name, or creates it.
     pub fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Handle::open_or_create(worker, name, Form::Rw).map(Self::new)
+        Self::new(Handle::open_or_create(worker, name, Form::Rw)?)
     }
 
     /// Opens the lock of a name, if there is one.
     pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Handle::open(worker, name, Form::Rw).map(Self::new)
+        Self::new(Handle::open(worker, name, Form::Rw)?)
     }
 
-    fn new(handle: Handle<M>) -> Self {
-        Self {
+    fn new(handle: Handle<M>) -> Result<Self> {
+        let place = u32::from(handle.worker.me() - 1);
+        let bits = handle.object.readers(place / 64);
+        Ok(Self {
+            own_bit: (
+                bits.ok_or_else(|| Error::corrupt("a reader-writer lock", handle.object.offset()))?,
+                1 << (place % 64),
+            ),
+            words: handle.worker.geometry().parameters.workers.div_ceil(64),
             handle,
-            marked: Cell::new(false),
-        }
+        })
     }
 
     /// Waits for an exclusive hold.
     ///
-    /// Cost if nobody has the lock: a compare-exchange, a load for each 64 places of the pool, and eight lines for each
-    /// place that has read; a store for the unlock. It fails if this thread has the lock already, holds too many, or is in a forked
-    /// child.
+    /// Cost if nobody has the lock: a load, a compare-exchange, a load for each 64 places of the pool, eight lines and an exchange for each
+    /// place that has read since the last writer; a store and a load for the unlock. It fails if this thread has the lock already, holds too
+    /// many, or is in a forked child.
+    #[inline]
     pub fn write(&self) -> Result<Guard<'_, M, Self>> {
+        let handle = &self.handle;
+        if let Some(slot) = handle.ready()
+            && handle.is_only_use()
+            && handle.take_at_once()
+        {
+            handle.enter(slot);
+            crash_point(Point::WriterWaits);
+            if self.nobody_reads() {
+                return Ok(Guard::clean(self, slot));
+            }
+            if let Some(guard) = self.write_alone(slot, 0, &mut self.handle.waiting(Patience::Forever))? {
+                return Ok(guard);
+            }
+        }
+        self.write_slowly()
+    }
+
+    #[cold]
+    fn write_slowly(&self) -> Result<Guard<'_, M, Self>> {
         loop {
             if let Some(guard) = self.write_with(Patience::Forever)? {
                 return Ok(guard);
             }
         }
+    }
+
+    /// Whether no bit is set but that of this worker's place: one that reads does not write.
+    #[inline]
+    fn nobody_reads(&self) -> bool {
+        let (own, bit) = self.own_bit;
+        (0..self.words).all(|n| {
+            self.handle.object.readers(n).is_some_and(|word| {
+                let bits = word.load(self.handle.mem());
+                bits == 0 || bits == bit && word == own
+            })
+        })
     }
 
     /// Takes an exclusive hold if nobody alive has the lock.
@@ -81,39 +130,35 @@ impl<M: Memory> ReadWriteLock<M> {
     /// Waits for an exclusive hold as patiently as told.
     pub fn write_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.handle;
-        let slot = handle.claim()?.slot;
-        let mut waits = false;
-        let taken = self.exclude(&mut Waiting::new(patience), || {
-            waits = true;
-            handle.set_turn(slot, handle.turn(slot).to(Stand::Waiting));
-        });
-        if waits {
-            handle.set_turn(slot, handle.turn(slot).to(Stand::Rest));
-        }
-        match taken {
-            Ok(Some(before)) => Ok(Some(Guard::new(self, slot, former(before)))),
-            other => {
-                handle.release(slot);
-                other.map(|_| None)
-            }
-        }
-    }
-
-    /// Takes the word, then waits for the readers; what the word was.
-    fn exclude(&self, waiting: &mut Waiting, on_wait: impl FnOnce()) -> Result<Option<u64>> {
-        let handle = &self.handle;
-        let (word, mine) = (handle.word(), handle.mine());
-        let Some(before) = take(&handle.worker, word, mine, waiting, on_wait)? else {
-            return Ok(None);
+        let mut waiting = self.handle.waiting(patience);
+        let slot = handle.claim()?;
+        let taken = match handle.take_at_once() {
+            true => Ok(Some(0)),
+            false => handle.take_patiently(slot, &mut waiting),
+        };
+        let Ok(Some(before)) = taken else {
+            handle.release(slot);
+            return taken.map(|_| None);
         };
         crash_point(Point::WriterWaits);
+        self.write_alone(slot, before, &mut waiting)
+    }
+
+    /// Writes, when no reader is left; `None` if patience ended before.
+    #[cold]
+    fn write_alone(
+        &self,
+        slot: usize,
+        before: u64,
+        waiting: &mut Waiting,
+    ) -> Result<Option<Guard<'_, M, Self>>> {
         let alone = self.outlast(waiting);
         if !matches!(alone, Ok(true)) {
             // Whom it took the lock from is still to be told of.
-            let former = if before == 0 { 0 } else { before | FREED };
-            word.store(handle.mem(), former);
+            let word = if before == 0 { 0 } else { before | FREED };
+            self.handle.give_back(slot, word);
         }
-        Ok(alone?.then_some(before))
+        Ok(alone?.then(|| Guard::new(self, slot, former(before))))
     }
 
     /// Waits until no reader is left; `false` if patience ended before.
@@ -123,17 +168,21 @@ impl<M: Memory> ReadWriteLock<M> {
         }
         let handle = &self.handle;
         let places = handle.worker.geometry().parameters.workers;
-        for n in 0..places.div_ceil(64) {
-            let Some(word) = handle.object.readers(n) else {
-                break;
-            };
+        let me = u32::from(handle.worker.me() - 1);
+        for (n, word) in (0..self.words).filter_map(|n| Some((n, handle.object.readers(n)?))) {
             let mut bits = word.load(handle.mem());
             while bits != 0 {
-                let place = 64 * n + bits.trailing_zeros();
-                bits &= bits - 1;
-                if place < places && !self.outlast_place(place, waiting)? {
+                let bit = bits & bits.wrapping_neg();
+                let place = 64 * n + bit.trailing_zeros();
+                bits &= !bit;
+                // One that reads does not write.
+                if place >= places || place == me {
+                    continue;
+                }
+                if !self.outlast_place(place, waiting)? {
                     return Ok(false);
                 }
+                handle.mem().fetch_and(word.offset(), !bit);
             }
         }
         Ok(true)
@@ -144,9 +193,14 @@ impl<M: Memory> ReadWriteLock<M> {
         let handle = &self.handle;
         for n in 0..SLOTS {
             let slot = Slot::new(handle.worker.geometry(), place, n);
-            while is_reading(&handle.worker, slot, handle.object)? {
-                if waiting.lose(handle.mem()) == Next::GiveUp {
-                    return Ok(false);
+            while let Some((turn, owner)) = read_by(&handle.worker, slot, handle.object)? {
+                match waiting.lose(handle.mem()) {
+                    Next::GiveUp => return Ok(false),
+                    Next::Look | Next::Question => {}
+                    Next::Sleep(longest) => {
+                        let goes_on = || slot.turn().load(handle.mem()) == turn.0;
+                        sleep(&handle.worker, slot.bell(), owner, longest, goes_on);
+                    }
                 }
             }
         }
@@ -155,9 +209,23 @@ impl<M: Memory> ReadWriteLock<M> {
 
     /// Waits for a shared hold.
     ///
-    /// Cost if nobody writes: an announcement and a load; a store for the unlock; an or for the handle's first. It fails if this
-    /// thread has the lock already, holds too many, or is in a forked child.
+    /// Cost if nobody writes: an announcement and two loads; a store and a load for the unlock; an exchange and a load if a writer has looked since
+    /// the last time. It fails if this thread has the lock already, holds too many, or is in a forked child.
+    #[inline]
     pub fn read(&self) -> Result<ReadGuard<'_, M>> {
+        let handle = &self.handle;
+        if let Some(slot) = handle.ready() {
+            handle.enter(slot);
+            if self.announce(slot) == Some(0) {
+                return Ok(ReadGuard::new(self, slot, None));
+            }
+            self.unlock_shared(slot);
+        }
+        self.read_slowly()
+    }
+
+    #[cold]
+    fn read_slowly(&self) -> Result<ReadGuard<'_, M>> {
         loop {
             if let Some(guard) = self.read_with(Patience::Forever)? {
                 return Ok(guard);
@@ -177,8 +245,8 @@ impl<M: Memory> ReadWriteLock<M> {
 
     /// Waits for a shared hold as patiently as told.
     pub fn read_with(&self, patience: Patience) -> Result<Option<ReadGuard<'_, M>>> {
-        let slot = self.handle.claim()?.slot;
-        match self.share(slot, &mut Waiting::new(patience)) {
+        let slot = self.handle.claim()?;
+        match self.share(slot, &mut self.handle.waiting(patience)) {
             Ok(Some(before)) => Ok(Some(ReadGuard::new(self, slot, former(before)))),
             other => {
                 self.unlock_shared(slot);
@@ -188,89 +256,164 @@ impl<M: Memory> ReadWriteLock<M> {
     }
 
     fn share(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
+        let mut in_vain = 0;
+        loop {
+            if let Some(before) = self.announce(slot) {
+                return Ok(Some(before));
+            }
+            if in_vain == IN_VAIN {
+                return self.share_in_turn(slot, waiting);
+            }
+            match self.await_writer(waiting)? {
+                None => return Ok(None),
+                Some(has_slept) => in_vain += u32::from(has_slept),
+            }
+        }
+    }
+
+    /// Says that it reads, if nobody alive writes: what the word was. Else says that it waits.
+    #[inline]
+    fn announce(&self, slot: usize) -> Option<u64> {
+        let handle = &self.handle;
+        let (mem, word, own) = (handle.mem(), handle.word(), handle.own(slot));
+        let early = mutant::is(Mutant::WriterLookedAtFirst).then(|| word.load(mem));
+        // A turn of its own: a writer that finds it dead ends that turn, and no other one of whoever has the place next.
+        let before = handle.turn(slot);
+        let turn = match mutant::is(Mutant::ReadInOneTurn) {
+            true => before.to(Stand::Reading),
+            false => before.next(Stand::Reading),
+        };
+        handle.worker.slots().turns[slot % SLOTS].set(turn.0);
+        match mutant::is(Mutant::ReaderWithoutFence) {
+            true => own.turn().store(mem, turn.0),
+            false => own.turn().announce(mem, turn.0),
+        }
+        if before.stand() == Stand::Queued {
+            // Who stands behind it is foremost now.
+            bell::wake(mem, own.bell());
+        }
+        crash_point(Point::ReaderAnnounced);
+        let marked = mutant::is(Mutant::BitLookedAtFirst) && !self.mark();
+        let mut seen = early.unwrap_or_else(|| word.load(mem));
+        if is_free(seen) && marked {
+            return Some(seen);
+        }
+        while is_free(seen) {
+            if !self.mark() {
+                return Some(seen);
+            }
+            seen = word.load(mem);
+        }
+        handle.tell_turn(slot, turn.to(Stand::Waiting));
+        None
+    }
+
+    /// Sets the bit of this worker's place, if it is not set; whether it was not.
+    #[inline]
+    fn mark(&self) -> bool {
+        let (bits, bit) = self.own_bit;
+        let mem = self.handle.mem();
+        let sets = bits.load(mem) & bit == 0 && !mutant::is(Mutant::ReaderNotMarked);
+        if sets {
+            mem.fetch_or(bits.offset(), bit);
+        }
+        sets
+    }
+
+    /// Waits until nobody alive writes: whether it has slept, or `None` if patience ended before.
+    fn await_writer(&self, waiting: &mut Waiting) -> Result<Option<bool>> {
         let handle = &self.handle;
         let (mem, word) = (handle.mem(), handle.word());
-        let early = mutant::is(Mutant::WriterLookedAtFirst).then(|| word.load(mem));
-        self.mark();
+        let mut has_slept = false;
         loop {
-            // A turn of its own: a writer that finds it dead ends that turn, and no other one of whoever has the place next.
-            let turn = match mutant::is(Mutant::ReadInOneTurn) {
-                true => handle.turn(slot).to(Stand::Reading),
-                false => handle.turn(slot).next(Stand::Reading),
-            };
-            handle.worker.slots().turns[slot % SLOTS].set(turn.0);
-            match mutant::is(Mutant::ReaderWithoutFence) {
-                true => handle.own(slot).turn().store(mem, turn.0),
-                false => handle.own(slot).turn().announce(mem, turn.0),
-            }
-            crash_point(Point::ReaderAnnounced);
-            let seen = early.unwrap_or_else(|| word.load(mem));
+            let seen = word.load(mem);
             if is_free(seen) {
-                return Ok(Some(seen));
+                return Ok(Some(has_slept));
             }
-            handle.set_turn(slot, turn.to(Stand::Waiting));
-            loop {
-                let seen = word.load(mem);
-                if is_free(seen) {
-                    break;
-                }
-                let next = waiting.lose(mem);
-                if next != Next::Look && is_gone(&handle.worker, seen)? {
-                    free_of(&handle.worker, word, seen);
-                } else if next == Next::GiveUp {
-                    return Ok(None);
+            let next = waiting.lose(mem);
+            if next != Next::Look && is_gone(&handle.worker, seen)? {
+                free_of(&handle.worker, word, seen);
+                bell::wake(mem, handle.object.bell());
+                continue;
+            }
+            match next {
+                Next::Look | Next::Question => {}
+                Next::GiveUp => return Ok(None),
+                Next::Sleep(longest) => {
+                    has_slept = true;
+                    let goes_on = || word.load(mem) == seen;
+                    sleep(&handle.worker, handle.object.bell(), seen, longest, goes_on);
                 }
             }
         }
     }
 
-    /// Sets the bit of this worker's place.
-    fn mark(&self) {
-        let place = u32::from(self.handle.worker.me() - 1);
-        if !self.marked.get()
-            && !mutant::is(Mutant::ReaderNotMarked)
-            && let Some(bits) = self.handle.object.readers(place / 64)
-        {
-            self.handle.mem().fetch_or(bits.offset(), 1 << (place % 64));
-            self.marked.set(true);
+    /// Joins the queue, and reads when it stands foremost and nobody writes.
+    fn share_in_turn(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
+        let handle = &self.handle;
+        loop {
+            let free = match handle.stand_foremost(slot, waiting) {
+                Ok(true) => handle.await_owner(waiting, |_| true),
+                Ok(false) => Ok(None),
+                Err(error) => Err(error),
+            };
+            let Ok(Some(seen)) = free else {
+                handle.give_up(slot);
+                return free;
+            };
+            if !is_free(seen) {
+                free_of(&handle.worker, handle.word(), seen);
+            }
+            handle.take_back_first();
+            if let Some(before) = self.announce(slot) {
+                return Ok(Some(before));
+            }
         }
     }
 
     /// Gives a shared hold up, or the wish for one.
+    #[inline]
     pub(super) fn unlock_shared(&self, slot: usize) {
-        if !self.handle.is_forked() {
-            self.handle.set_turn(slot, self.handle.turn(slot).to(Stand::Rest));
-            self.handle.release(slot);
+        let handle = &self.handle;
+        if handle.is_forked() {
+            return;
         }
+        // Who has given up in the queue may stand there still.
+        let turn = handle.turn(slot);
+        if matches!(turn.stand(), Stand::Reading | Stand::Waiting) {
+            handle.tell_turn(slot, turn.to(Stand::Rest));
+        }
+        handle.release(slot);
     }
 }
 
-/// Whether somebody alive reads under a lock in a slot. What the dead have left there is put at rest.
-fn is_reading<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Result<bool> {
+/// In which turn somebody alive reads under a lock in a slot, and who. What the dead have left there is put at rest.
+fn read_by<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Result<Option<(Turn, u64)>> {
     let mem = worker.mem();
     let turn = Turn(slot.turn().load(mem));
     if turn.stand() != Stand::Reading || slot.lock().load(mem) != object.offset() {
-        return Ok(false);
+        return Ok(None);
     }
-    if mutant::is(Mutant::DeadReaderAwaited) || !is_gone(worker, slot.owner().load(mem))? {
-        return Ok(true);
+    let owner = slot.owner().load(mem);
+    if mutant::is(Mutant::DeadReaderAwaited) || !is_gone(worker, owner)? {
+        return Ok(Some((turn, owner)));
     }
     // Who fails has been preceded by recovery; then somebody else may have the slot, and has seen this writer.
     let _ = slot
         .turn()
         .compare_exchange_acquire(mem, turn.0, turn.to(Stand::Rest).0);
-    Ok(false)
+    Ok(None)
 }
 
 impl<M: Memory> Release<M> for ReadWriteLock<M> {
+    #[inline]
     fn handle(&self) -> &Handle<M> {
         &self.handle
     }
 
+    #[inline]
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.handle;
-        let word = if abandoned { handle.mine() | FREED } else { 0 };
-        handle.word().store(handle.mem(), word);
-        handle.release(slot);
+        handle.give_back(slot, if abandoned { handle.mine() | FREED } else { 0 });
     }
 }

@@ -1,25 +1,28 @@
 //! What recovery does with the locks of a dead worker, before its place is used again.
 //!
-//! For each slot of the place, by the lock that it names: a spin lock or reader-writer lock that names the dead one says from then
+//! For each slot of the place, by the lock that it names: a word that names the dead one says from then
 //! on that its owner has gone; a shared hold ends. In a queue a slot of the dead must be seen by whoever stands behind it. If
-//! nobody does, and nobody alive is in front, the lock's word is made dirty and takes the slot's place. If nobody refers to the
-//! slot at all it never joined, or its end was not written down: it is put at rest.
+//! nobody does, and nobody alive is in front, the end of the queue is made dirty and takes the slot's place. If nobody refers to the
+//! slot at all it never joined, or its end was not written down: it is put at rest. Whoever sleeps for the dead one is woken: the
+//! kernel wakes only one of those who sleep by a bed, and that one may be who recovers.
 //!
-//! *Why that is certain.* A slot that joined is the word, until the word becomes the place of the next one, which refers to it, or
-//! dirty. The next one refers to it until it has been put at rest. So a slot that is not at rest, before and after a look at the word and
-//! then at all slots that finds nothing which refers to it, is not in the queue. Slots never leave a queue otherwise: not
-//! by giving up either.
+//! *Why it is certain that a slot is in no queue.* From the end of the queue `before` leads to each slot that stands in it, up to one whose turn is over, with
+//! which all in front of it are over. Who joins comes to stand behind the end, so that this way stays as it was. Who goes past somebody, or leaves the
+//! end, changes the way, counts `unlinks` on, and then ends a turn that was on the way. So if a slot that is not at rest is not met, and
+//! `unlinks` is after that what it was before, the slot is not in the queue. Others may have it in their `before` all the same: they tried to join
+//! behind it in vain.
 //!
 //! **A crash** anywhere here leaves slots that the next recovery of the place finds again. All steps are compare-exchanges of
 //! values that come once.
 
 use super::object::{Form, Object};
 use super::owner::free_of;
-use super::queue::{DIRTY, dirty, look_along, pass, pass_the_dead, put_at_rest, rest};
+use super::wait_queue::{DIRTY, count_unlink, dirty, look_along, put_at_rest, rest};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
+use crate::pod::bell;
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
 use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
@@ -27,13 +30,21 @@ use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
 /// Ends what the dead worker of a place holds and waits for, as far as that can be ended now. The hook of
 /// [`Hooks::settle_held`](crate::pod::process::Hooks::settle_held).
 ///
-/// Cost: a load for each slot that was never used; some for each lock; for a slot that stands in a queue a look at all slots.
+/// Cost: a load for each slot that was never used; for each lock that has a queue a look at all slots and, for those that stand in it, along the queue.
 pub fn settle_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
     if mutant::is(Mutant::HeldNotSettled) {
         return Ok(());
     }
+    let mut locks = [0; SLOTS];
     for n in 0..SLOTS {
-        settle_slot(worker, Slot::new(worker.geometry(), place, n))?;
+        let slot = Slot::new(worker.geometry(), place, n);
+        settle_slot(worker, slot)?;
+        // Whatever has become of the slot meanwhile: its worker may have died while it went past others.
+        let lock = slot.lock().load(worker.mem());
+        if lock != 0 && !locks.contains(&lock) {
+            locks[n] = lock;
+            settle_passed(worker, Object::at(worker, lock)?)?;
+        }
     }
     crash_point(Point::RecoverHeld);
     Ok(())
@@ -48,46 +59,88 @@ pub(super) fn settle_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<(
     }
     let object = Object::at(worker, lock)?;
     let turn = Turn(slot.turn().load(mem));
-    if object.form() == Form::Queue {
-        if turn.stand() == Stand::Rest {
+    match turn.stand() {
+        Stand::Rest => {}
+        Stand::Queued | Stand::Left | Stand::Abandoned | Stand::Damaged => {
+            settle_end(worker, object)?;
+            settle_unseen(worker, object, slot)?;
+        }
+        Stand::Reading | Stand::Waiting => rest(worker, slot, turn),
+    }
+    if object.form() != Form::Queue {
+        let owner = slot.owner().load(mem);
+        if is_gone(worker, owner)? {
+            free_of(worker, object.word(), owner);
+        }
+    }
+    bell::wake(mem, slot.bell());
+    bell::wake(mem, object.bell());
+    Ok(())
+}
+
+/// Takes those off the end of a queue who are gone or have left. If all are, ends the queue.
+fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
+    let (mem, word) = (worker.mem(), object.end());
+    let mut end = word.load(mem);
+    loop {
+        let front = look_along(worker, object, end)?;
+        let now = word.load(mem);
+        if now != end {
+            // Who stood there may have left meanwhile.
+            end = now;
+            continue;
+        }
+        if front.past.is_empty() {
             return Ok(());
         }
-        settle_end(worker, object)?;
-        return settle_unseen(worker, object, slot);
+        // With somebody alive in front, those behind have never been foremost: nobody is told of them.
+        let next = match front.held {
+            Some(behind) => behind.place.0,
+            None => front
+                .from
+                .filter(|_| object.form() == Form::Queue)
+                .map_or(0, dirty),
+        };
+        match word.compare_exchange_acquire(mem, end, next) {
+            Ok(_) => {
+                crash_point(Point::QueueEnded);
+                if front.held.is_some() {
+                    count_unlink(mem, object);
+                }
+                put_at_rest(worker, &front);
+                return Ok(());
+            }
+            Err(found) => end = found,
+        }
     }
-    if turn.stand() != Stand::Rest {
-        let _ = slot
-            .turn()
-            .compare_exchange_acquire(mem, turn.0, turn.to(Stand::Rest).0);
-    }
-    let owner = slot.owner().load(mem);
-    if is_gone(worker, owner)? {
-        free_of(worker, object.word(), owner);
-    }
-    Ok(())
 }
 
-/// If all who stand in a queue are gone or have left, ends it.
-fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
+/// Puts slots at rest of those who have left or are gone, if nothing refers to them: the dead one may have gone past them.
+fn settle_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let mem = worker.mem();
-    let end = object.word().load(mem);
-    let mut front = look_along(worker, object, end)?;
-    if front.is_held {
-        pass_the_dead(worker, &front);
+    if object.form() == Form::Spin {
         return Ok(());
     }
-    if front.past.is_empty() || !pass(worker, &mut front) {
-        return Ok(());
-    }
-    let word = front.from.map_or(0, dirty);
-    if object.word().compare_exchange_acquire(mem, end, word).is_ok() {
-        crash_point(Point::QueueEnded);
-        put_at_rest(worker, &front);
+    for slot in slots(worker) {
+        let stand = Turn(slot.turn().load(mem)).stand();
+        if !matches!(stand, Stand::Left | Stand::Queued) || slot.lock().load(mem) != object.offset() {
+            continue;
+        }
+        if stand == Stand::Left || is_gone(worker, slot.owner().load(mem))? {
+            settle_unseen(worker, object, slot)?;
+        }
     }
     Ok(())
 }
 
-/// Puts a slot at rest that nothing refers to, and those in front of it to which then nothing does. The foremost first: else a
+/// All slots of workers that there have ever been.
+fn slots<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Slot> {
+    (0..worker.pod().workers_high())
+        .flat_map(|place| (0..SLOTS).map(move |n| (place, n)))
+        .map(|(place, n)| Slot::new(worker.geometry(), place, n))
+}
+
+/// Puts a slot at rest that is in no queue, and those in front of it which then are in none either. The foremost first: else a
 /// crash would leave one whose worker has been recovered before.
 fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Result<()> {
     let mem = worker.mem();
@@ -95,7 +148,7 @@ fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> R
     let mut next = Some((slot, Turn(slot.turn().load(mem))));
     while let Some((slot, turn)) = next.take() {
         let is_standing = !turn.is_over(turn.number());
-        if !is_standing || is_seen(worker, object, slot, turn, &unseen) {
+        if !is_standing || is_queued(worker, object, slot, turn) {
             break;
         }
         unseen.push((slot, turn));
@@ -119,31 +172,40 @@ fn place_of(word: u64) -> Option<Place> {
     (word != 0 && word & DIRTY == 0).then_some(Place(word))
 }
 
-/// Whether the lock's word or a slot, other than those that are known to be in no queue, refers to a slot in a turn.
-fn is_seen<M: Memory>(
-    worker: &Worker<M>,
-    object: Object,
-    slot: Slot,
-    turn: Turn,
-    unseen: &[(Slot, Turn)],
-) -> bool {
-    let mem = worker.mem();
-    let is_it = |word: u64| {
-        place_of(word).is_some_and(|place| {
-            place.slot(worker.geometry()) == Some(slot) && place.number() == turn.number()
-        })
-    };
-    if is_it(object.word().load(mem)) {
-        return true;
+/// Whether a slot stands in the queue in a turn, which it does not join now.
+fn is_queued<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> bool {
+    let mut unlinks = object.unlinks().load(worker.mem());
+    loop {
+        if is_met(worker, object, slot, turn) {
+            return !mutant::is(Mutant::SeenPutAtRest);
+        }
+        let now = object.unlinks().load(worker.mem());
+        if now == unlinks || mutant::is(Mutant::UnlinkOverlooked) {
+            return false;
+        }
+        unlinks = now;
     }
-    (0..worker.pod().workers_high())
-        .flat_map(|place| (0..SLOTS).map(move |n| (place, n)))
-        .map(|(place, n)| Slot::new(worker.geometry(), place, n))
-        .filter(|other| *other != slot && !unseen.iter().any(|(known, _)| known == other))
-        .any(|other| {
-            let turn = Turn(other.turn().load(mem));
-            !turn.is_over(turn.number())
-                && is_it(other.before().load(mem))
-                && !mutant::is(Mutant::SeenPutAtRest)
-        })
+}
+
+/// Whether one meets a slot in a turn on the way from the end of the queue to the front. In a damaged queue, which has no front, one does.
+fn is_met<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> bool {
+    let mem = worker.mem();
+    let mut at = object.end().load(mem);
+    let most = u64::from(worker.geometry().parameters.workers) * SLOTS as u64;
+    for _ in 0..=2 * most {
+        let Some(place) = place_of(at) else {
+            return false;
+        };
+        let Some(met) = place.slot(worker.geometry()) else {
+            return true;
+        };
+        if met == slot && place.number() == turn.number() {
+            return true;
+        }
+        if Turn(met.turn().load(mem)).is_over(place.number()) {
+            return false;
+        }
+        at = met.before().load(mem);
+    }
+    true
 }

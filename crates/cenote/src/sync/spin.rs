@@ -104,7 +104,7 @@ impl<M: Memory> SpinLock<M> {
 
     fn wait(&self, waiting: &mut Waiting) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
-        let slot = handle.claim()?.slot;
+        let slot = handle.claim()?;
         let mut waits = false;
         let taken = take(&handle.worker, handle.word(), handle.mine(), waiting, || {
             waits = true;

@@ -1,21 +1,26 @@
-//! How one waits for a lock: looks close together first, then lets others run, then sleeps longer and longer. Nobody wakes
-//! anybody: a waiter looks again by itself, so no wake-up is lost, and a death in the middle of an unlock cannot swallow one.
-//! The price is that who has waited for long sees a free lock up to [`LONGEST_SLEEP`] late.
+//! How one waits for a lock: looks close together first, then sleeps.
+//!
+//! Whoever waits for one that it knows sleeps until that one wakes it or dies ([`sleep`](super::sleep)). Where nobody wakes anybody, as
+//! with the spin lock, it lets others run for a while, then sleeps longer and longer and looks again by itself: it sees a free lock up to
+//! [`LONGEST_REST`] late.
 
 use std::time::{Duration, Instant};
 
 use crate::memory::Memory;
 
-/// Looks before others are let run.
+/// Looks close together of one whom nobody wakes, before others are let run.
 pub(super) const SPINS: u32 = 64;
 /// Looks between which others are let run, before the first sleep.
 const YIELDS: u32 = 256;
 /// Looks between two questions whether those in front are alive, before the first sleep.
 const LOOKS_PER_QUESTION: u32 = 16;
-/// The first sleep.
-const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
-/// The longest sleep between two looks.
-pub const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+/// The first sleep of one whom nobody wakes.
+const SHORTEST_REST: Duration = Duration::from_micros(20);
+/// The longest sleep between two looks of one whom nobody wakes.
+pub const LONGEST_REST: Duration = Duration::from_millis(1);
+/// The longest sleep of one who is woken. Nobody wakes it if somebody dies whom several sleep for, and the one that the kernel wakes dies before it has
+/// woken the others.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// For how long somebody waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +51,8 @@ pub enum Next {
     Look,
     /// Also whether those in front are alive.
     Question,
+    /// Sleep first, not longer than this.
+    Sleep(Duration),
     /// None: patience is at an end.
     GiveUp,
 }
@@ -54,8 +61,12 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Waiting {
     patience: Patience,
+    /// Looks close together.
+    spins: u32,
     looks: u32,
-    sleep: Duration,
+    /// Looks since the last sleep that ended what was waited for.
+    close: u32,
+    rest: Duration,
 }
 
 impl Waiting {
@@ -64,8 +75,18 @@ impl Waiting {
     pub fn new(patience: Patience) -> Self {
         Self {
             patience,
+            spins: SPINS,
             looks: 0,
-            sleep: SHORTEST_SLEEP,
+            close: 0,
+            rest: SHORTEST_REST,
+        }
+    }
+
+    /// Begins one with so many looks close together.
+    pub(super) fn spinning(patience: Patience, spins: u32) -> Self {
+        Self {
+            spins: spins.max(1),
+            ..Self::new(patience)
         }
     }
 
@@ -73,8 +94,14 @@ impl Waiting {
     pub fn after_spins() -> Self {
         Self {
             looks: SPINS - 1,
+            close: SPINS - 1,
             ..Self::new(Patience::Forever)
         }
+    }
+
+    /// Whether it shall not wait at all.
+    pub(super) fn is_impatient(&self) -> bool {
+        self.patience == Patience::None
     }
 
     /// Whether one has looked in vain.
@@ -83,36 +110,65 @@ impl Waiting {
         self.looks != 0
     }
 
-    /// Looked in vain: waits a moment.
-    pub fn lose<M: Memory>(&mut self, mem: &M) -> Next {
+    /// Something else is waited for from now on: looks are close together again.
+    pub(super) fn begin_anew(&mut self) {
+        self.close = 0;
+    }
+
+    /// Whether patience is at an end after one more look.
+    fn is_over(&mut self) -> bool {
         self.looks = self.looks.saturating_add(1);
-        let is_over = match self.patience {
+        self.close = self.close.saturating_add(1);
+        match self.patience {
             Patience::None => true,
             Patience::Forever => false,
-            Patience::Until(end) => self.looks >= SPINS && Instant::now() >= end,
+            Patience::Until(end) => self.close >= self.spins && Instant::now() >= end,
             Patience::Looks(most) => self.looks > most,
-        };
-        if is_over {
+        }
+    }
+
+    /// Looks close together.
+    fn spin<M: Memory>(&self, mem: &M) -> Next {
+        mem.pause();
+        // Who has a short time asks early.
+        match self.looks == 1 && self.patience != Patience::Forever {
+            true => Next::Question,
+            false => Next::Look,
+        }
+    }
+
+    /// Looked in vain, and somebody will wake it: waits a moment, or is told for how long to sleep.
+    pub(super) fn lose<M: Memory>(&mut self, mem: &M) -> Next {
+        if self.is_over() {
             return Next::GiveUp;
         }
-        if self.looks < SPINS {
-            mem.pause();
-            // Who has a short time asks early.
-            return match self.looks == 1 && self.patience != Patience::Forever {
-                true => Next::Question,
-                false => Next::Look,
-            };
+        if self.close < self.spins {
+            return self.spin(mem);
         }
-        if self.looks < SPINS + YIELDS {
+        Next::Sleep(match self.patience {
+            Patience::Until(end) => end.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP),
+            _ => LONGEST_SLEEP,
+        })
+    }
+
+    /// Looked in vain, and nobody will wake it: waits a moment.
+    pub fn lose_unwoken<M: Memory>(&mut self, mem: &M) -> Next {
+        if self.is_over() {
+            return Next::GiveUp;
+        }
+        if self.close < self.spins {
+            return self.spin(mem);
+        }
+        if self.close < self.spins + YIELDS {
             mem.relax();
-            return match self.looks.is_multiple_of(LOOKS_PER_QUESTION) {
+            return match self.close.is_multiple_of(LOOKS_PER_QUESTION) {
                 true => Next::Question,
                 false => Next::Look,
             };
         }
-        mem.rest(self.sleep);
+        mem.rest(self.rest);
         // An eighth longer each time: whoever slept past its turn has lost an eighth of its wait, at most.
-        self.sleep = (self.sleep + self.sleep / 8).min(LONGEST_SLEEP);
+        self.rest = (self.rest + self.rest / 8).min(LONGEST_REST);
         Next::Question
     }
 }

@@ -1,0 +1,175 @@
+//! The exclusive hold of a mutex and of a reader-writer lock: a word that names its [owner](super::owner), with a
+//! [queue](super::wait_queue) before it.
+//!
+//! **Taking it.** Whoever finds the word free may have it, also if others wait: they are asleep, and to wake one of them for each hold
+//! takes longer than most holds. Who does not find it free joins the queue. Who stands foremost there sleeps by the lock's bell until the owner has
+//! unlocked. If it was woken [`IN_VAIN`] times and somebody else was quicker, it says *queue first*: from then on whoever comes by joins the
+//! queue, and the foremost has the lock next, but for those who had looked before: once each,
+//! or [`UNASKED`] times where caches are incoherent. Who has the lock from the queue takes that back.
+//!
+//! **Giving it back.** The word, then the bell. Who had come through the queue stands foremost in it until then: the next one is woken when there is
+//! something to be had, not before.
+//!
+//! **A crash** of the owner is found by the foremost, who sleeps by the owner's bed; one of the foremost by the one behind it; one of whoever
+//! said *queue first* leaves that as it is, and the next one that has the lock from the queue takes it back. The queue passes no news on: who is told
+//! of whom is said by the word.
+
+use super::held::Handle;
+use super::owner::is_free;
+use super::sleep::sleep;
+use super::wait::{Next, Waiting};
+use super::wait_queue::look_along;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::pod::crash::{Point, crash_point};
+use crate::pod::lock::is_gone;
+use crate::pod::slots::Stand;
+
+/// So often the foremost of a queue is woken for a lock that somebody else then has, before it says that it is to have it.
+const IN_VAIN: u32 = 4;
+/// Where caches are incoherent, how often a handle takes the word for each time that it looks whether the queue goes first.
+const UNASKED: u32 = 16;
+
+impl<M: Memory> Handle<M> {
+    /// Whether whoever comes by may take the word. Where caches are incoherent the question is another round trip: there it is asked once in
+    /// [`UNASKED`] times.
+    #[inline]
+    fn may_barge(&self) -> bool {
+        if !M::COHERENT && !self.asks_now() {
+            return true;
+        }
+        self.object.queue_first().load(self.mem()) == 0
+    }
+
+    fn asks_now(&self) -> bool {
+        let unasked = self.unasked.get() + 1;
+        self.unasked.set(unasked % UNASKED);
+        unasked == UNASKED
+    }
+
+    /// Takes the word if nobody has it and nobody is to have it before; whether it did.
+    #[inline]
+    pub(super) fn take_at_once(&self) -> bool {
+        self.may_barge() && self.word().compare_exchange(self.mem(), 0, self.mine()).is_ok()
+    }
+
+    /// Takes the word if nobody alive has it and nobody is to have it before; what it was.
+    pub(super) fn try_take(&self) -> Result<Option<u64>> {
+        // Who has said that the queue goes first may have died there since.
+        if !self.may_barge()
+            && look_along(&self.worker, self.object, self.end.load(self.mem()))?
+                .held
+                .is_some()
+        {
+            return Ok(None);
+        }
+        let (mem, word) = (self.mem(), self.word());
+        let seen = word.load(mem);
+        let is_to_be_had = is_free(seen) || is_gone(&self.worker, seen)?;
+        Ok((is_to_be_had && word.compare_exchange(mem, seen, self.mine()).is_ok()).then_some(seen))
+    }
+
+    /// Waits for the word with a slot that is used for it: what it was, or `None` if patience ended before.
+    #[cold]
+    pub(super) fn take_patiently(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
+        if waiting.is_impatient() {
+            return self.try_take();
+        }
+        // Most holds last for a moment. Until that is over, nothing is written.
+        loop {
+            if is_free(self.word().load(self.mem()))
+                && let Some(seen) = self.try_take()?
+            {
+                return Ok(Some(seen));
+            }
+            match waiting.lose(self.mem()) {
+                Next::GiveUp => return Ok(None),
+                Next::Sleep(_) => break,
+                Next::Look | Next::Question => {}
+            }
+        }
+        let taken = self.take_in_turn(slot, waiting);
+        if !matches!(taken, Ok(Some(_))) {
+            self.give_up(slot);
+        }
+        taken
+    }
+
+    /// Joins the queue, and takes the word when it stands foremost. It stands there still if it has taken it.
+    fn take_in_turn(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
+        if !self.stand_foremost(slot, waiting)? {
+            return Ok(None);
+        }
+        let seen = self.await_owner(waiting, |seen| {
+            self.word()
+                .compare_exchange(self.mem(), seen, self.mine())
+                .is_ok()
+        })?;
+        if seen.is_some() {
+            self.take_back_first();
+        }
+        Ok(seen)
+    }
+
+    /// Joins the queue; whether it stands foremost now, or patience ended before.
+    pub(super) fn stand_foremost(&self, slot: usize, waiting: &mut Waiting) -> Result<bool> {
+        let before = self.join(slot);
+        crash_point(Point::QueueJoined);
+        let is_foremost = self.is_first(before) || self.wait_in_front(slot, before, waiting)?.is_some();
+        waiting.begin_anew();
+        Ok(is_foremost)
+    }
+
+    /// Waits, foremost in the queue, until nobody alive owns the word and `has_taken` it; what it was.
+    pub(super) fn await_owner(
+        &self,
+        waiting: &mut Waiting,
+        has_taken: impl Fn(u64) -> bool,
+    ) -> Result<Option<u64>> {
+        let (mem, word) = (self.mem(), self.word());
+        let (mut asks, mut in_vain) = (true, 0);
+        loop {
+            let seen = word.load(mem);
+            if (is_free(seen) || asks && is_gone(&self.worker, seen)?) && has_taken(seen) {
+                return Ok(Some(seen));
+            }
+            asks = match waiting.lose(mem) {
+                Next::Look => false,
+                Next::Question => true,
+                Next::GiveUp => return Ok(None),
+                Next::Sleep(longest) => {
+                    if in_vain >= IN_VAIN {
+                        self.object.queue_first().store(mem, 1);
+                        crash_point(Point::QueueFirst);
+                    }
+                    in_vain += 1;
+                    let seen = word.load(mem);
+                    if !is_free(seen) {
+                        let goes_on = || word.load(mem) == seen;
+                        sleep(&self.worker, self.object.bell(), seen, longest, goes_on);
+                    }
+                    true
+                }
+            };
+        }
+    }
+
+    /// Whoever comes by may take the word again.
+    pub(super) fn take_back_first(&self) {
+        let first = self.object.queue_first();
+        if first.load(self.mem()) != 0 {
+            first.store(self.mem(), 0);
+        }
+    }
+
+    /// Sets the word free, or to say of whom the next owner is told, and leaves the queue.
+    #[inline]
+    pub(super) fn give_back(&self, slot: usize, word: u64) {
+        self.tell(self.word(), word, self.object.bell());
+        let turn = self.turn(slot);
+        if turn.stand() == Stand::Queued {
+            self.tell_turn(slot, turn.to(Stand::Rest));
+        }
+        self.release(slot);
+    }
+}

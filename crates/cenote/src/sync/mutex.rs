@@ -1,0 +1,95 @@
+//! The mutex: what most users want. Its word and its queue are described in [`exclusive`](super::exclusive), the slots in
+//! [`held`](super::held).
+//!
+//! **A crash** of the owner leaves its identity in the word. Whoever stands foremost in the queue sees that it is gone and exchanges it; recovery
+//! marks it free meanwhile. A crash of somebody who waits leaves its slot in the queue; whoever stands behind it goes past.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::Guard;
+use super::guard::Release;
+use super::held::Handle;
+use super::object::Form;
+use super::owner::{FREED, former};
+use super::wait::Patience;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::pod::Worker;
+
+/// A mutex, as one thread has it open.
+pub struct Mutex<M: Memory>(Handle<M>);
+
+impl<M: Memory> Mutex<M> {
+    /// Opens the mutex of a name, or creates it.
+    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+        Handle::open_or_create(worker, name, Form::Mutex).map(Self)
+    }
+
+    /// Opens the mutex of a name, if there is one.
+    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+        Handle::open(worker, name, Form::Mutex).map(Self)
+    }
+
+    /// Waits for the mutex.
+    ///
+    /// Cost if nobody has it: a load, a compare-exchange; a store and a load for the unlock. Who waits sleeps. It fails if this thread has
+    /// the mutex already, holds too many locks, or is in a forked child.
+    #[inline]
+    pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
+        let handle = &self.0;
+        if let Some(slot) = handle.named()
+            && handle.take_at_once()
+        {
+            handle.enter(slot);
+            return Ok(Guard::clean(self, slot));
+        }
+        self.lock_slowly()
+    }
+
+    #[cold]
+    fn lock_slowly(&self) -> Result<Guard<'_, M, Self>> {
+        loop {
+            if let Some(guard) = self.lock_with(Patience::Forever)? {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Takes the mutex if nobody alive has it, and nobody waits who is to have it next.
+    #[inline]
+    pub fn try_lock(&self) -> Result<Option<Guard<'_, M, Self>>> {
+        self.lock_with(Patience::None)
+    }
+
+    /// Waits for the mutex, but not longer than this.
+    pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
+        self.lock_with(Patience::during(time))
+    }
+
+    /// Waits for the mutex as patiently as told.
+    pub fn lock_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
+        let handle = &self.0;
+        let slot = handle.claim()?;
+        match handle.take_patiently(slot, &mut handle.waiting(patience)) {
+            Ok(Some(before)) => Ok(Some(Guard::new(self, slot, former(before)))),
+            other => {
+                handle.release(slot);
+                other.map(|_| None)
+            }
+        }
+    }
+}
+
+impl<M: Memory> Release<M> for Mutex<M> {
+    #[inline]
+    fn handle(&self) -> &Handle<M> {
+        &self.0
+    }
+
+    #[inline]
+    fn unlock(&self, slot: usize, abandoned: bool) {
+        let handle = &self.0;
+        handle.give_back(slot, if abandoned { handle.mine() | FREED } else { 0 });
+    }
+}

@@ -1,0 +1,79 @@
+//! How one sleeps until somebody else has done something: by a bell that this one rings, and by the bed in which its death shows.
+//!
+//! **Who is waited for** changes a word (its slot's turn, or the lock's word), then looks whether somebody sleeps by the bell beside it, and
+//! rings. **Who waits** says at the bell that it sleeps, has a barrier executed for the other, looks at the word once more, and sleeps.
+//! So of the two one sees the other ([`Handle::tell`](super::held::Handle::tell)).
+//!
+//! **A crash** of the one that is waited for, before it has rung, wakes the sleeper by the bed. So nobody sleeps for anybody but one
+//! whom it has seen own what it waits for, or stand in front of it, since it says that it sleeps: whoever takes that one's place has been seen, or rings.
+//! A crash of a sleeper leaves a bit at the bell: a system call for nobody.
+//!
+//! The kernel wakes one of those who sleep by a bed. If that is one who waits here, it wakes the others: some of them watch for deaths.
+//!
+//! Beds and bells work where one kernel runs both. For the threads of another one, or one whose death does not show in its bed, the sleeper looks again
+//! by itself after [`LONGEST_REST`].
+
+use std::time::Duration;
+
+use super::wait::LONGEST_REST;
+use crate::memory::{Memory, SyncWord};
+use crate::mutant::{self, Mutant};
+use crate::pod::Worker;
+use crate::pod::bell;
+use crate::pod::record::{Phase, State, WorkerRecord};
+
+/// Sleeps until the bell rings, the worker of an identity dies, or the time is over; not at all if `goes_on` is false. May return at
+/// any time.
+///
+/// Cost: some loads, an exchange, and two system calls.
+pub(super) fn sleep<M: Memory>(
+    worker: &Worker<M>,
+    bell: SyncWord,
+    identity: u64,
+    longest: Duration,
+    goes_on: impl FnOnce() -> bool,
+) {
+    let (mem, kernel) = (worker.mem(), worker.mem().kernel());
+    let bed = bed_of(worker, identity);
+    let attended = bell::attend(mem, bell);
+    // In a pod everybody waits for its own stores.
+    let is_seen = !M::COHERENT
+        || worker.pod().is_in_pod()
+        || mutant::is(Mutant::SleeperWithoutBarrier)
+        || mem.barrier_everywhere();
+    if !goes_on() {
+        return;
+    }
+    match bed {
+        Some(bed) if is_seen => {
+            let beds = [bed];
+            let beds = if mutant::is(Mutant::DeathSleptThrough) {
+                &[]
+            } else {
+                &beds[..]
+            };
+            kernel.doze(beds, &[attended], longest);
+            if kernel.has_died(bed, (identity >> 32) as u32) && !mutant::is(Mutant::DeathKeptToOneself) {
+                kernel.rouse(bed);
+            }
+        }
+        _ => mem.rest(longest.min(LONGEST_REST)),
+    }
+}
+
+/// The bed in which the death of a worker will show to this one; `None` if it will not, or has been seen there already.
+fn bed_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Option<u64> {
+    let index = u32::from((identity as u16).checked_sub(1)?);
+    if index >= worker.geometry().parameters.workers {
+        return None;
+    }
+    let (mem, bed) = (worker.mem(), worker.geometry().annex(index));
+    let generation = (identity >> 32) as u32;
+    let state = State::decode(WorkerRecord::new(worker.geometry(), index).state().load(mem));
+    let lives = state.phase == Phase::Alive && state.generation == generation;
+    (lives
+        && worker.pod().shares_kernel(state)
+        && mem.kernel().is_shown(bed, generation)
+        && !mem.kernel().has_died(bed, generation))
+    .then_some(bed)
+}

@@ -1,0 +1,267 @@
+//! The queue of those who wait: a list of slots in the order in which they joined, as in the lock of Craig and of Landin and Hagersten.
+//! Whoever waits watches the slot in front of it, so that it knows whom to ask for when nothing moves (decision 0020).
+//!
+//! **Words.** The end of the queue: 0, the [`Place`] of the slot that stands there, or with [`DIRTY`] the identity of an owner
+//! that died and had nobody behind it. A slot in the queue says in `before` what the end was when it joined; later, whom it stands
+//! behind since others in front of it have gone.
+//!
+//! **Joining.** `before`, then `turn` = queued with a new number, then the compare-exchange of the end. **Being foremost.** Whoever
+//! stands behind nobody is: `before` is 0, dirty, or a slot that is at rest or in a later turn. **Leaving the front** is one store: at rest.
+//! Nothing refers to a turn that is over, so a slot can be used again at once.
+//!
+//! **A crash** leaves a slot that is queued, and its worker gone. It is in the queue if the end is its place, or another slot
+//! has it in `before`; else it has not joined. The slot behind it looks whether it is gone, and past it: in front of it somebody alive
+//! stands; or nobody does, then the dead one was foremost. Who finds that is foremost now, is told, and puts
+//! what it went past at rest, the foremost first: as long as it has not finished, it is found the same way by whoever comes
+//! behind it, if it dies itself. If nobody is behind, [`settle`](super::settle) makes the end dirty.
+//!
+//! **Giving up.** `turn` = left, for good. If nobody stands behind, the end becomes what the slot stood behind, and the slot is at rest. Else the
+//! one behind goes past.
+//!
+//! **Going past** one that has left or died, while somebody alive stands further in front: `before` names that one, then what was between is put at
+//! rest.
+//!
+//! So a reference to a slot can move, from a slot that is about to be put at rest to the one behind it, or to the end. Between the two
+//! steps `unlinks` is counted on: who looks for a reference and finds none, looks again if that has changed meanwhile.
+
+use super::held::Handle;
+use super::object::Object;
+use super::sleep::sleep;
+use super::wait::{Next, Waiting};
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::Worker;
+use crate::pod::crash::{Point, crash_point};
+use crate::pod::lock::is_gone;
+use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
+
+/// Marks the end of a queue whose foremost died or panicked, and has had no successor yet.
+pub const DIRTY: u64 = 1 << 63;
+
+/// The end that names one who has gone.
+pub(super) fn dirty(identity: u64) -> u64 {
+    DIRTY | identity & 0xffff | identity >> 32 << 16
+}
+
+/// The identity in such a word.
+pub(super) fn former(word: u64) -> u64 {
+    word & 0xffff | (word >> 16 & 0xffff_ffff) << 32
+}
+
+/// A slot whose worker lives.
+#[derive(Clone, Copy)]
+pub(super) struct Standing {
+    pub(super) place: Place,
+    pub(super) slot: Slot,
+    pub(super) turn: Turn,
+    pub(super) owner: u64,
+}
+
+/// What is in front of somebody.
+pub(super) struct Front {
+    /// The nearest who is alive, if anybody is: who waits, goes on waiting.
+    pub(super) held: Option<Standing>,
+    /// Who was foremost last, if it died or panicked.
+    pub(super) from: Option<u64>,
+    /// What must be gone past, the nearest first: slots of the dead, and of those who have left.
+    pub(super) past: Vec<(Slot, Turn)>,
+}
+
+/// Looks along a queue, from its end or a `before` to the front.
+pub(super) fn look_along<M: Memory>(worker: &Worker<M>, object: Object, from: u64) -> Result<Front> {
+    let mem = worker.mem();
+    let mut front = Front {
+        held: None,
+        from: None,
+        past: Vec::new(),
+    };
+    let mut at = from;
+    let most = u64::from(worker.geometry().parameters.workers) * SLOTS as u64;
+    for _ in 0..=2 * most {
+        if at & DIRTY != 0 {
+            front.from = front.from.or(Some(former(at)));
+        }
+        if at & DIRTY != 0 || at == 0 {
+            return Ok(front);
+        }
+        let place = Place(at);
+        let Some(slot) = place.slot(worker.geometry()) else {
+            break;
+        };
+        let turn = Turn(slot.turn().load(mem));
+        if turn.is_over(place.number()) {
+            return Ok(front);
+        }
+        match turn.stand() {
+            Stand::Left => front.past.push((slot, turn)),
+            Stand::Abandoned => {
+                front.from = front.from.or(Some(slot.owner().load(mem)));
+                front.past.push((slot, turn));
+                return Ok(front);
+            }
+            Stand::Queued => {
+                let owner = slot.owner().load(mem);
+                if !is_gone(worker, owner)? {
+                    front.held = Some(Standing {
+                        place,
+                        slot,
+                        turn,
+                        owner,
+                    });
+                    return Ok(front);
+                }
+                // It may have ended its turn before it died.
+                if slot.turn().load(mem) != turn.0 && !mutant::is(Mutant::TurnNotReread) {
+                    continue;
+                }
+                front.from = Some(owner);
+                front.past.push((slot, turn));
+                if mutant::is(Mutant::DeadTakenForOwner) {
+                    return Ok(front);
+                }
+            }
+            // The first three are over.
+            Stand::Rest | Stand::Reading | Stand::Waiting | Stand::Damaged => break,
+        }
+        at = slot.before().load(mem);
+    }
+    Err(Error::corrupt("the queue of a lock", object.offset()))
+}
+
+/// Puts what was gone past at rest, the foremost first.
+pub(super) fn put_at_rest<M: Memory>(worker: &Worker<M>, front: &Front) {
+    for (n, (slot, turn)) in front.past.iter().rev().enumerate() {
+        if n > 0 {
+            crash_point(Point::QueueHalfPassed);
+        }
+        rest(worker, *slot, *turn);
+    }
+}
+
+/// Ends the turn of a slot whose worker is gone or has left. Who fails has been preceded by somebody.
+pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
+    let _ = slot
+        .turn()
+        .compare_exchange_acquire(worker.mem(), turn.0, turn.to(Stand::Rest).0);
+}
+
+/// Counts a reference that has moved, before what it was in is put at rest.
+pub(super) fn count_unlink<M: Memory>(mem: &M, object: Object) {
+    if !mutant::is(Mutant::UnlinkNotCounted) {
+        mem.fetch_add(object.unlinks().offset(), 1);
+    }
+}
+
+impl<M: Memory> Handle<M> {
+    /// Has a slot stand at the end of the queue, behind what is returned.
+    #[inline]
+    pub(super) fn join(&self, slot: usize) -> u64 {
+        let (mem, word, own) = (self.mem(), self.end, self.own(slot));
+        let turn = self.turn(slot).next(Stand::Queued);
+        let place = self.place(slot, turn);
+        let late = mutant::is(Mutant::QueuedLate);
+        let mut end = word.load(mem);
+        own.before().store(mem, end);
+        if !late {
+            self.set_turn(slot, turn);
+        }
+        crash_point(Point::QueueIntent);
+        // If all who join tried again at once, each success would have all others fail once more, one after another.
+        while let Err(found) = word.compare_exchange(mem, end, place.0) {
+            end = match self.contention.lost(mem) {
+                true => word.load(mem),
+                false => found,
+            };
+            if !mutant::is(Mutant::BeforeKept) {
+                own.before().store(mem, end);
+            }
+        }
+        self.contention.won();
+        if late {
+            self.set_turn(slot, turn);
+        }
+        end
+    }
+
+    /// Whether nobody is in front of whoever stands behind this, and there is nobody to be told of.
+    #[inline]
+    pub(super) fn is_first(&self, before: u64) -> bool {
+        if before == 0 || before & DIRTY != 0 {
+            return before == 0;
+        }
+        let Some(slot) = Place(before).slot(self.worker.geometry()) else {
+            return false;
+        };
+        Turn(slot.turn().load(self.mem())).is_over(Place(before).number())
+    }
+
+    /// Waits until nobody alive is in front: whether somebody is to be told of; `None` if patience ended before.
+    #[cold]
+    pub(super) fn wait_in_front(
+        &self,
+        slot: usize,
+        mut before: u64,
+        waiting: &mut Waiting,
+    ) -> Result<Option<Option<u64>>> {
+        let mut asks = before & DIRTY != 0 || waiting.is_impatient();
+        loop {
+            let mut held = None;
+            if asks {
+                let front = look_along(&self.worker, self.object, before)?;
+                let Some(standing) = front.held else {
+                    crash_point(Point::QueuePassed);
+                    put_at_rest(&self.worker, &front);
+                    return Ok(Some(front.from));
+                };
+                if !front.past.is_empty() {
+                    self.go_past(slot, &front, standing);
+                    before = standing.place.0;
+                }
+                held = Some(standing);
+            }
+            asks = match waiting.lose(self.mem()) {
+                Next::Look => false,
+                Next::Question => true,
+                Next::Sleep(longest) => {
+                    if let Some(of) = held {
+                        let goes_on = || of.slot.turn().load(self.mem()) == of.turn.0;
+                        sleep(&self.worker, of.slot.bell(), of.owner, longest, goes_on);
+                    }
+                    true
+                }
+                Next::GiveUp => return Ok(None),
+            };
+            if self.is_first(before) {
+                return Ok(Some(None));
+            }
+        }
+    }
+
+    /// Stands behind somebody alive from now on, and not behind those between, who are dead or have left.
+    fn go_past(&self, slot: usize, front: &Front, behind: Standing) {
+        let own = self.own(slot);
+        if !mutant::is(Mutant::PastNotUnlinked) {
+            own.before().store(self.mem(), behind.place.0);
+            crash_point(Point::QueueRelinked);
+            count_unlink(self.mem(), self.object);
+        }
+        put_at_rest(&self.worker, front);
+    }
+
+    /// Leaves the queue without having stood foremost.
+    pub(super) fn give_up(&self, slot: usize) {
+        let (turn, mem) = (self.turn(slot), self.mem());
+        self.tell_turn(slot, turn.to(Stand::Left));
+        crash_point(Point::QueueLeft);
+        let before = self.own(slot).before().load(mem);
+        let place = self.place(slot, turn);
+        if self.end.compare_exchange(mem, place.0, before).is_err() {
+            return self.leave(slot);
+        }
+        crash_point(Point::QueueUnlinked);
+        count_unlink(mem, self.object);
+        self.set_turn(slot, turn.to(Stand::Rest));
+        self.release(slot);
+    }
+}
