@@ -176,6 +176,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         BellNotRoused | BellUnattended | GroupJoinUnrung | GroupRungEarly => {
             quick(coherent(Group, 3, 2, 20, 2, Random))
         }
+        ToldUnderClaim | FirstFailureEnds => quick(coherent(Group, 3, 2, 20, 2, Random)),
         GroupPendingIgnored => slow(coherent(Group, 3, 2, 20, 3, Random)),
         GroupCommitEarly => quick(noncoherent(Group, 3, 2, 20, 2, Random)),
         GroupRoomForgotten => slow(coherent(Group, 4, 3, 40, 3, Random)),
@@ -188,6 +189,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | GenerationBeforeFence
         | LeadsUnasked
         | ElectionIgnored
+        | LateLooksForgiven
         | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
         DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
 
