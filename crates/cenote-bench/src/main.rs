@@ -10,6 +10,7 @@
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
 //! - `exchange` measures a compare-exchange by the CPU and by a server. See [`mod@exchange`].
+//! - `takeover` measures for how long exchanges are held up when the server is killed. See [`mod@takeover`].
 //! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
 //! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
 //! - `host-detection` measures how soon a host of a pod that failed is known, fenced and recovered. See
@@ -38,6 +39,7 @@ mod pthread;
 mod report;
 mod subjects;
 mod table;
+mod takeover;
 mod together;
 
 use clap::{Parser, Subcommand};
@@ -74,6 +76,8 @@ enum Command {
     Locks(locks::Options),
     /// A compare-exchange by the CPU and by a server, in line fetches.
     Exchange(exchange::Options),
+    /// For how long exchanges are held up when the process that executes them is killed.
+    Takeover(takeover::Options),
     /// How long after a process's death others know of it.
     Detection(detection::Options),
     /// How soon a host that failed is known, fenced and recovered; `--soak`: whether one that lives is ever accused.
@@ -92,6 +96,9 @@ enum Command {
     /// One of the processes of `exchange`.
     #[command(hide = true)]
     ExchangePart(exchange::PartOptions),
+    /// One of the processes of `takeover`.
+    #[command(hide = true)]
+    TakeoverPart(takeover::PartOptions),
     /// One of the processes of `detection`.
     #[command(hide = true)]
     Worker(detection::PartOptions),
@@ -112,6 +119,8 @@ fn main() -> ExitCode {
         Command::Locks(options) => locks::run(&options),
         Command::Exchange(options) => exchange::run(&options),
         Command::ExchangePart(options) => exchange::run_part(&options),
+        Command::Takeover(options) => takeover::run(&options),
+        Command::TakeoverPart(options) => takeover::run_part(&options),
         Command::LockPart(options) => locks::run_part(&options),
         Command::HostDetection(options) => host_detection::run(&options),
         Command::All(options) => all::run(&options),

@@ -168,6 +168,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         PlansForgotten => quick(delegated(Hash, 3, 2, 10, 2)),
         ExecutedUnplanned => slow(delegated(Hash, 3, 1, 6, 3)),
         DeadNotSettled => slow(delegated(Epochs, 3, 2, 10, 3)),
+        SleepUnsaid | SleeperNotWoken => quick(delegated(Hash, 3, 2, 10, 0)),
+        SleepersForgotten => slow(delegated(Hash, 3, 2, 10, 2)),
         SettledEarly => slow(delegated(Epochs, 3, 2, 10, 3)),
 
         GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotTold | LoneDeathIgnored => {

@@ -94,6 +94,9 @@ mutants! {
     ChecksumIgnored = "checksum-ignored", "a log is replayed although its commit word is not that of its entries";
     LogNotWrittenBack = "log-not-written-back", "the log's entries are committed before they are written back";
     AppliedNotWrittenBack = "applied-not-written-back", "a transaction's owned words are not written back";
+    SleepUnsaid = "sleep-unsaid", "a client that sleeps by an answer does not say so";
+    SleeperNotWoken = "sleeper-not-woken", "the server wakes nobody who sleeps by an answer";
+    SleepersForgotten = "sleepers-forgotten", "who takes the execution of exchanges over wakes nobody whom the last server has answered";
     SeatUnfenced = "seat-unfenced", "the seat is taken without fencing those who may have it";
     SeatNotReread = "seat-not-reread", "the seat is taken although somebody has written its word since";
     CellsKept = "cells-kept", "the lines of a new block's cells stay in the cache of who wrote them";

@@ -14,7 +14,7 @@ use corosensei::Yielder;
 
 use super::buffer::StoreBuffer;
 use super::delegation::Delegation;
-use super::futex::{Overslept, Sleeper};
+use super::futex::{Overslept, Owed, Sleeper};
 use super::op::{Kind, Op};
 use super::order::{Order, StaleRead};
 use super::regions::Regions;
@@ -164,6 +164,8 @@ pub(super) struct World {
     pub beds: BTreeMap<u64, (u32, u32)>,
     /// Those who sleep by beds and bells.
     pub sleepers: Vec<Sleeper>,
+    /// Whom the server of exchanges has yet to wake.
+    pub owed: Owed,
     pub recording: bool,
     pub decisions: Vec<u32>,
     pub timeline: Option<Vec<Event>>,
@@ -221,6 +223,7 @@ impl World {
             dying: Vec::new(),
             beds: BTreeMap::new(),
             sleepers: Vec::new(),
+            owed: Owed::default(),
             decisions: Vec::new(),
             timeline: None,
             left: Vec::new(),
