@@ -21,8 +21,18 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// A process that is killed with whoever has started it: one that is stopped would keep all who ask it.
+struct Part(Child);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// This program again, once it has the pool open.
-fn start(role: &str, pool: &Path) -> Child {
+fn start(role: &str, pool: &Path) -> Part {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "role", "--nocapture"])
         .env("CENOTE_WAITS_ROLE", role)
@@ -34,12 +44,12 @@ fn start(role: &str, pool: &Path) -> Child {
     let output = BufReader::new(child.stdout.take().unwrap());
     let mut lines = output.lines().map_while(Result::ok);
     assert!(lines.any(|line| line.ends_with("ready")), "{role} has ended");
-    child
+    Part(child)
 }
 
 /// Whether the thread of a client that asks sleeps just now: it is not running, and does not wait for a processor.
-fn sleeps(client: &Child) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{}/task", client.id())).unwrap();
+fn sleeps(client: &Part) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", client.0.id())).unwrap();
     let read = |thread: &Path, what| std::fs::read_to_string(thread.join(what)).unwrap_or_default();
     threads
         .flatten()
@@ -52,9 +62,9 @@ fn sleeps(client: &Child) -> bool {
         })
 }
 
-fn signal(child: &Child, signal: i32) {
+fn signal(part: &Part, signal: i32) {
     // SAFETY: a child of this process.
-    unsafe { libc::kill(child.id() as i32, signal) };
+    unsafe { libc::kill(part.0.id() as i32, signal) };
 }
 
 #[test]
@@ -63,10 +73,12 @@ fn who_waits_for_a_server_sleeps_and_goes_on_with_it_or_another() {
     let path = folder.path().join("pool");
     drop(Pool::<Delegated>::create(&path, &Options::default()).unwrap());
     // The first one to open it: it serves.
-    let mut server = start("server", &path);
-    let mut client = start("client", &path);
+    let server = start("server", &path);
+    let client = start("client", &path);
     let pool: Pool<Delegated> = Pool::open(&path, &Options::default()).unwrap();
     let map = pool.map("m").unwrap();
+    // They are gone before the pool is closed, whatever becomes of the test.
+    let (server, client) = (server, client);
     let goes_on = |what| {
         let before = counted(&map);
         eventually(what, || counted(&map) > before);
@@ -78,12 +90,10 @@ fn who_waits_for_a_server_sleeps_and_goes_on_with_it_or_another() {
     signal(&server, libc::SIGCONT);
     goes_on("the client's work with the server that was stopped");
 
-    server.kill().unwrap();
-    server.wait().unwrap();
+    drop(server);
     goes_on("the client's work with another server");
 
-    client.kill().unwrap();
-    client.wait().unwrap();
+    drop(client);
     drop(map);
     let report = pool.fsck(false).unwrap();
     assert!(report.is_clean(), "{report:#?}");
