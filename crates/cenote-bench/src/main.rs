@@ -10,6 +10,7 @@
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
 //! - `exchange` measures a compare-exchange by the CPU and by a server. See [`mod@exchange`].
+//! - `takeover` measures for how long exchanges are held up when the server is killed. See [`mod@takeover`].
 //! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
 //! - `waiting` measures locks that many want at once. See [`mod@waiting`].
 //! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
@@ -39,6 +40,7 @@ mod pthread;
 mod report;
 mod subjects;
 mod table;
+mod takeover;
 mod together;
 mod waiting;
 
@@ -78,6 +80,8 @@ enum Command {
     Waiting(waiting::Options),
     /// A compare-exchange by the CPU and by a server, in line fetches.
     Exchange(exchange::Options),
+    /// For how long exchanges are held up when the process that executes them is killed.
+    Takeover(takeover::Options),
     /// How long after a process's death others know of it.
     Detection(detection::Options),
     /// How soon a host that failed is known, fenced and recovered; `--soak`: whether one that lives is ever accused.
@@ -98,6 +102,9 @@ enum Command {
     /// One of the processes of `exchange`.
     #[command(hide = true)]
     ExchangePart(exchange::PartOptions),
+    /// One of the processes of `takeover`.
+    #[command(hide = true)]
+    TakeoverPart(takeover::PartOptions),
     /// One of the processes of `detection`.
     #[command(hide = true)]
     Worker(detection::PartOptions),
@@ -119,6 +126,8 @@ fn main() -> ExitCode {
         Command::Waiting(options) => waiting::run(&options),
         Command::Exchange(options) => exchange::run(&options),
         Command::ExchangePart(options) => exchange::run_part(&options),
+        Command::Takeover(options) => takeover::run(&options),
+        Command::TakeoverPart(options) => takeover::run_part(&options),
         Command::LockPart(options) => locks::run_part(&options),
         Command::WaitingPart(options) => waiting::run_part(&options),
         Command::HostDetection(options) => host_detection::run(&options),

@@ -59,6 +59,29 @@ impl Part {
         Ok(line.trim_end().to_owned())
     }
 
+    /// Waits until it has made ready for what it was told.
+    pub fn is_ready(&mut self) -> Result<(), Failure> {
+        let answer = self.hear()?;
+        check(answer == "ready", "a part is not ready")
+    }
+
+    /// Waits for what it has done: operations, and nanoseconds.
+    pub fn figures(&mut self) -> Result<(f64, f64), Failure> {
+        let answer = self.hear()?;
+        let mut numbers = answer.split(' ').map(str::parse::<f64>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(operations)), Some(Ok(ns))) => Ok((operations, ns)),
+            _ => Err(Failure::Broken(format!("a part answered \"{answer}\""))),
+        }
+    }
+
+    /// Kills it, and waits until it is dead.
+    pub fn kill(&mut self) -> Result<(), Failure> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Ends it, and fails if it has.
     pub fn end(mut self) -> Result<(), Failure> {
         drop(self.input.take());
@@ -80,20 +103,13 @@ pub fn together(parts: &mut [Part], task: impl Fn(usize) -> String) -> Result<f6
     for (n, part) in parts.iter_mut().enumerate() {
         part.say(&task(n))?;
     }
-    for part in &mut *parts {
-        let answer = part.hear()?;
-        check(answer == "ready", "a part is not ready")?;
-    }
+    parts.iter_mut().try_for_each(Part::is_ready)?;
     for part in &mut *parts {
         part.say("go")?;
     }
     parts.iter_mut().try_fold(0.0, |sum, part| {
-        let answer = part.hear()?;
-        let mut numbers = answer.split(' ').map(str::parse::<f64>);
-        match (numbers.next(), numbers.next()) {
-            (Some(Ok(operations)), Some(Ok(ns))) => Ok(sum + operations / ns * 1e9),
-            _ => Err(Failure::Broken(format!("a part answered \"{answer}\""))),
-        }
+        let (operations, ns) = part.figures()?;
+        Ok(sum + operations / ns * 1e9)
     })
 }
 

@@ -173,6 +173,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         PlansForgotten => quick(delegated(Hash, 3, 2, 10, 2)),
         ExecutedUnplanned => slow(delegated(Hash, 3, 1, 6, 3)),
         DeadNotSettled => slow(delegated(Epochs, 3, 2, 10, 3)),
+        SleepUnsaid | SleeperNotWoken => quick(delegated(Hash, 3, 2, 10, 0)),
+        SleepersForgotten => slow(delegated(Hash, 3, 2, 10, 2)),
         SettledEarly => slow(delegated(Epochs, 3, 2, 10, 3)),
 
         GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotTold | LoneDeathIgnored => {
@@ -181,6 +183,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         BellNotRoused | BellUnattended | GroupJoinUnrung | GroupRungEarly => {
             quick(coherent(Group, 3, 2, 20, 2, Random))
         }
+        ToldUnderClaim | FirstFailureEnds => quick(coherent(Group, 3, 2, 20, 2, Random)),
         GroupPendingIgnored => slow(coherent(Group, 3, 2, 20, 3, Random)),
         GroupCommitEarly => quick(noncoherent(Group, 3, 2, 20, 2, Random)),
         GroupRoomForgotten => slow(coherent(Group, 4, 3, 40, 3, Random)),
@@ -193,6 +196,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | GenerationBeforeFence
         | LeadsUnasked
         | ElectionIgnored
+        | LateLooksForgiven
         | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
         DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
 

@@ -94,6 +94,9 @@ mutants! {
     ChecksumIgnored = "checksum-ignored", "a log is replayed although its commit word is not that of its entries";
     LogNotWrittenBack = "log-not-written-back", "the log's entries are committed before they are written back";
     AppliedNotWrittenBack = "applied-not-written-back", "a transaction's owned words are not written back";
+    SleepUnsaid = "sleep-unsaid", "a client that sleeps by an answer does not say so";
+    SleeperNotWoken = "sleeper-not-woken", "the server wakes nobody who sleeps by an answer";
+    SleepersForgotten = "sleepers-forgotten", "who takes the execution of exchanges over wakes nobody whom the last server has answered";
     SeatUnfenced = "seat-unfenced", "the seat is taken without fencing those who may have it";
     SeatNotReread = "seat-not-reread", "the seat is taken although somebody has written its word since";
     CellsKept = "cells-kept", "the lines of a new block's cells stay in the cache of who wrote them";
@@ -121,6 +124,8 @@ mutants! {
     LevelReadCached = "level-read-cached", "who drops a retired level's lines reads its first one through the cache";
     TakenOverUnsettled = "taken-over-unsettled", "the trim lock is taken over from the dead before what they had committed is done";
     NameCached = "name-cached", "names are read as the host's cache has them";
+    FirstFailureEnds = "first-failure-ends", "recovery ends at the first structure or worker that cannot be recovered";
+    ToldUnderClaim = "told-under-claim", "recovery claims the dead one's record before it tells groups of the death";
     NeverWithdrawn = "never-withdrawn", "the dead one's announcement is not withdrawn";
     LoneDeathIgnored = "lone-death-ignored", "a thread that dies alone counts as alive until its process dies";
     GroupCommitEarly = "group-commit-early", "an event is committed before it is written down";
@@ -201,6 +206,7 @@ mutants! {
     FenceBelieved = "fence-believed", "a fence does not wait until the killed have gone";
     FenceInherited = "fence-inherited", "a monitor that finds a host being fenced takes the fence for done";
     FirstLookCounts = "first-look-counts", "a monitor's first look at a host counts as all the looks that it needs";
+    LateLooksForgiven = "late-looks-forgiven", "a monitor whose looks come late accuses nobody, however long a host is silent";
     MissesKept = "misses-kept", "a beat does not make up for the looks that missed one";
     LeadsUnasked = "leads-unasked", "a monitor leads although another one does";
     ElectionIgnored = "election-ignored", "a monitor leads although it may not";

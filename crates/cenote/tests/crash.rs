@@ -349,6 +349,10 @@ impl<M: Mapped> Case<'_, M> {
             }
         }
         self.pool.recover().map_err(text)?;
+        let failures = self.pool.failures();
+        if !failures.is_empty() {
+            return Err(format!("not recovered: {failures:?}"));
+        }
         self.check_journal(&map, &ordered)?;
         self.check_memory()?;
         // Nothing that the dead left behind holds memory for ever.

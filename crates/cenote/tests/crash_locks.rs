@@ -219,8 +219,9 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
                 });
             }
         });
+        // For so long that others give up, some of them with somebody behind.
         hold!(1, queue.lock_with(patience), note, {
-            std::thread::yield_now();
+            std::thread::sleep(SHORT);
         });
         drop(rw.read_with(patience).map_err(text)?);
         hold!(2, rw.write_with(patience), note, {});

@@ -67,9 +67,14 @@ fn serve<M: Mapped>(
     let (mut agent, _health) = start::<M>(path, options, health, |_| {}, &interrupted, out)?;
     let reporter = agent.reporter()?;
     let generation = agent.status()?.generation;
+    let mut told = 0;
     while !interrupted.is_asked() {
         std::thread::sleep(LOOK);
-        check_fenced(&reporter, generation)?;
+        let failures = check_fenced(&reporter, generation)?.failures;
+        for failure in failures.iter().skip(told) {
+            out.note(format!("not recovered, which is tried again: {failure}"));
+        }
+        told = told.max(failures.len());
     }
     leave(&mut agent, out)
 }
@@ -163,8 +168,8 @@ pub fn start<M: Mapped>(
     Ok((agent, health))
 }
 
-/// Fails if this host is being fenced, or its generation is over.
-pub fn check_fenced<M: Memory>(reporter: &Reporter<M>, generation: u32) -> Result<(), Failure> {
+/// How the agent is. Fails if this host is being fenced, or its generation is over.
+pub fn check_fenced<M: Memory>(reporter: &Reporter<M>, generation: u32) -> Result<AgentStatus, Failure> {
     let status = reporter.status()?;
     if status.phase == HostPhase::Fencing || status.now != generation {
         return Err(Failure::failed(format!(
@@ -172,7 +177,7 @@ pub fn check_fenced<M: Memory>(reporter: &Reporter<M>, generation: u32) -> Resul
             status.host
         )));
     }
-    Ok(())
+    Ok(status)
 }
 
 /// Leaves as soon as no other process of this host has the pool open.

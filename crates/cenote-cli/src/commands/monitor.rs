@@ -232,6 +232,12 @@ fn text_of_hosts(event: &Event) -> String {
         } => {
             format!("host {host} (generation {generation}) is not fenced, which is tried again: {why}")
         }
+        Event::LooksLate { late, looks } => format!(
+            "{late} of this monitor's last {looks} looks came late: it waits longer for beats than it was told to. Give it a processor, or a longer \
+             --poll"
+        ),
+        Event::LooksPunctual => "this monitor's looks come in time again".to_owned(),
+        Event::NotRecovered { what, why } => format!("{what} is not recovered, which is tried again: {why}"),
         Event::Moved { host, generation } => {
             format!("host {host} is down; its generation {generation} is over, and is recovered")
         }

@@ -232,6 +232,12 @@ fn text(stat: &Stat) -> String {
             ),
         );
     }
+    for damaged in &stat.damaged {
+        line("damaged", format!("{}: {}", damaged.what, damaged.why));
+    }
+    for failure in &stat.failures {
+        line("unrecovered", failure.to_string());
+    }
     line("recoveries", count(stat.recoveries));
     for recovery in stat.recent.iter().take(RECENT_SHOWN) {
         let done = match recovery.done.is_empty() {

@@ -81,7 +81,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         let client = world.processes[process as usize].client.clone()?;
         let thread = world.current as usize;
         world.threads[thread].exchanging = Some(at);
-        let answer = client.execute(&self.direct(), at, wish);
+        let answer = client.execute(&self.direct(), at, wish, || ());
         self.world().threads[thread].exchanging = None;
         answer
     }
@@ -365,6 +365,9 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         let op = Op::range(Kind::Store, at, LINE);
         self.arrive_sync(op, Found::Hit);
         self.world().check_use(op);
+        if self.world().server == Some(self.world().current) {
+            self.world().owed.stores(at);
+        }
         if self.tears() {
             for (n, word) in line.into_iter().enumerate() {
                 let op = Op::word(Kind::Store, at + 8 * n as u64, word);

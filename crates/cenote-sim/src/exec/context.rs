@@ -95,6 +95,14 @@ impl<const COHERENT: bool> Context<COHERENT> {
     /// This thread executes exchanges from now on, or does no more.
     pub(super) fn serves(&self, does: bool) {
         self.world().server = does.then_some(self.thread);
+        if does {
+            self.world().owed.is_taken_over();
+        }
+    }
+
+    /// This thread, which executes exchanges, begins a pass.
+    pub(super) fn begins_pass(&self) {
+        self.world().owed.passes += 1;
     }
 
     /// Whether this is the last thread of its process.

@@ -29,6 +29,7 @@ impl Delegation {
             let memory = context.memory().direct();
             let mut server = Server::take_over(memory, self.boxes, self.limit);
             while !context.is_last() {
+                context.begins_pass();
                 if server.pass() == 0 {
                     context.wait();
                 }

@@ -2,11 +2,12 @@
 //!
 //! Who sleeps looks at nothing. A bell that is rung wakes nobody by itself, only the call that follows does; of those who sleep by a bed one is woken
 //! when the thread that lies there dies or gets up. If a bell has changed and the time ends a sleep, although nobody is about to wake
-//! those who sleep by that bell, the run ends: with more time the thread would have slept on. Who dies before the call leaves sleepers, and that is no fault.
+//! those who sleep by that bell, nor owes it ([`Owed`]), the run ends: with more time the thread would have slept on. Who dies before the call leaves sleepers, and that is no fault.
 //!
 //! Who sleeps for as long as one who is to be woken sleeps for ever, so that a wake-up that is lost shows. Only if the one that a bed has woken dies before it has woken the others who
 //! sleep by that bed do they wake up by themselves.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::op::{Kind, Op};
@@ -67,7 +68,45 @@ impl Thread {
     }
 }
 
+/// Calls that the server of exchanges owes: it stores answers in a pass, and wakes those who sleep by them in the next one.
+#[derive(Default)]
+pub(super) struct Owed {
+    /// Passes that were begun.
+    pub passes: u64,
+    /// The pass in which a line was stored that nobody was woken by since.
+    lines: BTreeMap<u64, u64>,
+}
+
+impl Owed {
+    /// Another server begins: it looks at all in its first pass.
+    pub fn is_taken_over(&mut self) {
+        let passes = self.passes;
+        self.lines.values_mut().for_each(|pass| *pass = passes);
+    }
+
+    /// The server has stored a line.
+    pub fn stores(&mut self, line: u64) {
+        self.lines.insert(line, self.passes);
+    }
+
+    /// Whether a server that lives may come to it yet.
+    fn is_due(&self, bell: u64) -> bool {
+        self.lines.get(&bell).is_some_and(|pass| self.passes <= pass + 1)
+    }
+}
+
 impl World {
+    /// Whether the server of exchanges has yet to wake those who sleep by a bell, or the next one has.
+    fn owes(&self, bell: u64) -> bool {
+        let lives = self
+            .server
+            .is_some_and(|server| self.threads[server as usize].alive);
+        match lives {
+            true => self.owed.is_due(bell),
+            false => self.owed.lines.contains_key(&bell),
+        }
+    }
+
     fn says(&self, (bell, seen): (u64, u32)) -> bool {
         self.machine.load(bell) as u32 == seen
     }
@@ -108,7 +147,8 @@ impl World {
         };
         let Sleeper { thread, bells, .. } = self.sleepers.swap_remove(n);
         self.threads[thread as usize].overslept = true;
-        let is_late = |bell: u64| self.threads.iter().any(|other| other.alive && other.rings(bell));
+        let is_late =
+            |bell: u64| self.owes(bell) || self.threads.iter().any(|other| other.alive && other.rings(bell));
         let missed = bells
             .into_iter()
             .find(|&bell| !self.says(bell) && !is_late(bell.0));
@@ -121,6 +161,7 @@ impl World {
     /// All who sleep by a bell or a bed wake up.
     pub fn rouse(&mut self, by: u64) {
         self.woken_by.remove(&by);
+        self.owed.lines.remove(&by);
         self.sleepers.retain(|sleeper| {
             sleeper.bells.iter().all(|&(bell, _)| bell != by) && !sleeper.beds.contains(&by)
         });

@@ -14,7 +14,7 @@ use corosensei::Yielder;
 
 use super::buffer::StoreBuffer;
 use super::delegation::Delegation;
-use super::futex::{Overslept, Sleeper};
+use super::futex::{Overslept, Owed, Sleeper};
 use super::op::{Kind, Op};
 use super::order::{Order, StaleRead};
 use super::regions::Regions;
@@ -166,6 +166,8 @@ pub(super) struct World {
     pub sleepers: Vec<Sleeper>,
     /// Whom a bed has woken, until that one wakes the others who sleep by the bed.
     pub woken_by: BTreeMap<u64, u32>,
+    /// Whom the server of exchanges has yet to wake.
+    pub owed: Owed,
     pub recording: bool,
     pub decisions: Vec<u32>,
     pub timeline: Option<Vec<Event>>,
@@ -224,6 +226,7 @@ impl World {
             beds: BTreeMap::new(),
             sleepers: Vec::new(),
             woken_by: BTreeMap::new(),
+            owed: Owed::default(),
             decisions: Vec::new(),
             timeline: None,
             left: Vec::new(),

@@ -51,6 +51,7 @@ pub fn assemble<const C: bool, S: 'static>(
                     let (log, shared) = (log.clone(), shared.clone());
                     member.spawn(&context, move |context, pod| {
                         log.check("working", work(&context, &pod, &shared));
+                        log.check_recovered(&pod);
                     });
                 }
                 member.leave(&context);

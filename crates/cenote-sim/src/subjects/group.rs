@@ -1,6 +1,8 @@
 //! A group that threads join, leave and die in, with hardly more room than their ends need. What they read must be one
 //! sequence, the same for all; in it each member joins, ends once, and rejoins; and when all are gone, the group knows that
-//! they are.
+//! they are. Nobody whose record is claimed by a recoverer is a member still: if that recoverer is stopped, the death is told already.
+//!
+//! In every other run there is a damaged group besides. It must keep nobody from being recovered.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -8,7 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cenote::group::{Creation, Event, Group, Kind, Seat, Status};
+use cenote::memory::Memory;
 use cenote::pod::geometry::Parameters;
+use cenote::pod::process::Dead;
+use cenote::pod::record::Phase;
 use cenote::pod::watch::Watch;
 use cenote::pod::{Pod, Worker, directory};
 use cenote::{Error, Result};
@@ -21,7 +26,10 @@ use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
 const NAME: &str = "group";
+const DAMAGED: &str = "damaged";
 const TOKEN: &[u8] = b"token";
+/// A word of a group's header, of which 0 is damage.
+const MEMBERS_AT: u64 = 8;
 
 /// What the subject's threads share.
 struct Shared {
@@ -31,6 +39,8 @@ struct Shared {
     events: RefCell<BTreeMap<u64, Event>>,
     gathering: Gathering,
     changes: Changes,
+    /// Where the damaged group is, and what its damaged word held.
+    damaged: Cell<Option<(u64, u64)>>,
 }
 
 /// Joins and leaves: how many have begun, and how many are over.
@@ -63,6 +73,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         events: RefCell::default(),
         gathering: Gathering::new(load.gathers),
         changes: Changes::default(),
+        damaged: Cell::new(None),
     };
     let parts = Parts { prepare, work, audit };
     assemble(load, parameters, 4, log, shared, parts)
@@ -83,6 +94,16 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
         if !matches!(Group::open(&worker, NAME, b"guess"), Err(Error::Token { .. })) {
             shared.log.fault("a wrong token was taken");
         }
+        if shared.load.seed.is_multiple_of(2) {
+            Group::open_or_create(&worker, DAMAGED, TOKEN, creation)?;
+            let named = directory::list(&worker)?
+                .into_iter()
+                .find(|named| named.name == DAMAGED);
+            let at = named.map_or(0, |named| named.offset) + MEMBERS_AT;
+            shared.log.may_be_damaged();
+            shared.damaged.set(Some((at, worker.mem().read_word(at))));
+            write(&worker, at, 0);
+        }
     }
     member.leave(context);
     Ok(())
@@ -102,6 +123,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
     let mut seat: Option<(Seat, bool)> = None;
     gathering.arrive(context);
     for _ in 0..load.operations {
+        check_claimed(&worker, &group, &shared.log)?;
         match (below(&mut random, 4), seat.take()) {
             (0, Some((seat, _))) => changes.during(|| group.leave(&worker, seat))?,
             (0 | 1, None) => {
@@ -110,7 +132,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
             (2, sits) => {
                 // As `Membership::next` waits.
                 let bells = [Watch::attend(&worker), group.attend(&worker)];
-                watch.look(&worker, true)?;
+                watch.look(&worker, true);
                 seat = sits;
                 let events = match &mut seat {
                     Some((sits, is_new)) => read(&worker, &group, sits, *is_new, 1, shared)?,
@@ -136,6 +158,37 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
     }
     if let Some((seat, _)) = seat {
         changes.during(|| group.leave(&worker, seat))?;
+    }
+    Ok(())
+}
+
+/// Writes a word of a group's header, as damage does or who mends it.
+fn write<const C: bool>(worker: &Worker<SimMemory<C>>, at: u64, word: u64) {
+    let mem = worker.mem();
+    mem.write_word(at, word);
+    mem.write_back(at, 8);
+    mem.fence();
+}
+
+/// A worker whose record somebody has claimed to recover must have been told dead.
+fn check_claimed<const C: bool>(worker: &Worker<SimMemory<C>>, group: &Group, log: &Log) -> Result<()> {
+    let claimed: Vec<u64> = worker
+        .pod()
+        .attached_workers()
+        .into_iter()
+        .filter(|(_, state)| state.phase == Phase::Recovering)
+        .map(|(index, state)| Dead::at(index, state).identity())
+        .collect();
+    if claimed.is_empty() {
+        return Ok(());
+    }
+    let is_untold = |member: &&cenote::group::Member| {
+        member.status == Status::Joined && claimed.contains(&member.identity)
+    };
+    if let Some(member) = group.members(worker)?.iter().find(is_untold) {
+        log.fault(format!(
+            "the record of {member:?} is claimed, and nobody was told of its death"
+        ));
     }
     Ok(())
 }
@@ -232,6 +285,14 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
     let member = Member::join(context, false)?;
     {
         let worker = std::rc::Rc::new(Worker::attach(&member.pod, true)?);
+        let left = member.pod.attached_workers().len() - 1;
+        if left > 0 {
+            log.fault(format!("recovery has left {left} of the dead"));
+        }
+        if let Some((at, word)) = shared.damaged.get() {
+            write(&worker, at, word);
+            member.pod.forget_failures();
+        }
         for named in directory::list(&worker)? {
             let group = Group::at(&worker, named.offset)?;
             for member in group.members(&worker)? {

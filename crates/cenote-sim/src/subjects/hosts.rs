@@ -6,6 +6,7 @@
 //! - nobody runs in a generation of its host that is over, or under a worker's place that was taken for dead;
 //! - no monitor accuses a host without having looked often enough itself, or although it saw a new beat;
 //! - no two monitors lead;
+//! - a monitor whose looks come late, as all do in some runs, accuses a silent host too, after more of them;
 //! - no monitor leads or accuses after it was told that it may not, and one that was starts counting anew. An election outside
 //!   of the pool takes their leave to lead away now and then, in the middle of a look too.
 
@@ -45,6 +46,10 @@ const MISSED_MAX: u64 = 3;
 const PATIENCE: u64 = 3;
 /// Some of the first agents wait up to so long between two beats.
 const SLOWNESS: u64 = 96;
+/// In one of so many runs all looks come late.
+const LATENESS: u64 = 8;
+/// A monitor whose looks come late needs so many times as many.
+const LATE_LOOKS: u64 = 4;
 /// In one of so many looks a monitor is told that it may not lead.
 const ELECTIONS: u64 = 16;
 /// But no more often than this: one that is patient would never see enough looks in a row.
@@ -368,6 +373,7 @@ fn start_minding<const C: bool>(
             }
             if is_wanted || has_found == Some(true) {
                 log.check("recovering", recovery::recover_dead(&worker));
+                log.check_recovered(worker.pod());
             }
             check_alive(&worker, log);
             context.wait();
@@ -403,7 +409,11 @@ fn monitor<const C: bool>(
     // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
     let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / PATIENCE;
     let mut monitor = Monitor::new(missed, || 0);
-    let mut witness = Witness::new(missed);
+    let (how, needed) = match pods.work.load.seed % LATENESS {
+        1 => (Look::Late, missed * LATE_LOOKS),
+        _ => (Look::Punctual, missed),
+    };
+    let mut witness = Witness::new(needed);
     let mut random = random(pods.work.load.seed, 1 << 17 | context.thread());
     let mut elections = 0;
     while working.get() > 0 || is_needed(context, &worker)? {
@@ -423,7 +433,7 @@ fn monitor<const C: bool>(
             }
             !is_told.get()
         };
-        monitor.look(&worker, &mut *fence, Look::Punctual, &may_lead, &mut |event| {
+        monitor.look(&worker, &mut *fence, how, &may_lead, &mut |event| {
             if let Event::Accused { host, generation } = event {
                 witness.check(&before, host, generation, log);
                 if is_told.get() {

@@ -1,7 +1,11 @@
 //! What the threads of a run write down for the checkers. It lies outside the simulated machine: nothing happens to it.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+
+use cenote::memory::Memory;
+use cenote::pod::Pod;
+use cenote::pod::failures::Failure;
 
 use super::pool;
 use crate::check::leak::Account;
@@ -18,6 +22,7 @@ pub struct Log {
     inner: Rc<RefCell<Inner>>,
     /// Whether a pool may be full now, where that can be told.
     may_be_full: Rc<OnceCell<Box<dyn Fn() -> bool>>>,
+    may_be_damaged: Rc<Cell<bool>>,
 }
 
 /// What was written.
@@ -60,6 +65,20 @@ impl Log {
                 }
             })
             .ok()
+    }
+
+    /// Looks whether a process could recover all of the dead that it found. What it could not as the pool is full is for others, or for later.
+    pub fn check_recovered<M: Memory>(&self, pod: &Pod<M>) {
+        let is_left =
+            |failure: &&Failure| !self.may_be_damaged.get() && !failure.why.starts_with("the pool is full");
+        if let Some(failure) = pod.failures().iter().find(is_left) {
+            self.fault(format!("not recovered: {failure}"));
+        }
+    }
+
+    /// The run damages something, which cannot be recovered.
+    pub fn may_be_damaged(&self) {
+        self.may_be_damaged.set(true);
     }
 
     /// Writes down a call about one key and its result; `None` if there was none.

@@ -9,6 +9,9 @@ use crate::mutant::{self, Mutant};
 
 /// By how much longer a monitor waits for the first beat of a host whose agent is just starting.
 const STARTING: u64 = 64;
+/// Looks that come late count for nothing alone. But a host from which so many times as many looks in a row as are needed have heard nothing, late
+/// ones too, has missed its beats: its agent has had as many occasions.
+const EVEN_LATE: u64 = 4;
 /// An agent cannot ask for more patience than this.
 const PATIENCE_MAX: u64 = 256;
 
@@ -19,12 +22,15 @@ pub(super) struct Heard {
     is_known: bool,
     state: u64,
     beat: u64,
-    /// Looks in a row that saw no new beat.
+    /// Looks in a row that came in time and saw no new beat.
     missed: u64,
+    /// Looks in a row that saw none, those that came late too.
+    unheard: u64,
 }
 
 impl Heard {
-    /// Looks for a new beat of a host that is in this state. Whether it has missed so many, times what its agent asks for.
+    /// Looks for a new beat of a host that is in this state. Whether it has missed so many, times what its agent asks for; or
+    /// [`EVEN_LATE`] times as many, if not all of the looks came in time.
     ///
     /// Cost: two round trips.
     pub fn has_missed<M: Memory>(
@@ -57,12 +63,18 @@ impl Heard {
             (false, Look::Late) => 0,
             (false, Look::Between) => self.missed,
         };
+        let unheard = match (is_new, how) {
+            (true, _) => 0,
+            (false, Look::Between) => self.unheard,
+            (false, _) => self.unheard + 1,
+        };
         *self = Self {
             is_known: true,
             state: state.encode(),
             beat,
             missed,
+            unheard,
         };
-        missed >= missed_max
+        missed >= missed_max || unheard >= EVEN_LATE * missed_max && !mutant::is(Mutant::LateLooksForgiven)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Without the feature `crash-points` a point is nothing. With it, `CENOTE_CRASH=name:n` in the environment kills
 //! the process when it passes the point of that name for the n-th time, and `CENOTE_CRASH_LOG=file` appends the
-//! name of each point to a file when it is first passed, so that tests can assert that all were reached.
+//! name of each point to a file when it is first passed, so that tests can assert that all were reached. `CENOTE_STOP=name:n` stops the
+//! process there instead, until it is continued.
 
 macro_rules! points {
     ($($variant:ident = $name:literal, $what:literal;)*) => {
@@ -153,6 +154,8 @@ mod armed {
 
     struct Armed {
         target: Option<(String, u64)>,
+        /// What is done there.
+        signal: i32,
         log: Option<std::fs::File>,
         passed: Mutex<HashMap<&'static str, u64>>,
     }
@@ -160,10 +163,15 @@ mod armed {
     fn armed() -> &'static Armed {
         static ARMED: OnceLock<Armed> = OnceLock::new();
         ARMED.get_or_init(|| {
-            let target = std::env::var("CENOTE_CRASH").ok().and_then(|text| {
+            let of = |variable| {
+                let text = std::env::var(variable).ok()?;
                 let (name, count) = text.rsplit_once(':')?;
                 Some((name.to_owned(), count.parse().ok()?))
-            });
+            };
+            let (target, signal) = match of("CENOTE_CRASH") {
+                None => (of("CENOTE_STOP"), libc::SIGSTOP),
+                some => (some, libc::SIGKILL),
+            };
             let log = std::env::var_os("CENOTE_CRASH_LOG").and_then(|path| {
                 std::fs::OpenOptions::new()
                     .append(true)
@@ -173,6 +181,7 @@ mod armed {
             });
             Armed {
                 target,
+                signal,
                 log,
                 passed: Mutex::new(HashMap::new()),
             }
@@ -201,10 +210,12 @@ mod armed {
             .as_ref()
             .is_some_and(|(target, nth)| target == name && *count == *nth)
         {
-            // SAFETY: ends this very process.
-            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
-            loop {
-                std::thread::park();
+            // SAFETY: ends or stops this very process; this thread first, so that it does not go on.
+            unsafe { libc::raise(armed.signal) };
+            if armed.signal == libc::SIGKILL {
+                loop {
+                    std::thread::park();
+                }
             }
         }
     }

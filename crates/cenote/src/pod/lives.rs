@@ -10,7 +10,7 @@ use super::drain::drain;
 use super::host;
 use super::process::Pod;
 use super::record::{Phase, ProcessRecord, State, WorkerRecord};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 
@@ -140,23 +140,34 @@ impl<M: Memory> Pod<M> {
     }
 
     /// The places of processes that died; nothing that they have begun takes effect any more, as for [`Pod::instance_lives`].
-    pub fn dead_processes(&self) -> Result<Vec<u32>> {
+    /// One of which nobody can tell, as what the pool says of its host is damaged, is not among them: `unknown` is told.
+    pub fn dead_processes(&self, mut unknown: impl FnMut(u32, Error)) -> Vec<u32> {
         let mut dead = Vec::new();
         for index in (0..self.geometry().parameters.processes).filter(|&index| index != self.index()) {
-            let state = State::decode(
-                ProcessRecord::new(self.geometry(), index)
-                    .state()
-                    .load(self.mem()),
-            );
-            if state.phase != Phase::Free && !self.entry_lives(index, state)? {
-                drain(self, index, state)?;
-                dead.push(index);
+            match self.has_died(index) {
+                Ok(true) => dead.push(index),
+                Ok(false) => {}
+                Err(error) => unknown(index, error),
             }
         }
         if !dead.is_empty() && !mutant::is(Mutant::DeadNotSettled) {
             self.mem().settle();
         }
-        Ok(dead)
+        dead
+    }
+
+    /// Whether a place is that of a process that died. What it has left in a cache reaches memory no more.
+    fn has_died(&self, index: u32) -> Result<bool> {
+        let state = State::decode(
+            ProcessRecord::new(self.geometry(), index)
+                .state()
+                .load(self.mem()),
+        );
+        if state.phase == Phase::Free || self.entry_lives(index, state)? {
+            return Ok(false);
+        }
+        drain(self, index, state)?;
+        Ok(true)
     }
 
     /// Whether this process may recover others: not while its host is being fenced. Whoever dies from then on dies with the

@@ -7,7 +7,7 @@
 //! | 24 | nanoseconds since 1970 when recovery began |
 //! | 32 | nanoseconds that it took |
 //! | 40 | process id (low half) and host (high half) of the dead, as it said |
-//! | 48 | steps, a bit for each that had something to do ([`Step`](super::process::Step)s from bit 2 on); bit 0: an operation was finished, bit 1: undone |
+//! | 48 | steps, a bit for each that had something to do ([`Step`](super::process::Step)s from bit 2 on); bit 0: an operation was finished, bit 1: undone, bit 63: a step failed |
 //! | 56 | CRC-32C of the rest |
 //!
 //! **Who writes.** A recoverer takes a number from a counter in the superblock, and with it an entry, and writes that as a
@@ -47,6 +47,8 @@ pub struct Entry {
 pub const FINISHED: u64 = 1;
 /// The operation of the dead had not happened, and was undone.
 pub const UNDONE: u64 = 2;
+/// A registered step could not be done: the structure is damaged.
+pub const FAILED: u64 = 1 << 63;
 /// The bit of the first registered step.
 pub const FIRST_STEP: u32 = 2;
 

@@ -33,6 +33,7 @@ pub mod crash;
 pub mod directory;
 mod drain;
 pub mod epoch;
+pub mod failures;
 pub mod fence;
 pub mod flush;
 pub mod geometry;

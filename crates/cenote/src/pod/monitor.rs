@@ -12,8 +12,9 @@
 //!
 //! **Who writes:** states of hosts, by compare-exchange; `fencer`, the leader. Counts of missed looks are in the memory of
 //! the monitor alone: one that takes over begins to count with its own first look, so the death of a monitor may delay a
-//! detection and never makes one up. A look that itself comes late counts for nothing: whatever kept the monitor from its
-//! processor may have kept the agent from its own.
+//! detection and never makes one up. A look that itself comes late begins all counts anew: whatever kept the monitor from its
+//! processor may have kept the agent from its own. If looks come late again and again, the monitor says so, and waits for more of them: a host that
+//! is silent all the while is accused all the same.
 //!
 //! **What a crash leaves:** a host that is fencing (`monitor.accused`, `monitor.fenced`): the next leader fences it again,
 //! as it cannot know how far that had come. A generation that has moved (`monitor.moved`): every process sees
@@ -60,6 +61,22 @@ pub enum Event {
         /// What was wrong.
         why: String,
     },
+    /// So many of its last looks came late: it waits longer for beats than it was told to, as it is kept from its processor, or looks take too long.
+    LooksLate {
+        /// Those that came late.
+        late: u32,
+        /// All of them.
+        looks: u32,
+    },
+    /// Its looks come in time again.
+    LooksPunctual,
+    /// Something could not be recovered. It is tried again with each recovery.
+    NotRecovered {
+        /// Whose recovery it was a part of.
+        what: String,
+        /// What was in the way.
+        why: String,
+    },
     /// A host is certainly down, and its generation has moved: what it held can be recovered.
     Moved {
         /// The host.
@@ -74,7 +91,7 @@ pub enum Event {
 pub enum Look {
     /// It comes when it should: a host without a new beat has missed one.
     Punctual,
-    /// It comes late: nobody can say who has missed what, and all counts begin anew.
+    /// It comes late: nobody can say who has missed what, and all counts of beats that were missed begin anew.
     Late,
     /// It is one more, to see how far fences have come: nobody has missed anything.
     Between,
@@ -114,6 +131,48 @@ pub struct Monitor {
     heard: Vec<Heard>,
     /// What was wrong with each host when that was told last.
     wrong: BTreeMap<u32, String>,
+    punctuality: Punctuality,
+}
+
+/// How many of a monitor's looks come late.
+#[derive(Debug, Default)]
+struct Punctuality {
+    /// Looks of this stretch, and those of them that came late.
+    looks: u32,
+    late: u32,
+    /// Stretches in a row in which none did.
+    punctual: u32,
+    /// Whether it was told that looks come late.
+    is_told: bool,
+}
+
+impl Punctuality {
+    /// Looks of a stretch, and of those the late ones that are told of.
+    const STRETCH: u32 = 16;
+    const MANY: u32 = 4;
+    /// Punctual stretches in a row after which that is over.
+    const OVER: u32 = 8;
+
+    /// Counts a look; what is to be told.
+    fn count(&mut self, how: Look) -> Option<Event> {
+        if how == Look::Between {
+            return None;
+        }
+        self.looks += 1;
+        self.late += u32::from(how == Look::Late);
+        if self.looks < Self::STRETCH {
+            return None;
+        }
+        let (looks, late) = (std::mem::take(&mut self.looks), std::mem::take(&mut self.late));
+        self.punctual = if late == 0 { self.punctual + 1 } else { 0 };
+        let (is_told, event) = match self.is_told {
+            false if late >= Self::MANY => (true, Event::LooksLate { late, looks }),
+            true if self.punctual >= Self::OVER => (false, Event::LooksPunctual),
+            _ => return None,
+        };
+        self.is_told = is_told;
+        Some(event)
+    }
 }
 
 impl Monitor {
@@ -126,6 +185,7 @@ impl Monitor {
             role: None,
             heard: Vec::new(),
             wrong: BTreeMap::new(),
+            punctuality: Punctuality::default(),
         }
     }
 
@@ -175,6 +235,9 @@ impl Monitor {
         if !may_lead() {
             self.stand_by(worker, fence, tell);
             return Ok(false);
+        }
+        if let Some(event) = self.punctuality.count(how) {
+            tell(event);
         }
         let leads = mutant::is(Mutant::LeadsUnasked) || lock::hold(worker, MONITOR_LOCK)?;
         let (role, event) = match leads {

@@ -14,11 +14,13 @@
 //! `Free(g) -> Joining(g + 1) -> Alive(g + 1)`, with the host's id and generation in the state. Whoever is of another
 //! host is judged by what the pool says of that host (see `host`), and by the kernel's lock only among its own.
 
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::crash::{Point, crash_point};
 use super::drain;
+use super::failures::{Failure, Failures};
 use super::geometry::Geometry;
 use super::host::{self, HostPhase, HostRecord};
 use super::limits::Limits;
@@ -53,15 +55,29 @@ pub struct Dead {
 }
 
 impl Dead {
+    /// The one that a place's state names.
+    pub fn at(index: u32, state: State) -> Self {
+        Self {
+            index,
+            generation: state.generation,
+        }
+    }
+
     /// What locks, claims and members that it has hold.
     pub fn identity(self) -> u64 {
         u64::from(self.index + 1) | u64::from(self.generation) << 32
     }
 }
 
-/// How a structure recovers from the death of a worker. Steps are run by who has claimed the dead worker's record, in
-/// the order in which they are registered, before what the record itself says was begun. If that recoverer dies, the next
-/// one runs all of them again. Several may run at a time for different dead.
+impl Display for Dead {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {} (generation {})", self.index, self.generation)
+    }
+}
+
+/// How a structure recovers from the death of a worker. Steps are run by whoever has found the worker dead, in the order in
+/// which they are registered, before it claims the dead one's record: so who is stopped with the claim holds none of them back. They need no
+/// claim: several may run them for the same dead at a time, and whoever recovers it next runs all of them again.
 pub struct Step<M: Memory> {
     /// Its name in figures.
     pub name: &'static str,
@@ -135,6 +151,8 @@ pub struct Pod<M: Memory> {
     reclaiming: LocalWord,
     /// The worker of the background thread, as in locks; 0 while there is none.
     attendant: LocalWord,
+    /// What could not be recovered by this process.
+    failures: Failures,
 }
 
 /// Something that handles keep alive.
@@ -194,6 +212,7 @@ impl<M: Memory> Pod<M> {
             closing: LocalWord::new(0),
             reclaiming: LocalWord::new(0),
             attendant: LocalWord::new(0),
+            failures: Failures::default(),
         };
         if pod.is_in_pod() {
             host::check_id(&pod.geometry.parameters, pod.identity.host)?;
@@ -538,6 +557,21 @@ impl<M: Memory> Pod<M> {
         let kept: std::sync::Arc<dyn std::any::Any + Send + Sync> = companion.clone();
         all.push((at, std::sync::Arc::downgrade(&kept)));
         companion
+    }
+
+    /// Writes down something that could not be recovered.
+    pub(crate) fn note_failure(&self, what: impl Display, error: &Error) {
+        self.failures.note(what, error);
+    }
+
+    /// What this process could not recover of the dead since it joined, or since it was made to forget.
+    pub fn failures(&self) -> Vec<Failure> {
+        self.failures.all()
+    }
+
+    /// Has it forget them: what cannot be recovered still is found again by who recovers next.
+    pub fn forget_failures(&self) {
+        self.failures.forget();
     }
 
     /// A worker is this process's background thread from now on, or nobody is.

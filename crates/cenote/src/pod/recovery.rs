@@ -4,9 +4,15 @@
 //! worker's announcement holds reclamation back, whoever finds the pool full, whoever opens it, and the optional
 //! agent. Nobody else has to wait for recovery: it returns memory, it does not unblock.
 //!
+//! **Told first.** Registered steps, by which groups are told of the death, are run before the claim: a recoverer that is stopped once it
+//! has claimed the record lives, so that nobody else may recover that; but it keeps nobody from being told.
+//!
 //! **Claim.** A dead process's worker record, or one whose recoverer died: its state -> `Recovering(by us)`. Every step
 //! below may be repeated from its beginning by the next recoverer, if this one dies. When none of a dead process's
 //! workers is left, its own place is freed.
+//!
+//! **Damage.** What cannot be recovered is left as it was found, and nothing else: the other steps, workers and processes are recovered all the
+//! same. It is told by [`failures`](super::failures).
 //!
 //! **For each worker**, in this order, in the dead worker's name (its mark, its list, its reserves):
 //! 1. the allocator's lock: taken once, so that what the dead have committed is done;
@@ -16,6 +22,8 @@
 //! 5. the old level that it had claimed to retire;
 //! 6. its reserves: cells returned, blocks abandoned;
 //! 7. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
+
+use std::fmt::Display;
 
 use super::block::{Block, RangeState};
 use super::class::CLASSES;
@@ -52,29 +60,64 @@ pub struct Recovered {
     pub finished: u32,
     /// Operations that had not happened and were undone.
     pub undone: u32,
+    /// What could not be recovered, or not be found out: [`Pod::failures`](super::Pod::failures) says why.
+    pub failed: u32,
 }
 
-/// Recovers every dead process: first the workers that nobody alive answers for, then the places of processes.
+impl Recovered {
+    /// Counts something that failed, and has it told.
+    fn fail<M: Memory>(&mut self, worker: &Worker<M>, what: impl Display, error: &Error) {
+        self.failed += 1;
+        worker.pod().note_failure(what, error);
+    }
+}
+
+/// Recovers every dead process: first the workers that nobody alive answers for, then the places of processes. What cannot be recovered
+/// is left, and counted.
+///
+/// # Errors
+///
+/// If this process may recover nobody, as it was forked off the one that joined.
 pub fn recover_dead<M: Memory>(worker: &Worker<M>) -> Result<Recovered> {
+    if worker.pod().is_forked() {
+        return Err(Error::Forked);
+    }
     let mut recovered = Recovered::default();
-    recover_all(worker, &mut recovered)?;
+    recover_all(worker, &mut recovered);
     Ok(recovered)
 }
 
 /// [`recover_dead`], which adds to what was recovered already.
-pub(super) fn recover_all<M: Memory>(worker: &Worker<M>, recovered: &mut Recovered) -> Result<()> {
-    let dead = worker.pod().dead_processes()?;
-    for (index, state) in worker.pod().attached_workers() {
-        if index + 1 != u32::from(worker.me()) && !worker.pod().worker_lives(index, state)? {
-            recover_one(worker, index, state, recovered)?;
-            crash_point(Point::RecoverWorker);
+pub(super) fn recover_all<M: Memory>(worker: &Worker<M>, recovered: &mut Recovered) {
+    let pod = worker.pod();
+    if pod.is_forked() {
+        return;
+    }
+    let dead = pod.dead_processes(|index, error| {
+        recovered.fail(worker, format_args!("the process at place {index}"), &error);
+    });
+    for (index, state) in pod.attached_workers() {
+        if index + 1 == u32::from(worker.me()) {
+            continue;
+        }
+        if recovered.failed > 0 && mutant::is(Mutant::FirstFailureEnds) {
+            return;
+        }
+        match pod.worker_lives(index, state) {
+            Ok(true) => {}
+            Ok(false) => {
+                recover_one(worker, index, state, recovered);
+                crash_point(Point::RecoverWorker);
+            }
+            Err(error) => recovered.fail(worker, Dead::at(index, state), &error),
         }
     }
     crash_point(Point::RecoverProcess);
     for index in dead {
-        free_place(worker, index, recovered)?;
+        if let Err(error) = free_place(worker, index, recovered) {
+            recovered.fail(worker, format_args!("the process at place {index}"), &error);
+        }
     }
-    Ok(())
 }
 
 /// Frees a dead process's place, unless a worker of its has come to light meanwhile.
@@ -108,7 +151,8 @@ pub(super) fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> 
     let least = super::epoch::least(worker);
     for (index, state) in worker.pod().attached_workers() {
         let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
-        if announced == least && !worker.pod().worker_lives(index, state)? {
+        // One of which nobody can tell is told of by who recovers.
+        if announced == least && matches!(worker.pod().worker_lives(index, state), Ok(false)) {
             recover_dead(worker)?;
             return Ok(());
         }
@@ -117,15 +161,20 @@ pub(super) fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> 
 }
 
 /// Recovers one worker that was seen to be dead in this state, if nobody else has claimed to.
-///
-/// The registered steps come first, in their order. One that fails is made up for by who uses the structure next, and does
-/// not keep the record from being recovered.
 pub(super) fn recover_one<M: Memory>(
     worker: &Worker<M>,
     index: u32,
     state: State,
     recovered: &mut Recovered,
-) -> Result<()> {
+) {
+    if let Err(error) = recover(worker, index, state, recovered) {
+        recovered.fail(worker, Dead::at(index, state), &error);
+    }
+}
+
+/// The registered steps come first, in their order, without a claim. One that fails is made up for by who uses the structure next, and does
+/// not keep the record from being recovered.
+fn recover<M: Memory>(worker: &Worker<M>, index: u32, state: State, recovered: &mut Recovered) -> Result<()> {
     let mem = worker.mem();
     let record = WorkerRecord::new(worker.geometry(), index);
     if !M::COHERENT && !worker.pod().disown(index, state.generation) {
@@ -138,6 +187,11 @@ pub(super) fn recover_one<M: Memory>(
     if worker.pod().is_own(state) {
         drain::drop_cached(mem, worker.geometry());
     }
+    let dead = Dead::at(index, state);
+    let mut entry = begin_entry(worker, index, state);
+    if !mutant::is(Mutant::ToldUnderClaim) {
+        run_steps(worker, dead, &mut entry, recovered);
+    }
     let claim = worker.claim(state.generation);
     if record
         .state()
@@ -148,31 +202,13 @@ pub(super) fn recover_one<M: Memory>(
         return Ok(());
     }
     crash_point(Point::RecoverClaimed);
-    let actor = Actor {
-        record,
-        me: index as u16 + 1,
-    };
-    let mut entry = begin_entry(worker, index, state);
-    let steps = run_steps(
-        worker,
-        Dead {
-            index,
-            generation: state.generation,
-        },
-        &mut entry,
-    );
+    if mutant::is(Mutant::ToldUnderClaim) {
+        run_steps(worker, dead, &mut entry, recovered);
+    }
     let (finished, undone) = (recovered.finished, recovered.undone);
-    let outcome = settle_locks(worker, index, state.generation)
-        .and_then(|()| {
-            if !mutant::is(Mutant::RecoveryNotInvalidated) {
-                record.invalidate(mem);
-            }
-            retire::refresh(worker, record)
-        })
-        .and_then(|()| finish_record(worker, actor, recovered));
+    let outcome = recover_record(worker, record, dead, recovered);
     let next = match outcome {
         Ok(()) => {
-            leave(worker, actor);
             leave_bed(mem, worker.geometry().annex(index));
             recovered.workers += 1;
             entry.done |= u64::from(recovered.finished - finished) * log::FINISHED;
@@ -197,7 +233,30 @@ pub(super) fn recover_one<M: Memory>(
         .state()
         .compare_exchange_acquire(mem, claim.encode(), next.encode());
     hint_at_orphans(worker, record);
-    outcome.and(steps)
+    outcome
+}
+
+/// What the claim is for: steps 1 to 7, but for the record's state.
+fn recover_record<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    dead: Dead,
+    recovered: &mut Recovered,
+) -> Result<()> {
+    let actor = Actor {
+        record,
+        me: dead.index as u16 + 1,
+    };
+    settle_locks(worker, dead)?;
+    // A damaged lock of a user's keeps the place, whose slots name it, from being used again, and nothing else: no memory is held back.
+    let held = (worker.pod().hooks().settle_held)(worker, dead.index);
+    if !mutant::is(Mutant::RecoveryNotInvalidated) {
+        record.invalidate(worker.mem());
+    }
+    retire::refresh(worker, record)?;
+    finish_record(worker, actor, recovered)?;
+    leave(worker, actor);
+    held
 }
 
 /// What the log will say of a recovery that begins.
@@ -218,30 +277,31 @@ fn begin_entry<M: Memory>(worker: &Worker<M>, index: u32, state: State) -> log::
     entry
 }
 
-/// Runs what other structures have registered. The first error; all steps are run whatever the others say.
-fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry) -> Result<()> {
-    let mut outcome = Ok(());
+/// Runs what other structures have registered: all steps, whatever the others say.
+fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry, recovered: &mut Recovered) {
     for (n, step) in worker.pod().hooks().steps.iter().enumerate() {
         match (step.run)(worker, dead) {
             Ok(true) => entry.done |= 1 << (log::FIRST_STEP + n as u32),
             Ok(false) => {}
-            Err(error) => outcome = outcome.and(Err(error)),
+            Err(error) => {
+                entry.done |= log::FAILED;
+                recovered.fail(worker, format_args!("{dead}, {}", step.name), &error);
+            }
         }
         crash_point(Point::RecoverStep);
     }
-    outcome
 }
 
-/// Step 1: the dead worker's holds end, those of users' locks too; that on the trim lock once no log about a hole is left to be replayed. Once the
+/// Step 1: the dead worker's holds of the pool's own locks end; that on the trim lock once no log about a hole is left to be replayed. Once the
 /// allocator's lock was ours, whatever its dead holders had committed is done: also what an earlier recoverer of this very record had, before it died. Read sooner, the record and the block table
 /// would say what is no longer so.
-fn settle_locks<M: Memory>(worker: &Worker<M>, index: u32, generation: u32) -> Result<()> {
+fn settle_locks<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<()> {
     if !mutant::is(Mutant::LogsNotSettled) {
         drop(lock::acquire(worker, HEAP_LOCK)?);
     }
-    lock::release_for_dead(worker, DIRECTORY_LOCK, index, generation);
-    lock::release_for_dead(worker, TRIM_LOCK, index, generation);
-    (worker.pod().hooks().settle_held)(worker, index)
+    lock::release_for_dead(worker, DIRECTORY_LOCK, dead.index, dead.generation);
+    lock::release_for_dead(worker, TRIM_LOCK, dead.index, dead.generation);
+    Ok(())
 }
 
 /// Steps 2 to 6: whatever a record says was begun is finished or undone.

@@ -26,7 +26,6 @@ use super::record::{Phase, State, WorkerRecord};
 use super::recovery::{self, Recovered};
 use super::superblock::DEATH_BELL;
 use super::worker::Worker;
-use crate::error::Result;
 use crate::memory::{Memory, SLEEPS_BY_MAX};
 
 /// Between two thorough looks while nothing happens.
@@ -73,14 +72,13 @@ impl Watch {
     /// Looks at everybody, and recovers who is dead. `due` says that a slow tick has passed.
     ///
     /// Cost: two or three loads a worker; if the look is thorough, a system call for each process too.
-    pub fn look<M: Memory>(&mut self, worker: &Worker<M>, due: bool) -> Result<Recovered> {
+    pub fn look<M: Memory>(&mut self, worker: &Worker<M>, due: bool) -> Recovered {
         let mut recovered = Recovered::default();
         let pod = worker.pod();
         let (mem, geometry, high) = (worker.mem(), worker.geometry(), pod.workers_high());
         self.beds.clear();
         self.is_in_pod = pod.is_in_pod();
         let found_before = std::mem::take(&mut self.found);
-        let mut outcome = Ok(());
         let me = u32::from(worker.me()) - 1;
         for index in (0..high).filter(|&index| index != me) {
             let state = State::decode(WorkerRecord::new(geometry, index).state().load(mem));
@@ -99,22 +97,21 @@ impl Watch {
                 self.restless = RESTLESS_LOOKS;
             }
             self.found.push((index, state.generation));
-            if !pod.worker_lives(index, state)? {
-                // One that cannot be recovered must not keep the others from it.
-                let done = recovery::recover_one(worker, index, state, &mut recovered);
-                outcome = outcome.and(done);
+            // One of which nobody can tell is told of by thorough looks.
+            if matches!(pod.worker_lives(index, state), Ok(false)) {
+                recovery::recover_one(worker, index, state, &mut recovered);
             }
         }
         if due || self.restless > 0 {
             self.restless = self.restless.saturating_sub(1);
-            outcome = outcome.and(recovery::recover_all(worker, &mut recovered));
+            recovery::recover_all(worker, &mut recovered);
         }
         // If there are more than one can sleep by, watchers sleep by different ones.
         if self.beds.len() > SLEEPS_BY_MAX {
             let from = me as usize % self.beds.len();
             self.beds.rotate_left(from);
         }
-        outcome.map(|()| recovered)
+        recovered
     }
 
     /// How long one may sleep after the last look.

@@ -137,7 +137,7 @@ impl<M: Memory> Worker<M> {
                     return Ok(worker);
                 }
             }
-            if mutant::is(Mutant::AttachLooksOnce) || !Self::may_become_free(pod)? {
+            if mutant::is(Mutant::AttachLooksOnce) || !Self::may_become_free(pod) {
                 break;
             }
             match Self::attach_at(pod, limit - 1, false)? {
@@ -154,7 +154,7 @@ impl<M: Memory> Worker<M> {
 
     /// Whether a place is free, or held by the dead or by who recovers or inherits it; the last one does not count. Also if one has
     /// changed hands meanwhile: who leaves a place that was looked at already, for one that was not yet, would be seen in both.
-    fn may_become_free(pod: &Pod<M>) -> Result<bool> {
+    fn may_become_free(pod: &Pod<M>) -> bool {
         let look = || -> Vec<u64> {
             (0..pod.geometry().parameters.workers - 1)
                 .map(|index| WorkerRecord::new(pod.geometry(), index).state().load(pod.mem()))
@@ -163,12 +163,13 @@ impl<M: Memory> Worker<M> {
         let words = look();
         for (index, &word) in (0..).zip(&words) {
             let state = State::decode(word);
-            if state.phase != Phase::Alive || !pod.worker_lives(index, state)? {
-                return Ok(true);
+            // One of which nobody can tell keeps its place.
+            if state.phase != Phase::Alive || matches!(pod.worker_lives(index, state), Ok(false)) {
+                return true;
             }
         }
         // No generation comes twice: what is as it was has not changed between.
-        Ok(look() != words)
+        look() != words
     }
 
     /// Takes a certain place, if it is free; the last one also from a dead process.
@@ -185,7 +186,7 @@ impl<M: Memory> Worker<M> {
         let is_last = index + 1 == pod.geometry().parameters.workers;
         let free = match state.phase {
             Phase::Free => true,
-            _ => is_last && !pod.worker_lives(index, state)?,
+            _ => is_last && matches!(pod.worker_lives(index, state), Ok(false)),
         };
         let generation = state.generation.wrapping_add(1);
         let alive = pod.claim(Phase::Alive, generation);

@@ -235,7 +235,7 @@ fn run<M: Memory>(worker: &Worker<M>, errands: &Errands) {
             if is_due {
                 looked = Instant::now();
             }
-            let _ = watch.look(worker, is_due);
+            watch.look(worker, is_due);
         }
         let mut longest = if M::COHERENT { Duration::MAX } else { TICK };
         if errands.trims_after.load() != 0 {

@@ -151,6 +151,7 @@ impl<M: Memory> Pool<M> {
     /// five times; if others wrote during each, the report says that it is [uncertain](FsckReport::is_uncertain).
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;
+        worker.pod().forget_failures();
         collect::collect_all(&worker)?;
         let is_other =
             |&(index, entry): &(u32, State)| entry.phase != Phase::Free && index != self.pod().index();
@@ -187,6 +188,10 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
         },
         repair,
     };
+    // What is left of the dead may refer to anything.
+    for failure in worker.pod().failures() {
+        audit.problem_text(&failure.to_string(), "");
+    }
     let before = written(worker);
     for entry in directory::entries(&**worker) {
         audit.walk_entry(entry);
@@ -225,10 +230,13 @@ impl<M: Memory> Audit<'_, M> {
     }
 
     fn problem_with(&mut self, error: Error, advice: &str) {
+        self.problem_text(&error.to_string(), advice);
+    }
+
+    fn problem_text(&mut self, text: &str, advice: &str) {
         // A badly damaged pool has one problem a slot; the first ones tell.
         if self.report.problems.len() < PROBLEMS_SHOWN {
-            let text = error.to_string();
-            let text = text.strip_suffix(TO_BE_CHECKED).unwrap_or(&text);
+            let text = text.strip_suffix(TO_BE_CHECKED).unwrap_or(text);
             self.report.problems.push(format!("{text}{advice}"));
         }
     }

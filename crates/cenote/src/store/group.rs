@@ -260,8 +260,8 @@ impl<M: Memory> Membership<M> {
             if is_due {
                 self.looked = Some(Instant::now());
             }
-            // What cannot be recovered is reported to who uses it.
-            let _ = self.watch.look(&self.worker, is_due);
+            // What cannot be recovered is written down (`Pool::failures`).
+            self.watch.look(&self.worker, is_due);
             if let Some(event) = self.try_next()? {
                 return Ok(Some(event));
             }

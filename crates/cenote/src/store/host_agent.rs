@@ -7,7 +7,7 @@
 //! looks may wait for it.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, raise_priority};
 use crate::pod::agency::Agency;
+use crate::pod::failures::Failure;
 use crate::pod::fence::{Fence, KillFence};
 use crate::pod::group::hosts_died;
 use crate::pod::host::{HostPhase, HostRecord};
@@ -81,6 +82,8 @@ pub struct AgentStatus {
     pub recovered_workers: u64,
     /// Whether it is a monitor, and if so whether it leads.
     pub leads: Option<bool>,
+    /// What its process could not recover.
+    pub failures: Vec<Failure>,
 }
 
 /// What an agent's threads share.
@@ -93,10 +96,21 @@ struct Shared {
     beats: LocalWord,
     /// Set when somebody has died that other hosts may know of.
     wanted: LocalWord,
+    /// What could not be recovered.
+    failures: Mutex<Vec<Failure>>,
     processes: LocalWord,
     workers: LocalWord,
     /// 0 no monitor, 1 one that follows, 2 one that leads.
     leads: LocalWord,
+}
+
+impl Shared {
+    fn failures(&self) -> Vec<Failure> {
+        self.failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
 }
 
 /// The agent of this host. Dropped, it leaves the pod if it can; if processes of its host have the pool open then, the host
@@ -242,6 +256,7 @@ impl<M: Memory> HostAgent<M> {
         tell: &mut dyn FnMut(&Event),
     ) -> Result<()> {
         let mut last: Option<Instant> = None;
+        let mut failures = 0;
         while !stops() {
             let now = Instant::now();
             let how = Look::after(last.map(|last| now.duration_since(last)), watch.poll);
@@ -255,6 +270,12 @@ impl<M: Memory> HostAgent<M> {
                 tell(&event);
             })?;
             self.shared.leads.store(1 + u64::from(monitor.leads()));
+            // Looks wait for nobody.
+            let known = self.shared.failures.try_lock().map(|known| known.clone());
+            for Failure { what, why } in known.into_iter().flatten().skip(failures) {
+                failures += 1;
+                tell(&Event::NotRecovered { what, why });
+            }
             let due = last.map_or(now, |last| last + watch.poll);
             let pause = due.saturating_duration_since(Instant::now());
             std::thread::sleep(if is_fencing { pause.min(FENCING) } else { pause });
@@ -341,6 +362,7 @@ impl<M: Memory> Reporter<M> {
                 0 => None,
                 leads => Some(leads == 2),
             },
+            failures: self.shared.failures(),
         })
     }
 }
@@ -389,12 +411,17 @@ fn beat<M: Memory>(pod: &Arc<Pod<M>>, shared: &Arc<Shared>) -> Result<(JoinHandl
 /// What the thread that looks after the dead does.
 fn mind<M: Memory>(worker: &Worker<M>, agency: &Agency, shared: &Shared) {
     while shared.minding_ends.load() == 0 {
-        // A damaged pool is reported to those who use it; there is nobody to report it to here.
-        let has_found = agency.declare_dead(worker.pod()).unwrap_or(false);
+        let pod = worker.pod();
+        let has_found = agency.declare_dead(pod).unwrap_or_else(|error| {
+            pod.note_failure("declaring this host's dead", &error);
+            false
+        });
         let is_wanted = shared.wanted.exchange(1, 0);
         if is_wanted {
             // What it misses is made up for by who recovers the host's workers.
-            let _ = hosts_died(worker);
+            if let Err(error) = hosts_died(worker) {
+                pod.note_failure("telling groups of hosts that died", &error);
+            }
         }
         if (has_found || is_wanted)
             && let Ok(recovered) = recover_dead(worker)
@@ -402,6 +429,7 @@ fn mind<M: Memory>(worker: &Worker<M>, agency: &Agency, shared: &Shared) {
             shared.processes.add(u64::from(recovered.processes));
             shared.workers.add(u64::from(recovered.workers));
         }
+        *shared.failures.lock().unwrap_or_else(PoisonError::into_inner) = pod.failures();
         std::thread::park_timeout(MIND);
     }
 }

@@ -15,6 +15,7 @@ mod tasks;
 mod trim;
 mod warden;
 
+pub use crate::pod::failures::Failure;
 pub use crate::pod::host::ALONE;
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
@@ -24,8 +25,8 @@ pub use locks::{Mutex, Named, QueueMutex, RwLock, SpinMutex};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, has_hosts, kind_of, pool_id};
 pub use stat::{
-    GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat, RecoveryStat, Stat,
-    TasksStat, stat,
+    DamagedStat, GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat,
+    RecoveryStat, Stat, TasksStat, stat,
 };
 pub use tasks::Tasks;
 pub use trim::TrimReport;

@@ -21,6 +21,7 @@ use crate::memory::{Coherent, FileLock, Liveness, Mapped, Mapping, Memory, Namel
 use crate::pod::agency;
 use crate::pod::collect;
 use crate::pod::directory;
+use crate::pod::failures::Failure;
 use crate::pod::geometry::{Geometry, Parameters, UNIT};
 use crate::pod::growth;
 use crate::pod::holes;
@@ -152,7 +153,8 @@ impl<M: Mapped> Pool<M> {
         Self::open(path, options)
     }
 
-    /// Opens a pool. Recovers what dead processes left, if there are any. It is an error if `options.host` is not 0 and that
+    /// Opens a pool. Recovers what dead processes left, if there are any; what cannot be recovered is left, and keeps nobody from using the
+    /// rest: [`Pool::failures`] says what that is. It is an error if `options.host` is not 0 and that
     /// host has no agent on the pool, and if it is 0 and other hosts have.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let pod = join(path.as_ref(), options, Pod::join)?;
@@ -257,7 +259,13 @@ impl<M: Memory> Pool<M> {
             .collect())
     }
 
-    /// Recovers what dead processes have left; what is done anyway by whoever is held back by it.
+    /// What this process could not recover of the dead, since it opened the pool or was last asked for [`Pool::fsck`].
+    pub fn failures(&self) -> Vec<Failure> {
+        self.inner.pod.failures()
+    }
+
+    /// Recovers what dead processes have left; what is done anyway by whoever is held back by it. What cannot be recovered is left, and
+    /// counted ([`Recovered::failed`]).
     pub fn recover(&self) -> Result<Recovered> {
         recovery::recover_dead(&*self.worker()?)
     }

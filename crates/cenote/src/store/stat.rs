@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::pool::Pool;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
@@ -11,10 +11,11 @@ use crate::pod::Worker;
 use crate::pod::backlog::{self, Amount};
 use crate::pod::directory::{self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS};
 use crate::pod::epoch;
+use crate::pod::failures::Failure;
 use crate::pod::geometry::UNIT;
 use crate::pod::group::Group;
 use crate::pod::holes;
-use crate::pod::host::{self, HostPhase, HostRecord};
+use crate::pod::host::{self, HostPhase, HostRecord, HostState};
 use crate::pod::log::{self, Entry};
 use crate::pod::record::{Phase, ProcessRecord, State};
 use crate::pod::seat;
@@ -70,6 +71,19 @@ pub struct Stat {
     pub recent: Vec<RecoveryStat>,
     /// Groups.
     pub groups: Vec<GroupStat>,
+    /// What is damaged, so that nothing can be said of it.
+    pub damaged: Vec<DamagedStat>,
+    /// What this process could not recover of the dead.
+    pub failures: Vec<Failure>,
+}
+
+/// Something of which the pool says what cannot be right.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct DamagedStat {
+    /// What it is.
+    pub what: String,
+    /// How that was seen.
+    pub why: String,
 }
 
 /// A recovery of a worker that died.
@@ -91,7 +105,8 @@ pub struct RecoveryStat {
     pub began_ns: u64,
     /// Nanoseconds that it took.
     pub took_ns: u64,
-    /// What was to do: `finished` or `undone` for an operation, and the registered steps that found something.
+    /// What was to do: `finished` or `undone` for an operation, and the registered steps that found something; `failed` if one of those could
+    /// not be done.
     pub done: Vec<&'static str>,
 }
 
@@ -202,6 +217,11 @@ impl<M: Memory> Pool<M> {
 /// [`Pool::stat`] by a worker; `file_bytes` is what the pool's file takes.
 pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Result<Stat> {
     let (pod, mem, geometry) = (worker.pod(), worker.mem(), worker.geometry());
+    let mut damaged = Vec::new();
+    let mut note = |what: String, error: Error| {
+        let why = error.to_string();
+        damaged.push(DamagedStat { what, why });
+    };
     let mut processes = Vec::new();
     for index in 0..geometry.parameters.processes {
         let record = ProcessRecord::new(geometry, index);
@@ -213,7 +233,12 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
                 pid: record.pid().peek(mem),
                 host: record.host().peek(mem),
                 since: record.since().peek(mem),
-                alive: state.phase == Phase::Alive && pod.process_lives(index)?,
+                // One of which nobody can tell is nobody's to recover.
+                alive: state.phase == Phase::Alive
+                    && pod.process_lives(index).unwrap_or_else(|error| {
+                        note(format!("the process at place {index}"), error);
+                        true
+                    }),
             });
         }
     }
@@ -227,48 +252,32 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         worker: holder.index,
         pid: pid(holder.state),
     });
-    let (mut maps, mut tasks) = (Vec::new(), Vec::new());
-    let mut locks = Vec::new();
-    let mut groups = Vec::new();
-    for named in directory::list(worker)? {
-        if named.kind == KIND_LOCK {
-            let seen = look(worker, Object::at(worker, named.offset)?)?;
-            let name = named.name;
-            locks.push(LockStat { name, seen });
-            continue;
-        }
-        if named.kind == KIND_GROUP {
-            let group = Group::at(worker, named.offset)?;
-            groups.push(GroupStat {
-                name: named.name,
-                members: group.joined(worker)?,
-                events: group.counted(worker),
-            });
-            continue;
-        }
-        let keys = match named.kind {
-            KIND_HASH => HashMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
-            KIND_ORDERED => OrderedMap::at(worker.clone(), named.offset, Guidelines::SP)?.len(),
-            KIND_TASKS => {
-                let list = TaskList::at(worker.clone(), named.offset)?;
-                tasks.push(TasksStat {
-                    name: named.name,
-                    tasks: list.len(),
-                    done: list.committed(),
-                });
-                continue;
-            }
-            _ => continue,
+    let mut things = Things::default();
+    for entry in directory::entries(&**worker) {
+        let (index, name) = (entry.index, entry.name);
+        let looked = match name {
+            Ok(name) => things
+                .look(worker, &name, entry.kind, entry.offset)
+                .map_err(|error| (format!("{name:?}"), error)),
+            Err(error) => Err((format!("entry {index} of the directory"), error)),
         };
-        maps.push(MapStat {
-            name: named.name,
-            keys,
-        });
+        if let Err((what, error)) = looked {
+            note(what, error);
+        }
     }
+    let Things {
+        maps,
+        tasks,
+        locks,
+        groups,
+    } = things;
     let mut hosts = Vec::new();
     for id in 1..host::hosts_high(mem, geometry) {
         let record = HostRecord::new(geometry, id);
-        let state = record.read(mem)?;
+        let state = HostState::decode(record.state().load(mem));
+        if let Err(error) = record.read(mem) {
+            note(format!("host {id}"), error);
+        }
         hosts.push(HostStat {
             host: id,
             phase: state.phase,
@@ -311,14 +320,65 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         recoveries: RECOVERIES.load(mem),
         recent: recent(worker),
         groups,
+        damaged,
+        failures: pod.failures(),
     })
+}
+
+/// What has a name in the pool.
+#[derive(Default)]
+struct Things {
+    maps: Vec<MapStat>,
+    tasks: Vec<TasksStat>,
+    locks: Vec<LockStat>,
+    groups: Vec<GroupStat>,
+}
+
+impl Things {
+    fn look<M: Memory>(&mut self, worker: &Rc<Worker<M>>, name: &str, kind: u64, at: u64) -> Result<()> {
+        let name = name.to_owned();
+        let keys = match kind {
+            KIND_HASH => HashMap::at(worker.clone(), at, Guidelines::SP)?.len(),
+            KIND_ORDERED => OrderedMap::at(worker.clone(), at, Guidelines::SP)?.len(),
+            KIND_TASKS => {
+                let list = TaskList::at(worker.clone(), at)?;
+                self.tasks.push(TasksStat {
+                    name,
+                    tasks: list.len(),
+                    done: list.committed(),
+                });
+                return Ok(());
+            }
+            KIND_LOCK => {
+                let seen = look(worker, Object::at(worker, at)?)?;
+                self.locks.push(LockStat { name, seen });
+                return Ok(());
+            }
+            KIND_GROUP => {
+                let group = Group::at(worker, at)?;
+                self.groups.push(GroupStat {
+                    name,
+                    members: group.joined(worker)?,
+                    events: group.counted(worker),
+                });
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        self.maps.push(MapStat { name, keys });
+        Ok(())
+    }
 }
 
 /// The log of recoveries.
 fn recent<M: Memory>(worker: &Worker<M>) -> Vec<RecoveryStat> {
     let steps = worker.pod().hooks().steps;
     let name = |entry: &Entry| -> Vec<&'static str> {
-        let operation = [(log::FINISHED, "finished"), (log::UNDONE, "undone")];
+        let operation = [
+            (log::FINISHED, "finished"),
+            (log::UNDONE, "undone"),
+            (log::FAILED, "failed"),
+        ];
         let steps = steps.iter().enumerate();
         let steps = steps.map(|(n, step)| (1 << (log::FIRST_STEP + n as u32), step.name));
         let all = operation.into_iter().chain(steps);

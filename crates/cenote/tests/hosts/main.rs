@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
-use cenote::pod::host::HostPhase;
+use cenote::pod::host::{HostPhase, HostRecord};
 use cenote::store::HostStat;
 use cenote::{Coherent, Error, HostAgent, Noncoherent, Options, Pool};
 
@@ -322,6 +322,61 @@ fn monitor_stopped<M: Mapped>() -> Outcome {
     home.end()
 }
 
+/// A monitor each of whose looks comes late says so, and accuses the silent all the same, and nobody else.
+fn looks_late<M: Mapped>() -> Outcome {
+    let home = Home::<M>::new()?;
+    let mut monitor = home.start("monitor", 1, &[("CENOTE_HOSTS_SLOW", "25")])?;
+    monitor.hear("LooksLate")?;
+    let (two, mut three) = (home.host(2)?, home.host(3)?);
+    two.signal(libc::SIGSTOP);
+    monitor.hear("Moved { host: 2, generation: 0 }")?;
+    home.is_recovered(2, 1)?;
+    three.end()?;
+    monitor.end()?;
+    let said = monitor.rest();
+    ensure(said.matches("Accused").count() == 1, || {
+        format!("a host that lived was accused: {said}")
+    })?;
+    home.end()
+}
+
+/// What the pool says of a host is damaged: nobody can tell of its processes whether they live. The dead of others are recovered, and who watches
+/// says what is damaged.
+fn damaged<M: Mapped>() -> Outcome {
+    let home = Home::<M>::new()?;
+    let mut monitor = home.start("monitor", 1, &[])?;
+    monitor.hear("Leads")?;
+    let three = home.host(3)?;
+    let two = home.host(2)?;
+    let worker = home.pool().worker().map_err(text)?;
+    let state = HostRecord::new(worker.geometry(), 3).state();
+    let sound = state.load(worker.mem());
+    state.store(worker.mem(), sound | 0xff);
+    two.signal(libc::SIGKILL);
+    monitor.hear("Moved { host: 2, generation: 0 }")?;
+    monitor.hear("NotRecovered")?;
+    home.is_recovered(2, 1)?;
+    home.check_journal(2)?;
+    let recovered = home.pool().recover().map_err(text)?;
+    let failures = home.pool().failures();
+    ensure(recovered.failed > 0 && failures.len() == 1, || {
+        format!("one damage, of which this was said: {recovered:?}, {failures:?}")
+    })?;
+    let stat = home.pool().stat().map_err(text)?;
+    ensure(
+        stat.damaged.iter().any(|damaged| damaged.what == "host 3"),
+        || format!("not said: {:?}", stat.damaged),
+    )?;
+    let report = home.pool().fsck(false).map_err(text)?;
+    ensure(!report.problems.is_empty(), || "not found by fsck".to_owned())?;
+    state.store(worker.mem(), sound);
+    drop(worker);
+    three.signal(libc::SIGKILL);
+    home.is_recovered(3, 1)?;
+    monitor.end()?;
+    home.end()
+}
+
 /// Agents and workers die at the points of theirs; what they leave is repaired, by a monitor or by the next agent.
 fn agent_dies<M: Mapped>(point: &str) -> Outcome {
     let home = Home::<M>::new()?;
@@ -484,6 +539,8 @@ fn all(wanted: &[String]) -> Outcome {
         &groups::told_by_the_next::<Coherent>,
     );
     case("monitor_stopped".to_owned(), &monitor_stopped::<Coherent>);
+    case("looks_late".to_owned(), &looks_late::<Coherent>);
+    case("damaged".to_owned(), &damaged::<Coherent>);
     case("fenced_by_command".to_owned(), &fenced_by_command::<Coherent>);
     case("claim_is_left".to_owned(), &claim_is_left::<Coherent>);
     for point in MONITOR_POINTS {

@@ -120,6 +120,12 @@ pub fn take<M: Mapped>(plan: &Plan) -> Result<(Checkpoint, Vec<Fault>), Fault> {
     let mut faults = Vec::new();
     let pool = Pool::<M>::open(&plan.pool, &Options::default())?;
     pool.recover()?;
+    let failures = pool.failures();
+    faults.extend(
+        failures
+            .iter()
+            .map(|failure| Fault::problem(format!("recovery: {failure}"))),
+    );
     let retired_objects = pool.stat()?.retired_objects;
     let fsck = look(&pool)?;
     let problems = fsck.problems.iter();

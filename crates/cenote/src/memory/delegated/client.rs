@@ -1,12 +1,22 @@
 //! A process's mailboxes, and how its threads ask by them.
+//!
+//! **Waiting.** A client looks for its answer for as long as a server at work needs. Then it says in its request's line that it sleeps, and sleeps by the
+//! answer's first word. The server answers first and looks at that mark after; the client marks first, and the kernel looks at the word after. So one
+//! of the two sees the other, and a server of this machine wakes it. One of another machine cannot, and one that is dead does not: a sleep
+//! ends by itself, and the next one is twice as long, up to [`LONGEST`]. After each that nobody has ended the client has its own process look whether
+//! there is a server still.
 
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use super::mailbox::{Mailbox, Mailboxes, Request, Wish};
 use crate::memory::{LocalWord, Memory};
 
-/// Looks at the answer before the client yields its processor.
-const LOOKS: u32 = 256;
+/// Looks at the answer before the client sleeps: a server that has its own processor needs a few of them.
+const LOOKS: u32 = 64;
+/// The first sleep, and the longest.
+const SHORTEST: Duration = Duration::from_micros(64);
+const LONGEST: Duration = Duration::from_millis(2);
 /// More than any process has used; a box with a greater one is damaged.
 const TICKET_MAX: u64 = 1 << 62;
 
@@ -58,10 +68,11 @@ impl Client {
         true
     }
 
-    /// Has a wish carried out; what the word held before. `None` if the process has no place yet: then it is alone.
+    /// Has a wish carried out; what the word held before. `None` if the process has no place yet: then it is alone. `overdue` is called when the
+    /// answer does not come.
     ///
-    /// Cost: one line stored and, at best, one fetched; what the server does meanwhile.
-    pub fn execute<M: Memory>(&self, mem: &M, at: u64, wish: Wish) -> Option<u64> {
+    /// Cost: one line stored and, at best, one fetched; what the server does meanwhile. One more line stored if it sleeps.
+    pub fn execute<M: Memory>(&self, mem: &M, at: u64, wish: Wish, overdue: impl Fn()) -> Option<u64> {
         let place = self
             .place
             .read()
@@ -76,6 +87,7 @@ impl Client {
             mem,
             self.boxes.of(place.first + n as u32),
             Request { ticket, wish, at },
+            overdue,
         );
         taken.store(0);
         Some(answer)
@@ -86,37 +98,41 @@ impl Place {
     /// Takes a box that no other thread of the process has; one after another is tried, as a thread that died alone has its own
     /// for ever.
     fn take<M: Memory>(&self, mem: &M) -> usize {
-        let mut tries = 0;
+        let mut time = SHORTEST;
         loop {
             for (n, (taken, _)) in self.states.iter().enumerate() {
                 if taken.exchange(0, 1) {
                     return n;
                 }
             }
-            tries += 1;
-            wait(mem, tries);
+            mem.rest(time);
+            time = longer(time);
         }
     }
 }
 
-fn ask_and_wait<M: Memory>(mem: &M, mailbox: Mailbox, request: Request) -> u64 {
+fn ask_and_wait<M: Memory>(mem: &M, mailbox: Mailbox, request: Request, overdue: impl Fn()) -> u64 {
+    let is_its = |answered: Option<(u64, u64)>| answered.filter(|&(ticket, _)| ticket == request.ticket);
     mailbox.ask(mem, request);
-    let mut looks = 0;
-    loop {
-        match mailbox.answered(mem) {
-            Some((ticket, answer)) if ticket == request.ticket => return answer,
-            _ => {
-                looks += 1;
-                wait(mem, looks);
-            }
+    for _ in 0..LOOKS {
+        if let Some((_, answer)) = is_its(mailbox.answered(mem)) {
+            return answer;
         }
+        mem.pause();
+    }
+    mailbox.ask_to_be_woken(mem, request);
+    let mut time = SHORTEST;
+    loop {
+        let (seen, answered) = mailbox.look(mem);
+        if let Some((_, answer)) = is_its(answered) {
+            return answer;
+        }
+        mem.kernel().doze(&[], &[(mailbox.bell(), seen)], time);
+        time = longer(time);
+        overdue();
     }
 }
 
-fn wait<M: Memory>(mem: &M, times: u32) {
-    if times < LOOKS {
-        mem.pause();
-    } else {
-        mem.relax();
-    }
+fn longer(time: Duration) -> Duration {
+    (2 * time).min(LONGEST)
 }

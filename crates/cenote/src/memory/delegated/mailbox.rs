@@ -2,12 +2,14 @@
 //!
 //! | line | written by | words |
 //! |---|---|---|
-//! | request | the client that has the box | ticket, kind, offset, two operands, check |
+//! | request | the client that has the box | ticket, kind, offset, two operands, check; the ticket again, once the client sleeps by the answer |
 //! | journal | the server | ticket, offset, what it stores there, whether it stores, the answer, check |
 //! | answer | the server | ticket, answer, check |
 //!
 //! Each line is written whole and past the cache, so that nothing of it stays behind in the cache of one who dies. A line that
 //! has arrived in part, or is damaged, does not fit its check, and is as good as absent.
+//!
+//! The mark of one that sleeps is outside of the check: the line is written once more with it, and all else in it stays the same.
 //!
 //! A *ticket* is a number that grows with each request in its box, whoever asks.
 
@@ -82,6 +84,13 @@ pub struct Request {
     pub at: u64,
 }
 
+impl Request {
+    fn line(self) -> [u64; 8] {
+        let (kind, a, b) = self.wish.encode();
+        sealed([self.ticket, kind, self.at, a, b])
+    }
+}
+
 /// What a server is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -107,6 +116,9 @@ pub struct Mailboxes {
     /// How many of them a process has.
     pub per_process: u32,
 }
+
+/// The word of a request's line that says that its client sleeps.
+const ASLEEP: u64 = 6;
 
 /// One mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,8 +176,26 @@ impl Mailbox {
 
     /// Asks. One round trip.
     pub fn ask<M: Memory>(self, mem: &M, request: Request) {
-        let (kind, a, b) = request.wish.encode();
-        mem.store_line(self.0, sealed([request.ticket, kind, request.at, a, b]));
+        mem.store_line(self.0, request.line());
+    }
+
+    /// Says of what was asked for that the client is about to sleep by the answer. One round trip.
+    pub fn ask_to_be_woken<M: Memory>(self, mem: &M, request: Request) {
+        let mut line = request.line();
+        line[ASLEEP as usize] = request.ticket;
+        if !mutant::is(Mutant::SleepUnsaid) {
+            mem.store_line(self.0, line);
+        }
+    }
+
+    /// Whether the client says that it sleeps until this ticket is answered. The request's line was fetched.
+    pub fn wants_to_be_woken<M: Memory>(self, mem: &M, ticket: u64) -> bool {
+        mem.load_speculative(self.0 + 8 * ASLEEP) == ticket
+    }
+
+    /// The bell by which a client sleeps: it changes with each answer.
+    pub fn bell(self) -> u64 {
+        self.answer_line()
     }
 
     /// The request in a line, if there is a whole one.
@@ -200,8 +230,16 @@ impl Mailbox {
 
     /// The last answer, and to which ticket. One round trip.
     pub fn answered<M: Memory>(self, mem: &M) -> Option<(u64, u64)> {
-        let [ticket, answer] = opened(&mem.fetch_line(self.answer_line()))?;
-        Some((ticket, answer))
+        self.look(mem).1
+    }
+
+    /// The same, and what the bell is. One round trip.
+    pub fn look<M: Memory>(self, mem: &M) -> (u32, Option<(u64, u64)>) {
+        let line = mem.fetch_line(self.answer_line());
+        (
+            line[0] as u32,
+            opened(&line).map(|[ticket, answer]| (ticket, answer)),
+        )
     }
 }
 
@@ -227,6 +265,10 @@ mod tests {
             assert_eq!(Mailbox::asked(&torn), None, "without word {word}");
         }
         assert_eq!(Mailbox::asked(&[0; 8]), None);
+        // The mark of one that sleeps is none of the request.
+        let mut marked = line;
+        marked[ASLEEP as usize] = 7;
+        assert_eq!(Mailbox::asked(&marked), Some(whole));
     }
 
     #[test]

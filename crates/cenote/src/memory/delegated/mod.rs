@@ -40,7 +40,12 @@ impl<M: Memory> Delegated<M> {
     /// Has a wish carried out; by the base as long as this process has no place, and nobody else the pool.
     fn execute(&self, at: u64, wish: Wish) -> u64 {
         let client = self.shared.client.get();
-        let answer = client.and_then(|client| client.execute(&self.base, at, wish));
+        let overdue = || {
+            if let Some(serving) = self.shared.serving.get() {
+                serving.look();
+            }
+        };
+        let answer = client.and_then(|client| client.execute(&self.base, at, wish, overdue));
         answer.unwrap_or_else(|| {
             let before = self.base.load(at);
             if let Some(after) = wish.of(before) {

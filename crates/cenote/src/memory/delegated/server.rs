@@ -6,7 +6,11 @@
 //! |---|---|---|
 //! | 1. journals: what will be stored and answered | planned requests, not carried out, or not all | stores and answers what is planned and not answered |
 //! | 2. the words | words that are stored, requests that are not answered | stores the same again: nobody else changes the word |
-//! | 3. the answers | nothing | |
+//! | 3. the answers | clients that sleep by them, perhaps | wakes them |
+//! | 4. in the next pass, with the look for requests: those who sleep by the answers are woken | nothing | |
+//!
+//! 4 costs no look of its own: the mark of one that sleeps is on the line that is fetched for its next request. Who marks later than that finds the
+//! answer instead of falling asleep.
 //!
 //! So each request is carried out once, or not at all if it was never seen. What was planned stays true until it is carried out,
 //! as no word is in two plans of a pass and nobody else stores.
@@ -30,6 +34,19 @@ struct Seen {
     served: u64,
     /// The pass in which that was.
     at_pass: u64,
+    /// Whether the client may sleep by the answer to that, and was not woken.
+    may_sleep: bool,
+}
+
+impl Seen {
+    /// After a ticket is answered, or about to be.
+    fn answered(ticket: u64, pass: u64) -> Self {
+        Self {
+            served: ticket,
+            at_pass: pass,
+            may_sleep: true,
+        }
+    }
 }
 
 /// Carries out what others ask for.
@@ -40,6 +57,8 @@ pub struct Server<M: Memory> {
     limit: u64,
     seen: Vec<Seen>,
     pass: u64,
+    /// The boxes that are looked at in this pass, in turn.
+    due: Vec<u32>,
     /// What was found in this pass.
     found: Vec<(u32, Request)>,
     plans: Vec<(Mailbox, Entry)>,
@@ -65,7 +84,9 @@ impl<M: Memory> Server<M> {
             boxes,
             limit,
             seen: vec![Seen::default(); boxes.count as usize],
-            pass: WARM,
+            // All boxes are looked at in the first pass: the last server may have left clients asleep.
+            pass: WARM - 1,
+            due: Vec::new(),
             found: Vec::new(),
             plans: Vec::new(),
             settling: Vec::new(),
@@ -81,7 +102,11 @@ impl<M: Memory> Server<M> {
                 server.carry_out(&entry);
                 mailbox.answer(&server.mem, entry.ticket, entry.answer);
             }
-            server.seen[number as usize].served = answered.max(planned.map_or(0, |entry| entry.ticket));
+            server.seen[number as usize] = Seen {
+                served: answered.max(planned.map_or(0, |entry| entry.ticket)),
+                at_pass: 0,
+                may_sleep: !mutant::is(Mutant::SleepersForgotten),
+            };
         }
         server
     }
@@ -98,9 +123,10 @@ impl<M: Memory> Server<M> {
         at.is_multiple_of(8) && at < self.limit
     }
 
-    /// Carries out what is asked for now; how many requests that were.
+    /// Carries out what is asked for now; how many requests were answered.
     ///
-    /// Cost: a line fetched for each box that was used lately, all at once; three round trips a request.
+    /// Cost: a line fetched for each box that was used lately, all at once; three round trips a request; a system call for each client that
+    /// sleeps.
     pub fn pass(&mut self) -> usize {
         self.pass += 1;
         self.look();
@@ -116,11 +142,10 @@ impl<M: Memory> Server<M> {
         for (mailbox, entry) in &self.plans {
             mailbox.answer(&self.mem, entry.ticket, entry.answer);
         }
-        self.settle();
-        self.plans.len()
+        self.plans.len() + self.settle()
     }
 
-    /// Finds new requests.
+    /// Finds new requests, and wakes those who sleep by answers of the last pass.
     fn look(&mut self) {
         let all = self.pass.is_multiple_of(ALL_EVERY) || !self.settling.is_empty();
         let (pass, seen, count) = (self.pass, &self.seen, self.boxes.count);
@@ -128,19 +153,29 @@ impl<M: Memory> Server<M> {
         // Another box is the first each time: where many want one word, each has its turn.
         let first = (pass % u64::from(count.max(1))) as u32;
         let in_turn = || (first..count).chain(0..first);
-        for number in in_turn().filter(due) {
+        self.due.clear();
+        self.due.extend(in_turn().filter(due));
+        for &number in &self.due {
             self.mem.invalidate(self.boxes.of(number).request_line(), LINE);
         }
         self.mem.fence();
         self.found.clear();
-        for number in in_turn().filter(due) {
-            let at = self.boxes.of(number).request_line();
-            if self.mem.load_speculative(at) <= seen[number as usize].served {
+        for &number in &self.due {
+            let mailbox = self.boxes.of(number);
+            let at = mailbox.request_line();
+            let seen = &mut self.seen[number as usize];
+            if std::mem::take(&mut seen.may_sleep)
+                && mailbox.wants_to_be_woken(&self.mem, seen.served)
+                && !mutant::is(Mutant::SleeperNotWoken)
+            {
+                self.mem.kernel().rouse(mailbox.bell());
+            }
+            if self.mem.load_speculative(at) <= seen.served {
                 continue;
             }
             let line = std::array::from_fn(|n| self.mem.load_speculative(at + 8 * n as u64));
             if let Some(request) = Mailbox::asked(&line)
-                && request.ticket > seen[number as usize].served
+                && request.ticket > seen.served
             {
                 self.found.push((number, request));
             }
@@ -179,13 +214,13 @@ impl<M: Memory> Server<M> {
                 answer,
             };
             self.plans.push((self.boxes.of(number), entry));
-            let seen = &mut self.seen[number as usize];
-            (seen.served, seen.at_pass) = (ticket, self.pass);
+            self.seen[number as usize] = Seen::answered(ticket, self.pass);
         }
     }
 
-    /// Answers those who wait until all that was asked for before is done: what the first whole pass since then has found.
-    fn settle(&mut self) {
+    /// Answers those who wait until all that was asked for before is done: what the first whole pass since then has found. How many.
+    fn settle(&mut self) -> usize {
+        let waiting = self.settling.len();
         let (mem, boxes, pass) = (&self.mem, self.boxes, self.pass);
         let (found, seen) = (&self.found, &mut self.seen);
         self.settling.retain_mut(|one| {
@@ -209,8 +244,9 @@ impl<M: Memory> Server<M> {
                 return true;
             }
             boxes.of(one.number).answer(mem, one.ticket, 0);
-            seen[one.number as usize].served = one.ticket;
+            seen[one.number as usize] = Seen::answered(one.ticket, pass);
             false
         });
+        waiting - self.settling.len()
     }
 }

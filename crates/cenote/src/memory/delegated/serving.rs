@@ -3,19 +3,24 @@
 //! The lock is given back by the kernel when the process that holds it has made its last access; so of the processes of one
 //! kernel there is never more than one server, and a stopped one keeps everybody waiting until it goes on or is killed. Hosts that
 //! share no kernel exclude each other by a [`Right`]: see `docs/protocols/exchange.md`.
+//!
+//! Who stands by sleeps, and looks now and then; at once when a client of its process has waited for long ([`Serving::look`]).
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use super::mailbox::Mailboxes;
 use super::server::Server;
 use crate::memory::{ForkWatch, Liveness, LocalWord, MapError, Memory, forked};
 
-/// Between two looks of one who stands by.
-const STANDBY: Duration = Duration::from_micros(500);
-/// How long a server looks again and again after the last request.
-const BUSY: Duration = Duration::from_millis(2);
+/// Between two looks of one who stands by, while nobody of its process misses a server.
+const STANDBY: Duration = Duration::from_millis(10);
+/// How long a server looks again and again after the last request. One that looks for longer has used its share of a processor up when the next
+/// request comes, where there are more who want one.
+const BUSY: Duration = Duration::from_micros(200);
+/// Looks between two readings of the clock.
+const LOOKS: u32 = 16;
 /// Between two looks of a server that has had nothing to do for longer than that.
 const IDLE: Duration = Duration::from_micros(100);
 
@@ -50,6 +55,8 @@ pub struct Serving {
     told: Arc<Told>,
     watch: ForkWatch,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// That very thread.
+    sleeper: Thread,
 }
 
 /// What a thread that serves is told.
@@ -92,7 +99,7 @@ impl Serving {
                 while theirs.what.load() != END {
                     // A kernel that refuses to answer will refuse the others as well; nothing is served on a guess.
                     if !right.may_serve(&words) || !liveness.try_lock(lock).unwrap_or(false) {
-                        std::thread::sleep(STANDBY);
+                        std::thread::park_timeout(STANDBY);
                         continue;
                     }
                     let has_served = right.begin(&words);
@@ -116,8 +123,14 @@ impl Serving {
         Ok(Self {
             told,
             watch,
+            sleeper: thread.thread().clone(),
             thread: Mutex::new(Some(thread)),
         })
+    }
+
+    /// Has the thread look at once: whether there is a server, or whether there are requests. One system call if it sleeps.
+    pub(crate) fn look(&self) {
+        self.sleeper.unpark();
     }
 
     /// Waits until this process is the server, which it must be about to be; makes one more exchange, the last one, and serves no more
@@ -131,6 +144,7 @@ impl Serving {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             self.told.what.store(how);
+            self.look();
             // A thread that panicked serves no more.
             let _ = thread.join();
         }
@@ -159,13 +173,11 @@ fn serve<M: Memory>(mem: M, boxes: Mailboxes, limit: u64, told: &LocalWord) {
         if looks == 1 {
             last = Instant::now();
         }
-        if !looks.is_multiple_of(64) {
+        if !looks.is_multiple_of(LOOKS) || last.elapsed() < BUSY {
             mem.pause();
-        } else if last.elapsed() < BUSY {
-            mem.relax();
         } else {
-            std::thread::sleep(IDLE);
-            looks = 63;
+            std::thread::park_timeout(IDLE);
+            looks = LOOKS - 1;
         }
     }
 }

@@ -34,7 +34,9 @@ impl Group {
     pub(super) fn tell_of_the_gone<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         for (place, member) in self.all(worker)? {
             let is_here = matches!(member.status, Status::Joined | Status::Observer);
-            if is_here && lock::is_gone(worker, member.identity)? && worker.pod().may_recover()? {
+            // One of which nobody can tell, as what the pool says of its host is damaged, stays.
+            let is_gone = is_here && matches!(lock::is_gone(worker, member.identity), Ok(true));
+            if is_gone && worker.pod().may_recover()? {
                 self.tell_of(worker, place)?;
             }
         }
@@ -121,17 +123,25 @@ impl Group {
         Ok(())
     }
 
-    /// Tells of the deaths of all hosts that this group has members of and whose generation is over.
+    /// Tells of the deaths of all hosts that this group has members of and whose generation is over. The first error; a damaged host's
+    /// members stay, the others are told of.
     fn bury_hosts<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
+        let mut outcome = Ok(());
         let held = self.enter(worker)?;
         for (place, member) in self.all(worker)? {
-            if member.status == Status::Joined && member.origin().is_over(worker.mem(), worker.geometry())? {
-                self.tell_of(worker, place)?;
+            let is_over = match member.status {
+                Status::Joined => member.origin().is_over(worker.mem(), worker.geometry()),
+                _ => Ok(false),
+            };
+            match is_over {
+                Ok(true) => self.tell_of(worker, place)?,
+                Ok(false) => {}
+                Err(error) => outcome = outcome.and(Err(error)),
             }
         }
         drop(held);
         self.ring(worker.mem());
-        Ok(())
+        outcome
     }
 }
 
