@@ -60,7 +60,7 @@ pub fn make(root: &Path, cache: &Path, folder: &Path) -> Result<Image, String> {
     let release = only(&unpacked.join("lib/modules"))?;
     let kernel = unpacked.join("boot").join(format!("vmlinuz-{release}"));
     let mut archive = Cpio::default();
-    for name in ["bin", "dev", "modules", "proc", "run", "sys", "tmp"] {
+    for name in ["bin", "dev", "etc", "modules", "proc", "run", "sys", "tmp"] {
         archive.folder(name);
     }
     archive.program("init", include_bytes!("init.sh"));

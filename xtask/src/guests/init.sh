@@ -12,6 +12,9 @@ mount -t tmpfs tmpfs /run
 for word in $(cat /proc/cmdline); do
     case $word in cenote.*) export "${word#cenote.}" ;; esac
 done
+echo 'root:x:0:0::/:/bin/sh
+cenote:x:4242:4242::/:/bin/sh' >/etc/passwd
+echo 'cenote:x:4242:' >/etc/group
 exec 3<>/dev/ttyS1 4<>/dev/ttyS2 5<>/dev/ttyS3
 for port in 1 2 3; do stty -F /dev/ttyS$port raw -echo; done
 
@@ -36,7 +39,10 @@ find_pool() {
         LOCKS="--lock-file /run/cenote.lock"
         ;;
     esac
-    [ -n "$POOL" ]
+    [ -n "$POOL" ] || return 1
+    # For the application's user, as udev and tmpfiles would have it.
+    [ -n "$LOCKS" ] && : >>/run/cenote.lock && chgrp cenote /run/cenote.lock && chmod 660 /run/cenote.lock
+    chgrp cenote "$POOL" && chmod 660 "$POOL"
 }
 
 # Makes a DAX device of a new NVDIMM, as `ndctl create-namespace --mode=devdax` does.
@@ -60,10 +66,10 @@ keep() {
     done
 }
 
-# The same for the application; what it acknowledges has a port of its own.
+# The same for the application, as a user of its own; what it acknowledges has a port of its own.
 keep_ledger() {
     while [ ! -e /run/no-ledger ]; do
-        ledger $POOL write --host $host --run $RUN $LOCKS >&4 2>/run/ledger.err
+        su cenote -c "exec ledger $POOL write --host $host --run $RUN $LOCKS" >&4 2>/run/ledger.err
         while read -r line; do echo "ledger $RUN $line"; done </run/ledger.err >&5
         sleep 1
     done

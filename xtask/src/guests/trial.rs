@@ -46,7 +46,8 @@ impl Row {
     /// Whether all is as it should be.
     pub fn is_good(&self) -> bool {
         let fenced = self.fenced_after.is_some() == self.to_fence;
-        fenced && self.missing + self.wrong + self.after_fence == 0 && self.is_clean != Some(false)
+        let sound = self.missing + self.wrong + self.after_fence == 0 && self.is_clean != Some(false);
+        fenced && sound && self.meanwhile > 0
     }
 }
 
@@ -309,6 +310,10 @@ mod tests {
         let bad = [
             Row { missing: 1, ..good() },
             Row { wrong: 1, ..good() },
+            Row {
+                meanwhile: 0,
+                ..good()
+            },
             Row {
                 after_fence: 1,
                 ..good()
