@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod guests;
 mod mutants;
 mod null_device;
 mod packages;
@@ -26,6 +27,12 @@ The chores of the Cenote workspace.
         --quick           those that take few seeds
         --only NAME       one of them
         --table           write what was measured to docs/mutants.md
+        --json            a JSON object a line
+    cargo xtask guests    two virtual machines (QEMU, no KVM) share a pool: an agent is killed, guests are stopped and switched off
+        --quick           one pod instead of four
+        --memory ivshmem|dax     how guests see what they share (default: one pod of each)
+        --coherent, --noncoherent    the kind of the pool (default: one pod of each)
+        --no-control      leave out the pod whose fence lies
         --json            a JSON object a line
 
 Exit code: 0 passed, 1 something failed, 2 the command line was not understood.
@@ -53,6 +60,10 @@ fn main() -> ExitCode {
             Err(message) => misuse(&message),
         },
         "mutants" => mutants::run(&root, rest),
+        "guests" => match guests::Plan::parse(rest) {
+            Ok(plan) => guests::run(&root, &plan),
+            Err(message) => misuse(&message),
+        },
         other => misuse(&format!("no command is called `{other}`")),
     }
 }

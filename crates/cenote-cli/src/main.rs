@@ -33,6 +33,10 @@ struct Cli {
     /// /etc/cenote/host. 0 for a machine on its own
     #[arg(long, global = true, value_name = "N")]
     host: Option<u32>,
+    /// The file that holds the locks by which this machine's processes see who of them lives; the same for all of them, and no other
+    /// machine's. Made if there is none. Default: CENOTE_LOCK_FILE, or the pool itself
+    #[arg(long, global = true, value_name = "FILE")]
+    lock_file: Option<std::path::PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -98,7 +102,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let out = output::Output::new(cli.json);
-    pool::set_host(cli.host);
+    pool::set_given(cli.host, cli.lock_file);
     let done = match cli.command {
         Command::Create(args) => commands::create::run(args, &out),
         Command::Put(args) => commands::put::run(args, &out),

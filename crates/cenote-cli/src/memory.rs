@@ -34,3 +34,12 @@ pub fn create(kind: Kind, path: &Path, options: &Options) -> cenote::Result<()> 
         Kind::Delegated => Pool::<Delegated>::create(path, options).map(drop),
     }
 }
+
+/// How many bytes a pool for a kind of memory has room for on the device at a path; `None` if there is no device.
+pub fn device_room(kind: Kind, path: &Path, options: &Options) -> cenote::Result<Option<u64>> {
+    match kind {
+        Kind::Coherent => cenote::store::device_room::<Coherent>(path, options),
+        Kind::Noncoherent => cenote::store::device_room::<Noncoherent>(path, options),
+        Kind::Delegated => cenote::store::device_room::<Delegated>(path, options),
+    }
+}

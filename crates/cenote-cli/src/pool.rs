@@ -1,14 +1,19 @@
 //! Which pool a command means, and opening it as the kind of memory that it was created for.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
+
+use cenote::Options;
+use cenote::memory::{Backing, MapError};
 
 use crate::failure::Failure;
 
 /// The pool that a command works on.
 #[derive(clap::Args, Clone, Debug)]
 pub struct PoolArg {
-    /// The pool's file. A name without a slash means that file here if there is one, else /dev/shm/NAME
+    /// The pool's file, or a device (/dev/daxX.Y, the memory of a PCI device). A name without a slash means that file here if there is
+    /// one, else /dev/shm/NAME
     #[arg(value_name = "POOL")]
     pub pool: String,
 }
@@ -22,15 +27,10 @@ impl PoolArg {
     /// Its path, if there is such a file.
     pub fn existing(&self) -> Result<PathBuf, Failure> {
         let path = self.path();
-        // To open a pipe would wait for its other end.
-        if path.metadata().is_ok_and(|found| !found.is_file()) {
-            return Err(Failure::failed(format!(
-                "{}: this is no file; give the path of a pool's file",
-                path.display()
-            )));
-        }
-        match path.try_exists() {
-            Ok(false) => Err(Failure::failed(format!(
+        match Backing::at(&path) {
+            // To open a pipe would wait for its other end.
+            Err(error @ MapError::Unfit(_)) => Err(Failure::failed(format!("{}: {error}", path.display()))),
+            Ok(None) => Err(Failure::failed(format!(
                 "{}: there is no such pool; create it with `cenote create {}`",
                 path.display(),
                 self.pool
@@ -50,35 +50,71 @@ pub fn resolve(name: &str) -> PathBuf {
     }
 }
 
-/// What `--host` said.
-static HOST: OnceLock<Option<u32>> = OnceLock::new();
+/// The variable that names the file of liveness locks.
+const LOCK_FILE_VARIABLE: &str = "CENOTE_LOCK_FILE";
 
-/// Remembers what `--host` said; once, before anything is opened.
-pub fn set_host(host: Option<u32>) {
+/// What `--host` and `--lock-file` said.
+static GIVEN: OnceLock<(Option<u32>, Option<PathBuf>)> = OnceLock::new();
+
+/// Remembers what `--host` and `--lock-file` said; once, before anything is opened.
+pub fn set_given(host: Option<u32>, lock_file: Option<PathBuf>) {
     // The first call counts, and there is no other.
-    let _ = HOST.set(host);
+    let _ = GIVEN.set((host, lock_file));
 }
 
-/// What `--host` said, for processes that do part of this command's work.
-pub fn given_host() -> Option<u32> {
-    HOST.get().copied().flatten()
+/// Has a process that does part of this command's work know what `--host` and `--lock-file` said.
+pub fn hand_on(command: &mut Command) {
+    if let Some(host) = given_host() {
+        command.env(cenote::store::HOST_VARIABLE, host.to_string());
+    }
+    if let Some(file) = lock_file() {
+        command.env(LOCK_FILE_VARIABLE, file);
+    }
+}
+
+/// The file of liveness locks that `--lock-file` or the environment names.
+fn lock_file() -> Option<PathBuf> {
+    let given = GIVEN.get().and_then(|(_, lock_file)| lock_file.clone());
+    let named = || std::env::var_os(LOCK_FILE_VARIABLE).filter(|name| !name.is_empty());
+    given.or_else(|| named().map(PathBuf::from))
+}
+
+/// Options for what answers for this host: its id, and the file of liveness locks.
+pub fn as_this_host() -> Result<Options, Failure> {
+    Ok(Options {
+        host: this_host()?,
+        ..with_lock_file(&Options::default())
+    })
+}
+
+/// Options with the file of liveness locks that was given.
+pub fn with_lock_file(options: &Options) -> Options {
+    Options {
+        lock_file: lock_file(),
+        ..options.clone()
+    }
+}
+
+fn given_host() -> Option<u32> {
+    GIVEN.get().and_then(|(host, _)| *host)
 }
 
 /// The id of this host for what is a host's by nature: `--host`, the environment, or the file.
-pub fn this_host() -> Result<u32, Failure> {
+fn this_host() -> Result<u32, Failure> {
     Ok(cenote::host_id(given_host())?)
 }
 
-/// Options with the id of this host: what `--host` says, else that of the environment or the file if the pool is a pod's.
-pub fn on_this_host(path: &Path, options: &cenote::Options) -> Result<cenote::Options, Failure> {
+/// Options with the id of this host, what `--host` says, else that of the environment or the file if the pool is a pod's; and with the
+/// file of liveness locks.
+pub fn on_this_host(path: &Path, options: &Options) -> Result<Options, Failure> {
     let host = match given_host() {
         Some(host) => host,
         None if cenote::has_hosts(path)? => this_host()?,
         None => cenote::store::ALONE,
     };
-    Ok(cenote::Options {
+    Ok(Options {
         host,
-        ..options.clone()
+        ..with_lock_file(options)
     })
 }
 

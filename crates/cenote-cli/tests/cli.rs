@@ -14,6 +14,8 @@ mod keys;
 mod locks;
 #[path = "cli/mapreduce.rs"]
 mod mapreduce;
+#[path = "cli/places.rs"]
+mod places;
 #[path = "cli/pools.rs"]
 mod pools;
 #[path = "cli/reproduce.rs"]

@@ -22,6 +22,34 @@ pub enum Error {
         /// The operating system's answer.
         source: std::io::Error,
     },
+    /// What a path names cannot hold a pool.
+    #[error("{path}: a pool cannot lie here: {why}")]
+    Unfit {
+        /// Which path.
+        path: PathBuf,
+        /// What is there, and what to do.
+        why: &'static str,
+    },
+    /// Creating a pool would overwrite something.
+    #[error(
+        "{path}: {what}; `cenote create --overwrite` makes a new pool of it. Be certain that no host has it open"
+    )]
+    Occupied {
+        /// Which device.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
+    },
+    /// There is no file for the liveness locks, and none can be made.
+    #[error(
+        "{path}: {source}; name a file on a file system of this machine for the liveness locks (--lock-file)"
+    )]
+    LockFile {
+        /// Which file.
+        path: PathBuf,
+        /// What went wrong.
+        source: MapError,
+    },
     /// The file is not a pool.
     #[error("{path} is not a cenote pool: {why}; create one with `cenote create`")]
     NotAPool {

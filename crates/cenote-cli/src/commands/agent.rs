@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::health::Health;
 use crate::interrupt::signals;
 use crate::output::Output;
-use crate::pool::{PoolArg, this_host};
+use crate::pool::{PoolArg, as_this_host};
 
 /// Between two looks whether the agent shall end, or its host is being fenced.
 const LOOK: Duration = Duration::from_millis(50);
@@ -46,10 +46,7 @@ pub struct Began {
 /// Runs the agent.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
-    let options = Options {
-        host: this_host()?,
-        ..Options::default()
-    };
+    let options = as_this_host()?;
     match cenote::kind_of(&path)? {
         Kind::Coherent => serve::<Coherent>(&path, &options, args.health, out),
         Kind::Noncoherent => serve::<Noncoherent>(&path, &options, args.health, out),

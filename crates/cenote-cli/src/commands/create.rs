@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::memory::{self, MemoryArgs};
 use crate::output::{Output, bytes};
-use crate::pool::{PoolArg, on_pool};
+use crate::pool::{PoolArg, on_pool, with_lock_file};
 
 /// What is reserved at once unless somebody asks for another size, or for less at most.
 const SIZE: u64 = 64 << 20;
@@ -20,12 +20,15 @@ const SIZE: u64 = 64 << 20;
 pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
-    /// Room that is reserved at once [default: 64MiB, or all that --max allows]
+    /// Room that is reserved at once [default: 64MiB, or all that --max or the device allows]
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
-    /// Room that it may grow to; only address space is reserved for it
-    #[arg(long, default_value = "1TiB", value_parser = parse_size)]
-    max: u64,
+    /// Room that it may grow to; only address space is reserved for it [default: 1TiB, or all that the device has]
+    #[arg(long, value_parser = parse_size)]
+    max: Option<u64>,
+    /// Make a new pool of a device that holds something. Whoever has it open then is lost
+    #[arg(long)]
+    overwrite: bool,
     #[command(flatten)]
     memory: MemoryArgs,
     /// Processes that may have it open at a time
@@ -63,31 +66,60 @@ fn octal(text: &str) -> Result<u32, String> {
 /// Creates the pool.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.path();
-    if args.max < UNIT {
-        return Err(Failure::misuse(format!("--max is {} at least", bytes(UNIT))));
-    }
-    if args.size.is_some_and(|size| args.max < size) {
-        return Err(Failure::misuse(
-            "--max is less than --size; leave one of them out, or give --max more",
-        ));
-    }
-    if path.exists() {
-        return Err(Failure::failed(format!(
-            "{}: there is such a file already; remove it, or choose another name",
-            path.display()
-        )));
-    }
-    let options = Options {
-        size: args.size.unwrap_or(SIZE.min(args.max)),
-        max: args.max,
+    let kind = args.memory.kind();
+    let options = with_lock_file(&Options {
         processes: args.processes,
         workers: args.workers,
         names: args.names,
         hosts: args.hosts,
         mode: args.mode,
+        overwrite: args.overwrite,
         ..Options::default()
+    });
+    if args.max.is_some_and(|max| max < UNIT) {
+        return Err(Failure::misuse(format!("--max is {} at least", bytes(UNIT))));
+    }
+    let room = memory::device_room(kind, &path, &options)?;
+    if room == Some(0) {
+        return Err(Failure::failed(format!(
+            "{}: the device is too small for a pool's tables; give fewer --processes, --workers and --names, or another device",
+            path.display()
+        )));
+    }
+    if let Some(room) = room
+        && let Some(asked) = args.max.max(args.size).filter(|&asked| asked > room)
+    {
+        return Err(Failure::misuse(format!(
+            "{}: the device has room for {} beside the pool's tables, not for {}; leave out --max and --size, or give less",
+            path.display(),
+            bytes(room),
+            bytes(asked)
+        )));
+    }
+    let max = args.max.or(room).unwrap_or(options.max);
+    if args.size.is_some_and(|size| max < size) {
+        return Err(Failure::misuse(
+            "--max is less than --size; leave one of them out, or give --max more",
+        ));
+    }
+    if room.is_none() && path.exists() {
+        return Err(Failure::failed(format!(
+            "{}: there is such a file already; remove it, or choose another name",
+            path.display()
+        )));
+    }
+    if room.is_none() && args.overwrite {
+        return Err(Failure::misuse(format!(
+            "{}: --overwrite is for devices, and this is none; leave it out",
+            path.display()
+        )));
+    }
+    let options = Options {
+        size: args.size.unwrap_or(SIZE.min(max)),
+        max,
+        ..options
     };
-    memory::create(args.memory.kind(), &path, &options)?;
+    memory::create(kind, &path, &options)?;
     let stat = on_pool!(&path, &options, |pool| pool.stat()?);
     let created = Created {
         path,

@@ -16,7 +16,7 @@ use super::agent::{Interrupted, check_fenced, leave, start};
 use crate::election::{Election, ElectionArgs};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::pool::{PoolArg, this_host};
+use crate::pool::{PoolArg, as_this_host};
 
 /// Arguments.
 ///
@@ -81,10 +81,7 @@ enum Seen {
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let election = Election::new(args.election)?;
     let path = args.pool.existing()?;
-    let options = Options {
-        host: this_host()?,
-        ..Options::default()
-    };
+    let options = as_this_host()?;
     let watch = Watch {
         poll: args.poll,
         missed: args.missed,

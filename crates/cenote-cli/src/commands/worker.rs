@@ -52,9 +52,7 @@ impl Role {
     /// The program is found through `/proc/self/exe`, so that it is the same one even if its file was replaced.
     pub fn command(self, args: impl IntoIterator<Item = String>) -> Command {
         let mut command = Command::new("/proc/self/exe");
-        if let Some(host) = crate::pool::given_host() {
-            command.env(cenote::store::HOST_VARIABLE, host.to_string());
-        }
+        crate::pool::hand_on(&mut command);
         command.arg0("cenote").arg("worker").arg(self.name()).args(args);
         command
     }

@@ -3,12 +3,13 @@
 //! Each test maps the same file twice, at different addresses, as two processes would. A litmus test runs the same
 //! few instructions many times on two threads; it can show that a backend is wrong, never that it is right.
 
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 use std::sync::Barrier;
 
 use super::delegated::{MAILBOX_BYTES, Mailboxes, Right, Words};
 use super::{Coherent, Counting, Counts, CpuExchange, LINE, Mapped, Mapping, Memory, Noncoherent};
-use super::{Delegated, Liveness, MapError};
+use super::{Delegated, Device, Liveness, MapError};
 
 const LEN: u64 = 1 << 20;
 /// Rounds of a litmus test.
@@ -318,4 +319,36 @@ fn reserved_bytes_extend_the_file_and_anonymous_memory_has_none() {
     let mem = Coherent::over(Arc::new(Mapping::anonymous(1 << 20).unwrap())).unwrap();
     mem.store(8, 1);
     assert_eq!((mem.load(8), mem.mapping().file_len().unwrap()), (1, 1 << 20));
+}
+
+#[test]
+fn a_device_is_mapped_in_whole_pieces_and_has_its_bytes_already() {
+    const PIECE: u64 = 8 << 20;
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    file.set_len(2 * PIECE).unwrap();
+    let device = Device {
+        len: 2 * PIECE,
+        align: PIECE,
+    };
+    let map = |len| Mapping::of_device(file.try_clone().unwrap(), device, len);
+    assert!(map(2 * PIECE + LINE).is_err());
+    let mapping = map(PIECE + LINE).unwrap();
+    assert_eq!(
+        (mapping.len(), mapping.file_len().unwrap()),
+        (PIECE + LINE, 2 * PIECE)
+    );
+    mapping.reserve(PIECE, PIECE, true).unwrap();
+    let beyond = mapping.reserve(PIECE, PIECE + 1, true);
+    assert!(
+        matches!(beyond, Err(MapError::NoSpace { bytes }) if bytes == PIECE + 1),
+        "{beyond:?}"
+    );
+    assert!(mapping.punch(0, PIECE).is_err());
+    // Nothing of it was reserved on the file system.
+    assert_eq!(file.metadata().unwrap().blocks(), 0);
+    file.write_all_at(b"pool", 0).unwrap();
+    assert_eq!(&mapping.fresh_head::<4>().unwrap(), b"pool");
+    let mem = Coherent::over(Arc::new(mapping)).unwrap();
+    // A piece that is larger than a huge page, from one of its multiples on.
+    assert!((mem.bytes(0, 1).as_ptr() as u64).is_multiple_of(PIECE));
 }

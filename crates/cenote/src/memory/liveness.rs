@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::fork::{CloseOnFork, on_fork_close};
-use super::mapping::{MapError, os};
+use super::mapping::{MapError, os, permit};
 
 /// Locks by number, each held by one process at a time, which loses it when it dies: not before its last memory access,
 /// and without anybody's timeout.
@@ -21,6 +21,8 @@ pub trait Liveness: Send + Sync {
     /// Whether another process holds a lock.
     fn is_locked(&self, number: u32) -> Result<bool, MapError>;
 }
+
+const LOOKING: &str = "looking for the file that holds the liveness locks";
 
 /// Far behind any pool's end, so that lock bytes are never data.
 pub(super) const LOCK_BASE: i64 = 1 << 62;
@@ -47,6 +49,25 @@ impl FileLock {
             _close: on_fork_close(file.as_raw_fd()),
             file,
         })
+    }
+
+    /// Makes the file that [`FileLock::open`] opens, with these permission bits, if there is none.
+    pub(crate) fn make(path: &Path, mode: u32) -> Result<(), MapError> {
+        if path.try_exists().map_err(os(LOOKING))? {
+            return Ok(());
+        }
+        let made = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .custom_flags(libc::O_CLOEXEC)
+            .mode(mode)
+            .open(path);
+        match made {
+            Ok(file) => permit(&file, mode),
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(os("making the file that holds the liveness locks")(error)),
+        }
     }
 
     fn request(byte: u32, kind: libc::c_int) -> libc::flock {

@@ -11,11 +11,13 @@
 //! which ends the process; builds with debug assertions find it first.
 
 use super::LINE;
-use std::fs::{File, OpenOptions};
+use super::backing::{Backing, Device};
+use super::flush::Flusher;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,6 +48,9 @@ pub enum MapError {
     /// This machine lacks something.
     #[error("this machine does not support {0}")]
     Unsupported(&'static str),
+    /// Where a pool was looked for or wanted is something that cannot hold one.
+    #[error("a pool cannot lie here: {0}")]
+    Unfit(&'static str),
 }
 
 pub(super) fn os(what: &'static str) -> impl FnOnce(io::Error) -> MapError {
@@ -60,6 +65,8 @@ pub struct Mapping {
     /// The reserved addresses from `base` on are a power of two: all but the highest of their offsets' bits.
     mask: u64,
     file: Option<File>,
+    /// The device that the file is, if it is one.
+    device: Option<Device>,
     /// The whole reservation, to be given back.
     unmap: (*mut u8, usize),
 }
@@ -71,24 +78,40 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `file`, however long the file is.
+    /// Maps `len` bytes of `file`, however long the file is; a device must be that long.
     pub fn of_file(file: File, len: u64) -> Result<Self, MapError> {
-        Self::map(Some(file), len)
+        let device = Backing::of(&file)?.device();
+        Self::map(Some(file), device, len)
+    }
+
+    /// Maps `len` bytes of a file as if it were a device.
+    pub(crate) fn of_device(file: File, device: Device, len: u64) -> Result<Self, MapError> {
+        Self::map(Some(file), Some(device), len)
     }
 
     /// Memory of this process alone, for tests.
     pub fn anonymous(len: u64) -> Result<Self, MapError> {
-        Self::map(None, len)
+        Self::map(None, None, len)
     }
 
-    fn map(file: Option<File>, len: u64) -> Result<Self, MapError> {
+    fn map(file: Option<File>, device: Option<Device>, len: u64) -> Result<Self, MapError> {
         let too_large = || MapError::Unsupported("a mapping of this size");
         if !len.is_multiple_of(LINE) {
             return Err(MapError::Unsupported("a mapping that ends within a cache line"));
         }
-        let span = len.max(LINE).checked_next_power_of_two().ok_or_else(too_large)?;
+        // A device is mapped in whole pieces, at addresses that are multiples of them.
+        let align = device.map_or(HUGE, |device| device.align.max(HUGE));
+        let mapped = device.map_or(Some(len), |device| len.checked_next_multiple_of(device.align));
+        let mapped = mapped.ok_or_else(too_large)?;
+        if device.is_some_and(|device| mapped > device.len) {
+            return Err(MapError::Unfit("the device is shorter than the pool"));
+        }
+        let span = mapped
+            .max(LINE)
+            .checked_next_power_of_two()
+            .ok_or_else(too_large)?;
         let reserve = span
-            .checked_add(HUGE)
+            .checked_add(align)
             .and_then(|n| usize::try_from(n).ok())
             .ok_or_else(too_large)?;
         // SAFETY: a fresh private reservation without access; nothing is overwritten.
@@ -107,7 +130,7 @@ impl Mapping {
                 io::Error::last_os_error(),
             ));
         }
-        let start = (area as u64).next_multiple_of(HUGE);
+        let start = (area as u64).next_multiple_of(align);
         let (flags, fd) = match &file {
             Some(file) => (libc::MAP_SHARED | libc::MAP_FIXED, file.as_raw_fd()),
             None => (
@@ -119,7 +142,7 @@ impl Mapping {
         let base = unsafe {
             libc::mmap(
                 start as *mut libc::c_void,
-                len as usize,
+                mapped as usize,
                 libc::PROT_READ | libc::PROT_WRITE,
                 flags,
                 fd,
@@ -130,7 +153,12 @@ impl Mapping {
             let error = io::Error::last_os_error();
             // SAFETY: the reservation is ours and unused.
             unsafe { libc::munmap(area, reserve) };
-            return Err(os("mapping the pool file")(error));
+            return Err(match device {
+                Some(_) => os(
+                    "mapping the device (of a PCI device it must be the file of a memory region, resourceN, and the device enabled)",
+                )(error),
+                None => os("mapping the pool file")(error),
+            });
         }
         // SAFETY: advice about our own mapping; failure only means no huge pages.
         unsafe { libc::madvise(base, len as usize, libc::MADV_HUGEPAGE) };
@@ -139,6 +167,7 @@ impl Mapping {
             len,
             mask: span - 1,
             file,
+            device,
             unmap: (area.cast(), reserve),
         })
     }
@@ -153,8 +182,11 @@ impl Mapping {
         self.len == 0
     }
 
-    /// The file's length now; the mapping's where there is no file.
+    /// The file's length now, or the device's; the mapping's where there is no file.
     pub fn file_len(&self) -> Result<u64, MapError> {
+        if let Some(device) = self.device {
+            return Ok(device.len);
+        }
         match &self.file {
             Some(file) => Ok(file
                 .metadata()
@@ -169,6 +201,13 @@ impl Mapping {
     /// who map the file, for a tenth of a second while some of them are killed.
     pub fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
         let Some(file) = &self.file else { return Ok(()) };
+        if let Some(device) = self.device {
+            // All of it is there.
+            return match at.checked_add(len) {
+                Some(end) if end <= device.len => Ok(()),
+                _ => Err(MapError::NoSpace { bytes: len }),
+            };
+        }
         if unshared {
             self.reserve_huge(file, at, len);
         }
@@ -179,6 +218,11 @@ impl Mapping {
     pub fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
         const UNSUPPORTED: MapError =
             MapError::Unsupported("giving bytes of a pool back on its file system (tmpfs, ext4 and xfs do)");
+        if self.device.is_some() {
+            return Err(MapError::Unsupported(
+                "giving bytes of a pool back that lies on a device",
+            ));
+        }
         let Some(file) = &self.file else {
             return Err(UNSUPPORTED);
         };
@@ -220,6 +264,20 @@ impl Mapping {
                 MADV_COLLAPSE,
             )
         };
+    }
+
+    /// The first bytes, as they are in memory and not as they were when this host's cache had them first.
+    pub(crate) fn fresh_head<const N: usize>(&self) -> Result<[u8; N], MapError> {
+        let view = self.view();
+        if let Ok(flusher) = Flusher::detect() {
+            for line in super::lines(0, N as u64) {
+                flusher.flush(view.aligned(line, LINE));
+            }
+            flusher.fence();
+        }
+        let mut head = [0; N];
+        head.copy_from_slice(view.bytes(0, N as u64));
+        Ok(head)
     }
 
     /// A view for quick access; valid while the mapping lives.
@@ -419,6 +477,12 @@ fn out_of_bounds(at: u64, len: u64, mapped: u64) -> ! {
     panic!("offset {at:#x} with length {len:#x} lies outside the mapping of {mapped:#x} bytes")
 }
 
+/// Gives a new file the permission bits that were asked for, whatever the process's mask takes away.
+pub(super) fn permit(file: &File, mode: u32) -> Result<(), MapError> {
+    file.set_permissions(Permissions::from_mode(mode))
+        .map_err(os("setting the permissions of a new file"))
+}
+
 /// A file on its way to become a pool: it has no name before [`NamelessFile::publish`], so that a creator that is
 /// killed leaves nothing.
 pub(crate) struct NamelessFile {
@@ -440,7 +504,7 @@ impl NamelessFile {
             .mode(mode)
             .open(folder);
         match nameless {
-            Ok(file) => Ok(Self {
+            Ok(file) => permit(&file, mode).map(|()| Self {
                 file,
                 temporary: None,
             }),
@@ -461,10 +525,12 @@ impl NamelessFile {
                     .mode(mode)
                     .open(&temporary)
                     .map_err(os("creating the pool file"))?;
-                Ok(Self {
+                let nameless = Self {
                     file,
                     temporary: Some(temporary),
-                })
+                };
+                permit(&nameless.file, mode)?;
+                Ok(nameless)
             }
             Err(error) => Err(os("creating the pool file")(error)),
         }

@@ -22,6 +22,7 @@
 //! that every backend passes are in `conformance_tests.rs`.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // this layer is where they are allowed
 
+mod backing;
 mod barrier;
 mod cells;
 mod child;
@@ -43,6 +44,7 @@ mod schedule;
 #[cfg(test)]
 mod conformance_tests;
 
+pub use backing::{Backing, Device};
 pub use barrier::compiler_barrier;
 pub use cells::{OwnedWord, Published, SyncWord};
 pub(crate) use child::kill_group;

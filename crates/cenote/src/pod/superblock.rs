@@ -136,8 +136,9 @@ impl Superblock {
             why: "its file system has no space left",
             largest: None,
         })?;
-        mem.write(0, &self.encode());
         EPOCH.store(mem, super::epoch::FIRST << 1);
+        // With the header it is a pool: on a device a creator may be killed before, and leaves none.
+        mem.write(0, &self.encode());
         Ok(())
     }
 

@@ -144,7 +144,7 @@ impl<M: Mapped> HostAgent<M> {
             priority,
             beating: Some(beating),
             minding: None,
-            lock_file: options.lock_file.clone().unwrap_or_else(|| path.to_owned()),
+            lock_file: options.lock_file_of(path)?.to_owned(),
         };
         agent.shared.wanted.store(1);
         agent.agency.declare_dead(&pod)?;

@@ -2,6 +2,7 @@
 
 mod agent;
 mod audit;
+mod device;
 mod fence_command;
 mod group;
 mod host_agent;
@@ -18,6 +19,7 @@ mod warden;
 pub use crate::pod::failures::Failure;
 pub use crate::pod::host::ALONE;
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
+pub use device::device_room;
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
 pub use host_agent::{AgentStatus, HostAgent, Reporter, Watch};
 pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};

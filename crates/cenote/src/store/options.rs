@@ -1,16 +1,19 @@
 //! How a pool is created and opened.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::index::hash::Guidelines;
+use crate::memory::FileLock;
 
 /// Options for creating and opening a pool. Those of the first group only matter when it is created.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes that the pool has room for at first; reserved when it is created. Default 16 MiB.
     pub size: u64,
-    /// Bytes that it may grow to. Default 1 TiB. Address space is reserved for it, memory is not.
+    /// Bytes that it may grow to. Default 1 TiB. Address space is reserved for it, memory is not. On a device it is at most what
+    /// the device has room for ([`device_room`](super::device_room)).
     pub max: u64,
     /// Processes that may have it open at a time. Default 128.
     pub processes: u32,
@@ -20,12 +23,16 @@ pub struct Options {
     pub names: u32,
     /// Hosts that may share it, with ids from 0 on. Default 64.
     pub hosts: u32,
-    /// Permission bits of the file. Default 0o600.
+    /// Permission bits of the file, whatever the process's mask. Default 0o600. A device has its own.
     pub mode: u32,
     /// The host's id, given by the administrator; 0 on a single machine.
     pub host: u32,
-    /// The file that holds the liveness locks, if it is not the pool itself. All processes must use the same.
+    /// The file that holds the liveness locks, if it is not the pool itself; it is made if there is none, with the
+    /// pool's permission bits. All processes of a machine
+    /// must use the same, on a file system of that machine alone.
     pub lock_file: Option<PathBuf>,
+    /// Whether a pool may be created on a device that holds something. Whoever has it open then is lost.
+    pub overwrite: bool,
     /// Which of the paper's guidelines to follow.
     pub guidelines: Guidelines,
     /// Whether a background thread of this process looks for dead processes and recovers them at once. Without
@@ -34,6 +41,23 @@ pub struct Options {
     /// Whether that thread gives memory back to the file system that has stayed free for so long, 32 MiB a second at most; see
     /// [`Pool::trim`](crate::Pool::trim). The thread is started if need be. Default: no.
     pub trim_after: Option<std::time::Duration>,
+}
+
+impl Options {
+    /// The file that holds the liveness locks of a pool. One that is not the pool is made if there is none: for those who may use the pool.
+    pub(super) fn lock_file_of<'a>(&'a self, pool: &'a Path) -> Result<&'a Path> {
+        match &self.lock_file {
+            None => Ok(pool),
+            Some(file) => {
+                let mode = pool.metadata().map_or(self.mode, |pool| pool.mode() & 0o666);
+                FileLock::make(file, mode).map_err(|source| {
+                    let path = file.clone();
+                    Error::LockFile { path, source }
+                })?;
+                Ok(file)
+            }
+        }
+    }
 }
 
 impl Default for Options {
@@ -48,6 +72,7 @@ impl Default for Options {
             mode: 0o600,
             host: 0,
             lock_file: None,
+            overwrite: false,
             guidelines: Guidelines::default(),
             agent: false,
             trim_after: None,

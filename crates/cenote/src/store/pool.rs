@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
 use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -12,12 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::agent::{Agent, Errands};
+use super::device;
 use super::options::Options;
 use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::hooks;
 use crate::index::ordered::OrderedMap;
-use crate::memory::{Coherent, FileLock, Liveness, Mapped, Mapping, Memory, NamelessFile, ProcessName};
+use crate::memory::{
+    Backing, Coherent, FileLock, Liveness, MapError, Mapped, Mapping, Memory, NamelessFile, ProcessName,
+};
 use crate::pod::agency;
 use crate::pod::collect;
 use crate::pod::directory;
@@ -70,32 +72,36 @@ pub(super) struct Inner<M: Memory> {
 
 /// Reads what kind of memory a pool is for, without joining it.
 pub fn kind_of(path: &Path) -> Result<Kind> {
-    Ok(read_superblock(path, &mut open_file(path)?)?.parameters.kind)
+    let head = read_head(path, open_file(path)?)?;
+    Ok(superblock_of(path, &head)?.parameters.kind)
 }
 
 /// The random number that tells a pool from others, without joining it.
 pub fn pool_id(path: &Path) -> Result<u64> {
-    Ok(read_superblock(path, &mut open_file(path)?)?.id)
+    Ok(superblock_of(path, &read_head(path, open_file(path)?)?)?.id)
 }
 
 /// Whether a host has ever had an agent on a pool, without joining it: processes need their host's id then.
 pub fn has_hosts(path: &Path) -> Result<bool> {
-    let mut file = open_file(path)?;
-    read_superblock(path, &mut file)?;
-    let mut word = [0; 8];
-    file.read_exact_at(&mut word, HOSTS_HIGH.offset())
-        .map_err(io_error(path))?;
-    Ok(u64::from_le_bytes(word) != 0)
+    let head = read_head(path, open_file(path)?)?;
+    superblock_of(path, &head)?;
+    let word = &head[HOSTS_HIGH.offset() as usize..][..8];
+    Ok(word.iter().any(|&byte| byte != 0))
 }
 
-fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+pub(super) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::Io {
         path: path.to_owned(),
         source,
     }
 }
 
-fn open_file(path: &Path) -> Result<File> {
+pub(super) fn open_file(path: &Path) -> Result<File> {
+    // What else may be wrong, opening it tells better; but what is no file may make it wait, or be changed by it.
+    if let Err(MapError::Unfit(why)) = Backing::at(path) {
+        let path = path.to_owned();
+        return Err(Error::Unfit { path, why });
+    }
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -103,10 +109,17 @@ fn open_file(path: &Path) -> Result<File> {
         .map_err(io_error(path))
 }
 
-fn read_superblock(path: &Path, file: &mut File) -> Result<Superblock> {
-    let mut bytes = [0; HEADER_BYTES];
-    match file.read_exact(&mut bytes) {
-        Ok(()) => Superblock::decode(path, &bytes),
+/// The superblock and the sync words behind it.
+pub(super) const HEAD_BYTES: usize = 1024;
+
+/// Reads the first bytes of a pool's file, or of a device.
+fn read_head(path: &Path, file: File) -> Result<[u8; HEAD_BYTES]> {
+    if Backing::at(path)?.is_some_and(|backing| backing.device().is_some()) {
+        return Ok(Mapping::of_file(file, HEAD_BYTES as u64)?.fresh_head()?);
+    }
+    let mut bytes = [0; HEAD_BYTES];
+    match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(Error::NotAPool {
             path: path.to_owned(),
             why: "it is too short".to_owned(),
@@ -115,9 +128,17 @@ fn read_superblock(path: &Path, file: &mut File) -> Result<Superblock> {
     }
 }
 
+/// The superblock in the first bytes of a pool.
+pub(super) fn superblock_of(path: &Path, head: &[u8; HEAD_BYTES]) -> Result<Superblock> {
+    let mut bytes = [0; HEADER_BYTES];
+    bytes.copy_from_slice(&head[..HEADER_BYTES]);
+    Superblock::decode(path, &bytes)
+}
+
 impl<M: Mapped> Pool<M> {
     /// Creates a pool, and opens it. The file appears with its name only when it is complete; it is an error if
-    /// there is one already. No host has an agent on it then, so `options.host` must be 0.
+    /// there is one already. On a device, which has its name already, it is an error if that holds anything but zeroes at its beginning,
+    /// unless `options.overwrite` says so. No host has an agent on the pool then, so `options.host` must be 0.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
         if options.host != host::ALONE {
@@ -126,29 +147,35 @@ impl<M: Mapped> Pool<M> {
                 why: "pools are created with host 0; then start the agents of the hosts that shall share it",
             });
         }
-        if path.exists() {
-            return Err(io_error(path)(std::io::ErrorKind::AlreadyExists.into()));
+        match Backing::at(path) {
+            Ok(None) => {}
+            Ok(Some(Backing::Device(found))) => {
+                device::create::<M>(path, open_file(path)?, found, options)?;
+                return Self::open(path, options);
+            }
+            Ok(Some(Backing::File)) => {
+                return Err(io_error(path)(std::io::ErrorKind::AlreadyExists.into()));
+            }
+            Err(MapError::Unfit(why)) => {
+                let path = path.to_owned();
+                return Err(Error::Unfit { path, why });
+            }
+            Err(error) => return Err(error.into()),
         }
-        let parameters = Parameters {
-            kind: Kind::of::<M>(),
-            max_units: options.max.max(options.size).div_ceil(UNIT),
-            processes: options.processes,
-            workers: options.workers,
-            entries: options.names,
-            hosts: options.hosts,
-        };
-        parameters.check().map_err(|why| Error::Option {
-            option: "the size of a table or of the pool",
-            value: format!("{parameters:?}"),
-            why,
-        })?;
-        let superblock = Superblock {
-            parameters,
-            id: random_number(),
-            created: seconds_since_1970(),
-        };
+        let parameters = parameters::<M>(options, options.max.max(options.size).div_ceil(UNIT));
+        // What is wrong with it should not leave a pool behind.
+        options.lock_file_of(path)?;
         let nameless = NamelessFile::create(path, options.mode)?;
-        format::<M>(&nameless, superblock, options)?;
+        let file = nameless.path();
+        let superblock = superblock(parameters)?;
+        let mapping = Mapping::of_file(nameless.file()?, Geometry::new(parameters).mapped)?;
+        format(
+            M::over(Arc::new(mapping))?,
+            superblock,
+            options.size,
+            &file,
+            &file,
+        )?;
         nameless.publish(path)?;
         Self::open(path, options)
     }
@@ -377,7 +404,7 @@ fn serve<M: Mapped>(mem: &M, geometry: &Geometry, lock_file: &Path, host: u32) -
 /// when the host is up.
 fn bring_up<M: Mapped>(path: &Path, options: &Options) -> Result<u32> {
     let (mem, _, geometry) = map_pool::<M>(path)?;
-    let lock_file = options.lock_file.as_deref().unwrap_or(path);
+    let lock_file = options.lock_file_of(path)?;
     serve(&mem, &geometry, lock_file, options.host)?;
     let liveness = FileLock::open(lock_file)?;
     let identity = Identity::here(path, lock_file, options.host);
@@ -390,7 +417,7 @@ type Enter<M> = fn(M, Superblock, Identity, Box<dyn Liveness>, Hooks<M>) -> Resu
 /// Maps a pool's file, and enters it.
 fn join<M: Mapped>(path: &Path, options: &Options, enter: Enter<M>) -> Result<Pod<M>> {
     let (mem, superblock, geometry) = map_pool::<M>(path)?;
-    let lock_file = options.lock_file.as_deref().unwrap_or(path);
+    let lock_file = options.lock_file_of(path)?;
     let liveness = Box::new(FileLock::open(lock_file)?);
     serve(&mem, &geometry, lock_file, options.host)?;
     let identity = Identity::here(path, lock_file, options.host);
@@ -399,8 +426,9 @@ fn join<M: Mapped>(path: &Path, options: &Options, enter: Enter<M>) -> Result<Po
 
 /// Maps a pool's file, and checks it.
 pub(super) fn map_pool<M: Mapped>(path: &Path) -> Result<(M, Superblock, Geometry)> {
-    let mut file = open_file(path)?;
-    let superblock = read_superblock(path, &mut file)?;
+    let file = open_file(path)?;
+    let head = read_head(path, file.try_clone().map_err(io_error(path))?)?;
+    let superblock = superblock_of(path, &head)?;
     let parameters = superblock.parameters;
     if parameters.kind != Kind::of::<M>() {
         return Err(Error::Kind {
@@ -409,31 +437,73 @@ pub(super) fn map_pool<M: Mapped>(path: &Path) -> Result<(M, Superblock, Geometr
         });
     }
     let geometry = Geometry::new(parameters);
-    let file_len = file.metadata().map_err(io_error(path))?.len();
+    let mapping = match Mapping::of_file(file, geometry.mapped) {
+        Err(MapError::Unfit(why)) => {
+            let path = path.to_owned();
+            return Err(Error::Unfit { path, why });
+        }
+        mapping => mapping?,
+    };
+    let file_len = mapping.file_len()?;
     if file_len < geometry.data {
         return Err(Error::corrupt(
             "a file shorter than its tables (was it truncated?), seen",
             file_len,
         ));
     }
-    let mem = M::over(Arc::new(Mapping::of_file(file, geometry.mapped)?))?;
+    let mem = M::over(Arc::new(mapping))?;
     let committed = crate::pod::superblock::COMMITTED.load(&mem);
     // The length after that: the file grows before the pool does.
     Superblock::check_committed(&geometry, committed, mem.mapping().file_len()?)?;
     Ok((mem, superblock, geometry))
 }
 
-fn format<M: Mapped>(nameless: &NamelessFile, superblock: Superblock, options: &Options) -> Result<()> {
-    let path = nameless.path();
-    let mapped = Geometry::new(superblock.parameters).mapped;
-    let mem = M::over(Arc::new(Mapping::of_file(nameless.file()?, mapped)?))?;
+/// What a new pool's superblock says of its size and its tables.
+pub(super) fn parameters<M: Mapped>(options: &Options, max_units: u64) -> Parameters {
+    Parameters {
+        kind: Kind::of::<M>(),
+        max_units,
+        processes: options.processes,
+        workers: options.workers,
+        entries: options.names,
+        hosts: options.hosts,
+    }
+}
+
+/// A new pool's superblock, if there can be such a pool.
+pub(super) fn superblock(parameters: Parameters) -> Result<Superblock> {
+    parameters.check().map_err(|why| Error::Option {
+        option: "the size of a table or of the pool",
+        value: format!("{parameters:?}"),
+        why,
+    })?;
+    Ok(Superblock {
+        parameters,
+        id: random_number(),
+        created: seconds_since_1970(),
+    })
+}
+
+/// Makes a pool of a file whose tables hold nothing but zeroes, with `size` bytes at first.
+pub(super) fn format<M: Mapped>(
+    mem: M,
+    superblock: Superblock,
+    size: u64,
+    path: &Path,
+    lock_file: &Path,
+) -> Result<()> {
     superblock.format(&mem)?;
-    let liveness = Box::new(FileLock::open(&path)?);
-    serve(&mem, &Geometry::new(superblock.parameters), &path, host::ALONE)?;
-    let identity = Identity::here(&path, &path, host::ALONE);
+    let liveness = Box::new(FileLock::open(lock_file)?);
+    serve(
+        &mem,
+        &Geometry::new(superblock.parameters),
+        lock_file,
+        host::ALONE,
+    )?;
+    let identity = Identity::here(path, lock_file, host::ALONE);
     let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;
-    growth::commit_initial(&worker, options.size.div_ceil(UNIT))
+    growth::commit_initial(&worker, size.div_ceil(UNIT))
 }
 
 /// A number that no other pool has.

@@ -61,7 +61,7 @@ impl WardenThread {
                 why: "a server executes this pool's exchanges; only a program (--fence) can make certain that its host is down",
             });
         };
-        let lock_file = options.lock_file.as_deref().unwrap_or(path);
+        let lock_file = options.lock_file_of(path)?;
         let machine = ProcessName::here(lock_file).machine;
         let mut warden = Warden::new(mem, geometry, options.host, machine, watch.missed)?;
         let (poll, time_out) = (watch.poll, watch.fence_time_out);

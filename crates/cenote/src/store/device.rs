@@ -1,0 +1,248 @@
+//! Creating a pool on a device: memory that has a name before there is a pool, holds anything, and cannot grow.
+//!
+//! A creator has a lock of its own, so that two of one machine exclude each other; those of several machines do not. It zeroes the header
+//! first, then the tables, then writes the header as [`Superblock::format`] does. So one that is killed leaves what begins with zeroes, which
+//! is created anew, or a pool that lacks units, which grows when they are wanted; its place is recovered by whoever opens it.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::options::Options;
+use super::pool::{HEAD_BYTES, format, io_error, parameters, superblock, superblock_of};
+use crate::error::{Error, Result};
+use crate::memory::{Backing, Device, FileLock, LINE, Liveness, MapError, Mapped, Mapping, Memory};
+use crate::pod::geometry::{Geometry, MAX_UNITS, Parameters, UNIT};
+
+/// The number of the creators' lock: no place of a pool has it.
+const CREATION: u32 = u32::MAX;
+
+/// How many bytes a pool on the device at a path has room for beside its tables, which `options` say the size of; `None` if there is no device.
+pub fn device_room<M: Mapped>(path: &Path, options: &Options) -> Result<Option<u64>> {
+    match Backing::at(path) {
+        Ok(Some(Backing::Device(device))) => Ok(Some(UNIT * room::<M>(options, device))),
+        Ok(_) => Ok(None),
+        Err(MapError::Unfit(why)) => {
+            let path = path.to_owned();
+            Err(Error::Unfit { path, why })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Most units that a pool on a device may have.
+fn room<M: Mapped>(options: &Options, device: Device) -> u64 {
+    let fits = |&units: &u64| Geometry::new(parameters::<M>(options, units)).mapped <= device.len;
+    // More units have larger tables: what is sought lies where it fits no more.
+    let (mut most, mut too_many) = (0, (device.len / UNIT + 1).min(MAX_UNITS + 1));
+    while too_many - most > 1 {
+        let units = most + (too_many - most) / 2;
+        match fits(&units) {
+            true => most = units,
+            false => too_many = units,
+        }
+    }
+    most
+}
+
+/// Makes a pool of a device that is open.
+pub(super) fn create<M: Mapped>(path: &Path, file: File, device: Device, options: &Options) -> Result<()> {
+    let lock_file = options.lock_file_of(path)?;
+    let lock = FileLock::open(lock_file)?;
+    if !lock.try_lock(CREATION)? {
+        return Err(Error::Unfit {
+            path: path.to_owned(),
+            why: "another process is creating one; wait for it",
+        });
+    }
+    let room = room::<M>(options, device);
+    if options.size.div_ceil(UNIT) > room {
+        return Err(Error::Option {
+            option: "the size of the pool",
+            value: format!("{} bytes", options.size),
+            why: "the device has less room beside the pool's tables; give a smaller size, or fewer processes and workers",
+        });
+    }
+    let parameters = parameters::<M>(options, room.min(options.max.max(options.size).div_ceil(UNIT)));
+    let superblock = superblock(parameters)?;
+    let again = file.try_clone().map_err(io_error(path))?;
+    let head = Mapping::of_device(again, device, HEAD_BYTES as u64)?.fresh_head()?;
+    check_free(path, &head, &lock, options)?;
+    let mem = M::over(Arc::new(Mapping::of_device(
+        file,
+        device,
+        Geometry::new(parameters).mapped,
+    )?))?;
+    clear(&mem, parameters);
+    format(mem, superblock, options.size, path, lock_file)
+}
+
+/// Refuses a device that holds something, unless that may be overwritten; one that a process of this machine has open in any case.
+fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &Options) -> Result<()> {
+    if head.iter().all(|&byte| byte == 0xff) {
+        return Err(Error::Unfit {
+            path: path.to_owned(),
+            why: "the device reads as ones, as one that is switched off does; of a PCI device, write 1 to `enable` beside it",
+        });
+    }
+    let found = superblock_of(path, head);
+    if let Ok(pool) = &found {
+        for place in 0..pool.parameters.processes {
+            if lock.is_locked(place)? {
+                return Err(Error::Unfit {
+                    path: path.to_owned(),
+                    why: "a process of this machine has the pool on it open; end it first",
+                });
+            }
+        }
+    }
+    let what = match found {
+        _ if options.overwrite || head.iter().all(|&byte| byte == 0) => return Ok(()),
+        Ok(_) => "there is a pool on this device already",
+        Err(_) => "this device is not empty, and what it holds is no pool",
+    };
+    let path = path.to_owned();
+    Err(Error::Occupied { path, what })
+}
+
+/// Has everything before the units be zeroes, the header first.
+fn clear<M: Memory>(mem: &M, parameters: Parameters) {
+    let data = Geometry::new(parameters).data;
+    for (at, len) in [(0, LINE), (LINE, data - LINE)] {
+        mem.zero(at, len);
+        mem.persist(at, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::memory::{Coherent, Noncoherent};
+    use crate::store::Pool;
+
+    const DEVICE: Device = Device {
+        len: 24 << 20,
+        align: 2 << 20,
+    };
+
+    /// A file that stands for a device, full of what was there before, but for its beginning.
+    fn device(folder: &tempfile::TempDir) -> (std::path::PathBuf, File) {
+        let path = folder.path().join("device");
+        std::fs::write(&path, vec![0xa5; DEVICE.len as usize]).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        file.write_all_at(&[0; HEAD_BYTES], 0).unwrap();
+        (path, file)
+    }
+
+    fn options() -> Options {
+        Options {
+            size: 4 << 20,
+            ..Options::default()
+        }
+    }
+
+    fn works<M: Mapped>() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (path, file) = device(&folder);
+        create::<M>(&path, file, DEVICE, &options()).unwrap();
+        let pool = Pool::<M>::open(&path, &options()).unwrap();
+        let map = pool.map("m").unwrap();
+        for n in 0..10_000 {
+            map.put_u64(n, n).unwrap();
+        }
+        assert_eq!(map.get_u64(9_999).unwrap(), Some(9_999));
+        let stat = pool.stat().unwrap();
+        assert_eq!(stat.max_bytes, UNIT * room::<M>(&options(), DEVICE));
+        drop(map);
+        assert!(pool.fsck(false).unwrap().is_clean());
+        assert_eq!(path.metadata().unwrap().len(), DEVICE.len);
+    }
+
+    #[test]
+    fn what_a_device_held_before_does_not_matter() {
+        works::<Coherent>();
+        works::<Noncoherent>();
+    }
+
+    #[test]
+    fn a_pool_has_all_the_room_that_its_tables_leave() {
+        let units = room::<Coherent>(&options(), DEVICE);
+        let mapped = |units| Geometry::new(parameters::<Coherent>(&options(), units)).mapped;
+        assert!(mapped(units) <= DEVICE.len && mapped(units + 1) > DEVICE.len);
+        let tiny = Device {
+            len: 4096,
+            align: 4096,
+        };
+        assert_eq!(room::<Coherent>(&options(), tiny), 0);
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (path, file) = device(&folder);
+        let refused = create::<Coherent>(&path, file, tiny, &options());
+        assert!(matches!(refused, Err(Error::Option { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn what_is_there_is_overwritten_only_on_demand_and_never_while_it_is_open() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (path, file) = device(&folder);
+        let create =
+            |options: &Options| create::<Coherent>(&path, file.try_clone().unwrap(), DEVICE, options);
+        let overwrite = Options {
+            overwrite: true,
+            ..options()
+        };
+        file.write_all_at(b"something else", 0).unwrap();
+        let refused = create(&options());
+        assert!(
+            matches!(&refused, Err(Error::Occupied { what, .. }) if what.contains("no pool")),
+            "{refused:?}"
+        );
+        create(&overwrite).unwrap();
+        let refused = create(&options());
+        assert!(
+            matches!(&refused, Err(Error::Occupied { what, .. }) if what.contains("already")),
+            "{refused:?}"
+        );
+        let pool = Pool::<Coherent>::open(&path, &options()).unwrap();
+        pool.map("m").unwrap().put_u64(1, 1).unwrap();
+        let refused = create(&overwrite);
+        assert!(
+            matches!(&refused, Err(Error::Unfit { why, .. }) if why.contains("open")),
+            "{refused:?}"
+        );
+        drop(pool);
+        create(&overwrite).unwrap();
+        let pool = Pool::<Coherent>::open(&path, &options()).unwrap();
+        assert!(pool.existing_map("m").is_err());
+        // One that is switched off.
+        drop(pool);
+        file.write_all_at(&[0xff; HEAD_BYTES], 0).unwrap();
+        assert!(create(&overwrite).unwrap_err().to_string().contains("enable"));
+    }
+
+    #[test]
+    fn one_creates_at_a_time_and_the_lock_file_may_be_another() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (path, file) = device(&folder);
+        let lock_file = folder.path().join("locks");
+        let elsewhere = Options {
+            lock_file: Some(lock_file.clone()),
+            ..options()
+        };
+        FileLock::make(&lock_file, 0o600).unwrap();
+        let other = FileLock::open(&lock_file).unwrap();
+        assert!(other.try_lock(CREATION).unwrap());
+        let create = || create::<Coherent>(&path, file.try_clone().unwrap(), DEVICE, &elsewhere);
+        let refused = create();
+        assert!(
+            matches!(&refused, Err(Error::Unfit { why, .. }) if why.contains("creating")),
+            "{refused:?}"
+        );
+        other.unlock(CREATION).unwrap();
+        create().unwrap();
+        let pool = Pool::<Coherent>::open(&path, &elsewhere).unwrap();
+        assert!(other.is_locked(0).unwrap());
+        drop(pool);
+    }
+}
