@@ -428,28 +428,27 @@ fn a_lock_that_nobody_has_costs_one_exchange() {
 fn time_outs_use_up_no_slots() {
     let folder = folder();
     let pool = pool::<Coherent>(&folder);
-    let barrier = std::sync::Barrier::new(4);
+    let (begun, done) = (std::sync::Barrier::new(4), std::sync::Barrier::new(3));
     std::thread::scope(|scope| {
         let names = |half: usize| (6 * half..6 * half + 6).map(|n| format!("lock {n}"));
         for half in 0..2 {
-            let (pool, barrier) = (&pool, &barrier);
+            let (pool, begun, done) = (&pool, &begun, &done);
             scope.spawn(move || {
                 let locks: Vec<_> = names(half).map(|name| pool.queue_mutex(&name).unwrap()).collect();
                 let held: Vec<_> = locks.iter().map(|lock| lock.lock().unwrap()).collect();
-                barrier.wait();
-                barrier.wait();
+                begun.wait();
+                done.wait();
                 drop(held);
             });
         }
         // One that waits behind who gives up.
-        let (pool, barrier) = (&pool, &barrier);
+        let (pool, begun) = (&pool, &begun);
         scope.spawn(move || {
-            barrier.wait();
+            begun.wait();
             let lock = pool.queue_mutex("lock 3").unwrap();
             drop(lock.lock().unwrap());
-            barrier.wait();
         });
-        barrier.wait();
+        begun.wait();
         for name in names(0).chain(names(1)) {
             let lock = pool.queue_mutex(&name).unwrap();
             assert!(lock.lock_for(SHORT).unwrap().is_none());
@@ -464,7 +463,7 @@ fn time_outs_use_up_no_slots() {
         });
         // The one behind may not have run yet.
         assert!(left.count() <= 1);
-        barrier.wait();
+        done.wait();
     });
 }
 
