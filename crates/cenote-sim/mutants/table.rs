@@ -164,7 +164,6 @@ pub fn trial(mutant: Mutant) -> Trial {
         TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Random)),
         SleeperWithoutBarrier => quick(coherent(Mutex, 3, 2, 14, 2, Random)),
         DeathSleptThrough => quick(small(coherent(Mutex, 2, 1, 12, 1, Random))),
-        DeathKeptToOneself => quick(small(coherent(Mutex, 5, 1, 12, 1, Random))),
         DeadReaderAwaited | BitLookedAtFirst | ReaderNotMarked | ReadersNotAwaited | WriterLookedAtFirst => {
             quick(coherent(Rwlock, 3, 2, 12, 2, Random))
         }

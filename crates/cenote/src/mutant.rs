@@ -228,7 +228,6 @@ mutants! {
     PastNotUnlinked = "past-not-unlinked", "who goes past somebody goes on standing behind that slot";
     SleeperWithoutBarrier = "sleeper-without-barrier", "who is about to sleep has no barrier executed for who is to wake it";
     DeathSleptThrough = "death-slept-through", "who sleeps for somebody sleeps on when that one dies";
-    DeathKeptToOneself = "death-kept-to-oneself", "who is woken by a bed does not wake the others who sleep by it";
     BitLookedAtFirst = "bit-looked-at-first", "a reader looks at the bit of its place before it looks at the word";
     SeenPutAtRest = "seen-put-at-rest", "recovery puts slots at rest that others stand behind";
     ReadersNotAwaited = "readers-not-awaited", "a writer does not wait for readers";

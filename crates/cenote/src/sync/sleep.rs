@@ -53,7 +53,7 @@ pub(super) fn sleep<M: Memory>(
                 &beds[..]
             };
             kernel.doze(beds, &[attended], longest);
-            if kernel.has_died(bed, (identity >> 32) as u32) && !mutant::is(Mutant::DeathKeptToOneself) {
+            if kernel.has_died(bed, (identity >> 32) as u32) {
                 kernel.rouse(bed);
             }
         }
