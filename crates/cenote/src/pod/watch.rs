@@ -42,8 +42,8 @@ const RESTLESS_LOOKS: u32 = 40;
 /// What a watcher remembers.
 #[derive(Debug)]
 pub struct Watch {
-    /// Beds of those who lived when it looked last.
-    beds: Vec<u64>,
+    /// Beds of those who lived when it looked last, and their generations.
+    beds: Vec<(u64, u32)>,
     /// Whether others have kernels of their own, which wake nobody here.
     is_in_pod: bool,
     /// Looks to be thorough.
@@ -90,7 +90,7 @@ impl Watch {
                 continue;
             }
             if !mem.kernel().has_died(bed, state.generation) {
-                self.beds.push(bed);
+                self.beds.push((bed, state.generation));
                 continue;
             }
             if !found_before.contains(&(index, state.generation)) {
@@ -127,6 +127,20 @@ impl Watch {
     /// Sleeps until somebody dies or one of the bells is rung, as long as it may.
     pub fn doze<M: Memory>(&self, worker: &Worker<M>, bells: &[(u64, u32)], longest: Duration) {
         let time = longest.min(self.patience());
-        worker.mem().kernel().doze(&self.beds, bells, time);
+        let beds: Vec<u64> = self.beds.iter().map(|&(bed, _)| bed).collect();
+        worker.mem().kernel().doze(&beds, bells, time);
+    }
+
+    /// For one that does not look after it has slept: wakes the others who sleep by beds in which somebody has died, as the kernel has woken one
+    /// alone.
+    ///
+    /// Cost: two loads a bed; a system call for each of the dead.
+    pub fn pass_on<M: Memory>(&self, worker: &Worker<M>) {
+        let kernel = worker.mem().kernel();
+        for &(bed, generation) in &self.beds {
+            if kernel.has_died(bed, generation) {
+                kernel.rouse(bed);
+            }
+        }
     }
 }

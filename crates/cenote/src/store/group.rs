@@ -249,8 +249,12 @@ impl<M: Memory> Membership<M> {
 
     fn wait(&mut self, limit: Option<Duration>, is_over: impl Fn() -> bool) -> Result<Option<Event>> {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut has_slept = false;
         loop {
             if let Some(event) = self.try_next()? {
+                if has_slept {
+                    self.watch.pass_on(&self.worker);
+                }
                 return Ok(Some(event));
             }
             let bells = [Watch::attend(&self.worker), self.group.attend(&self.worker)];
@@ -273,6 +277,7 @@ impl<M: Memory> Membership<M> {
                 return Ok(None);
             }
             self.watch.doze(&self.worker, &bells, left);
+            has_slept = true;
         }
     }
 

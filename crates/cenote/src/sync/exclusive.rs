@@ -16,7 +16,7 @@
 
 use super::held::Handle;
 use super::owner::is_free;
-use super::sleep::sleep;
+use super::sleep::sleep_for_owner;
 use super::wait::{Next, Waiting};
 use super::wait_queue::look_along;
 use crate::error::Result;
@@ -55,18 +55,25 @@ impl<M: Memory> Handle<M> {
 
     /// Takes the word if nobody alive has it and nobody is to have it before; what it was.
     pub(super) fn try_take(&self) -> Result<Option<u64>> {
+        let (mem, word) = (self.mem(), self.word());
+        let may_barge = self.may_barge();
         // Who has said that the queue goes first may have died there since.
-        if !self.may_barge()
-            && look_along(&self.worker, self.object, self.end.load(self.mem()))?
+        if !may_barge
+            && look_along(&self.worker, self.object, self.end.load(mem))?
                 .held
                 .is_some()
         {
             return Ok(None);
         }
-        let (mem, word) = (self.mem(), self.word());
         let seen = word.load(mem);
         let is_to_be_had = is_free(seen) || is_gone(&self.worker, seen)?;
-        Ok((is_to_be_had && word.compare_exchange(mem, seen, self.mine()).is_ok()).then_some(seen))
+        if !is_to_be_had || word.compare_exchange(mem, seen, self.mine()).is_err() {
+            return Ok(None);
+        }
+        if !may_barge {
+            self.take_back_first();
+        }
+        Ok(Some(seen))
     }
 
     /// Waits for the word with a slot that is used for it: what it was, or `None` if patience ended before.
@@ -83,9 +90,15 @@ impl<M: Memory> Handle<M> {
                 return Ok(Some(seen));
             }
             match waiting.lose(self.mem()) {
-                Next::GiveUp => return Ok(None),
                 Next::Sleep(_) => break,
-                Next::Look | Next::Question => {}
+                Next::Look => {}
+                // The dead do not make anybody wait.
+                Next::GiveUp => return self.try_take(),
+                Next::Question => {
+                    if let Some(seen) = self.try_take()? {
+                        return Ok(Some(seen));
+                    }
+                }
             }
         }
         let taken = self.take_in_turn(slot, waiting);
@@ -145,8 +158,7 @@ impl<M: Memory> Handle<M> {
                     in_vain += 1;
                     let seen = word.load(mem);
                     if !is_free(seen) {
-                        let goes_on = || word.load(mem) == seen;
-                        sleep(&self.worker, self.object.bell(), seen, longest, goes_on);
+                        sleep_for_owner(&self.worker, self.object, seen, longest);
                     }
                     true
                 }

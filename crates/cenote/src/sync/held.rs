@@ -233,13 +233,16 @@ impl<M: Memory> Handle<M> {
             return Ok(self.take(slot));
         }
         // All stand in queues of locks. Where nobody alive is in front, they need not.
+        let mut error = Error::TooManyLocks { limit: SLOTS };
         for slot in free() {
-            settle::settle_slot(&self.worker, self.own(slot))?;
+            if let Err(damage) = settle::settle_slot(&self.worker, self.own(slot)) {
+                error = damage;
+            }
             if self.is_at_rest(slot) {
                 return Ok(self.take(slot));
             }
         }
-        Err(Error::TooManyLocks { limit: SLOTS })
+        Err(error)
     }
 
     fn is_at_rest(&self, slot: usize) -> bool {

@@ -25,7 +25,7 @@ use super::guard::{Guard, ReadGuard, Release};
 use super::held::Handle;
 use super::object::{Form, Object};
 use super::owner::{FREED, former, free_of, is_free};
-use super::sleep::sleep;
+use super::sleep::{sleep, sleep_for_owner};
 use super::wait::{Next, Patience, Waiting};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
@@ -341,8 +341,7 @@ impl<M: Memory> ReadWriteLock<M> {
                 Next::GiveUp => return Ok(None),
                 Next::Sleep(longest) => {
                     has_slept = true;
-                    let goes_on = || word.load(mem) == seen;
-                    sleep(&handle.worker, handle.object.bell(), seen, longest, goes_on);
+                    sleep_for_owner(&handle.worker, handle.object, seen, longest);
                 }
             }
         }
@@ -364,8 +363,8 @@ impl<M: Memory> ReadWriteLock<M> {
             if !is_free(seen) {
                 free_of(&handle.worker, handle.word(), seen);
             }
-            handle.take_back_first();
             if let Some(before) = self.announce(slot) {
+                handle.take_back_first();
                 return Ok(Some(before));
             }
         }

@@ -35,19 +35,22 @@ pub fn settle_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
     if mutant::is(Mutant::HeldNotSettled) {
         return Ok(());
     }
+    // What is damaged keeps nobody else's lock from being settled.
+    let mut outcome = Ok(());
     let mut locks = [0; SLOTS];
     for n in 0..SLOTS {
         let slot = Slot::new(worker.geometry(), place, n);
-        settle_slot(worker, slot)?;
+        outcome = outcome.and(settle_slot(worker, slot));
         // Whatever has become of the slot meanwhile: its worker may have died while it went past others.
         let lock = slot.lock().load(worker.mem());
         if lock != 0 && !locks.contains(&lock) {
             locks[n] = lock;
-            settle_passed(worker, Object::at(worker, lock)?)?;
+            let passed = Object::at(worker, lock).and_then(|object| settle_passed(worker, object));
+            outcome = outcome.and(passed);
         }
     }
     crash_point(Point::RecoverHeld);
-    Ok(())
+    outcome
 }
 
 /// The same for one slot, whose worker is gone, or this one and does not use it.
@@ -58,6 +61,15 @@ pub(super) fn settle_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<(
         return Ok(());
     }
     let object = Object::at(worker, lock)?;
+    let outcome = settle_in(worker, object, slot);
+    bell::wake(mem, slot.bell());
+    bell::wake(mem, object.bell());
+    outcome
+}
+
+/// The same, but that nobody is woken.
+fn settle_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Result<()> {
+    let mem = worker.mem();
     let turn = Turn(slot.turn().load(mem));
     match turn.stand() {
         Stand::Rest => {}
@@ -73,8 +85,6 @@ pub(super) fn settle_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<(
             free_of(worker, object.word(), owner);
         }
     }
-    bell::wake(mem, slot.bell());
-    bell::wake(mem, object.bell());
     Ok(())
 }
 

@@ -10,17 +10,34 @@
 //!
 //! The kernel wakes one of those who sleep by a bed. If that is one who waits here, it wakes the others: some of them watch for deaths.
 //!
+//! A ringer that dies between the bell's change and the system call leaves sleepers, who sleep for somebody else by then: they look again by themselves,
+//! within a second.
+//!
 //! Beds and bells work where one kernel runs both. For the threads of another one, or one whose death does not show in its bed, the sleeper looks again
 //! by itself after [`LONGEST_REST`].
 
 use std::time::Duration;
 
+use super::object::Object;
 use super::wait::LONGEST_REST;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::bell;
 use crate::pod::record::{Phase, State, WorkerRecord};
+
+/// Between two looks of one that sleeps by a bell that other hosts ring: who rings wakes those of its own host, and clears the bell for all.
+const APART: Duration = Duration::from_millis(10);
+
+/// [`sleep`] by a lock's bell, which whoever has the lock rings.
+pub(super) fn sleep_for_owner<M: Memory>(worker: &Worker<M>, object: Object, owner: u64, longest: Duration) {
+    let longest = match worker.pod().is_in_pod() {
+        true => longest.min(APART),
+        false => longest,
+    };
+    let goes_on = || object.word().load(worker.mem()) == owner;
+    sleep(worker, object.bell(), owner, longest, goes_on);
+}
 
 /// Sleeps until the bell rings, the worker of an identity dies, or the time is over; not at all if `goes_on` is false. May return at
 /// any time.
@@ -34,8 +51,9 @@ pub(super) fn sleep<M: Memory>(
     goes_on: impl FnOnce() -> bool,
 ) {
     let (mem, kernel) = (worker.mem(), worker.mem().kernel());
-    let bed = bed_of(worker, identity);
     let attended = bell::attend(mem, bell);
+    // After that: who recovers the other one has claimed it before it looks at the bell, and has it ring if it looks later.
+    let bed = bed_of(worker, identity);
     // In a pod everybody waits for its own stores.
     let is_seen = !M::COHERENT
         || worker.pod().is_in_pod()

@@ -205,6 +205,7 @@ impl<M: Memory> Handle<M> {
         waiting: &mut Waiting,
     ) -> Result<Option<Option<u64>>> {
         let mut asks = before & DIRTY != 0 || waiting.is_impatient();
+        let mut is_last = false;
         loop {
             let mut held = None;
             if asks {
@@ -228,6 +229,11 @@ impl<M: Memory> Handle<M> {
                         let goes_on = || of.slot.turn().load(self.mem()) == of.turn.0;
                         sleep(&self.worker, of.slot.bell(), of.owner, longest, goes_on);
                     }
+                    true
+                }
+                // The dead do not make anybody wait.
+                Next::GiveUp if !asks && !is_last => {
+                    is_last = true;
                     true
                 }
                 Next::GiveUp => return Ok(None),
