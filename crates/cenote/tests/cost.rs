@@ -372,3 +372,56 @@ fn a_write_frees_a_part_of_a_level_at_a_time() {
         "{exchanges:?} {loads:?}"
     );
 }
+
+/// What a long reader held back is freed at a cost in proportion to it, and the chunks of the list as well, wherever in a chunk the list ends. Collection left
+/// those chunks that the head of the list could not leave for lack of room, 33 in each of these rounds, and then walked through them.
+#[test]
+fn freeing_a_long_list_costs_what_is_in_it() {
+    // Their number leaves another remainder of a chunk each time.
+    const MANY: u64 = 20_000;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let options = Options {
+        size: 1 << 20,
+        max: 1 << 30,
+        ..Options::default()
+    };
+    let pool: Pool<Counting<Coherent>> = Pool::create(folder.path().join("pool"), &options).unwrap();
+    let map = pool.map("m").unwrap();
+    map.put_u64(0, 0).unwrap();
+    let (begin, begins) = std::sync::mpsc::channel::<()>();
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let others = pool.clone();
+    let reader = std::thread::spawn(move || {
+        let map = others.map("m").unwrap();
+        while begins.recv().is_ok() {
+            let value = map.get(&0u64.to_le_bytes()).unwrap();
+            done.send(()).unwrap();
+            begins.recv().unwrap();
+            drop(value);
+            done.send(()).unwrap();
+        }
+    });
+    let tell = || {
+        begin.send(()).unwrap();
+        is_done.recv().unwrap();
+    };
+    for round in 0..64 {
+        tell();
+        for n in 0..MANY {
+            map.put_u64(0, n).unwrap();
+        }
+        tell();
+        Counts::reset();
+        let freed = pool.collect().unwrap();
+        let lines = Counts::current().lines_from_memory();
+        let stat = pool.stat().unwrap();
+        assert!(
+            freed > MANY && lines < 3 * MANY && stat.retired_bytes < 4096 && stat.committed_bytes < 4 << 20,
+            "round {round}: {freed} freed, {lines} lines, {} bytes left of {}",
+            stat.retired_bytes,
+            stat.committed_bytes
+        );
+    }
+    drop(begin);
+    reader.join().unwrap();
+}

@@ -30,8 +30,8 @@ use super::record::WorkerRecord;
 use super::recycle::Kept;
 use super::retire::{
     Actor, CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, Position, ROOM, await_entries, begin_anew,
-    chunks_max, count_in, ensure_room, entry, find, is_gone, lacks, mark_range, next_of, next_position, push,
-    set, set_position, span, write_back_ends,
+    chunks_max, count_in, ensure_room, ensure_room_for, entry, find, is_gone, lacks, mark_range, next_of,
+    next_position, push, set, set_position, span, write_back_ends,
 };
 use super::slab::{CellAt, Place, locate, table_word};
 use super::superblock::ORPHANS;
@@ -113,15 +113,18 @@ pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
 }
 
 /// Has room in a list for the chunks that its head leaves, if there is memory for that: for a list to which nothing is retired, so
-/// that nobody makes room in it.
-pub(super) fn make_way<M: Memory>(worker: &Worker<M>, actor: Actor) {
+/// that nobody makes room in it. Whether room was lacking, and is there now.
+pub(super) fn make_way<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
+    // As much as the head wants to find.
+    let room = room_to_leave(worker, actor);
     let lacks_room =
-        |(head, tail): (Position, Position)| head.chunk != tail.chunk && lacks(worker, tail, ROOM);
-    if span(worker, actor.record).is_ok_and(lacks_room) {
-        // A full pool has those chunks wait. Under a pin nobody makes room in it for them.
-        let made = worker.pin().map(|_pin| ensure_room(worker, actor));
-        drop(made);
+        |(head, tail): (Position, Position)| head.chunk != tail.chunk && lacks(worker, tail, room);
+    if !span(worker, actor.record).is_ok_and(lacks_room) {
+        return false;
     }
+    // A full pool has those chunks wait. Under a pin nobody makes room in it for them.
+    let made = worker.pin().and_then(|_pin| ensure_room_for(worker, actor, room));
+    made.is_ok()
 }
 
 /// [`free_all_and_chunks`], for who does not count.
@@ -129,12 +132,19 @@ pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
     free_all_and_chunks(worker).map(drop)
 }
 
-/// [`free_all`], for who does not write: the list's own chunks are freed too.
+/// [`free_all`], for who does not write: the list's own chunks are freed too. Each chunk of room takes those of some sixty that the head leaves.
 pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
-    let freed = free_all(worker)?;
+    let mut freed = free_all(worker)?;
     let _hold = worker.hold_list()?;
-    make_way(worker, worker.actor());
-    Ok(freed + free_all(worker)?)
+    loop {
+        let has_room = make_way(worker, worker.actor());
+        let (before, _) = span(worker, worker.record())?;
+        freed += free_all(worker)?;
+        let (after, _) = span(worker, worker.record())?;
+        if !has_room || after.chunk == before.chunk {
+            return Ok(freed);
+        }
+    }
 }
 
 /// Frees all that can be freed without waiting for anybody who lives: what the dead, those who left, the idle and the caller have
@@ -174,9 +184,11 @@ pub(super) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let mut freed = 0;
     // What is retired is ripe two epochs later; each look goes through a part of the list.
     let mut looks_left = 4;
+    let mut goes_on = false;
     while looks_left > 0 {
         let least = epoch::ripe_below(worker, epoch::advance(worker));
-        let look = look(worker, worker.actor(), least)?;
+        let look = look(worker, worker.actor(), least, goes_on)?;
+        goes_on = true;
         freed += look.freed;
         if look.freed == 0 && !look.went_on {
             looks_left -= 1;
@@ -216,10 +228,12 @@ struct Look {
 
 /// Frees the first entries of the actor's list whose tag is below `least - 1`, as many as one look goes through. Returns how many.
 pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
-    Ok(look(worker, actor, least)?.freed)
+    Ok(look(worker, actor, least, false)?.freed)
 }
 
-fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<Look> {
+/// Looks at a list from its beginning; if it goes on with the own list, from where the last look ended. All before that is gone then, but the head may not have
+/// moved as far, as there was no room for the chunks that it leaves: to walk through them in each look would take the square of the list.
+fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) -> Result<Look> {
     let is_own = actor == worker.actor();
     let _hold = is_own.then(|| worker.hold_list()).transpose()?;
     let (head, _) = span(worker, actor.record)?;
@@ -239,7 +253,7 @@ fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<Look>
         worker.recycler.set_frontier(end);
     }
     let mut freed = 0;
-    for (chunk, which) in parts(worker, actor.record, head, end)? {
+    for (chunk, which) in parts(worker, actor.record, if goes_on { from } else { head }, end)? {
         freed += free_entries(worker, actor, chunk, which)?;
     }
     move_head(worker, actor)?;
@@ -630,6 +644,11 @@ pub(super) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor) -> Res
     Ok(())
 }
 
+/// The room that a list's last chunk must have for the head to leave its first one. Who is in an operation needs the rest of it.
+fn room_to_leave<M: Memory>(worker: &Worker<M>, actor: Actor) -> u64 {
+    if actor == worker.actor() { ROOM + 1 } else { 1 }
+}
+
 /// Moves the head past entries that are gone, and retires the chunks that it leaves.
 fn move_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let is_own = actor == worker.actor();
@@ -649,8 +668,7 @@ fn move_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
                 worker.recycler.passed(0, next);
             }
         }
-        // Who is in an operation needs the rest of the room.
-        let room = if is_own { ROOM + 1 } else { 1 };
+        let room = room_to_leave(worker, actor);
         let is_exhausted = index >= count && head.chunk != tail.chunk;
         if !is_exhausted || (lacks(worker, tail, room) && !begin_anew(worker, actor)) {
             return Ok(());
