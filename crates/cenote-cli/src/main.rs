@@ -11,6 +11,7 @@ mod interrupt;
 mod map;
 mod memory;
 mod output;
+mod peers;
 mod place;
 mod pool;
 mod recorded;

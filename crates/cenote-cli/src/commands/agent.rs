@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cenote::memory::{LocalWord, Mapped, Memory, Priority, lock_code};
 use cenote::pod::host::HostPhase;
-use cenote::store::{AgentStatus, Reporter};
+use cenote::store::{AgentStatus, Peers, Reporter};
 use cenote::{Coherent, Delegated, HostAgent, Kind, Noncoherent, Options};
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::health::Health;
 use crate::interrupt::signals;
 use crate::output::Output;
+use crate::peers::PeerArgs;
 use crate::pool::{PoolArg, as_this_host};
 
 /// Between two looks whether the agent shall end, or its host is being fenced.
@@ -31,6 +32,16 @@ pub struct Args {
     /// A Unix socket on which whoever connects is sent the agent's state as JSON
     #[arg(long, value_name = "SOCKET")]
     health: Option<PathBuf>,
+    #[command(flatten)]
+    peers: PeerArgs,
+}
+
+/// What an agent is asked for besides.
+pub struct Asked {
+    /// The socket on which it tells its health.
+    pub health: Option<PathBuf>,
+    /// The agents of other hosts.
+    pub peers: Option<Peers>,
 }
 
 /// What is printed when the agent has begun.
@@ -47,21 +58,25 @@ pub struct Began {
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
     let options = as_this_host()?;
+    let asked = Asked {
+        health: args.health,
+        peers: args.peers.peers(),
+    };
     match cenote::kind_of(&path)? {
-        Kind::Coherent => serve::<Coherent>(&path, &options, args.health, out),
-        Kind::Noncoherent => serve::<Noncoherent>(&path, &options, args.health, out),
-        Kind::Delegated => serve::<Delegated>(&path, &options, args.health, out),
+        Kind::Coherent => serve::<Coherent>(&path, &options, asked, out),
+        Kind::Noncoherent => serve::<Noncoherent>(&path, &options, asked, out),
+        Kind::Delegated => serve::<Delegated>(&path, &options, asked, out),
     }
 }
 
 fn serve<M: Mapped>(
     path: &std::path::Path,
     options: &Options,
-    health: Option<PathBuf>,
+    asked: Asked,
     out: &Output,
 ) -> Result<ExitCode, Failure> {
     let interrupted = Interrupted::listen();
-    let (mut agent, _health) = start::<M>(path, options, health, |_| {}, &interrupted, out)?;
+    let (mut agent, _health) = start::<M>(path, options, asked, |_| {}, &interrupted, out)?;
     let reporter = agent.reporter()?;
     let generation = agent.status()?.generation;
     let mut told = 0;
@@ -118,16 +133,20 @@ impl Interrupted {
 pub fn start<M: Mapped>(
     path: &std::path::Path,
     options: &Options,
-    health: Option<PathBuf>,
+    asked: Asked,
     more: impl Fn(&mut serde_json::Value) + Send + 'static,
     interrupted: &Interrupted,
     out: &Output,
 ) -> Result<(HostAgent<M>, Option<Health>), Failure> {
     let locked = lock_code();
-    let agent = HostAgent::<M>::start(path, options)?;
+    let mut agent = HostAgent::<M>::start(path, options)?;
     interrupted.begin();
+    if let Some(peers) = &asked.peers {
+        agent.tell_peers(peers)?;
+    }
     let reporter = agent.reporter()?;
-    let health = health
+    let health = asked
+        .health
         .map(|path| {
             Health::serve(&path, move || match reporter.status() {
                 Ok(status) => {

@@ -12,10 +12,11 @@ use cenote::pod::warden::SeatEvent;
 use cenote::{Coherent, Delegated, Kind, Noncoherent, Options, WardenThread, Watch};
 use serde::Serialize;
 
-use super::agent::{Interrupted, check_fenced, leave, start};
+use super::agent::{Asked, Interrupted, check_fenced, leave, start};
 use crate::election::{Election, ElectionArgs};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::peers::PeerArgs;
 use crate::pool::{PoolArg, as_this_host};
 
 /// Arguments.
@@ -45,6 +46,8 @@ pub struct Args {
     /// A Unix socket on which whoever connects is sent the monitor's state as JSON
     #[arg(long, value_name = "SOCKET")]
     health: Option<PathBuf>,
+    #[command(flatten)]
+    peers: PeerArgs,
     #[command(flatten)]
     election: ElectionArgs,
 }
@@ -88,6 +91,10 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         fence: args.fence,
         fence_time_out: Duration::from_secs(args.fence_timeout),
     };
+    let beside = Asked {
+        health: args.health,
+        peers: args.peers.peers(),
+    };
     let kind = cenote::kind_of(&path)?;
     if kind != Kind::Delegated && watch.fence.is_none() && !args.one_machine {
         return Err(Failure::misuse(
@@ -95,9 +102,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         ));
     }
     match kind {
-        Kind::Coherent => serve::<Coherent>(&path, &options, &watch, election, args.health, out),
-        Kind::Noncoherent => serve::<Noncoherent>(&path, &options, &watch, election, args.health, out),
-        Kind::Delegated => serve::<Delegated>(&path, &options, &watch, election, args.health, out),
+        Kind::Coherent => serve::<Coherent>(&path, &options, &watch, election, beside, out),
+        Kind::Noncoherent => serve::<Noncoherent>(&path, &options, &watch, election, beside, out),
+        Kind::Delegated => serve::<Delegated>(&path, &options, &watch, election, beside, out),
     }
 }
 
@@ -106,7 +113,7 @@ fn serve<M: Mapped>(
     options: &Options,
     watch: &Watch,
     election: Option<Arc<Election>>,
-    health: Option<PathBuf>,
+    beside: Asked,
     out: &Output,
 ) -> Result<ExitCode, Failure> {
     let interrupted = Interrupted::listen();
@@ -145,7 +152,7 @@ fn serve<M: Mapped>(
     while !has_server() {
         std::thread::sleep(LOOK);
     }
-    let (mut agent, _health) = start::<M>(path, options, health, more, &interrupted, out)?;
+    let (mut agent, _health) = start::<M>(path, options, beside, more, &interrupted, out)?;
     let reporter = agent.reporter()?;
     let generation = agent.status()?.generation;
     let watched = agent.watch(

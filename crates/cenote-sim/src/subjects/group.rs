@@ -7,7 +7,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cenote::group::{Creation, Event, Group, Kind, Seat, Status};
 use cenote::memory::Memory;
@@ -142,7 +141,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
                     *is_new &= events == 0;
                 }
                 if events == 0 {
-                    watch.doze(&worker, &bells, Duration::MAX);
+                    watch.doze(&worker, &bells, watch.patience());
                     if let Some((sits, is_new)) = &mut seat {
                         *is_new &= !look_after_sleep(context, &worker, &group, sits, shared)?;
                     }

@@ -267,7 +267,7 @@ pub(super) fn start_attendant<const C: bool>(
         context.spawn(move |context| {
             let mut attendant = Attendant::begin(&worker);
             while !worker.pod().is_closing() {
-                attendant.tick(&worker);
+                attendant.tick(&worker, 1);
                 let _ = collect_inherited(&worker);
                 context.wait();
             }

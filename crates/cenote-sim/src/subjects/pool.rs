@@ -104,7 +104,7 @@ impl<const C: bool> Member<C> {
                 drop(pod);
                 let mut attendant = Attendant::begin(&worker);
                 while !worker.pod().is_closing() {
-                    attendant.tick(&worker);
+                    attendant.tick(&worker, 1);
                     let _ = collect_inherited(&worker);
                     agent.wait();
                     agent.spend_ps(TICK_PS);

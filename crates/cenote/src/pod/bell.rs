@@ -46,6 +46,13 @@ pub fn wake<M: Memory>(mem: &M, bell: SyncWord) {
     }
 }
 
+/// How often it was rung, in bits that are compared.
+///
+/// Cost: a load.
+pub(super) fn rings<M: Memory>(mem: &M, bell: SyncWord) -> u32 {
+    (bell.load(mem) & !ASLEEP) as u32
+}
+
 /// Says that the caller is about to sleep by a bell; to be called before the look for what is waited for. What the low
 /// half of the word is until it is rung: what [`crate::memory::Kernel::doze`] wants to know.
 ///

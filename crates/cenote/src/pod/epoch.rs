@@ -19,10 +19,11 @@
 //! ones to announce anew.
 
 use super::backlog;
+use super::bell;
 use super::crash::{Point, crash_point};
 use super::geometry::Geometry;
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
-use super::superblock::EPOCH;
+use super::superblock::{EPOCH, ROUND_BELL};
 use super::worker::Worker;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -120,6 +121,9 @@ pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
         if EPOCH.compare_exchange_acquire(mem, settled, next).is_ok() {
             crash_point(Point::EpochHalf);
             finish(mem, worker.geometry(), worker.pod().workers_high(), next);
+            if !M::COHERENT {
+                bell::wake(mem, ROUND_BELL);
+            }
         }
     } else {
         backlog::note(mem, settled >> 1);

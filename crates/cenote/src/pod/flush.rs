@@ -7,16 +7,20 @@
 //!
 //! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
 //!
+//! **Idle background threads** look less often: they sleep by a bell, which is rung when a round was begun, when the epoch has moved on, and when lists are
+//! wanted. On other hosts it is [relayed](super::relay).
+//!
 //! A background thread that dies alone would leave its process alive and silent. From then on the workers of the process serve
 //! rounds when they collect, until a handle is opened, which begins a new thread.
 
 use std::sync::{Arc, Weak};
 
+use super::bell;
 use super::classes::{place_of, renew_classes};
 use super::collect::parts;
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use super::retire::{self, CHUNK_BYTES, Position, entry, may_be_range, says_gone};
-use super::superblock::{EPOCH, FLUSH_ROUND};
+use super::superblock::{EPOCH, FLUSH_ROUND, LISTS_WANTED, ROUND_BELL};
 use super::takeover::Quiet;
 use super::worker::{LocalPin, Worker};
 use crate::error::Result;
@@ -103,6 +107,7 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
         flush_between(worker, record == worker.record(), from, to)?;
     }
     let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
+    bell::wake(mem, ROUND_BELL);
     // Whenever it is written back: if it is lost with its host, another round is begun.
     request[3].set_lazily(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
     Ok(())
@@ -190,7 +195,7 @@ fn stand_in<M: Memory>(worker: &Worker<M>) {
         return;
     }
     match flushed.load(worker.mem()) < FLUSH_ROUND.load(worker.mem()) {
-        true => Attendant::default().tick(worker),
+        true => Attendant::default().tick(worker, 1),
         // No round begins as long as these hold the epoch back.
         false => withdraw_idle(worker, &pins(worker)),
     }
@@ -202,7 +207,14 @@ pub struct Attendant {
     seen: Vec<u64>,
     round: u64,
     quiet: Quiet,
+    /// The epoch, and how often lists were wanted, in the last tick.
+    reached: [u64; 2],
+    /// Ticks in a row that found nothing new.
+    idle: u32,
 }
+
+/// Ticks that found nothing new before a background thread is idle.
+const IDLE_AFTER: u32 = 32;
 
 impl Attendant {
     /// The caller's thread is its process's background thread from now on.
@@ -216,10 +228,20 @@ impl Attendant {
         worker.pod().attended_by(None);
     }
 
-    /// Serves the rounds of others and looks after the announcements of this process's idle workers.
-    pub fn tick<M: Memory>(&mut self, worker: &Worker<M>) {
+    /// Says that the thread is about to sleep until there is something to do, if it has found nothing for a while; to be called before a tick.
+    ///
+    /// Cost: as [`bell::attend`].
+    pub fn attend<M: Memory>(&self, worker: &Worker<M>) -> Option<(u64, u32)> {
+        (self.idle >= IDLE_AFTER).then(|| bell::attend(worker.mem(), ROUND_BELL))
+    }
+
+    /// Serves the rounds of others and looks after the announcements of this process's idle workers; `ticks` since it did so last.
+    pub fn tick<M: Memory>(&mut self, worker: &Worker<M>, ticks: u32) {
         let mem = worker.mem();
         let round = FLUSH_ROUND.load(mem);
+        let reached = [EPOCH.load(mem), LISTS_WANTED.load(mem)];
+        let is_new = round != self.round || std::mem::replace(&mut self.reached, reached) != reached;
+        self.idle = if is_new { 0 } else { self.idle.saturating_add(1) };
         if round != self.round {
             let flushed = ProcessRecord::new(worker.geometry(), worker.pod().index()).flushed();
             if mutant::is(Mutant::AcknowledgedEarly) {
@@ -234,7 +256,7 @@ impl Attendant {
         let pins = pins(worker);
         withdraw_idle(worker, &pins);
         // A damaged pool is reported to those who use it.
-        let _ = self.quiet.take_over(worker, &pins);
+        let _ = self.quiet.take_over(worker, &pins, ticks);
     }
 
     fn serve<M: Memory>(&mut self, worker: &Worker<M>, index: u32) {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `geometry`, `superblock`, `record` | where everything is and what it means | `docs/pool-format.md` |
 //! | `process`, `worker`, `lives` | joining, leaving, who lives | `docs/protocols/instances.md` |
-//! | `bell`, `watch`, `log` | noticing deaths, waking those who wait, what was recovered | `docs/protocols/detection.md` |
+//! | `bell`, `relay`, `watch`, `log` | noticing deaths, waking those who wait, what was recovered | `docs/protocols/detection.md` |
 //! | `group` | groups: who is there, who died, in order | `docs/protocols/groups.md` |
 //! | `host`, `agency`, `fence`, `monitor` | hosts: their agents, who watches them, how they are fenced | `docs/protocols/hosts.md` |
 //! | `lock`, `redo`, `buddy`, `block`, `units`, `runs`, `growth`, `holes` | blocks of units | `docs/protocols/allocation.md` |
@@ -54,6 +54,7 @@ pub mod record;
 pub mod recovery;
 pub mod recycle;
 pub mod redo;
+pub mod relay;
 pub mod reserve;
 pub mod retire;
 pub mod room;

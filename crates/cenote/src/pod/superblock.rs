@@ -44,6 +44,11 @@ pub const HOSTLESS_SERVES: SyncWord = SyncWord::at(1024);
 pub const LISTS_TAKEN: SyncWord = SyncWord::at(1088);
 /// How often background threads were asked for the retired lists of idle workers (incoherent memory).
 pub const LISTS_WANTED: SyncWord = SyncWord::at(1152);
+/// The bell that is rung when background threads have something to do: a flush round was begun, the epoch has moved on, lists are wanted (incoherent
+/// memory).
+pub const ROUND_BELL: SyncWord = SyncWord::at(1216);
+/// When a watcher began to look thoroughly for the dead, as nobody had for a while: nanoseconds since 1970. Not used in a pod.
+pub const LOOKED: SyncWord = SyncWord::at(1280);
 /// Slab blocks that were ever given back to the buddy tree (incoherent memory).
 pub const BLOCKS_FREED: SyncWord = SyncWord::at(896);
 

@@ -29,6 +29,7 @@
 //! **What others know of the list.** A worker that does not hold its list has begun nothing: its record names no object that is
 //! or may be in a list. Recovery that looks through the lists of others for an object counts moves before and after.
 
+use super::bell;
 use super::geometry::WORKER_BYTES;
 use super::heap;
 use super::lock;
@@ -38,7 +39,7 @@ use super::redo::Transaction;
 use super::retire::{
     self, Actor, CHUNK_BYTES, CHUNK_ENTRIES, Position, ROOM, count_of, entry, lacks, next_of, span,
 };
-use super::superblock::{HEAP_LOCK, LISTS_TAKEN, LISTS_WANTED};
+use super::superblock::{HEAP_LOCK, LISTS_TAKEN, LISTS_WANTED, ROUND_BELL};
 use super::worker::{LocalPin, Worker};
 use super::{crash::Point, crash::crash_point, epoch};
 use crate::error::{Error, Result};
@@ -214,6 +215,7 @@ pub(super) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<T
 pub(super) fn ask_for_lists<M: Memory>(worker: &Worker<M>) {
     if !M::COHERENT {
         LISTS_WANTED.fetch_add(worker.mem(), 1);
+        bell::wake(worker.mem(), ROUND_BELL);
     }
 }
 
@@ -597,18 +599,19 @@ pub(super) struct Quiet {
 struct Seen {
     /// The tail.
     tail: u64,
-    /// How often it was seen like that.
+    /// For how many ticks it was seen like that.
     times: u32,
     /// How often lists had been asked for when it was taken over.
     wanted: u64,
 }
 
 impl Quiet {
-    /// Takes over the lists of this process's workers that have not changed for some looks: fewer if somebody asks for them.
+    /// Takes over the lists of this process's workers that have not changed for some ticks, of which `ticks` have passed since the last look: fewer if somebody asks for them.
     pub(super) fn take_over<M: Memory>(
         &mut self,
         worker: &Worker<M>,
         pins: &[std::sync::Arc<LocalPin>],
+        ticks: u32,
     ) -> Result<()> {
         let mem = worker.mem();
         let quiet_ticks = worker.limits().quiet_ticks;
@@ -636,7 +639,7 @@ impl Quiet {
             }
             let seen = &mut self.seen[place];
             seen.times = if seen.tail == tail {
-                seen.times.saturating_add(1)
+                seen.times.saturating_add(ticks)
             } else {
                 0
             };

@@ -7,10 +7,12 @@
 //!
 //! **Looking.** A quick look reads each worker's state and bed. A thorough one asks for the byte locks of processes too: one
 //! whose last thread died before it lay down, or that had no worker, shows by them alone, and the place of a dead process
-//! becomes free only when its lock is. Looks are thorough at first, for a moment after each death, and every slow tick.
+//! becomes free only when its lock is. Looks are thorough at first, for a moment after each death, and every slow tick of one of the watchers: who
+//! looks writes down when, and the others of that tick look quickly. One that dies meanwhile costs a tick. In a pod an agent asks for its host's
+//! byte locks, as often as it beats.
 //!
-//! **Other hosts** have kernels of their own: their beds and bells wake nobody here, and in incoherent caches they could not even be
-//! read. Their dead are found by thorough looks, which come as often as hosts beat.
+//! **Other hosts** have kernels of their own: their beds wake nobody here, and in incoherent caches they could not even be
+//! read. Their dead are found by agents and monitors, who tell the groups. That bells are rung there is [relayed](super::relay) by this host's agent.
 //!
 //! | a crash | leaves | who goes on |
 //! |---|---|---|
@@ -24,16 +26,16 @@ use std::time::Duration;
 use super::bell;
 use super::record::{Phase, State, WorkerRecord};
 use super::recovery::{self, Recovered};
-use super::superblock::DEATH_BELL;
+use super::superblock::{DEATH_BELL, LOOKED};
 use super::worker::Worker;
 use crate::memory::{Memory, SLEEPS_BY_MAX};
 
 /// Between two thorough looks while nothing happens.
 const SLOW: Duration = Duration::from_millis(100);
+/// The same in a pod, where an agent looks thoroughly as often as it beats, and relays bells.
+const ATTENDED: Duration = Duration::from_secs(1);
 /// The same if there are more beds than one can sleep by.
 const CROWDED: Duration = Duration::from_millis(8);
-/// The same where other hosts share the pool: as often as they beat.
-const APART: Duration = Duration::from_millis(8);
 /// Between two looks just after a death: the rest of the process follows.
 const RESTLESS: Duration = Duration::from_millis(1);
 /// Looks just after a death.
@@ -44,12 +46,27 @@ const RESTLESS_LOOKS: u32 = 40;
 pub struct Watch {
     /// Beds of those who lived when it looked last, and their generations.
     beds: Vec<(u64, u32)>,
-    /// Whether others have kernels of their own, which wake nobody here.
+    /// Whether an agent looks after this host.
     is_in_pod: bool,
     /// Looks to be thorough.
     restless: u32,
     /// The dead that were found, by place and generation, as long as their records are not free.
     found: Vec<(u32, u32)>,
+}
+
+/// Whether no watcher has begun a thorough look within a slow tick; then the caller has.
+///
+/// Cost: a load, and a store if so.
+fn is_first_of_tick<M: Memory>(mem: &M) -> bool {
+    let (now, looked) = (mem.kernel().now(), LOOKED.load(mem));
+    // Less a tenth: who looks at every tick is not to find its own last look.
+    let tick = SLOW.as_nanos() as u64 / 10 * 9;
+    // A time that is to come is that of a clock that was put back, or damage.
+    if looked != 0 && looked <= now && now - looked < tick {
+        return false;
+    }
+    LOOKED.store(mem, now);
+    true
 }
 
 impl Default for Watch {
@@ -102,7 +119,7 @@ impl Watch {
                 recovery::recover_one(worker, index, state, &mut recovered);
             }
         }
-        if due || self.restless > 0 {
+        if self.restless > 0 || due && (self.is_in_pod || is_first_of_tick(mem)) {
             self.restless = self.restless.saturating_sub(1);
             recovery::recover_all(worker, &mut recovered);
         }
@@ -117,16 +134,15 @@ impl Watch {
     /// How long one may sleep after the last look.
     pub fn patience(&self) -> Duration {
         match self.restless {
-            0 if self.is_in_pod => APART,
-            0 if self.beds.len() < SLEEPS_BY_MAX => SLOW,
-            0 => CROWDED,
+            0 if self.beds.len() >= SLEEPS_BY_MAX => CROWDED,
+            0 if self.is_in_pod => ATTENDED,
+            0 => SLOW,
             _ => RESTLESS,
         }
     }
 
-    /// Sleeps until somebody dies or one of the bells is rung, as long as it may.
-    pub fn doze<M: Memory>(&self, worker: &Worker<M>, bells: &[(u64, u32)], longest: Duration) {
-        let time = longest.min(self.patience());
+    /// Sleeps until somebody dies who was seen to live, one of the bells is rung, or the time is over; not longer than [`Watch::patience`] if it is to see deaths.
+    pub fn doze<M: Memory>(&self, worker: &Worker<M>, bells: &[(u64, u32)], time: Duration) {
         let beds: Vec<u64> = self.beds.iter().map(|&(bed, _)| bed).collect();
         worker.mem().kernel().doze(&beds, bells, time);
     }

@@ -26,8 +26,10 @@ use crate::pod::superblock::DEATH_BELL;
 use crate::pod::watch::Watch;
 use crate::pod::{Pod, Worker, bell};
 
-/// Between two rounds on incoherent memory.
+/// Between two looks on incoherent memory.
 const TICK: Duration = Duration::from_millis(1);
+/// The same of a thread that has found nothing to do for a while: it is woken when there is something.
+const IDLE_TICK: Duration = Duration::from_millis(100);
 
 /// What the background thread and the handles of this process share.
 #[derive(Default)]
@@ -222,22 +224,30 @@ fn run<M: Memory>(worker: &Worker<M>, errands: &Errands) {
     let mut watch = Watch::default();
     let mut trimmer = Trimmer::default();
     let mut looked = Instant::now();
+    let mut ticked = Instant::now();
     loop {
         // First of all: what happens from here on wakes it at once.
-        let bells = errands.attend(worker);
-        // A damaged pool is reported to those who use it; there is nobody to report it to here.
+        let mut bells = errands.attend(worker);
+        let mut longest = Duration::MAX;
         if !M::COHERENT {
-            attendant.tick(worker);
+            let rounds = attendant.attend(worker);
+            bells.extend(rounds);
+            longest = if rounds.is_some() { IDLE_TICK } else { TICK };
+            // A damaged pool is reported to those who use it; there is nobody to report it to here.
+            let ticks = ticked.elapsed().as_millis() / TICK.as_millis();
+            ticked = Instant::now();
+            attendant.tick(worker, u32::try_from(ticks).unwrap_or(u32::MAX).max(1));
         }
         let _ = collect_inherited(worker);
-        if errands.watches.load() != 0 {
+        let watches = errands.watches.load() != 0;
+        if watches {
             let is_due = looked.elapsed() >= watch.patience();
             if is_due {
                 looked = Instant::now();
             }
             watch.look(worker, is_due);
+            longest = longest.min(watch.patience());
         }
-        let mut longest = if M::COHERENT { Duration::MAX } else { TICK };
         if errands.trims_after.load() != 0 {
             let after = Duration::from_millis(errands.trims_after.load());
             longest = longest.min(Trimmer::interval(after));

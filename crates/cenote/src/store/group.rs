@@ -276,7 +276,8 @@ impl<M: Memory> Membership<M> {
             if left.is_zero() || is_over() {
                 return Ok(None);
             }
-            self.watch.doze(&self.worker, &bells, left);
+            self.watch
+                .doze(&self.worker, &bells, left.min(self.watch.patience()));
             has_slept = true;
         }
     }

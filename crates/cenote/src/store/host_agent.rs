@@ -1,5 +1,5 @@
-//! A host's agent, as a process runs it: a thread that beats, one that looks after this host's dead, and on request a
-//! monitor of the other hosts.
+//! A host's agent, as a process runs it: a thread that beats, one that looks after this host's dead, one that [relays](super::relaying) bells, and on
+//! request a monitor of the other hosts.
 //!
 //! The thread that beats does nothing else, under the highest priority that it is granted; where that is not real time,
 //! it asks monitors for more patience. Recovery has a thread of its own, from the start: it may wait for a lock that a host
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use super::fence_command::CommandFence;
 use super::options::Options;
 use super::pool::Pool;
+use super::relaying::{Peers, Relaying};
 use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, raise_priority};
 use crate::pod::agency::Agency;
@@ -124,6 +125,7 @@ pub struct HostAgent<M: Memory = Coherent> {
     priority: Priority,
     beating: Option<JoinHandle<()>>,
     minding: Option<JoinHandle<()>>,
+    relaying: Option<Relaying>,
     lock_file: std::path::PathBuf,
 }
 
@@ -144,6 +146,7 @@ impl<M: Mapped> HostAgent<M> {
             priority,
             beating: Some(beating),
             minding: None,
+            relaying: None,
             lock_file: options.lock_file_of(path)?.to_owned(),
         };
         agent.shared.wanted.store(1);
@@ -159,6 +162,7 @@ impl<M: Mapped> HostAgent<M> {
             });
         }
         agent.minding = Some(agent.mind()?);
+        agent.relaying = Some(Relaying::start(agent.pool()?.pod())?);
         Ok(agent)
     }
 }
@@ -174,6 +178,20 @@ impl<M: Memory> HostAgent<M> {
     /// The random number that tells its pool from others.
     pub fn pool_id(&self) -> Result<u64> {
         Ok(self.pool()?.pod().superblock().id)
+    }
+
+    /// Has the agents of other hosts told at once when a bell is rung on this one, and hears them: members of groups there then wake up as soon as a
+    /// datagram has come, else within a beat. To be called once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the address cannot be listened on.
+    pub fn tell_peers(&mut self, peers: &Peers) -> Result<()> {
+        let pod = self.pool()?.pod().clone();
+        match &mut self.relaying {
+            Some(relaying) => relaying.tell(&pod, peers),
+            None => Ok(()),
+        }
     }
 
     /// What it says of itself. One round trip.
@@ -309,6 +327,7 @@ impl<M: Memory> HostAgent<M> {
     }
 
     fn stop_minding(&mut self) {
+        self.relaying = None;
         self.shared.minding_ends.store(1);
         if let Some(minding) = self.minding.take() {
             minding.thread().unpark();

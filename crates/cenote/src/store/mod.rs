@@ -10,6 +10,7 @@ mod host_id;
 mod locks;
 mod options;
 mod pool;
+mod relaying;
 mod stat;
 pub mod supervise;
 mod tasks;
@@ -26,6 +27,7 @@ pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
 pub use locks::{Mutex, Named, QueueMutex, RwLock, SpinMutex};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, has_hosts, kind_of, pool_id};
+pub use relaying::Peers;
 pub use stat::{
     DamagedStat, GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat,
     RecoveryStat, Stat, TasksStat, stat,

@@ -41,7 +41,7 @@ use super::host::HostInstance;
 use super::lock::{self, Held};
 use super::worker::Worker;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
 /// Events that a join makes room for: its own, its end, the death of its host.
@@ -146,6 +146,16 @@ impl Group {
     /// The bell by which one sleeps until there is an event; see [`bell`].
     pub fn attend<M: Memory>(&self, worker: &Worker<M>) -> (u64, u32) {
         bell::attend(worker.mem(), self.layout.bell())
+    }
+
+    /// The bells of all groups, but of those that are damaged.
+    ///
+    /// Cost: a load for each entry of the directory; three for each group.
+    pub fn bells<M: Memory>(worker: &Worker<M>) -> Vec<SyncWord> {
+        let groups = directory::of_kind(worker, KIND_GROUP).into_iter();
+        groups
+            .filter_map(|at| Some(Self::at(worker, at).ok()?.layout.bell()))
+            .collect()
     }
 
     /// Events so far.

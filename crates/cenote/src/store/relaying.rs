@@ -1,0 +1,157 @@
+//! The threads of a host's agent that relay bells ([`crate::pod::relay`]), and tell agents of other hosts to do so.
+//!
+//! One looks at the bells as often as hosts beat. Where the agents of other hosts are known, a second one sleeps by the bells, and sends a datagram to each of
+//! them when one is rung here; a third receives theirs, and has the first look at once. A datagram says nothing but *look*: one that is lost
+//! costs the time until the next beat, one that is forged a look.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::host_agent::BEAT;
+use crate::error::{Error, Result};
+use crate::memory::{LocalWord, Memory};
+use crate::pod::relay::Relay;
+use crate::pod::{Pod, Worker};
+
+/// What a datagram begins with; the pool's id follows.
+const MAGIC: [u8; 8] = *b"CENBELL\x01";
+/// The longest sleep of who tells other agents, and of who hears them: until it looks whether it shall end.
+const LONGEST: Duration = Duration::from_millis(100);
+/// Between two datagrams that are heeded.
+const HEEDED: Duration = Duration::from_micros(50);
+
+/// Where this agent hears, and whom it tells.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    /// The address of a UDP socket of this host's.
+    pub listen: SocketAddr,
+    /// Those of the other agents.
+    pub tell: Vec<SocketAddr>,
+}
+
+#[derive(Default)]
+struct Shared {
+    ends: LocalWord,
+    relay: Mutex<Relay>,
+}
+
+/// The threads; they end when it is dropped.
+pub(super) struct Relaying {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Relaying {
+    /// Begins to look.
+    pub(super) fn start<M: Memory>(pod: &Arc<Pod<M>>) -> Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let (its_pod, theirs) = (pod.clone(), shared.clone());
+        let (begun, begins) = std::sync::mpsc::sync_channel(1);
+        // A worker's thread is the one that attaches it.
+        let work = move || match Worker::attach(&its_pod, false) {
+            Ok(worker) => {
+                drop(its_pod);
+                let _ = begun.send(Ok(()));
+                while theirs.ends.load() == 0 {
+                    theirs.relay().look_everywhere(&worker);
+                    std::thread::park_timeout(BEAT);
+                }
+            }
+            Err(error) => drop(begun.send(Err(error))),
+        };
+        let thread = spawn("cenote-relay", pod, work)?;
+        begins.recv().unwrap_or(Err(Error::Forked))?;
+        Ok(Self {
+            shared,
+            threads: vec![thread],
+        })
+    }
+
+    /// Tells other agents from now on, and hears them.
+    pub(super) fn tell<M: Memory>(&mut self, pod: &Arc<Pod<M>>, peers: &Peers) -> Result<()> {
+        let io = |source| Error::Io {
+            path: peers.listen.to_string().into(),
+            source,
+        };
+        let socket = UdpSocket::bind(peers.listen).map_err(io)?;
+        socket.set_read_timeout(Some(LONGEST)).map_err(io)?;
+        let sending = socket.try_clone().map_err(io)?;
+        let mut message = [0; 16];
+        message[..8].copy_from_slice(&MAGIC);
+        message[8..].copy_from_slice(&pod.superblock().id.to_le_bytes());
+        let relaying = self.threads[0].thread().clone();
+        let theirs = self.shared.clone();
+        self.threads.push(spawn("cenote-hear", pod, move || {
+            while theirs.ends.load() == 0 {
+                if hears(&socket, &message) {
+                    relaying.unpark();
+                    std::thread::sleep(HEEDED);
+                }
+            }
+        })?);
+        let (theirs, mem, peers) = (self.shared.clone(), pod.mem().clone(), peers.tell.clone());
+        self.threads.push(spawn("cenote-tell", pod, move || {
+            while theirs.ends.load() == 0 {
+                let bells = theirs.relay().attend(&mem);
+                if theirs.relay().look(&mem) {
+                    for peer in &peers {
+                        // Who is not there has nobody to wake.
+                        let _ = sending.send_to(&message, peer);
+                    }
+                }
+                mem.kernel().doze(&[], &bells, LONGEST);
+            }
+        })?);
+        Ok(())
+    }
+}
+
+/// Whether a datagram has come that says to look.
+fn hears(socket: &UdpSocket, message: &[u8; 16]) -> bool {
+    let mut received = [0; 17];
+    match socket.recv(&mut received) {
+        Ok(len) => received[..len] == message[..],
+        Err(error) => {
+            let is_time = matches!(
+                error.kind(),
+                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+            );
+            // A peer that is not there shows as an error of the socket. One that lasts must not keep a processor busy.
+            if !is_time {
+                std::thread::sleep(BEAT);
+            }
+            false
+        }
+    }
+}
+
+fn spawn<M: Memory>(
+    name: &str,
+    pod: &Arc<Pod<M>>,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(|source| Error::Io {
+        path: pod.path().to_owned(),
+        source,
+    })
+}
+
+impl Shared {
+    fn relay(&self) -> std::sync::MutexGuard<'_, Relay> {
+        self.relay.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Relaying {
+    fn drop(&mut self) {
+        self.shared.ends.store(1);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            // A thread that panicked has nothing to say here.
+            let _ = thread.join();
+        }
+    }
+}
