@@ -7,7 +7,8 @@
 //!
 //! **Looking.** A quick look reads each worker's state and bed. A thorough one asks for the byte locks of processes too: one
 //! whose last thread died before it lay down, or that had no worker, shows by them alone, and the place of a dead process
-//! becomes free only when its lock is. Looks are thorough at first, for a moment after each death, and every slow tick.
+//! becomes free only when its lock is. Looks are thorough at first, for a moment after each death, and every slow tick. A quick look recovers whom it sees dead
+//! for the first time: what cannot be recovered is tried again by thorough ones.
 //!
 //! **Other hosts** have kernels of their own: their beds and bells wake nobody here, and in incoherent caches they could not even be
 //! read. Their dead are found by thorough looks, which come as often as hosts beat.
@@ -93,10 +94,13 @@ impl Watch {
                 self.beds.push((bed, state.generation));
                 continue;
             }
-            if !found_before.contains(&(index, state.generation)) {
-                self.restless = RESTLESS_LOOKS;
-            }
             self.found.push((index, state.generation));
+            // One that is here still is left to thorough looks. It may be damaged, and who tries to recover it rings bells, by which others wake
+            // up who try.
+            if found_before.contains(&(index, state.generation)) {
+                continue;
+            }
+            self.restless = RESTLESS_LOOKS;
             // One of which nobody can tell is told of by thorough looks.
             if matches!(pod.worker_lives(index, state), Ok(false)) {
                 recovery::recover_one(worker, index, state, &mut recovered);
