@@ -14,8 +14,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
-use cenote::pod::host::{HostPhase, HostRecord};
+use cenote::pod::host::{self, HostPhase, HostRecord};
 use cenote::pod::lock;
+use cenote::pod::process::Identity;
 use cenote::pod::superblock::HEAP_LOCK;
 use cenote::store::HostStat;
 use cenote::{Coherent, Error, HostAgent, Noncoherent, Options, Pool};
@@ -473,6 +474,26 @@ fn lock_beside_damage<M: Mapped>() -> Outcome {
     home.end()
 }
 
+/// A machine was given the seat, as the monitor of host 3, and has failed before that went up. Another one has the seat since, so that machine was fenced:
+/// host 3 is not refused for ever because nobody can end a generation in which nobody was.
+fn down_elsewhere<M: Mapped>() -> Outcome {
+    let home = Home::<M>::new()?;
+    let worker = home.pool().worker().map_err(text)?;
+    let record = HostRecord::new(worker.geometry(), 3);
+    let elsewhere = Identity::here(&home.path, &home.path, 3).name.machine + 1;
+    record
+        .home()
+        .store(worker.mem(), host::Home::new(0, elsewhere).encode());
+    drop(worker);
+    let mut agent = home.start("agent", 3, &[])?;
+    agent.hear("up")?;
+    ensure(home.stat(3)?.generation == 1, || {
+        "it is in a generation of another machine".to_owned()
+    })?;
+    agent.end()?;
+    home.end()
+}
+
 /// Agents and workers die at the points of theirs; what they leave is repaired, by a monitor or by the next agent.
 fn agent_dies<M: Mapped>(point: &str) -> Outcome {
     let home = Home::<M>::new()?;
@@ -643,6 +664,7 @@ fn all(wanted: &[String]) -> Outcome {
         &no_place_beside_damage::<Coherent>,
     );
     case("lock_beside_damage".to_owned(), &lock_beside_damage::<Coherent>);
+    case("down_elsewhere".to_owned(), &down_elsewhere::<Coherent>);
     case("fenced_by_command".to_owned(), &fenced_by_command::<Coherent>);
     case("claim_is_left".to_owned(), &claim_is_left::<Coherent>);
     for point in MONITOR_POINTS {
