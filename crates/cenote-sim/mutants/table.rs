@@ -199,6 +199,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
         DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
 
+        // One run in some hundred shows it.
+        SleptApart => slow(coherent(Mourners, 2, 3, 30, 0, Random)),
         GroupHostForgotten | GroupBurialLeft => quick(coherent(Mourners, 3, 2, 10, 2, Random)),
 
         SeatUnfenced => quick(noncoherent(Seat, 3, 1, 40, 2, Random)),

@@ -227,6 +227,7 @@ mutants! {
     UnlinkOverlooked = "unlink-overlooked", "recovery does not look whether a reference moved while it looked for it";
     PastNotUnlinked = "past-not-unlinked", "who goes past somebody goes on standing behind that slot";
     SleeperWithoutBarrier = "sleeper-without-barrier", "who is about to sleep has no barrier executed for who is to wake it";
+    SleptApart = "slept-apart", "who sleeps by a lock's bell in a pod sleeps as long as one whom every ringer wakes";
     DeathSleptThrough = "death-slept-through", "who sleeps for somebody sleeps on when that one dies";
     BitLookedAtFirst = "bit-looked-at-first", "a reader looks at the bit of its place before it looks at the word";
     SeenPutAtRest = "seen-put-at-rest", "recovery puts slots at rest that others stand behind";

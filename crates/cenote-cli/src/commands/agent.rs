@@ -79,14 +79,27 @@ fn serve<M: Mapped>(
     let (mut agent, _health) = start::<M>(path, options, asked, |_| {}, &interrupted, out)?;
     let reporter = agent.reporter()?;
     let generation = agent.status()?.generation;
-    let mut told = 0;
+    // Of those that there are still.
+    let mut told = Vec::new();
+    let mut is_damaged = false;
     while !interrupted.is_asked() {
         std::thread::sleep(LOOK);
-        let failures = check_fenced(&reporter, generation)?.failures;
-        for failure in failures.iter().skip(told) {
+        let AgentStatus {
+            host,
+            phase,
+            failures,
+            ..
+        } = check_fenced(&reporter, generation)?;
+        let was_damaged = std::mem::replace(&mut is_damaged, phase == HostPhase::Damaged);
+        if is_damaged && !was_damaged {
+            out.note(format!(
+                "what the pool says of host {host} is damaged; run `cenote fsck` on it"
+            ));
+        }
+        for failure in failures.iter().filter(|failure| !told.contains(*failure)) {
             out.note(format!("not recovered, which is tried again: {failure}"));
         }
-        told = told.max(failures.len());
+        told = failures;
     }
     leave(&mut agent, out)
 }
@@ -184,10 +197,12 @@ pub fn start<M: Mapped>(
     Ok((agent, health))
 }
 
-/// How the agent is. Fails if this host is being fenced, or its generation is over.
+/// How the agent is. Fails if this host is being fenced, or its generation is over. While what the pool says of it is damaged nobody can tell, and nobody
+/// fences it: it goes on.
 pub fn check_fenced<M: Memory>(reporter: &Reporter<M>, generation: u32) -> Result<AgentStatus, Failure> {
     let status = reporter.status()?;
-    if status.phase == HostPhase::Fencing || status.now != generation {
+    let is_over = status.phase != HostPhase::Damaged && status.now != generation;
+    if status.phase == HostPhase::Fencing || is_over {
         return Err(Failure::failed(format!(
             "host {} is being fenced: a monitor missed its beats",
             status.host

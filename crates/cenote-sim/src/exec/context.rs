@@ -208,6 +208,11 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().charge(op, Found::Hit);
     }
 
+    /// From now on each host has a kernel of its own: who rings a bell wakes those of its own host.
+    pub fn is_apart(&self) {
+        self.world().is_apart = true;
+    }
+
     /// What this process says of itself, on a machine that is no part of a pod: kernel locks say who lives.
     pub fn identity(&self) -> Identity {
         self.identity_on(0)

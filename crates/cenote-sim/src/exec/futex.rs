@@ -6,6 +6,9 @@
 //!
 //! Who sleeps for as long as one who is to be woken sleeps for ever, so that a wake-up that is lost shows. Only if the one that a bed has woken dies before it has woken the others who
 //! sleep by that bed do they wake up by themselves.
+//!
+//! A kernel wakes its own threads. Where hosts are [apart](super::Context::is_apart), those of other hosts sleep on beside a bell that has changed, and that is
+//! no fault: they look again when their time is over.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -114,7 +117,11 @@ impl World {
     /// The running thread goes to sleep. Whether it does: not if a bell is not what it was, or somebody in a bed is dead; and at times for no
     /// reason.
     pub fn falls_asleep(&mut self, beds: &[u64], bells: &[(u64, u32)]) -> bool {
-        let lies = |bed: &&u64| self.beds.contains_key(*bed);
+        // By the beds of other kernels nobody is woken.
+        let lies = |bed: &&u64| {
+            let found = self.beds.get(*bed);
+            found.is_some_and(|&(_, thread)| self.share_kernel(self.current, thread))
+        };
         let beds: Vec<u64> = beds.iter().filter(lies).copied().collect();
         let lives = |bed: &u64| {
             self.beds
@@ -158,13 +165,24 @@ impl World {
         }
     }
 
-    /// All who sleep by a bell or a bed wake up.
-    pub fn rouse(&mut self, by: u64) {
+    /// Whether one kernel runs two threads.
+    fn share_kernel(&self, one: u32, other: u32) -> bool {
+        !self.is_apart || self.host_of(one) == self.host_of(other)
+    }
+
+    /// All who sleep by a bell or a bed wake up, as far as the kernel of this thread runs them. Of others nobody can say that they are to be woken.
+    pub fn rouse(&mut self, caller: u32, by: u64) {
         self.woken_by.remove(&by);
         self.owed.lines.remove(&by);
-        self.sleepers.retain(|sleeper| {
-            sleeper.bells.iter().all(|&(bell, _)| bell != by) && !sleeper.beds.contains(&by)
+        let mut sleepers = std::mem::take(&mut self.sleepers);
+        sleepers.retain_mut(|sleeper| {
+            if self.share_kernel(caller, sleeper.thread) {
+                return sleeper.bells.iter().all(|&(bell, _)| bell != by) && !sleeper.beds.contains(&by);
+            }
+            sleeper.bells.retain(|&(bell, _)| bell != by);
+            true
         });
+        self.sleepers = sleepers;
     }
 
     /// One of those who sleep by a bed wakes up.
@@ -203,7 +221,7 @@ impl World {
             .map(|(&bed, _)| bed)
             .collect();
         for bed in untold {
-            self.rouse(bed);
+            self.rouse(thread, bed);
         }
     }
 }

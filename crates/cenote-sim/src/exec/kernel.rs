@@ -103,7 +103,7 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
     }
 
     fn rouse(&self, by: u64) {
-        self.system_call(futex::rousing(by), |world| world.rouse(by));
+        self.system_call(futex::rousing(by), |world| world.rouse(world.current, by));
     }
 
     fn now(&self) -> u64 {

@@ -162,6 +162,8 @@ pub(super) struct World {
     pub dying: Vec<(u32, u64)>,
     /// Beds: the generation and the thread that lies there.
     pub beds: BTreeMap<u64, (u32, u32)>,
+    /// Whether each host has a kernel of its own, which wakes nobody elsewhere.
+    pub is_apart: bool,
     /// Those who sleep by beds and bells.
     pub sleepers: Vec<Sleeper>,
     /// Whom a bed has woken, until that one wakes the others who sleep by the bed.
@@ -224,6 +226,7 @@ impl World {
             locks: Vec::new(),
             dying: Vec::new(),
             beds: BTreeMap::new(),
+            is_apart: false,
             sleepers: Vec::new(),
             woken_by: BTreeMap::new(),
             owed: Owed::default(),

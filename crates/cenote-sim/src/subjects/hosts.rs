@@ -34,6 +34,7 @@ use super::allocator::{self, SIZES, Shared, WORDS, exchange, word};
 use super::lodgers::{self, PowerFence};
 use super::machines::{self, Homes, KillOrPower};
 use super::mourners::Mourners;
+use super::passing::Passing;
 use super::pool::{Member, format, limited, space_is_out};
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
@@ -62,7 +63,7 @@ const QUESTIONS: u64 = 4;
 pub enum Shape {
     /// Nothing.
     Alone,
-    /// A group of all their workers.
+    /// A group of all their workers, and a lock that these pass on.
     Mourners,
     /// On each a second process.
     Lodgers,
@@ -77,6 +78,8 @@ pub(super) struct Pods {
     leader: Cell<Option<u32>>,
     /// A group, if all workers shall be in one.
     mourners: Option<Mourners>,
+    /// A lock, if they pass one on.
+    passing: Option<Passing>,
     shape: Shape,
     pub homes: Homes,
 }
@@ -98,6 +101,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
         work: Shared::new(load, &log),
         leader: Cell::new(None),
         mourners: (shape == Shape::Mourners).then(|| Mourners::new(&log)),
+        passing: (shape == Shape::Mourners).then(|| Passing::new(load.seed, &log)),
         shape,
         homes: Homes::default(),
     });
@@ -110,11 +114,18 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
                 log.check("preparing", allocator::prepare(&context, &pods.work));
                 let with = |mourners: &Mourners, worker: &_| mourners.prepare(worker);
                 log.check("making the group", once(&context, &pods, with));
+                if let Some(passing) = &pods.passing {
+                    log.check(
+                        "making the lock",
+                        lone(&context, |worker| passing.prepare(worker)),
+                    );
+                }
             })
         },
         body: {
             let (log, pods) = (log.clone(), pods.clone());
             Rc::new(move |context: Context<C>| {
+                context.is_apart();
                 match context.origin() < load.hosts {
                     true => log.check("being a host", host(&context, &pods)),
                     false if shape == Shape::Machines => {
@@ -142,11 +153,19 @@ fn once<const C: bool>(
     pods: &Pods,
     with: impl FnOnce(&Mourners, &Worker<SimMemory<C>>) -> Result<()>,
 ) -> Result<()> {
-    let Some(mourners) = &pods.mourners else {
-        return Ok(());
-    };
+    match &pods.mourners {
+        Some(mourners) => lone(context, |worker| with(mourners, worker)),
+        None => Ok(()),
+    }
+}
+
+/// Does something as the only process.
+fn lone<const C: bool>(
+    context: &Context<C>,
+    with: impl FnOnce(&Rc<Worker<SimMemory<C>>>) -> Result<()>,
+) -> Result<()> {
     let member = Member::join(context, !C)?;
-    let done = with(mourners, &Worker::attach(&member.pod, true)?);
+    let done = with(&Rc::new(Worker::attach(&member.pod, true)?));
     member.leave(context);
     done
 }
@@ -286,7 +305,7 @@ pub(super) fn work<const C: bool>(
 ) -> Result<()> {
     let Shared { load, log, words, .. } = &pods.work;
     let mut random = random(load.seed, context.thread());
-    let worker = Worker::attach(pod, load.guidelines.replicate)?;
+    let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
     let mut seat = match &pods.mourners {
         Some(mourners) => mourners.join(context, &worker)?,
         None => None,
@@ -294,6 +313,11 @@ pub(super) fn work<const C: bool>(
     for n in 0..load.operations {
         if let Some(mourners) = &pods.mourners {
             mourners.read(&worker, &mut seat)?;
+        }
+        if let Some(passing) = &pods.passing
+            && below(&mut random, 2) == 0
+        {
+            passing.pass(context, &worker, below(&mut random, u64::from(u32::MAX)) as u32)?;
         }
         let slot = word(words.get(), below(&mut random, WORDS));
         let len = SIZES[below(&mut random, SIZES.len() as u64) as usize];

@@ -59,7 +59,7 @@ pub fn scenario<const C: bool>(load: Load, form: Form, parameters: Parameters) -
 }
 
 /// A lock of any form, as one thread has it open.
-enum Lock<M: Memory> {
+pub(super) enum Lock<M: Memory> {
     Spin(SpinLock<M>),
     Mutex(Mutex<M>),
     Queue(QueueLock<M>),
@@ -67,7 +67,7 @@ enum Lock<M: Memory> {
 }
 
 /// A hold of a lock of any form.
-enum Hold<'l, M: Memory> {
+pub(super) enum Hold<'l, M: Memory> {
     Spin(Guard<'l, M, SpinLock<M>>),
     Mutex(Guard<'l, M, Mutex<M>>),
     Queue(Guard<'l, M, QueueLock<M>>),
@@ -76,7 +76,7 @@ enum Hold<'l, M: Memory> {
 }
 
 impl<M: Memory> Lock<M> {
-    fn open(worker: &Rc<Worker<M>>, form: Form, n: u64) -> cenote::Result<Self> {
+    pub(super) fn open(worker: &Rc<Worker<M>>, form: Form, n: u64) -> cenote::Result<Self> {
         let (worker, name) = (worker.clone(), format!("lock {n}"));
         Ok(match form {
             Form::Spin => Self::Spin(SpinLock::open_or_create(worker, &name)?),
@@ -86,7 +86,7 @@ impl<M: Memory> Lock<M> {
         })
     }
 
-    fn take(&self, mode: Mode, patience: Patience) -> cenote::Result<Option<Hold<'_, M>>> {
+    pub(super) fn take(&self, mode: Mode, patience: Patience) -> cenote::Result<Option<Hold<'_, M>>> {
         Ok(match self {
             Self::Spin(lock) => lock.lock_with(patience)?.map(Hold::Spin),
             Self::Mutex(lock) => lock.lock_with(patience)?.map(Hold::Mutex),

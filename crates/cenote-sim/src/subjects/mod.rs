@@ -21,6 +21,7 @@ mod mourners;
 mod names;
 mod onlookers;
 mod ordered;
+mod passing;
 pub mod pool;
 mod seat;
 mod sherman;
@@ -142,7 +143,7 @@ pub enum Subject {
     Group,
     /// Hosts of a pod: agents that beat, monitors that fence, everybody's work on the allocator.
     Hosts,
-    /// The same, with all workers in a group.
+    /// The same, with all workers in a group, and a lock that they pass on.
     Mourners,
     /// Hosts with a second process each, which works beside the agent and dies alone: its lines stay behind in a cache that others use.
     Lodgers,

@@ -79,6 +79,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         body: {
             let log = log.clone();
             Rc::new(move |context: Context<C>| {
+                context.is_apart();
                 log.check("being a host", host(&context, &pods, Geometry::new(parameters)));
             })
         },

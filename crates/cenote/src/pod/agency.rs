@@ -9,7 +9,8 @@
 //! its host being fenced ends that itself, if the kernel says that nothing of the generation lives: two monitors may have
 //! fenced each other. The kernel's locks count for this only if it is the same start of the same machine; a machine that was
 //! started anew, or another one that was given the same id, waits for a fence. One that finds its host leaving, and the agent
-//! that left dead, goes on as well.
+//! that left dead, goes on as well. One that finds its host down, and another machine settled in that generation, ends it if the seat is elsewhere: that
+//! machine was given the seat, and has failed before it went up.
 //!
 //! **Leaving.** The state says leaving, so that nobody joins; if nobody of the host is in the process table, the agent
 //! gives its own place back, and its last write ends the generation. Who joins claims a place first and looks at the host
@@ -52,10 +53,9 @@ pub fn bring_up<M: Memory>(
     let record = HostRecord::new(geometry, host);
     let state = record.read(mem)?;
     let home = Home::decode(record.home().load(mem));
-    if home.is_of(state.generation)
-        && home != Home::new(state.generation, identity.name.machine)
-        && !mutant::is(Mutant::HomeMoved)
-    {
+    let is_elsewhere =
+        home.is_of(state.generation) && home != Home::new(state.generation, identity.name.machine);
+    if is_elsewhere && !is_abandoned(mem, geometry, host, state) && !mutant::is(Mutant::HomeMoved) {
         return Err(Error::Host {
             host,
             why: host::ELSEWHERE,
@@ -121,7 +121,19 @@ fn bring_up_now<M: Memory>(
                 });
             }
             HostPhase::Down => {
-                record.exchange(mem, state, state.with(HostPhase::Up));
+                let home = Home::decode(record.home().load(mem));
+                let is_here = home == Home::new(state.generation, identity.name.machine);
+                let next = match home.is_of(state.generation) && !is_here {
+                    true if is_abandoned(mem, geometry, host, state) => state.over(),
+                    true => {
+                        return Err(Error::Host {
+                            host,
+                            why: host::ELSEWHERE,
+                        });
+                    }
+                    false => state.with(HostPhase::Up),
+                };
+                record.exchange(mem, state, next);
                 crash_point(Point::HostUp);
             }
             HostPhase::Leaving if is_left_behind(mem, geometry, identity, state, liveness)? => {
@@ -146,6 +158,12 @@ fn bring_up_now<M: Memory>(
             }
         }
     }
+}
+
+/// Whether nobody of a host's generation can write any more although a machine has settled in it: the host never went up there, so that nobody has joined, and
+/// the seat that it was given is another's, who has had it fenced.
+fn is_abandoned<M: Memory>(mem: &M, geometry: &Geometry, host: u32, state: HostState) -> bool {
+    state.phase == HostPhase::Down && seat::is_elsewhere(mem, geometry, host, state.generation)
 }
 
 /// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host has not

@@ -54,7 +54,7 @@ impl Heard {
             // Of a damaged entry.
             _ => 1,
         };
-        let missed_max = missed_max * patience;
+        let missed_max = missed_max.saturating_mul(patience);
         let missed = match (is_new, how) {
             (true, _) if !self.is_known && mutant::is(Mutant::FirstLookCounts) => missed_max,
             (true, _) if mutant::is(Mutant::MissesKept) => self.missed + 1,
@@ -75,6 +75,7 @@ impl Heard {
             missed,
             unheard,
         };
-        missed >= missed_max || unheard >= EVEN_LATE * missed_max && !mutant::is(Mutant::LateLooksForgiven)
+        missed >= missed_max
+            || unheard >= EVEN_LATE.saturating_mul(missed_max) && !mutant::is(Mutant::LateLooksForgiven)
     }
 }

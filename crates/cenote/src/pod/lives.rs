@@ -62,6 +62,14 @@ impl<M: Memory> Pod<M> {
                 .state()
                 .load(self.mem()),
         );
+        let is_damaged = matches!(entry.phase, Phase::Damaged | Phase::Recovering);
+        if is_damaged && self.entry_lives(worker.process, entry)? {
+            // Whether it is the one that is meant nobody can tell.
+            let at = ProcessRecord::new(self.geometry(), worker.process)
+                .state()
+                .offset();
+            return Err(Error::corrupt("the state of a process", at));
+        }
         let same = entry.phase == Phase::Alive
             && (entry.generation as u8 == worker.tag || mutant::is(Mutant::InstanceByPlace));
         let lives = same && self.entry_lives(worker.process, entry)?;

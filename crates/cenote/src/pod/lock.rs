@@ -3,7 +3,7 @@
 //! The word is 0, or the owner's worker index plus one in its low half and the owner's generation in its high half.
 //! Whoever waits looks, now and then, whether the owner lives; a dead owner's lock is taken over by one
 //! compare-exchange of identities; under the allocator's lock, what the owner had committed in its redo log is
-//! finished before anything else happens. Who held the trim lock may have died with the allocator's too, and with a log about a hole: who
+//! finished before anything else happens. An owner of whom damage lets nobody tell counts as living; who has waited long for one fails, and says what is damaged. Who held the trim lock may have died with the allocator's too, and with a log about a hole: who
 //! takes the trim lock over takes the allocator's once before. Not so for others: nothing that they guard is changed by a log, and a
 //! monitor, which tells groups of deaths, may wait for no allocation. Nobody waits for a timeout.
 //!
@@ -18,12 +18,14 @@ use super::record::{Phase, State, WorkerRecord};
 use super::redo;
 use super::superblock::{HEAP_LOCK, TRIM_LOCK};
 use super::worker::Worker;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
 /// Failures after which a waiter yields its processor, and between two looks at the owner.
 const FAILURES_PER_LOOK: u32 = 8;
+/// Looks at an owner of whom nobody can tell whether it lives, after which one waits no longer: some tenths of a second.
+const UNKNOWN_LOOKS: u32 = 1000;
 
 /// A held lock.
 pub struct Held<'w, M: Memory> {
@@ -42,7 +44,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
     let mine = identity(worker);
     // Those who wait leave the word alone for longer and longer: who releases it must get through.
     let patience = Contention::new(mine);
-    let mut waited = 0u32;
+    let (mut waited, mut unknown) = (0u32, Unknown::default());
     loop {
         let owner = match word.compare_exchange_acquire(mem, 0, mine) {
             Ok(_) => break,
@@ -53,7 +55,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         if waited < FAILURES_PER_LOOK {
             continue;
         }
-        if waited.is_multiple_of(FAILURES_PER_LOOK) && is_gone(worker, owner)? {
+        if waited.is_multiple_of(FAILURES_PER_LOOK) && unknown.is_gone(worker, owner)? {
             if word == TRIM_LOCK && !mutant::is(Mutant::TakenOverUnsettled) {
                 // What the dead owner had committed under both locks is done before anybody else has this one.
                 drop(acquire(worker, HEAP_LOCK)?);
@@ -69,6 +71,32 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
     }
     crash_point(Point::LockTaken);
     Ok(Held { word, worker })
+}
+
+/// An owner of whom nobody can tell whether it lives, as the pool is damaged: it counts as living, for a while. Most give the lock back, whatever has
+/// become of the entry of their host.
+#[derive(Default)]
+struct Unknown {
+    owner: u64,
+    looks: u32,
+}
+
+impl Unknown {
+    /// [`is_gone`], but that damage is an error only after many looks at the same owner.
+    fn is_gone<M: Memory>(&mut self, worker: &Worker<M>, owner: u64) -> Result<bool> {
+        match is_gone(worker, owner) {
+            Err(error @ Error::Corrupt { .. }) => {
+                self.looks = if self.owner == owner { self.looks + 1 } else { 0 };
+                self.owner = owner;
+                if self.looks < UNKNOWN_LOOKS {
+                    Ok(false)
+                } else {
+                    Err(error)
+                }
+            }
+            known => known,
+        }
+    }
 }
 
 /// Takes a lock that is held for long, if nobody alive has it; whether this worker has it now. Waits for nobody, and may be
@@ -108,11 +136,13 @@ pub fn is_owner_gone<M: Memory>(
     if index == 0 || index > worker.geometry().parameters.workers {
         return Ok(true);
     }
-    let state = State::decode(
-        WorkerRecord::new(worker.geometry(), index - 1)
-            .state()
-            .load(worker.mem()),
-    );
+    let word = WorkerRecord::new(worker.geometry(), index - 1).state();
+    let state = State::decode(word.load(worker.mem()));
+    let is_damaged = matches!(state.phase, Phase::Damaged | Phase::Joining);
+    if is_damaged && worker.pod().instance_lives(state)? {
+        // It may be the one that is meant.
+        return Err(Error::corrupt("the state of a worker", word.offset()));
+    }
     if !is_meant(state.generation) || state.phase != Phase::Alive {
         return Ok(true);
     }

@@ -239,7 +239,16 @@ impl Monitor {
         if let Some(event) = self.punctuality.count(how) {
             tell(event);
         }
-        let leads = mutant::is(Mutant::LeadsUnasked) || lock::hold(worker, MONITOR_LOCK)?;
+        let leads = match lock::hold(worker, MONITOR_LOCK) {
+            _ if mutant::is(Mutant::LeadsUnasked) => true,
+            Ok(leads) => leads,
+            // Nobody can tell whether the leader lives, as what the pool says of its host is damaged: so it counts as living.
+            Err(error) => {
+                let of = leader_host(worker).unwrap_or(host::ALONE);
+                self.say_wrong((of, 0), error.to_string(), tell);
+                false
+            }
+        };
         let (role, event) = match leads {
             true => (Role::Leads, Event::Leads),
             false => (Role::Follows, Event::Follows),

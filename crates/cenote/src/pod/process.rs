@@ -20,7 +20,7 @@ use std::sync::Mutex;
 
 use super::crash::{Point, crash_point};
 use super::drain;
-use super::failures::{Failure, Failures};
+use super::failures::{Failure, Failures, Task};
 use super::geometry::Geometry;
 use super::host::{self, HostPhase, HostRecord};
 use super::limits::Limits;
@@ -308,7 +308,9 @@ impl<M: Memory> Pod<M> {
         let is_elsewhere = state.phase != Phase::Free && !self.is_judged_by_lock(state);
         let generation = state.generation.wrapping_add(1);
         let joining = self.entry(Phase::Joining, generation);
-        if (is_elsewhere && host::may_live(&self.mem, &self.geometry, index, state)?)
+        // One of which nobody can tell, as what the pool says of its host is damaged, keeps its place.
+        let may_live = || host::may_live(&self.mem, &self.geometry, index, state).unwrap_or(true);
+        if (is_elsewhere && may_live())
             || record
                 .state()
                 .compare_exchange_acquire(&self.mem, word, joining.encode())
@@ -559,12 +561,22 @@ impl<M: Memory> Pod<M> {
         companion
     }
 
-    /// Writes down something that could not be recovered.
-    pub(crate) fn note_failure(&self, what: impl Display, error: &Error) {
-        self.failures.note(what, error);
+    /// Something begins that may fail in parts: what [`Pod::end_task`] is to be told.
+    pub(crate) fn begin_task(&self) -> u64 {
+        self.failures.begin()
     }
 
-    /// What this process could not recover of the dead since it joined, or since it was made to forget.
+    /// Writes down something that could not be done.
+    pub(crate) fn note_failure(&self, task: Task, what: impl Display, error: &Error) {
+        self.failures.note(task, what, error);
+    }
+
+    /// It was done as a whole: what failed of it before, and did not now, was mended.
+    pub(crate) fn end_task(&self, task: Task, began: u64) {
+        self.failures.end(task, began);
+    }
+
+    /// What this process could not recover of the dead, and has not found mended since.
     pub fn failures(&self) -> Vec<Failure> {
         self.failures.all()
     }

@@ -30,6 +30,7 @@ use super::class::CLASSES;
 use super::collect;
 use super::crash::{Point, crash_point};
 use super::drain;
+use super::failures::Task;
 use super::heap;
 use super::lock;
 use super::log;
@@ -44,6 +45,7 @@ use super::retire::{self, Actor};
 use super::slab::{Place, locate, table_word};
 use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES, TRIM_LOCK};
 use super::takeover::lists_taken;
+use super::vacant::empty;
 use super::worker::{Worker, leave_bed};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
@@ -66,9 +68,9 @@ pub struct Recovered {
 
 impl Recovered {
     /// Counts something that failed, and has it told.
-    fn fail<M: Memory>(&mut self, worker: &Worker<M>, what: impl Display, error: &Error) {
+    fn fail<M: Memory>(&mut self, worker: &Worker<M>, task: Task, what: impl Display, error: &Error) {
         self.failed += 1;
-        worker.pod().note_failure(what, error);
+        worker.pod().note_failure(task, what, error);
     }
 }
 
@@ -93,8 +95,15 @@ pub(super) fn recover_all<M: Memory>(worker: &Worker<M>, recovered: &mut Recover
     if pod.is_forked() {
         return;
     }
+    let began = pod.begin_task();
+    let mut is_whole = true;
     let dead = pod.dead_processes(|index, error| {
-        recovered.fail(worker, format_args!("the process at place {index}"), &error);
+        recovered.fail(
+            worker,
+            Task::Dead,
+            format_args!("the process at place {index}"),
+            &error,
+        );
     });
     for (index, state) in pod.attached_workers() {
         if index + 1 == u32::from(worker.me()) {
@@ -104,19 +113,28 @@ pub(super) fn recover_all<M: Memory>(worker: &Worker<M>, recovered: &mut Recover
             return;
         }
         match pod.worker_lives(index, state) {
-            Ok(true) => {}
+            // What its recoverer cannot do nobody knows yet.
+            Ok(true) => is_whole &= state.phase != Phase::Recovering,
             Ok(false) => {
-                recover_one(worker, index, state, recovered);
+                is_whole &= recover_one(worker, index, state, recovered);
                 crash_point(Point::RecoverWorker);
             }
-            Err(error) => recovered.fail(worker, Dead::at(index, state), &error),
+            Err(error) => recovered.fail(worker, Task::Dead, Dead::at(index, state), &error),
         }
     }
     crash_point(Point::RecoverProcess);
     for index in dead {
         if let Err(error) = free_place(worker, index, recovered) {
-            recovered.fail(worker, format_args!("the process at place {index}"), &error);
+            recovered.fail(
+                worker,
+                Task::Dead,
+                format_args!("the process at place {index}"),
+                &error,
+            );
         }
+    }
+    if is_whole {
+        pod.end_task(Task::Dead, began);
     }
 }
 
@@ -160,28 +178,34 @@ pub(super) fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> 
     Ok(())
 }
 
-/// Recovers one worker that was seen to be dead in this state, if nobody else has claimed to.
+/// Recovers one worker that was seen to be dead in this state, if nobody else has claimed to; `false` if that is left to others, or for later.
 pub(super) fn recover_one<M: Memory>(
     worker: &Worker<M>,
     index: u32,
     state: State,
     recovered: &mut Recovered,
-) {
-    if let Err(error) = recover(worker, index, state, recovered) {
-        recovered.fail(worker, Dead::at(index, state), &error);
-    }
+) -> bool {
+    recover(worker, index, state, recovered).unwrap_or_else(|error| {
+        recovered.fail(worker, Task::Dead, Dead::at(index, state), &error);
+        true
+    })
 }
 
 /// The registered steps come first, in their order, without a claim. One that fails is made up for by who uses the structure next, and does
 /// not keep the record from being recovered.
-fn recover<M: Memory>(worker: &Worker<M>, index: u32, state: State, recovered: &mut Recovered) -> Result<()> {
+fn recover<M: Memory>(
+    worker: &Worker<M>,
+    index: u32,
+    state: State,
+    recovered: &mut Recovered,
+) -> Result<bool> {
     let mem = worker.mem();
     let record = WorkerRecord::new(worker.geometry(), index);
     if !M::COHERENT && !worker.pod().disown(index, state.generation) {
-        return Ok(());
+        return Ok(false);
     }
     if !worker.pod().may_recover()? {
-        return Ok(());
+        return Ok(false);
     }
     // A thread that died alone has left its lines in this process's cache; what a process has left is drained already.
     if worker.pod().is_own(state) {
@@ -199,7 +223,7 @@ fn recover<M: Memory>(worker: &Worker<M>, index: u32, state: State, recovered: &
         .is_err()
         && !mutant::is(Mutant::RecoveryWithoutClaim)
     {
-        return Ok(());
+        return Ok(false);
     }
     crash_point(Point::RecoverClaimed);
     if mutant::is(Mutant::ToldUnderClaim) {
@@ -233,7 +257,7 @@ fn recover<M: Memory>(worker: &Worker<M>, index: u32, state: State, recovered: &
         .state()
         .compare_exchange_acquire(mem, claim.encode(), next.encode());
     hint_at_orphans(worker, record);
-    outcome
+    outcome.map(|()| true)
 }
 
 /// What the claim is for: steps 1 to 7, but for the record's state.
@@ -248,7 +272,8 @@ fn recover_record<M: Memory>(
         me: dead.index as u16 + 1,
     };
     settle_locks(worker, dead)?;
-    // A damaged lock of a user's keeps the place, whose slots name it, from being used again, and nothing else: no memory is held back.
+    // A damaged lock of a user's keeps the place, whose slots name it, from being used again, and nothing else: no memory is held back, what
+    // waits in its list neither.
     let held = (worker.pod().hooks().settle_held)(worker, dead.index);
     if !mutant::is(Mutant::RecoveryNotInvalidated) {
         record.invalidate(worker.mem());
@@ -256,6 +281,12 @@ fn recover_record<M: Memory>(
     retire::refresh(worker, record)?;
     finish_record(worker, actor, recovered)?;
     leave(worker, actor);
+    if held.is_err() {
+        // The place is not vacant, so there will be no heirs.
+        let least = super::epoch::ripe_below(worker, super::epoch::least(worker));
+        let emptied = worker.hold_list().and_then(|_hold| empty(worker, actor, least));
+        return held.and(emptied.map(drop));
+    }
     held
 }
 
@@ -280,12 +311,15 @@ fn begin_entry<M: Memory>(worker: &Worker<M>, index: u32, state: State) -> log::
 /// Runs what other structures have registered: all steps, whatever the others say.
 fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry, recovered: &mut Recovered) {
     for (n, step) in worker.pod().hooks().steps.iter().enumerate() {
+        let (task, began) = (Task::Step(step.name), worker.pod().begin_task());
         match (step.run)(worker, dead) {
-            Ok(true) => entry.done |= 1 << (log::FIRST_STEP + n as u32),
-            Ok(false) => {}
+            Ok(was_there) => {
+                entry.done |= u64::from(was_there) << (log::FIRST_STEP + n as u32);
+                worker.pod().end_task(task, began);
+            }
             Err(error) => {
                 entry.done |= log::FAILED;
-                recovered.fail(worker, format_args!("{dead}, {}", step.name), &error);
+                recovered.fail(worker, task, format_args!("{dead}, {}", step.name), &error);
             }
         }
         crash_point(Point::RecoverStep);

@@ -30,6 +30,7 @@
 //! or may be in a list. Recovery that looks through the lists of others for an object counts moves before and after.
 
 use super::bell;
+use super::failures::Task;
 use super::geometry::WORKER_BYTES;
 use super::heap;
 use super::lock;
@@ -251,7 +252,9 @@ fn of_idle<M: Memory>(
     candidates: Vec<(WorkerRecord, u64)>,
     mut each: impl FnMut(WorkerRecord, u64) -> Result<bool>,
 ) -> Result<u32> {
+    let began = worker.pod().begin_task();
     if candidates.is_empty() {
+        worker.pod().end_task(Task::Idle, began);
         return Ok(0);
     }
     let mem = worker.mem();
@@ -270,21 +273,21 @@ fn of_idle<M: Memory>(
     crash_point(Point::TakeoverWanted);
     // PAIRS WITH: pod::takeover::Worker::hold_list
     let is_certain = mem.barrier_everywhere() || !epoch::somebody_relies_on_it(worker);
-    let mut done = Ok(0);
+    let mut count = 0;
     for (record, state, wanted, after) in candidates {
         let version = record.list_version();
         let is_idle = record.busy().load(mem) == 0 || mutant::is(Mutant::TakenWhileHeld);
-        if let Ok(count) = &mut done
-            && is_certain
+        if is_certain
             && is_idle
             && record.state().load(mem) == state
             && has_nothing_begun(record, |word| word.peek(mem))
         {
             match each(record, after) {
-                Ok(was_done) => *count += u32::from(was_done),
+                Ok(was_done) => count += u32::from(was_done),
                 Err(error) => {
-                    // What was begun is its worker's to finish: the version stays odd.
-                    done = Err(error);
+                    // What was begun is its worker's to finish: the version stays odd. Nobody else fails by it.
+                    let what = format_args!("what worker {} holds", actor_of(worker, record).me - 1);
+                    worker.pod().note_failure(Task::Idle, what, &error);
                     continue;
                 }
             }
@@ -294,7 +297,8 @@ fn of_idle<M: Memory>(
         }
     }
     drop(held);
-    done
+    worker.pod().end_task(Task::Idle, began);
+    Ok(count)
 }
 
 /// Living workers but the caller who hold nothing now and have what is asked for, with the words of their states. On coherent

@@ -7,8 +7,11 @@
 //! | do what is to be done | as in [`super::collect`], [`super::takeover`] | as there | as there |
 //! | write it back | | a claim | |
 //! | give it back | *state* | a vacant record | |
+//!
+//! A list that is damaged is left as it is, and [told](super::failures): it keeps nobody who collects in passing from what he does.
 
 use super::collect::{collect, make_way};
+use super::failures::Task;
 use super::heap::return_reserves;
 use super::record::{Phase, State, WorkerRecord};
 use super::retire::{Actor, refresh, spare};
@@ -27,6 +30,7 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u
     let (mut freed, mut taken) = (0, 0);
     let before = ORPHANS.load(mem);
     let mut left = false;
+    let began = worker.pod().begin_task();
     // Not always those of the first places: whoever comes and goes there would keep others waiting.
     let (high, first) = (worker.pod().workers_high(), worker.looks.get());
     for n in 0..high {
@@ -42,17 +46,23 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u
             break;
         }
         let mut is_left = false;
-        freed += with_claim(worker, index, word, |actor| {
-            let freed = refresh(worker, record).and_then(|()| match M::COHERENT {
-                true => inherit_list(worker, actor),
-                false => collect_in_place(worker, actor, least),
-            });
+        let outcome = with_claim(worker, index, word, |actor| {
+            let freed = refresh(worker, record).and_then(|()| empty(worker, actor, least));
             is_left = record.head().get(mem) != record.tail().get(mem);
             freed
-        })?
-        .unwrap_or(0);
+        });
+        match outcome {
+            Ok(done) => freed += done.unwrap_or(0),
+            Err(error) => {
+                let what = format_args!("what the last worker {index} has left");
+                worker.pod().note_failure(Task::Vacant, what, &error);
+            }
+        }
         left |= is_left;
         taken += u32::from(!is_left);
+    }
+    if taken < most {
+        worker.pod().end_task(Task::Vacant, began);
     }
     match (left, before) {
         (false, 1..) => drop(ORPHANS.compare_exchange_acquire(mem, before, 0)),
@@ -61,6 +71,15 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u
         _ => {}
     }
     Ok(freed)
+}
+
+/// Takes what a record that the caller has claimed still holds, and that nobody will come back for: the caller's own list, which it holds, gets it on coherent
+/// memory; elsewhere as much is freed as one look goes through. Returns how many objects were freed.
+pub(super) fn empty<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
+    match M::COHERENT {
+        true => inherit_list(worker, actor),
+        false => collect_in_place(worker, actor, least),
+    }
 }
 
 /// Frees from the list of a vacant record, which the caller has claimed.

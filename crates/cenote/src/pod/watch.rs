@@ -10,6 +10,7 @@
 //! becomes free only when its lock is. Looks are thorough at first, for a moment after each death, and every slow tick of one of the watchers: who
 //! looks writes down when, and the others of that tick look quickly. One that dies meanwhile costs a tick. In a pod an agent asks for its host's
 //! byte locks, as often as it beats.
+//! A quick look recovers whom it sees dead for the first time: what cannot be recovered is tried again by thorough ones.
 //!
 //! **Other hosts** have kernels of their own: their beds wake nobody here, and in incoherent caches they could not even be
 //! read. Their dead are found by agents and monitors, who tell the groups. That bells are rung there is [relayed](super::relay) by this host's agent.
@@ -110,10 +111,13 @@ impl Watch {
                 self.beds.push((bed, state.generation));
                 continue;
             }
-            if !found_before.contains(&(index, state.generation)) {
-                self.restless = RESTLESS_LOOKS;
-            }
             self.found.push((index, state.generation));
+            // One that is here still is left to thorough looks. It may be damaged, and who tries to recover it rings bells, by which others wake
+            // up who try.
+            if found_before.contains(&(index, state.generation)) {
+                continue;
+            }
+            self.restless = RESTLESS_LOOKS;
             // One of which nobody can tell is told of by thorough looks.
             if matches!(pod.worker_lives(index, state), Ok(false)) {
                 recovery::recover_one(worker, index, state, &mut recovered);

@@ -18,10 +18,10 @@ use super::relaying::{Peers, Relaying};
 use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, raise_priority};
 use crate::pod::agency::Agency;
-use crate::pod::failures::Failure;
+use crate::pod::failures::{Failure, Task};
 use crate::pod::fence::{Fence, KillFence};
 use crate::pod::group::hosts_died;
-use crate::pod::host::{HostPhase, HostRecord};
+use crate::pod::host::{HostPhase, HostRecord, HostState};
 use crate::pod::monitor::{Event, Look, Monitor};
 use crate::pod::process::seconds_since_1970;
 use crate::pod::recovery::recover_dead;
@@ -83,7 +83,7 @@ pub struct AgentStatus {
     pub recovered_workers: u64,
     /// Whether it is a monitor, and if so whether it leads.
     pub leads: Option<bool>,
-    /// What its process could not recover.
+    /// What its process could not recover, and has not found mended since.
     pub failures: Vec<Failure>,
 }
 
@@ -274,7 +274,8 @@ impl<M: Memory> HostAgent<M> {
         tell: &mut dyn FnMut(&Event),
     ) -> Result<()> {
         let mut last: Option<Instant> = None;
-        let mut failures = 0;
+        // Of those that there are still.
+        let mut told: Vec<Failure> = Vec::new();
         while !stops() {
             let now = Instant::now();
             let how = Look::after(last.map(|last| now.duration_since(last)), watch.poll);
@@ -289,10 +290,12 @@ impl<M: Memory> HostAgent<M> {
             })?;
             self.shared.leads.store(1 + u64::from(monitor.leads()));
             // Looks wait for nobody.
-            let known = self.shared.failures.try_lock().map(|known| known.clone());
-            for Failure { what, why } in known.into_iter().flatten().skip(failures) {
-                failures += 1;
-                tell(&Event::NotRecovered { what, why });
+            if let Ok(known) = self.shared.failures.try_lock().map(|known| known.clone()) {
+                let is_new = |failure: &&Failure| !told.contains(failure);
+                for Failure { what, why } in known.iter().filter(is_new).cloned() {
+                    tell(&Event::NotRecovered { what, why });
+                }
+                told = known;
             }
             let due = last.map_or(now, |last| last + watch.poll);
             let pause = due.saturating_duration_since(Instant::now());
@@ -367,7 +370,7 @@ pub struct Reporter<M: Memory> {
 impl<M: Memory> Reporter<M> {
     /// See [`HostAgent::status`].
     pub fn status(&self) -> Result<AgentStatus> {
-        let state = self.record.read(&self.mem)?;
+        let state = HostState::decode(self.record.state().load(&self.mem));
         Ok(AgentStatus {
             host: self.host,
             generation: self.generation,
@@ -431,15 +434,23 @@ fn beat<M: Memory>(pod: &Arc<Pod<M>>, shared: &Arc<Shared>) -> Result<(JoinHandl
 fn mind<M: Memory>(worker: &Worker<M>, agency: &Agency, shared: &Shared) {
     while shared.minding_ends.load() == 0 {
         let pod = worker.pod();
-        let has_found = agency.declare_dead(pod).unwrap_or_else(|error| {
-            pod.note_failure("declaring this host's dead", &error);
-            false
-        });
+        let began = pod.begin_task();
+        let has_found = match agency.declare_dead(pod) {
+            Ok(has_found) => {
+                pod.end_task(Task::Declaring, began);
+                has_found
+            }
+            Err(error) => {
+                pod.note_failure(Task::Declaring, "declaring this host's dead", &error);
+                false
+            }
+        };
         let is_wanted = shared.wanted.exchange(1, 0);
         if is_wanted {
             // What it misses is made up for by who recovers the host's workers.
-            if let Err(error) = hosts_died(worker) {
-                pod.note_failure("telling groups of hosts that died", &error);
+            match hosts_died(worker) {
+                Ok(()) => pod.end_task(Task::Hosts, began),
+                Err(error) => pod.note_failure(Task::Hosts, "telling groups of hosts that died", &error),
             }
         }
         if (has_found || is_wanted)

@@ -286,7 +286,7 @@ impl<M: Memory> Pool<M> {
             .collect())
     }
 
-    /// What this process could not recover of the dead, since it opened the pool or was last asked for [`Pool::fsck`].
+    /// What this process could not recover of the dead, and has not found mended since.
     pub fn failures(&self) -> Vec<Failure> {
         self.inner.pod.failures()
     }

@@ -32,8 +32,8 @@ const APART: Duration = Duration::from_millis(10);
 /// [`sleep`] by a lock's bell, which whoever has the lock rings.
 pub(super) fn sleep_for_owner<M: Memory>(worker: &Worker<M>, object: Object, owner: u64, longest: Duration) {
     let longest = match worker.pod().is_in_pod() {
-        true => longest.min(APART),
-        false => longest,
+        true if !mutant::is(Mutant::SleptApart) => longest.min(APART),
+        _ => longest,
     };
     let goes_on = || object.word().load(worker.mem()) == owner;
     sleep(worker, object.bell(), owner, longest, goes_on);

@@ -14,7 +14,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
-use cenote::pod::host::{HostPhase, HostRecord};
+use cenote::pod::host::{self, HostPhase, HostRecord};
+use cenote::pod::lock;
+use cenote::pod::process::Identity;
+use cenote::pod::superblock::HEAP_LOCK;
 use cenote::store::HostStat;
 use cenote::{Coherent, Error, HostAgent, Noncoherent, Options, Pool};
 
@@ -370,10 +373,124 @@ fn damaged<M: Mapped>() -> Outcome {
     let report = home.pool().fsck(false).map_err(text)?;
     ensure(!report.problems.is_empty(), || "not found by fsck".to_owned())?;
     state.store(worker.mem(), sound);
+    home.pool().recover().map_err(text)?;
+    ensure(home.pool().failures().is_empty(), || {
+        format!("it was mended: {:?}", home.pool().failures())
+    })?;
     drop(worker);
     three.signal(libc::SIGKILL);
     home.is_recovered(3, 1)?;
     monitor.end()?;
+    home.end()
+}
+
+/// What the pool says of the leader's host is damaged. The monitor that follows says so and goes on: once that is mended, it takes over.
+fn leader_is_damaged<M: Mapped>() -> Outcome {
+    let home = Home::<M>::new()?;
+    let mut first = home.start("monitor", 1, &[])?;
+    first.hear("Leads")?;
+    let mut second = home.start("monitor", 2, &[])?;
+    second.hear("Follows")?;
+    let worker = home.pool().worker().map_err(text)?;
+    let state = HostRecord::new(worker.geometry(), 1).state();
+    let sound = state.load(worker.mem());
+    state.store(worker.mem(), sound | 0xff);
+    second.hear("FenceFailed { host: 1, generation: 0, why: \"damaged pool: a host's state")?;
+    first.signal(libc::SIGKILL);
+    first.is_killed()?;
+    state.store(worker.mem(), sound);
+    drop(worker);
+    second.hear("Moved { host: 1, generation: 0 }")?;
+    second.hear("Leads")?;
+    home.is_recovered(1, 1)?;
+    second.end()?;
+    home.end()
+}
+
+/// All places are taken, one by the dead of a host of which nobody can tell. Who comes is told that there is no place, and not of a damage that has
+/// nothing to do with it.
+fn no_place_beside_damage<M: Mapped>() -> Outcome {
+    let home = Home::<M>::new()?;
+    let mut monitor = home.start("monitor", 1, &[])?;
+    monitor.hear("Leads")?;
+    let mut agent = home.start("agent", 3, &[])?;
+    agent.hear("up")?;
+    let worker = home.pool().worker().map_err(text)?;
+    let state = HostRecord::new(worker.geometry(), 3).state();
+    let sound = state.load(worker.mem());
+    state.store(worker.mem(), sound | 0xff);
+    agent.signal(libc::SIGKILL);
+    agent.is_killed()?;
+    let mut pools = Vec::new();
+    let refused = loop {
+        match Pool::<M>::open(&home.path, &options(HOME)) {
+            Ok(pool) => pools.push(pool),
+            Err(error) => break error,
+        }
+    };
+    ensure(matches!(refused, Error::TooMany { .. }), || format!("{refused}"))?;
+    drop(pools);
+    state.store(worker.mem(), sound);
+    drop(worker);
+    home.is_recovered(3, 1)?;
+    monitor.end()?;
+    home.end()
+}
+
+/// One of a host of which nobody can tell holds the allocator's lock, and gives it back: who waits for it gets it.
+fn lock_beside_damage<M: Mapped>() -> Outcome {
+    let home = Home::<M>::new()?;
+    let theirs = HostAgent::<M>::start(&home.path, &options(3)).map_err(text)?;
+    let pool = Pool::<M>::open(&home.path, &options(3)).map_err(text)?;
+    let holder = pool.worker().map_err(text)?;
+    let held = lock::acquire(&*holder, HEAP_LOCK).map_err(text)?;
+    let state = HostRecord::new(holder.geometry(), 3).state();
+    let sound = state.load(holder.mem());
+    state.store(holder.mem(), sound | 0xff);
+    let phase = theirs.status().map_err(text)?.phase;
+    ensure(phase == HostPhase::Damaged, || {
+        format!("its agent says that it is {phase:?}")
+    })?;
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| -> Outcome {
+            let worker = home.pool().worker().map_err(text)?;
+            lock::acquire(&*worker, HEAP_LOCK).map(drop).map_err(text)
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        drop(held);
+        waits.join().map_err(|_| "it panicked".to_owned())?
+    })?;
+    // But nobody waits for ever.
+    let held = lock::acquire(&*holder, HEAP_LOCK).map_err(text)?;
+    let worker = home.pool().worker().map_err(text)?;
+    let waited = lock::acquire(&*worker, HEAP_LOCK).map(drop);
+    ensure(matches!(waited, Err(Error::Corrupt { .. })), || {
+        format!("{waited:?}")
+    })?;
+    drop(held);
+    state.store(holder.mem(), sound);
+    drop((worker, holder, pool));
+    leave(theirs)?;
+    home.end()
+}
+
+/// A machine was given the seat, as the monitor of host 3, and has failed before that went up. Another one has the seat since, so that machine was fenced:
+/// host 3 is not refused for ever because nobody can end a generation in which nobody was.
+fn down_elsewhere<M: Mapped>() -> Outcome {
+    let home = Home::<M>::new()?;
+    let worker = home.pool().worker().map_err(text)?;
+    let record = HostRecord::new(worker.geometry(), 3);
+    let elsewhere = Identity::here(&home.path, &home.path, 3).name.machine + 1;
+    record
+        .home()
+        .store(worker.mem(), host::Home::new(0, elsewhere).encode());
+    drop(worker);
+    let mut agent = home.start("agent", 3, &[])?;
+    agent.hear("up")?;
+    ensure(home.stat(3)?.generation == 1, || {
+        "it is in a generation of another machine".to_owned()
+    })?;
+    agent.end()?;
     home.end()
 }
 
@@ -541,6 +658,13 @@ fn all(wanted: &[String]) -> Outcome {
     case("monitor_stopped".to_owned(), &monitor_stopped::<Coherent>);
     case("looks_late".to_owned(), &looks_late::<Coherent>);
     case("damaged".to_owned(), &damaged::<Coherent>);
+    case("leader_is_damaged".to_owned(), &leader_is_damaged::<Coherent>);
+    case(
+        "no_place_beside_damage".to_owned(),
+        &no_place_beside_damage::<Coherent>,
+    );
+    case("lock_beside_damage".to_owned(), &lock_beside_damage::<Coherent>);
+    case("down_elsewhere".to_owned(), &down_elsewhere::<Coherent>);
     case("fenced_by_command".to_owned(), &fenced_by_command::<Coherent>);
     case("claim_is_left".to_owned(), &claim_is_left::<Coherent>);
     for point in MONITOR_POINTS {

@@ -198,7 +198,9 @@ impl<M: Memory> HashMap<M> {
         let claim = match grower.compare_exchange_acquire(mem, 0, mine) {
             Ok(_) => true,
             Err(other) => {
-                lock::is_gone(worker, other)? && grower.compare_exchange_acquire(mem, other, mine).is_ok()
+                // One of whom nobody can tell grows it still.
+                matches!(lock::is_gone(worker, other), Ok(true))
+                    && grower.compare_exchange_acquire(mem, other, mine).is_ok()
             }
         };
         if !claim {

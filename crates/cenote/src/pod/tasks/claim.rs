@@ -89,7 +89,7 @@ impl<M: Memory> TaskList<M> {
             {
                 continue;
             }
-            if !self.claim_used(phase, below, patience)? {
+            if !self.claim_used(phase, below, patience) {
                 return Ok(Next::Wait);
             }
         }
@@ -209,13 +209,14 @@ impl<M: Memory> TaskList<M> {
     }
 
     /// Claims a chunk that somebody has or had; whether there was one to claim.
-    fn claim_used(&self, phase: &Phase, below: u64, patience: u64) -> Result<bool> {
+    fn claim_used(&self, phase: &Phase, below: u64, patience: u64) -> bool {
         let (mem, me) = (self.worker.mem(), identity(&self.worker));
-        let is_free = |claimer: u64| -> Result<bool> {
+        let is_free = |claimer: u64| {
             if claimer == me || claimer == 0 || mutant::is(Mutant::ClaimOfTheDead) {
-                return Ok(claimer == me || claimer == 0);
+                return claimer == me || claimer == 0;
             }
-            is_gone(&self.worker, claimer)
+            // One of whom nobody can tell keeps its claim.
+            matches!(is_gone(&self.worker, claimer), Ok(true))
         };
         let mut first = None;
         for chunk in self.layout.chunk_of(phase, below)..phase.chunks.end {
@@ -224,11 +225,11 @@ impl<M: Memory> TaskList<M> {
                 continue;
             }
             let [owner, helper] = self.layout.claims(chunk).map(|claim| claim.load(mem));
-            if is_free(owner)? && self.claim(phase, chunk, Role::Owner, owner) {
-                return Ok(true);
+            if is_free(owner) && self.claim(phase, chunk, Role::Owner, owner) {
+                return true;
             }
-            if left > 1 && is_free(helper)? && self.claim(phase, chunk, Role::Helper, helper) {
-                return Ok(true);
+            if left > 1 && is_free(helper) && self.claim(phase, chunk, Role::Helper, helper) {
+                return true;
             }
             first.get_or_insert(Seen {
                 chunk,
@@ -237,7 +238,7 @@ impl<M: Memory> TaskList<M> {
                 left,
             });
         }
-        Ok(first.is_some_and(|seen| self.is_stuck(seen, patience) && self.seize(phase, seen)))
+        first.is_some_and(|seen| self.is_stuck(seen, patience) && self.seize(phase, seen))
     }
 
     /// Takes a chunk over from somebody who lives.

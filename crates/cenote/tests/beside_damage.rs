@@ -1,0 +1,258 @@
+//! Damage, and who has nothing to do with it: threads die and leave records, locks and lists that are damaged, and entries of the living
+//! are. Everybody else goes on, nobody who lives is taken for dead, and nothing is said any more of what was mended.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cenote::memory::Mapped;
+use cenote::pod::record::{ProcessRecord, State, WorkerRecord};
+use cenote::pod::watch::Watch;
+use cenote::pod::{directory, retire};
+use cenote::{Coherent, Noncoherent, Options, Pool};
+
+const TOKEN: &[u8] = b"token";
+/// Not a phase of a process or a worker.
+const NO_PHASE: u64 = 0xff;
+/// Not a kind of operation.
+const NO_OPERATION: u64 = 77;
+/// More looks than are thorough after a death.
+const LOOKS: u32 = 100;
+
+fn options() -> Options {
+    Options {
+        size: 4 << 20,
+        max: 1 << 30,
+        ..Options::default()
+    }
+}
+
+/// Runs on a pool that must be clean in the end.
+fn scene<M: Mapped>(run: impl FnOnce(&Pool<M>, &Path)) {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let pool: Pool<M> = Pool::create(&path, &options()).unwrap();
+    run(&pool, &path);
+    let report = pool.fsck(false).unwrap();
+    assert!(report.is_clean(), "{report:#?}");
+}
+
+/// Waits for something that must come.
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} does not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Has a thread do something, and end at once after that: no destructor runs. Its place.
+fn lose_a_thread<M: Mapped>(pool: &Pool<M>, work: impl FnOnce(&Pool<M>) + Send + 'static) -> u32 {
+    let (says, said) = std::sync::mpsc::channel();
+    let theirs = pool.clone();
+    let thread = std::thread::spawn(move || {
+        let worker = theirs.worker().unwrap();
+        work(&theirs);
+        let place = u32::from(worker.me()) - 1;
+        says.send((place, worker.generation())).unwrap();
+        // SAFETY: ends this very thread. What it had on its stack is leaked.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    });
+    let (place, generation) = said.recv().unwrap();
+    // It is never joined: it has not told anybody that it ended.
+    std::mem::forget(thread);
+    let worker = pool.worker().unwrap();
+    let bed = worker.geometry().annex(place);
+    eventually("its end", || worker.mem().kernel().has_died(bed, generation));
+    place
+}
+
+/// Writes a word as damage does; what it was.
+fn damage<M: Mapped>(pool: &Pool<M>, at: u64, value: u64) -> u64 {
+    let worker = pool.worker().unwrap();
+    let mem = worker.mem();
+    mem.invalidate(at, 8);
+    mem.fence();
+    let before = mem.read_word(at);
+    mem.write_word(at, value);
+    mem.write_back(at, 8);
+    mem.fence();
+    mem.invalidate(at, 8);
+    mem.fence();
+    before
+}
+
+fn offset_of<M: Mapped>(pool: &Pool<M>, name: &str) -> u64 {
+    let worker = pool.worker().unwrap();
+    directory::find(&*worker, name).unwrap().unwrap().offset
+}
+
+/// What can be retired of a dead worker whose lock is damaged is freed all the same.
+fn what_it_retired_is_freed<M: Mapped>(is_writing: bool) {
+    scene::<M>(|pool, _| {
+        pool.mutex("lock").unwrap();
+        let map = pool.map("m").unwrap();
+        let workers = pool.stat().unwrap().workers;
+        lose_a_thread(pool, move |pool| {
+            let map = pool.map("m").unwrap();
+            for n in 0..300u64 {
+                map.put(b"key", &n.to_le_bytes().repeat(20)).unwrap();
+            }
+            std::mem::forget(pool.mutex("lock").unwrap().lock().unwrap());
+            if is_writing {
+                std::mem::forget(pool.worker().unwrap().hold_list());
+            }
+        });
+        let before = damage(pool, offset_of(pool, "lock"), 1);
+        assert_eq!(pool.recover().unwrap().failed, 1);
+        map.put(b"key", b"value").unwrap();
+        let worker = pool.worker().unwrap();
+        eventually("what the dead one has retired", || {
+            pool.collect().unwrap();
+            retire::waiting(&worker) == 0
+        });
+        damage(pool, offset_of(pool, "lock"), before);
+        assert_eq!(pool.recover().unwrap().failed, 0);
+        assert_eq!(pool.failures(), [], "it was mended");
+        assert_eq!(pool.stat().unwrap().workers, workers);
+    });
+}
+
+#[test]
+fn a_damaged_lock_holds_no_memory_back() {
+    what_it_retired_is_freed::<Coherent>(false);
+}
+
+#[test]
+fn nor_that_of_one_who_died_writing() {
+    what_it_retired_is_freed::<Coherent>(true);
+}
+
+#[test]
+fn nor_does_it_on_incoherent_memory() {
+    what_it_retired_is_freed::<Noncoherent>(false);
+}
+
+/// Who watches rings no bells again and again for one that cannot be recovered: those who sleep by them would watch, and ring, for ever.
+fn watchers_calm_down<M: Mapped>() {
+    scene::<M>(|pool, _| {
+        pool.group("group", TOKEN).unwrap();
+        let place = lose_a_thread(pool, |_| ());
+        let worker = pool.worker().unwrap();
+        let operation = WorkerRecord::new(worker.geometry(), place).operation().offset();
+        let before = damage(pool, operation, NO_OPERATION);
+        let group = cenote::group::Group::open(&*worker, "group", TOKEN).unwrap();
+        let mut watch = Watch::default();
+        for _ in 0..LOOKS {
+            watch.look(&worker, false);
+        }
+        assert_eq!(pool.failures().len(), 1, "{:?}", pool.failures());
+        let bell = group.attend(&worker);
+        watch.look(&worker, false);
+        assert_eq!(group.attend(&worker), bell, "the bell was rung again");
+        damage(pool, operation, before);
+        let recovered = watch.look(&worker, true);
+        assert_eq!((recovered.workers, recovered.failed), (1, 0));
+        assert_eq!(pool.failures(), [], "it was mended");
+    });
+}
+
+#[test]
+fn watchers_calm_down_beside_what_cannot_be_recovered() {
+    watchers_calm_down::<Coherent>();
+}
+
+#[test]
+fn so_do_they_on_incoherent_memory() {
+    watchers_calm_down::<Noncoherent>();
+}
+
+/// The list of a place that nobody has is damaged: no write fails by it, and it is said.
+fn a_vacant_list<M: Mapped>() {
+    scene::<M>(|pool, _| {
+        let map = pool.map("m").unwrap();
+        let worker = pool.worker().unwrap();
+        // What this one reads keeps the list from being empty.
+        let pin = worker.pin().unwrap();
+        let (says, said) = std::sync::mpsc::channel();
+        let theirs = pool.clone();
+        std::thread::spawn(move || {
+            let map = theirs.map("m").unwrap();
+            for n in 0..20u64 {
+                map.put(b"key", &n.to_le_bytes().repeat(20)).unwrap();
+            }
+            says.send(u32::from(theirs.worker().unwrap().me()) - 1).unwrap();
+        })
+        .join()
+        .unwrap();
+        let record = WorkerRecord::new(worker.geometry(), said.recv().unwrap());
+        let before = damage(pool, record.head().offset(), 0x1_2345_6789);
+        drop(pin);
+        for n in 0..20_000u64 {
+            map.put(b"key", &n.to_le_bytes()).unwrap();
+        }
+        pool.collect().unwrap();
+        let report = pool.fsck(false).unwrap();
+        assert!(!report.problems.is_empty(), "{report:#?}");
+        damage(pool, record.head().offset(), before);
+        pool.collect().unwrap();
+        assert_eq!(pool.failures(), [], "it was mended");
+    });
+}
+
+#[test]
+fn a_damaged_list_that_is_nobodys_fails_no_write() {
+    a_vacant_list::<Coherent>();
+}
+
+#[test]
+fn nor_does_it_where_memory_is_incoherent() {
+    a_vacant_list::<Noncoherent>();
+}
+
+/// The entry of a process that lives says nothing that the library writes: its workers are not taken for dead.
+#[test]
+fn who_lives_is_not_recovered_because_its_process_is_damaged() {
+    scene::<Coherent>(|pool, path| {
+        let other: Pool = Pool::open(path, &options()).unwrap();
+        let theirs = other.worker().unwrap();
+        let place = u32::from(theirs.me()) - 1;
+        let worker = pool.worker().unwrap();
+        let state = WorkerRecord::new(worker.geometry(), place).state();
+        let process = State::decode(state.load(worker.mem())).process;
+        let entry = ProcessRecord::new(worker.geometry(), process).state();
+        let sound = entry.load(worker.mem());
+        entry.store(worker.mem(), sound | NO_PHASE);
+        let recovered = pool.recover().unwrap();
+        assert_eq!((recovered.workers, recovered.failed), (0, 1), "{recovered:?}");
+        let state = State::decode(state.load(worker.mem()));
+        assert_eq!(state.generation, theirs.generation());
+        other.map("m").unwrap().put(b"key", b"value").unwrap();
+        entry.store(worker.mem(), sound);
+        assert_eq!(pool.recover().unwrap().failed, 0);
+        assert_eq!(pool.failures(), [], "it was mended");
+        drop(theirs);
+    });
+}
+
+/// The place of a worker that lives says nothing that the library writes: its locks stay its own.
+#[test]
+fn who_lives_keeps_its_locks_although_its_place_is_damaged() {
+    scene::<Coherent>(|pool, _| {
+        let guard = pool.mutex("lock").unwrap();
+        let guard = guard.lock().unwrap();
+        let worker = pool.worker().unwrap();
+        let state = worker.record().state();
+        let sound = state.load(worker.mem());
+        state.store(worker.mem(), sound | NO_PHASE);
+        std::thread::scope(|scope| {
+            let tries = scope.spawn(|| {
+                let lock = pool.mutex("lock").unwrap();
+                let taken = lock.try_lock();
+                !matches!(taken, Ok(Some(_)))
+            });
+            assert!(tries.join().unwrap(), "the lock was taken from one who lives");
+        });
+        state.store(worker.mem(), sound);
+        drop(guard);
+    });
+}
