@@ -13,6 +13,7 @@ mod memory;
 mod output;
 mod peers;
 mod place;
+mod pod_hosts;
 mod pool;
 mod recorded;
 mod records;

@@ -10,10 +10,13 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::Output;
+use crate::pod_hosts::{PodHosts, Seen};
 use crate::pool::PoolArg;
 
 /// How long the supervisor waits between two looks at signals.
 const LOOK: Duration = Duration::from_millis(20);
+/// The same if it looks at hosts too, as often as they beat.
+const POD_LOOK: Duration = Duration::from_millis(8);
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -54,6 +57,16 @@ pub struct Args {
     /// Failures in a row, each sooner than --backoff-max, after which a host counts as lost and its workers go to the others
     #[arg(long, value_name = "N", requires = "on")]
     reschedule_after: Option<u32>,
+    /// Which hosts of the pool's pod the --on are, in their order, such as 3,4: when one of them has died, its workers go to the others at once. Until it
+    /// is up again it gets none
+    #[arg(
+        long,
+        value_name = "ID,...",
+        value_delimiter = ',',
+        requires = "pool",
+        requires = "on"
+    )]
+    pod_hosts: Vec<u32>,
     /// A pool that the workers find in CENOTE_POOL; it must exist
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
@@ -115,6 +128,10 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         lost_after: args.reschedule_after,
     };
     let hosts = args.on.len();
+    let mut pod_hosts = match &pool {
+        Some(pool) if !args.pod_hosts.is_empty() => Some(PodHosts::open(pool, &args.pod_hosts, hosts)?),
+        _ => None,
+    };
     let make = |start: &Start| {
         let mut command = command(&args, start);
         if let Some(pool) = &pool {
@@ -126,7 +143,15 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let mut supervisor = Supervisor::new(args.workers, hosts, policy, make);
     let mut ended_by = None;
     while !supervisor.is_over() {
-        for event in supervisor.poll(LOOK) {
+        for seen in pod_hosts.iter_mut().flat_map(PodHosts::look) {
+            log_host(&seen);
+            match seen {
+                Seen::Died { node, .. } => drop(supervisor.lose_host(node)),
+                Seen::Up { node, .. } => supervisor.regain_host(node),
+                Seen::Unknown { .. } => {}
+            }
+        }
+        for event in supervisor.poll(if pod_hosts.is_some() { POD_LOOK } else { LOOK }) {
             log(&event);
         }
         if let Ok(signal) = signals.try_recv() {
@@ -192,6 +217,16 @@ fn command(args: &Args, start: &Start) -> Command {
     command.args(settings.map(|(name, value)| format!("{name}={value}")));
     command.args(&args.command);
     command
+}
+
+fn log_host(seen: &Seen) {
+    match seen {
+        Seen::Died { host, .. } => {
+            eprintln!("cenote run: host {host} has died; its workers go to the others");
+        }
+        Seen::Up { host, .. } => eprintln!("cenote run: host {host} is up again"),
+        Seen::Unknown { host, why } => eprintln!("cenote run: nobody can tell of host {host}: {why}"),
+    }
 }
 
 /// One line to standard error for what a person wants to know; nothing for what went as planned.

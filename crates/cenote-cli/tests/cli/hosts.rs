@@ -221,3 +221,48 @@ fn a_damaged_host_is_told_and_the_others_are_watched() {
     file.write_all_at(&[0; 8], geometry.host(1)).unwrap();
     assert_eq!(monitor.ends(), Some(0));
 }
+
+#[test]
+fn workers_leave_a_host_that_dies_and_come_back() {
+    let here = Here::new();
+    here.ok("create ./p --hosts 8 --size 4MiB");
+    let mut agents = [1, 2].map(|host| Running::start(&here, &format!("agent ./p --host {host} --json")));
+    agents.iter_mut().for_each(|agent| drop(agent.line()));
+    let mut monitor = Running::start(&here, "monitor ./p --host 3 --one-machine --json");
+    monitor.line();
+    here.fails(2, "run --pool ./p --host 3 --on env --pod-hosts 1,2 -- true");
+    here.fails(
+        1,
+        "run --pool ./p --host 3 --on env --on env --pod-hosts 1,99 -- true",
+    );
+
+    let words = "run --pool ./p --host 3 --workers 2 --on WHERE=a --on WHERE=b --pod-hosts 1,2 -- sh -c";
+    let prefix = |word: &str| match word.starts_with("WHERE") {
+        true => format!("env {word}"),
+        false => word.to_owned(),
+    };
+    let words: Vec<String> = words
+        .split_whitespace()
+        .map(prefix)
+        .chain(["echo $CENOTE_WORKER $WHERE; exec sleep 600".to_owned()])
+        .collect();
+    let mut run = Running::of(here.command(words.iter().map(String::as_str)));
+    let mut said = || {
+        let mut line = String::new();
+        run.output.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    };
+    let mut began = [said(), said()];
+    began.sort();
+    assert_eq!(began, ["0 a", "1 b"]);
+    // Killed, it is fenced; that is when its workers go.
+    agents[0].signal(libc::SIGKILL);
+    assert_eq!(said(), "0 b");
+    agents[0] = Running::start(&here, "agent ./p --host 1 --json");
+    agents[0].line();
+    agents[1].signal(libc::SIGKILL);
+    let mut again = [said(), said()];
+    again.sort();
+    assert_eq!(again, ["0 a", "1 a"]);
+    assert_eq!(run.ends(), Some(128 + libc::SIGTERM));
+}

@@ -7,6 +7,7 @@ mod fence_command;
 mod group;
 mod host_agent;
 mod host_id;
+mod hosts;
 mod locks;
 mod options;
 mod pool;

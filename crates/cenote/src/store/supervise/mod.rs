@@ -264,6 +264,13 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
         true
     }
 
+    /// A host that was lost is there again: workers that are started later may go to it.
+    pub fn regain_host(&mut self, host: usize) {
+        if let Some(host) = self.hosts.get_mut(host) {
+            *host = Host::default();
+        }
+    }
+
     /// What became of each worker so far.
     pub fn fates(&self) -> Vec<Fate> {
         let fate = |(worker, slot): (usize, &Slot)| Fate {

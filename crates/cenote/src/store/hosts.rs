@@ -1,0 +1,22 @@
+//! What a pool says of the hosts of its pod, for those who run something on them.
+
+use super::pool::Pool;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pod::host::{HostRecord, HostState};
+
+impl<M: Memory> Pool<M> {
+    /// What the pool says of a host. When its generation is another than before, or it is down, nothing that ran there can write any more.
+    ///
+    /// Cost: one round trip. Errors: no such host, a damaged entry.
+    pub fn host(&self, id: u32) -> Result<HostState> {
+        let geometry = self.pod().geometry();
+        if id >= geometry.parameters.hosts {
+            return Err(Error::Host {
+                host: id,
+                why: "the pool has no room for such a host; `cenote create --hosts` says for how many",
+            });
+        }
+        HostRecord::new(geometry, id).read(self.pod().mem())
+    }
+}
