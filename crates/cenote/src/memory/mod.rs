@@ -153,9 +153,9 @@ pub trait Memory: Clone + Send + Sync + 'static {
         std::thread::yield_now()
     }
 
-    /// The caller has waited for very long: does nothing for so long, or less.
+    /// The caller has waited for very long: does nothing for so long, or less. Whoever unparks the thread ends it.
     fn rest(&self, time: std::time::Duration) {
-        std::thread::sleep(time)
+        std::thread::park_timeout(time)
     }
 
     /// Sync word: acquire load. One memory round trip where caches are incoherent.
