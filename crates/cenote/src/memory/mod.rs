@@ -40,6 +40,7 @@ mod local;
 mod mapping;
 mod noncoherent;
 mod schedule;
+mod turns;
 
 #[cfg(test)]
 mod conformance_tests;
@@ -58,8 +59,8 @@ pub use fork::{ForkWatch, forked, watch_fork};
 pub use kernel::{Kernel, SLEEPS_BY_MAX};
 pub(crate) use kill::Sigkill;
 pub use kill::{Killer, ProcessName};
-pub(crate) use liveness::FileLock;
 pub use liveness::Liveness;
+pub(crate) use liveness::{FileLock, Use};
 pub use local::{LocalWord, zeroed_words};
 pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
