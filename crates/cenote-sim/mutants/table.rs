@@ -173,6 +173,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         ExecutedUnplanned => slow(delegated(Hash, 3, 1, 6, 3)),
         DeadNotSettled => slow(delegated(Epochs, 3, 2, 10, 3)),
         SleepUnsaid | SleeperNotWoken => quick(delegated(Hash, 3, 2, 10, 0)),
+        SleptByHalf => slow(delegated(Hash, 3, 2, 10, 0)),
         SleepersForgotten => slow(delegated(Hash, 3, 2, 10, 2)),
         SettledEarly => slow(delegated(Epochs, 3, 2, 10, 3)),
 

@@ -30,6 +30,16 @@ pub enum Error {
         /// What is there, and what to do.
         why: &'static str,
     },
+    /// A pool's file cannot be made at a path.
+    #[error(
+        "{path}: {source}; name a file in a folder on tmpfs or another file system that this process may write to"
+    )]
+    Place {
+        /// Which path.
+        path: PathBuf,
+        /// What went wrong.
+        source: MapError,
+    },
     /// Creating a pool would overwrite something.
     #[error(
         "{path}: {what}; `cenote create --overwrite` makes a new pool of it. Be certain that no host has it open"

@@ -96,6 +96,7 @@ mutants! {
     AppliedNotWrittenBack = "applied-not-written-back", "a transaction's owned words are not written back";
     SleepUnsaid = "sleep-unsaid", "a client that sleeps by an answer does not say so";
     SleeperNotWoken = "sleeper-not-woken", "the server wakes nobody who sleeps by an answer";
+    SleptByHalf = "slept-by-half", "a client sleeps by an answer of which the first word is there";
     SleepersForgotten = "sleepers-forgotten", "who takes the execution of exchanges over wakes nobody whom the last server has answered";
     SeatUnfenced = "seat-unfenced", "the seat is taken without fencing those who may have it";
     SeatNotReread = "seat-not-reread", "the seat is taken although somebody has written its word since";

@@ -3,8 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use cenote::memory::LocalWord;
 use cenote::{Delegated, Options, Pool};
 
 /// The name of the thread that asks, in a client.
@@ -125,4 +127,37 @@ fn role() {
         asks.unwrap().join().unwrap();
     }
     std::thread::sleep(Duration::from_secs(600));
+}
+
+/// A process has two boxes here, and more threads. Each gets one in its turn: while it does one thing, the others do not do thousands.
+#[test]
+fn threads_that_share_boxes_all_get_on() {
+    const OPERATIONS: u64 = 40_000;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool = Pool::<Delegated>::create(folder.path().join("pool"), &Options::default()).unwrap();
+    let done = LocalWord::new(0);
+    let most = Mutex::new(0);
+    std::thread::scope(|scope| {
+        for key in 0..6 {
+            let (pool, done, most) = (&pool, &done, &most);
+            scope.spawn(move || {
+                let map = pool.map("m").unwrap();
+                loop {
+                    let before = done.load();
+                    if before >= OPERATIONS {
+                        return;
+                    }
+                    map.put_u64(key, before).unwrap();
+                    let meanwhile = done.add(1) - before;
+                    let mut most = most.lock().unwrap();
+                    *most = meanwhile.max(*most);
+                }
+            });
+        }
+    });
+    let most = most.into_inner().unwrap();
+    assert!(
+        most < OPERATIONS / 8,
+        "{most} of {OPERATIONS} operations during one"
+    );
 }

@@ -15,7 +15,10 @@ use std::time::Duration;
 
 use super::op::{Kind, Op};
 use super::world::{Stop, Thread, World};
+use crate::machine::LINE;
 
+/// From the line of an answer back to its request's.
+const REQUEST_BEFORE: u64 = 2 * LINE;
 /// What the system call of [`World::rouse`] says of itself.
 const ROUSES: u64 = 4;
 /// A sleep takes a wait for each of these, up to that of a longest one.
@@ -110,6 +113,12 @@ impl World {
         }
     }
 
+    /// Whether a bell by which a client sleeps says already that its request is answered: its request's line begins with the same ticket. It does not ring once
+    /// more, and who is to wake the client may have looked for it by now.
+    fn has_rung(&self, bell: u64) -> bool {
+        self.machine.load(bell) == self.machine.load(bell - REQUEST_BEFORE)
+    }
+
     fn says(&self, (bell, seen): (u64, u32)) -> bool {
         self.machine.load(bell) as u32 == seen
     }
@@ -131,6 +140,15 @@ impl World {
         let draw = (self.digest ^ self.steps).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61;
         let sleeps = draw != 0 && beds.iter().all(lives) && bells.iter().all(|&bell| self.says(bell));
         self.threads[self.current as usize].overslept = false;
+        let current = &self.threads[self.current as usize];
+        if sleeps && current.exchanging.is_some() {
+            let thread = self.current;
+            let beside = bells.iter().find(|(bell, _)| self.has_rung(*bell));
+            if let Some(&(bell, _)) = beside {
+                self.stop
+                    .get_or_insert(Stop::Overslept(Overslept { thread, bell }));
+            }
+        }
         if sleeps {
             self.sleepers.push(Sleeper {
                 thread: self.current,

@@ -106,6 +106,13 @@ pub fn on_fork_close(descriptor: i32) -> CloseOnFork {
 #[derive(Debug)]
 pub struct CloseOnFork(Option<usize>);
 
+impl CloseOnFork {
+    /// For a descriptor that forked children have no copy of.
+    pub fn unneeded() -> Self {
+        Self(None)
+    }
+}
+
 impl Drop for CloseOnFork {
     fn drop(&mut self) {
         if let Some(index) = self.0 {

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -20,12 +20,43 @@ pub trait Liveness: Send + Sync {
 
     /// Whether another process holds a lock.
     fn is_locked(&self, number: u32) -> Result<bool, MapError>;
+
+    /// The same locks, for the calling thread alone: it loses what it takes by them when it dies, not before its last memory access, and not as late as its
+    /// process, which has its address space to give back and other threads to end. What the process holds by `self` lasts until this thread has ended,
+    /// too. From then on the thread has no descriptors but these. `None` where that cannot be had: `self` is as good as before.
+    fn of_this_thread(&self) -> Option<Box<dyn Liveness>> {
+        None
+    }
 }
 
 const LOOKING: &str = "looking for the file that holds the liveness locks";
 
 /// Far behind any pool's end, so that lock bytes are never data.
 pub(super) const LOCK_BASE: i64 = 1 << 62;
+/// Behind the numbers of all locks.
+const USES_BASE: i64 = LOCK_BASE + (1 << 33);
+/// Bytes for the names of uses of one kind.
+const USES: i64 = 1 << 32;
+
+/// What many processes say together of a file, each by a byte of its own that it has locked for as long as it lives, and none may contradict.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Use {
+    /// The liveness locks of this pool are on it.
+    LocksOf(u64),
+    /// It is a pool, whose liveness locks are on the file of this device and inode.
+    LockedBy(u64, u64),
+}
+
+impl Use {
+    /// The first byte of its kind, and which one is its own.
+    fn byte(self) -> (i64, i64) {
+        let mixed = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as i64;
+        match self {
+            Self::LocksOf(pool) => (USES_BASE, mixed(pool)),
+            Self::LockedBy(device, inode) => (USES_BASE + USES, mixed(device.rotate_left(40) ^ inode)),
+        }
+    }
+}
 
 /// An open file description whose byte locks say who is alive. The kernel drops them when the last process that
 /// holds the description has gone, after its last memory access, whatever ended it, in any PID namespace.
@@ -33,28 +64,85 @@ pub(super) const LOCK_BASE: i64 = 1 << 62;
 pub(crate) struct FileLock {
     /// Dropped before the descriptor that it would close.
     _close: CloseOnFork,
+    /// Of a thread that has its own: what keeps the process's locks.
+    _process: Option<OwnedFd>,
+    /// What says of a pool's own file that its locks are here.
+    pool: Option<Box<FileLock>>,
     file: File,
 }
 
 impl FileLock {
     /// Opens a description of its own on `path`, so that no other handle shares its locks.
     pub(crate) fn open(path: &Path) -> Result<Self, MapError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_CLOEXEC)
-            .open(path)
-            .map_err(os("opening the file that holds the liveness locks"))?;
+        let file = open(path).map_err(os("opening the file that holds the liveness locks"))?;
         Ok(Self {
             _close: on_fork_close(file.as_raw_fd()),
+            _process: None,
+            pool: None,
+            file,
+        })
+    }
+
+    /// Says of the file what it is used for, until all handles on this description are closed; `false` if a process that lives says something else.
+    ///
+    /// Of two that say different things at a time at least one sees the other: each speaks before it listens.
+    pub(crate) fn says(&self, of: Use) -> Result<bool, MapError> {
+        let (base, mine) = of.byte();
+        let looking = || os(LOOKING);
+        let mut request = Self::bytes(base + mine, 1, libc::F_RDLCK);
+        self.control(libc::F_OFD_SETLK, &mut request).map_err(looking())?;
+        for (first, len) in [(base, mine), (base + mine + 1, USES - mine - 1)] {
+            // A length of 0 means all that follows.
+            if len == 0 {
+                continue;
+            }
+            let mut request = Self::bytes(first, len, libc::F_WRLCK);
+            self.control(libc::F_OFD_GETLK, &mut request).map_err(looking())?;
+            if request.l_type != libc::F_UNLCK as i16 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether another description has a lock on the file, whatever its number, or says something of it.
+    pub(crate) fn is_any_locked(&self) -> Result<bool, MapError> {
+        // All numbers but the greatest, which a creator has.
+        for (first, len) in [(LOCK_BASE, i64::from(u32::MAX)), (USES_BASE, 2 * USES)] {
+            let mut request = Self::bytes(first, len, libc::F_WRLCK);
+            self.control(libc::F_OFD_GETLK, &mut request)
+                .map_err(os("asking for a liveness lock"))?;
+            if request.l_type != libc::F_UNLCK as i16 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Keeps open, for as long as this handle is, what says something of the pool's own file.
+    pub(crate) fn keep(&mut self, pool: FileLock) {
+        self.pool = Some(Box::new(pool));
+    }
+
+    /// Another handle on the same description: it has the same locks, which last until both are closed.
+    pub(crate) fn again(&self) -> Result<Self, MapError> {
+        let file = self.file.try_clone();
+        let file = file.map_err(os("opening the file that holds the liveness locks"))?;
+        Ok(Self {
+            _close: on_fork_close(file.as_raw_fd()),
+            _process: None,
+            pool: None,
             file,
         })
     }
 
     /// Makes the file that [`FileLock::open`] opens, with these permission bits, if there is none.
     pub(crate) fn make(path: &Path, mode: u32) -> Result<(), MapError> {
-        if path.try_exists().map_err(os(LOOKING))? {
-            return Ok(());
+        match path.metadata() {
+            Ok(found) if found.is_file() => return Ok(()),
+            Ok(_) => return Err(MapError::LocksElsewhere("liveness locks can only be on a file")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(os(LOOKING)(error)),
         }
         let made = OpenOptions::new()
             .write(true)
@@ -65,18 +153,22 @@ impl FileLock {
         match made {
             Ok(file) => permit(&file, mode),
             // Another process was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.exists() => Ok(()),
             Err(error) => Err(os("making the file that holds the liveness locks")(error)),
         }
     }
 
     fn request(byte: u32, kind: libc::c_int) -> libc::flock {
+        Self::bytes(LOCK_BASE + i64::from(byte), 1, kind)
+    }
+
+    fn bytes(first: i64, len: i64, kind: libc::c_int) -> libc::flock {
         // SAFETY: `flock` is plain data for which all zeroes is a valid value.
         let mut request: libc::flock = unsafe { std::mem::zeroed() };
         request.l_type = kind as i16;
         request.l_whence = libc::SEEK_SET as i16;
-        request.l_start = LOCK_BASE + i64::from(byte);
-        request.l_len = 1;
+        request.l_start = first;
+        request.l_len = len;
         request
     }
 
@@ -91,6 +183,23 @@ impl FileLock {
                 return Err(error);
             }
         }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC)
+        .open(path)
+}
+
+/// Closes descriptors from one number to another. With `CLOSE_RANGE_UNSHARE` the calling thread has a table of its own first, and the process keeps its.
+fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
+    // SAFETY: takes three numbers. Only called where the table is the calling thread's own, or becomes that: it closes nobody's descriptor.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -113,5 +222,97 @@ impl Liveness for FileLock {
         self.control(libc::F_OFD_GETLK, &mut request)
             .map_err(os("asking for a liveness lock"))?;
         Ok(request.l_type != libc::F_UNLCK as i16)
+    }
+
+    fn of_this_thread(&self) -> Option<Box<dyn Liveness>> {
+        // A number in both tables, the process's and the one that this thread gets.
+        let kept = self.file.as_raw_fd();
+        close_range(kept as u32 + 1, u32::MAX, libc::CLOSE_RANGE_UNSHARE).ok()?;
+        if kept > 0 {
+            close_range(0, kept as u32 - 1, 0).ok()?;
+        }
+        // The kernel follows this name in the process's table. A copy of the descriptor has a number from 3 on: to those below write all who have
+        // something to say.
+        let file = open(Path::new(&format!("/proc/self/fd/{kept}"))).ok()?;
+        let file = file.try_clone().ok()?;
+        Some(Box::new(Self {
+            // A child of a fork has the table of the thread that forked.
+            _close: CloseOnFork::unneeded(),
+            // SAFETY: the number is this thread's alone in a table of its own; `self`, which has it in the process's, is not closed by this thread.
+            _process: Some(unsafe { OwnedFd::from_raw_fd(kept) }),
+            pool: None,
+            file,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    fn eventually(what: &str, is_so: impl Fn() -> bool) {
+        let begun = std::time::Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed().as_secs() < 60, "{what} does not come");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_threads_own_lock_dies_with_the_thread_and_the_processs_not_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks");
+        let unrelated = File::create(folder.path().join("file")).unwrap();
+        FileLock::make(&path, 0o600).unwrap();
+        let process = FileLock::open(&path).unwrap();
+        let other = FileLock::open(&path).unwrap();
+        assert!(process.try_lock(1).unwrap());
+        let (taken, is_taken) = channel();
+        let (die, dies) = channel::<()>();
+        let again = std::sync::Arc::new(process.again().unwrap());
+        let theirs = again.clone();
+        let thread = std::thread::spawn(move || {
+            let own = theirs.of_this_thread().unwrap();
+            // The number in the process's table is for the other one to close.
+            drop(theirs);
+            assert!(own.try_lock(7).unwrap());
+            taken.send(()).unwrap();
+            let _ = dies.recv();
+            // As one that dies leaves it: neither given back nor closed.
+            std::mem::forget(own);
+        });
+        is_taken.recv().unwrap();
+        assert!(other.is_locked(7).unwrap() && process.is_locked(7).unwrap());
+        drop((process, again));
+        assert!(other.is_locked(1).unwrap(), "the thread lives");
+        die.send(()).unwrap();
+        thread.join().unwrap();
+        eventually("the end of the thread's lock", || !other.is_locked(7).unwrap());
+        eventually("the end of the process's", || !other.is_locked(1).unwrap());
+        // Nobody else has lost a descriptor.
+        unrelated.set_len(1).unwrap();
+    }
+
+    #[test]
+    fn what_is_said_of_a_file_is_not_contradicted_while_who_says_it_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks");
+        FileLock::make(&path, 0o600).unwrap();
+        let [one, two, three] = [(); 3].map(|()| FileLock::open(&path).unwrap());
+        for id in [0, 1, u64::MAX] {
+            assert!(one.says(Use::LocksOf(id)).unwrap());
+            assert!(two.says(Use::LocksOf(id)).unwrap());
+            assert!(two.says(Use::LockedBy(1, id)).unwrap());
+            assert!(!three.says(Use::LocksOf(id ^ 2)).unwrap());
+            assert!(!three.says(Use::LockedBy(2, id)).unwrap());
+            assert!(one.is_any_locked().unwrap());
+            for lock in [&one, &two, &three] {
+                let mut all = FileLock::bytes(USES_BASE, 2 * USES, libc::F_UNLCK);
+                lock.control(libc::F_OFD_SETLK, &mut all).unwrap();
+            }
+            assert!(!one.is_any_locked().unwrap());
+        }
     }
 }

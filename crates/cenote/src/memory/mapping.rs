@@ -51,6 +51,9 @@ pub enum MapError {
     /// Where a pool was looked for or wanted is something that cannot hold one.
     #[error("a pool cannot lie here: {0}")]
     Unfit(&'static str),
+    /// A file is not the one for a pool's liveness locks.
+    #[error("{0}")]
+    LocksElsewhere(&'static str),
 }
 
 pub(super) fn os(what: &'static str) -> impl FnOnce(io::Error) -> MapError {

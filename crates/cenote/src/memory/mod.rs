@@ -40,6 +40,7 @@ mod local;
 mod mapping;
 mod noncoherent;
 mod schedule;
+mod turns;
 
 #[cfg(test)]
 mod conformance_tests;
@@ -58,8 +59,8 @@ pub use fork::{ForkWatch, forked, watch_fork};
 pub use kernel::{Kernel, SLEEPS_BY_MAX};
 pub(crate) use kill::Sigkill;
 pub use kill::{Killer, ProcessName};
-pub(crate) use liveness::FileLock;
 pub use liveness::Liveness;
+pub(crate) use liveness::{FileLock, Use};
 pub use local::{LocalWord, zeroed_words};
 pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
@@ -153,9 +154,9 @@ pub trait Memory: Clone + Send + Sync + 'static {
         std::thread::yield_now()
     }
 
-    /// The caller has waited for very long: does nothing for so long, or less.
+    /// The caller has waited for very long: does nothing for so long, or less. Whoever unparks the thread ends it.
     fn rest(&self, time: std::time::Duration) {
-        std::thread::sleep(time)
+        std::thread::park_timeout(time)
     }
 
     /// Sync word: acquire load. One memory round trip where caches are incoherent.

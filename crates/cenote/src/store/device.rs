@@ -85,18 +85,14 @@ fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &O
             why: "the device reads as ones, as one that is switched off does; of a PCI device, write 1 to `enable` beside it",
         });
     }
-    let found = superblock_of(path, head);
-    if let Ok(pool) = &found {
-        for place in 0..pool.parameters.processes {
-            if lock.is_locked(place)? {
-                return Err(Error::Unfit {
-                    path: path.to_owned(),
-                    why: "a process of this machine has the pool on it open; end it first",
-                });
-            }
-        }
+    // Whatever is at its beginning, and wherever they have their locks: where this creator was told, or on the device.
+    if lock.is_any_locked()? || FileLock::open(path)?.is_any_locked()? {
+        return Err(Error::Unfit {
+            path: path.to_owned(),
+            why: "a process of this machine has the pool on it open; end it first",
+        });
     }
-    let what = match found {
+    let what = match superblock_of(path, head) {
         _ if options.overwrite || head.iter().all(|&byte| byte == 0) => return Ok(()),
         Ok(_) => "there is a pool on this device already",
         Err(_) => "this device is not empty, and what it holds is no pool",

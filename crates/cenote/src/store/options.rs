@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::index::hash::Guidelines;
-use crate::memory::FileLock;
+use crate::memory::{FileLock, MapError, Use};
+use crate::pod::host::ALONE;
 
 /// Options for creating and opening a pool. Those of the first group only matter when it is created.
 #[derive(Clone, Debug)]
@@ -47,8 +48,7 @@ impl Options {
     /// The file that holds the liveness locks of a pool. One that is not the pool is made if there is none: for those who may use the pool.
     pub(super) fn lock_file_of<'a>(&'a self, pool: &'a Path) -> Result<&'a Path> {
         match &self.lock_file {
-            None => Ok(pool),
-            Some(file) => {
+            Some(file) if !is_same(file, pool) => {
                 let mode = pool.metadata().map_or(self.mode, |pool| pool.mode() & 0o666);
                 FileLock::make(file, mode).map_err(|source| {
                     let path = file.clone();
@@ -56,7 +56,67 @@ impl Options {
                 })?;
                 Ok(file)
             }
+            _ => Ok(pool),
         }
+    }
+}
+
+/// Whether two paths name one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let found = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino()));
+    matches!((found(one), found(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+fn wrong(lock_file: &Path) -> impl Fn(MapError) -> Error + use<'_> {
+    |source| Error::LockFile {
+        path: lock_file.to_owned(),
+        source,
+    }
+}
+
+/// Opens a file for the liveness locks of the pool of this id, unless it holds another pool's.
+pub(super) fn claim_locks(lock_file: &Path, id: u64) -> Result<FileLock> {
+    let wrong = wrong(lock_file);
+    let lock = FileLock::open(lock_file).map_err(&wrong)?;
+    match lock.says(Use::LocksOf(id)).map_err(&wrong)? {
+        true => Ok(lock),
+        false => Err(wrong(MapError::LocksElsewhere(
+            "it holds the liveness locks of another pool, which a process has open",
+        ))),
+    }
+}
+
+/// Opens the file that holds a pool's liveness locks, as one who is going to have the pool open on a host: not if others have them on another file, nor if
+/// that file holds another pool's. Nobody of the first would see of the second whether they live, nor the other way round.
+pub(super) fn open_locks(pool: &Path, lock_file: &Path, id: u64, host: u32) -> Result<FileLock> {
+    let wrong = wrong(lock_file);
+    let mut lock = claim_locks(lock_file, id)?;
+    // Whom a host's processes take for alive is said by its home; and of another machine's lock file nothing is known here.
+    if host != ALONE {
+        return Ok(lock);
+    }
+    let found = lock_file.metadata().map_err(|source| Error::Io {
+        path: lock_file.to_owned(),
+        source,
+    })?;
+    let locked_by = Use::LockedBy(found.dev(), found.ino());
+    let is_agreed = if lock_file == pool {
+        lock.says(locked_by).map_err(&wrong)?
+    } else {
+        // A file system without locks is what lock files are for.
+        match FileLock::open(pool).and_then(|own| own.says(locked_by).map(|agreed| (own, agreed))) {
+            Ok((own, agreed)) => {
+                lock.keep(own);
+                agreed
+            }
+            Err(_) => true,
+        }
+    };
+    match is_agreed {
+        true => Ok(lock),
+        false => Err(wrong(MapError::LocksElsewhere(
+            "the processes that have the pool open have their liveness locks on another file",
+        ))),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::agent::{Agent, Errands};
 use super::device;
-use super::options::Options;
+use super::options::{Options, claim_locks, open_locks};
 use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::hooks;
@@ -163,11 +163,18 @@ impl<M: Mapped> Pool<M> {
             Err(error) => return Err(error.into()),
         }
         let parameters = parameters::<M>(options, options.max.max(options.size).div_ceil(UNIT));
-        // What is wrong with it should not leave a pool behind.
-        options.lock_file_of(path)?;
-        let nameless = NamelessFile::create(path, options.mode)?;
-        let file = nameless.path();
         let superblock = superblock(parameters)?;
+        let named = |source| Error::Place {
+            path: path.to_owned(),
+            source,
+        };
+        let nameless = NamelessFile::create(path, options.mode).map_err(named)?;
+        let file = nameless.path();
+        // What is wrong with it should not leave a pool behind. Nobody uses it for another one before this process has opened the pool.
+        let locks = match options.lock_file_of(path)? {
+            own if own == path => None,
+            other => Some(claim_locks(other, superblock.id)?),
+        };
         let mapping = Mapping::of_file(nameless.file()?, Geometry::new(parameters).mapped)?;
         format(
             M::over(Arc::new(mapping))?,
@@ -176,8 +183,10 @@ impl<M: Mapped> Pool<M> {
             &file,
             &file,
         )?;
-        nameless.publish(path)?;
-        Self::open(path, options)
+        nameless.publish(path).map_err(named)?;
+        let pool = Self::open(path, options);
+        drop(locks);
+        pool
     }
 
     /// Opens a pool. Recovers what dead processes left, if there are any; what cannot be recovered is left, and keeps nobody from using the
@@ -383,18 +392,24 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-/// Starts what this memory needs in each process of a host. The server of exchanges has the lock behind those of all places.
-fn serve<M: Mapped>(mem: &M, geometry: &Geometry, lock_file: &Path, host: u32) -> Result<()> {
+/// Starts what this memory needs in each process of a host. The server of exchanges has the lock behind those of all places. `liveness` is what the process
+/// has its place by: that lasts until its server has ended.
+fn serve<M: Mapped>(
+    mem: &M,
+    geometry: &Geometry,
+    lock_file: &Path,
+    liveness: &FileLock,
+    host: u32,
+) -> Result<()> {
     if !M::DELEGATED {
         return Ok(());
     }
     seat::check(mem, geometry, host)?;
     let machine = ProcessName::here(lock_file).machine;
     let right = Box::new(HostsRight::new(mem, geometry, host, machine)?);
-    let liveness = Box::new(FileLock::open(lock_file)?);
     Ok(mem.serve(
         geometry.mailboxes(),
-        liveness,
+        Box::new(liveness.again()?),
         geometry.parameters.processes,
         right,
     )?)
@@ -403,10 +418,10 @@ fn serve<M: Mapped>(mem: &M, geometry: &Geometry, lock_file: &Path, host: u32) -
 /// Has the host go up. By a mapping of its own: what serves exchanges there does so in the generation that it found, which may be over
 /// when the host is up.
 fn bring_up<M: Mapped>(path: &Path, options: &Options) -> Result<u32> {
-    let (mem, _, geometry) = map_pool::<M>(path)?;
+    let (mem, superblock, geometry) = map_pool::<M>(path)?;
     let lock_file = options.lock_file_of(path)?;
-    serve(&mem, &geometry, lock_file, options.host)?;
-    let liveness = FileLock::open(lock_file)?;
+    let liveness = open_locks(path, lock_file, superblock.id, options.host)?;
+    serve(&mem, &geometry, lock_file, &liveness, options.host)?;
     let identity = Identity::here(path, lock_file, options.host);
     agency::bring_up(&mem, &geometry, &identity, &liveness)
 }
@@ -418,8 +433,8 @@ type Enter<M> = fn(M, Superblock, Identity, Box<dyn Liveness>, Hooks<M>) -> Resu
 fn join<M: Mapped>(path: &Path, options: &Options, enter: Enter<M>) -> Result<Pod<M>> {
     let (mem, superblock, geometry) = map_pool::<M>(path)?;
     let lock_file = options.lock_file_of(path)?;
-    let liveness = Box::new(FileLock::open(lock_file)?);
-    serve(&mem, &geometry, lock_file, options.host)?;
+    let liveness = Box::new(open_locks(path, lock_file, superblock.id, options.host)?);
+    serve(&mem, &geometry, lock_file, &liveness, options.host)?;
     let identity = Identity::here(path, lock_file, options.host);
     enter(mem, superblock, identity, liveness, hooks())
 }
@@ -493,11 +508,12 @@ pub(super) fn format<M: Mapped>(
     lock_file: &Path,
 ) -> Result<()> {
     superblock.format(&mem)?;
-    let liveness = Box::new(FileLock::open(lock_file)?);
+    let liveness = Box::new(open_locks(path, lock_file, superblock.id, host::ALONE)?);
     serve(
         &mem,
         &Geometry::new(superblock.parameters),
         lock_file,
+        &liveness,
         host::ALONE,
     )?;
     let identity = Identity::here(path, lock_file, host::ALONE);

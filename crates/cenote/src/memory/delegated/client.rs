@@ -5,18 +5,26 @@
 //! of the two sees the other, and a server of this machine wakes it. One of another machine cannot, and one that is dead does not: a sleep
 //! ends by itself, and the next one is twice as long, up to [`LONGEST`]. After each that nobody has ended the client has its own process look whether
 //! there is a server still.
+//!
+//! How often it looks first depends on how that went of late: where the processors are many others', looking keeps the server from one.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::desks::Desks;
 use super::mailbox::{Mailbox, Mailboxes, Request, Wish};
 use crate::memory::{LocalWord, Memory};
+use crate::mutant::{self, Mutant};
 
-/// Looks at the answer before the client sleeps: a server that has its own processor needs a few of them.
-const LOOKS: u32 = 64;
+/// Looks at the answer before the client sleeps: a server that has its own processor needs a few of them. At least so many, where few of late were
+/// rewarded: then the server needs this processor.
+const LOOKS: u64 = 64;
+const LOOKS_LEAST: u64 = 4;
+/// Every so manyth request is worth all of them, as a server that has a processor again is not found by fewer.
+const HOPEFUL: u64 = 16;
 /// The first sleep, and the longest.
-const SHORTEST: Duration = Duration::from_micros(64);
-const LONGEST: Duration = Duration::from_millis(2);
+pub(super) const SHORTEST: Duration = Duration::from_micros(64);
+pub(super) const LONGEST: Duration = Duration::from_millis(2);
 /// More than any process has used; a box with a greater one is damaged.
 const TICKET_MAX: u64 = 1 << 62;
 
@@ -30,8 +38,11 @@ pub struct Client {
 #[derive(Debug)]
 struct Place {
     first: u32,
-    /// For each box: whether a thread has it, and its last ticket.
-    states: Vec<(LocalWord, LocalWord)>,
+    desks: Desks,
+    /// The last ticket of each box.
+    tickets: Vec<LocalWord>,
+    /// Looks that the next request is worth.
+    looks: LocalWord,
 }
 
 impl Client {
@@ -59,10 +70,11 @@ impl Client {
         if tickets.iter().any(|&ticket| ticket > TICKET_MAX) {
             return false;
         }
-        let state = |ticket| (LocalWord::new(0), LocalWord::new(ticket));
         let place = Place {
             first,
-            states: tickets.into_iter().map(state).collect(),
+            desks: Desks::new(tickets.len()),
+            tickets: tickets.into_iter().map(LocalWord::new).collect(),
+            looks: LocalWord::new(LOOKS),
         };
         *self.place.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(place));
         true
@@ -78,8 +90,8 @@ impl Client {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()?;
-        let n = place.take(mem);
-        let (taken, last) = &place.states[n];
+        let n = place.desks.take(mem);
+        let last = &place.tickets[n];
         // Only the thread that has the box counts.
         let ticket = last.load() + 1;
         last.store(ticket);
@@ -87,39 +99,35 @@ impl Client {
             mem,
             self.boxes.of(place.first + n as u32),
             Request { ticket, wish, at },
+            &place.looks,
             overdue,
         );
-        taken.store(0);
+        place.desks.give_back(n);
         Some(answer)
     }
 }
 
-impl Place {
-    /// Takes a box that no other thread of the process has; one after another is tried, as a thread that died alone has its own
-    /// for ever.
-    fn take<M: Memory>(&self, mem: &M) -> usize {
-        let mut time = SHORTEST;
-        loop {
-            for (n, (taken, _)) in self.states.iter().enumerate() {
-                if taken.exchange(0, 1) {
-                    return n;
-                }
-            }
-            mem.rest(time);
-            time = longer(time);
-        }
-    }
-}
-
-fn ask_and_wait<M: Memory>(mem: &M, mailbox: Mailbox, request: Request, overdue: impl Fn()) -> u64 {
+fn ask_and_wait<M: Memory>(
+    mem: &M,
+    mailbox: Mailbox,
+    request: Request,
+    looks: &LocalWord,
+    overdue: impl Fn(),
+) -> u64 {
     let is_its = |answered: Option<(u64, u64)>| answered.filter(|&(ticket, _)| ticket == request.ticket);
     mailbox.ask(mem, request);
-    for _ in 0..LOOKS {
+    let worth = match request.ticket.is_multiple_of(HOPEFUL) {
+        true => LOOKS,
+        false => looks.load(),
+    };
+    for _ in 0..worth {
         if let Some((_, answer)) = is_its(mailbox.answered(mem)) {
+            looks.store((2 * worth).min(LOOKS));
             return answer;
         }
         mem.pause();
     }
+    looks.store((looks.load() / 2).max(LOOKS_LEAST));
     mailbox.ask_to_be_woken(mem, request);
     let mut time = SHORTEST;
     loop {
@@ -127,12 +135,19 @@ fn ask_and_wait<M: Memory>(mem: &M, mailbox: Mailbox, request: Request, overdue:
         if let Some((_, answer)) = is_its(answered) {
             return answer;
         }
-        mem.kernel().doze(&[], &[(mailbox.bell(), seen)], time);
+        if time > SHORTEST {
+            overdue();
+        }
+        if seen == request.ticket as u32 && !mutant::is(Mutant::SleptByHalf) {
+            // The rest of the answer is on its way, or its server has died: the bell has rung, and does not ring once more.
+            mem.rest(SHORTEST);
+        } else {
+            mem.kernel().doze(&[], &[(mailbox.bell(), seen)], time);
+        }
         time = longer(time);
-        overdue();
     }
 }
 
-fn longer(time: Duration) -> Duration {
+pub(super) fn longer(time: Duration) -> Duration {
     (2 * time).min(LONGEST)
 }

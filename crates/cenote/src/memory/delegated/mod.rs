@@ -9,6 +9,7 @@
 //! dead one has done asks first that all requests be done ([`Memory::settle`]). A server's death is in [`server`].
 
 mod client;
+mod desks;
 mod mailbox;
 mod server;
 mod serving;

@@ -26,6 +26,8 @@ use crate::mutant::{self, Mutant};
 const WARM: u64 = 512;
 /// Passes from one look at all boxes to the next.
 const ALL_EVERY: u64 = 32;
+/// As many passes as a rest counts for: nothing is lost if a look takes longer then.
+const REST: u64 = 8;
 
 /// What a server knows of a box.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,6 +59,8 @@ pub struct Server<M: Memory> {
     limit: u64,
     seen: Vec<Seen>,
     pass: u64,
+    /// The pass from which on all boxes are to be looked at.
+    all_at: u64,
     /// The boxes that are looked at in this pass, in turn.
     due: Vec<u32>,
     /// What was found in this pass.
@@ -84,8 +88,9 @@ impl<M: Memory> Server<M> {
             boxes,
             limit,
             seen: vec![Seen::default(); boxes.count as usize],
-            // All boxes are looked at in the first pass: the last server may have left clients asleep.
-            pass: WARM - 1,
+            pass: 0,
+            // In the first pass: the last server may have left clients asleep.
+            all_at: 0,
             due: Vec::new(),
             found: Vec::new(),
             plans: Vec::new(),
@@ -109,6 +114,11 @@ impl<M: Memory> Server<M> {
             };
         }
         server
+    }
+
+    /// Says that there was nothing to do for a while: who has not asked for long is looked at again sooner.
+    pub fn has_rested(&mut self) {
+        self.pass += REST;
     }
 
     fn carry_out(&self, entry: &Entry) {
@@ -147,7 +157,10 @@ impl<M: Memory> Server<M> {
 
     /// Finds new requests, and wakes those who sleep by answers of the last pass.
     fn look(&mut self) {
-        let all = self.pass.is_multiple_of(ALL_EVERY) || !self.settling.is_empty();
+        let all = self.pass >= self.all_at || !self.settling.is_empty();
+        if all {
+            self.all_at = self.pass + ALL_EVERY;
+        }
         let (pass, seen, count) = (self.pass, &self.seen, self.boxes.count);
         let due = |number: &u32| all || pass - seen[*number as usize].at_pass < WARM;
         // Another box is the first each time: where many want one word, each has its turn.

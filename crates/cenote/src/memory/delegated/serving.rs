@@ -1,7 +1,8 @@
 //! Who serves: a thread of each process stands by, and the one whose process holds a certain lock is the server.
 //!
-//! The lock is given back by the kernel when the process that holds it has made its last access; so of the processes of one
-//! kernel there is never more than one server, and a stopped one keeps everybody waiting until it goes on or is killed. Hosts that
+//! The lock is given back by the kernel when the thread that holds it has made its last access; so of the processes of one
+//! kernel there is never more than one server, and a stopped one keeps everybody waiting until it goes on or is killed. It is the thread's own
+//! ([`Liveness::of_this_thread`]): until a process is gone all of its threads need a processor to die on, and its address space is given back. Hosts that
 //! share no kernel exclude each other by a [`Right`]: see `docs/protocols/exchange.md`.
 //!
 //! Who stands by sleeps, and looks now and then; at once when a client of its process has waited for long ([`Serving::look`]).
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::mailbox::Mailboxes;
 use super::server::Server;
+use crate::memory::turns::ask_for_short_turns;
 use crate::memory::{ForkWatch, Liveness, LocalWord, MapError, Memory, forked};
 
 /// Between two looks of one who stands by, while nobody of its process misses a server.
@@ -55,6 +57,8 @@ pub struct Serving {
     told: Arc<Told>,
     watch: ForkWatch,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// By which it got its own: the descriptor is this process's, and closed by whoever drops this.
+    _liveness: Arc<dyn Liveness>,
     /// That very thread.
     sleeper: Thread,
 }
@@ -92,10 +96,15 @@ impl Serving {
     ) -> Result<Self, MapError> {
         let told = Arc::<Told>::default();
         let theirs = told.clone();
+        let liveness: Arc<dyn Liveness> = liveness.into();
+        let process = liveness.clone();
         let thread = std::thread::Builder::new()
             .name("cenote-exchange".to_owned())
             .spawn(move || {
+                ask_for_short_turns();
                 let words = Base(&mem);
+                let own = process.of_this_thread();
+                let liveness = own.as_deref().unwrap_or(&*process);
                 while theirs.what.load() != END {
                     // A kernel that refuses to answer will refuse the others as well; nothing is served on a guess.
                     if !right.may_serve(&words) || !liveness.try_lock(lock).unwrap_or(false) {
@@ -125,6 +134,7 @@ impl Serving {
             watch,
             sleeper: thread.thread().clone(),
             thread: Mutex::new(Some(thread)),
+            _liveness: liveness,
         })
     }
 
@@ -177,6 +187,7 @@ fn serve<M: Memory>(mem: M, boxes: Mailboxes, limit: u64, told: &LocalWord) {
             mem.pause();
         } else {
             std::thread::park_timeout(IDLE);
+            server.has_rested();
             looks = LOOKS - 1;
         }
     }

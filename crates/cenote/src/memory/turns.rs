@@ -1,0 +1,23 @@
+//! Short turns on a processor for a thread that others wait for.
+//!
+//! Linux gives a thread that becomes ready its turn the sooner, the shorter turns it has asked for; its share of the processors stays the same. So a server
+//! of exchanges that has slept, one that stands by, and one that is to die are not put behind all who compute. It takes no privilege (since Linux 6.12; before,
+//! nothing comes of it).
+
+/// The shortest that the kernel gives.
+const TURN_NANOSECONDS: u64 = 100_000;
+
+/// Asks for short turns for the calling thread, unless somebody has given it another class of scheduling. A kernel that refuses leaves it as it is.
+pub(super) fn ask_for_short_turns() {
+    // SAFETY: `sched_attr` is plain data for which all zeroes is a valid value.
+    let mut wanted: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::sched_attr>();
+    // SAFETY: fills in a structure of ours, of the size that is given.
+    let told = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut wanted, size, 0) };
+    if told != 0 || wanted.sched_policy != libc::SCHED_OTHER as u32 {
+        return;
+    }
+    wanted.sched_runtime = TURN_NANOSECONDS;
+    // SAFETY: reads a structure of ours, and changes only how this thread is scheduled.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
+}
