@@ -66,7 +66,9 @@ impl Known {
             return acquired;
         };
         match self.asked.get(&(from.worker, from.generation)) {
-            Some(asked) if *asked != number && asked >> INCARNATION == number >> INCARNATION => Acquired::Clean,
+            Some(asked) if *asked != number && asked >> INCARNATION == number >> INCARNATION => {
+                Acquired::Clean
+            }
             _ => acquired,
         }
     }
@@ -250,13 +252,19 @@ impl<const C: bool> Thread<'_, C> {
         };
         log.lock(self.context, event);
         if taken.is_some() && self.shared.known.borrow().removed.contains(&number) {
-            log.fault(format!("process {process} gets lock {number:#x}, which was removed"));
+            log.fault(format!(
+                "process {process} gets lock {number:#x}, which was removed"
+            ));
         }
         if is_removed && !self.shared.known.borrow().begun.contains(&number) {
-            log.fault(format!("lock {number:#x} is said to be removed, and nobody removes it"));
+            log.fault(format!(
+                "lock {number:#x} is said to be removed, and nobody removes it"
+            ));
         }
         if was_removed && !is_removed && taken.is_none() {
-            log.fault(format!("lock {number:#x} is said to be held, and was removed before"));
+            log.fault(format!(
+                "lock {number:#x} is said to be held, and was removed before"
+            ));
         }
         Ok((taken, is_removed))
     }

@@ -144,12 +144,18 @@ fn unnamed<M: Memory>(worker: &Worker<M>, making: &Making<'_>) -> Result<(u64, u
             offset = (making.build)()?;
             let points = [Point::NameIntent, Point::NameDone];
             if !publish_auxiliary(worker, word, 0, offset, offset, points)? {
-                return Err(Error::corrupt("a directory entry that changed under its lock, seen", at));
+                return Err(Error::corrupt(
+                    "a directory entry that changed under its lock, seen",
+                    at,
+                ));
             }
         }
         let count = count_of(worker, offset)?.load(mem);
         if is_named(count) {
-            return Err(Error::corrupt("an object that is named and not by its entry, seen", offset));
+            return Err(Error::corrupt(
+                "an object that is named and not by its entry, seen",
+                offset,
+            ));
         }
         if count < COUNT_MAX && (making.ready)(offset, count + 1)? {
             return Ok((at, offset, count));
@@ -173,7 +179,10 @@ pub fn remove<M: Memory>(
         return Ok(());
     }
     if count.compare_exchange(mem, incarnation, incarnation + 1).is_err() {
-        return Err(Error::corrupt("a lock whose name was removed without it, seen", object));
+        return Err(Error::corrupt(
+            "a lock whose name was removed without it, seen",
+            object,
+        ));
     }
     crash_point(Point::NamingVacated);
     release(incarnation + 1);

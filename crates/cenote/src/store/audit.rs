@@ -291,7 +291,10 @@ impl<M: Memory> Audit<'_, M> {
             }
             KIND_LOCK => match self.locks.contains(&offset) {
                 true => Ok(()),
-                false => Err(Error::corrupt("a name of a lock that its entry does not have", offset)),
+                false => Err(Error::corrupt(
+                    "a name of a lock that its entry does not have",
+                    offset,
+                )),
             },
             KIND_LOCKS => {
                 self.mark(offset, Mark::Reachable);

@@ -90,7 +90,14 @@ impl<M: Memory> Release<M> for Mutex<M> {
     #[inline]
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.0;
-        handle.give_back(slot, if abandoned { handle.mine() | FREED } else { handle.free });
+        handle.give_back(
+            slot,
+            if abandoned {
+                handle.mine() | FREED
+            } else {
+                handle.free
+            },
+        );
     }
 
     fn unlock_removed(&self, slot: usize, incarnation: u64) {

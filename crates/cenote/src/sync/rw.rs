@@ -426,7 +426,14 @@ impl<M: Memory> Release<M> for ReadWriteLock<M> {
     #[inline]
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.handle;
-        handle.give_back(slot, if abandoned { handle.mine() | FREED } else { handle.free });
+        handle.give_back(
+            slot,
+            if abandoned {
+                handle.mine() | FREED
+            } else {
+                handle.free
+            },
+        );
     }
 
     fn unlock_removed(&self, slot: usize, incarnation: u64) {

@@ -52,7 +52,8 @@ impl<M: Memory> SpinLock<M> {
         let handle = &self.0;
         let slot = handle.named()?;
         let word = handle.word();
-        word.compare_exchange(handle.mem(), handle.free, handle.mine()).ok()?;
+        word.compare_exchange(handle.mem(), handle.free, handle.mine())
+            .ok()?;
         handle.enter(slot);
         Some(Guard::clean(self, slot))
     }
@@ -132,7 +133,11 @@ impl<M: Memory> Release<M> for SpinLock<M> {
     #[inline]
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.0;
-        let word = if abandoned { handle.mine() | FREED } else { handle.free };
+        let word = if abandoned {
+            handle.mine() | FREED
+        } else {
+            handle.free
+        };
         handle.word().store(handle.mem(), word);
         handle.release(slot);
     }
