@@ -77,7 +77,10 @@ impl<M: Memory> Handle<M> {
             return Err(Error::corrupt("the word of a lock", self.word().offset()));
         }
         let is_left = seen & FREED != 0 || asks && is_gone(&self.worker, seen)?;
-        if (is_left || asks) && !mutant::is(Mutant::SeizedUnasked) {
+        if is_left && mutant::is(Mutant::SeizedUnasked) {
+            return Ok(true);
+        }
+        if is_left || asks {
             self.confirm()?;
         }
         Ok(is_left)

@@ -156,7 +156,9 @@ impl<M: Memory> QueueLock<M> {
     /// Leaves the front of the queue of a lock that was removed. Who stands behind does not find it at rest, and asks.
     fn leave_removed(&self, slot: usize) {
         // The end of the queue must not become what it was before.
-        self.0.own(slot).before().store(self.0.mem(), 0);
+        if !mutant::is(Mutant::RemovedEndRestored) {
+            self.0.own(slot).before().store(self.0.mem(), 0);
+        }
         self.0.give_up(slot);
     }
 }
