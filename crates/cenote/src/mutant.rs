@@ -238,6 +238,7 @@ mutants! {
     QueuedUnasked = "queued-unasked", "who comes to the front of a queue lock does not ask whether it was removed";
     RemovedAtRest = "removed-at-rest", "who removes a queue lock ends its turn as an unlock does";
     RemovedEndRestored = "removed-end-restored", "who removes a queue lock leaves its queue's end as it was before";
+    LeftInFrontKept = "left-in-front-kept", "who gives up leaves at the end of the queue who has left before it";
     FreedBeforeVacated = "freed-before-vacated", "a lock that is removed is given up before its name is";
     NameNotReread = "name-not-reread", "who reads a lock's name does not look whether it was removed meanwhile";
     DeadReaderAwaited = "dead-reader-awaited", "a writer waits for readers that have died";

@@ -281,10 +281,11 @@ impl<M: Memory> Handle<M> {
         crash_point(Point::QueueUnlinked);
         count_unlink(mem, self.object);
         // Who has left in front meanwhile has relied on somebody who goes past it. What is damaged is for others to tell.
-        if Place(before).slot(self.worker.geometry()).is_some_and(|front| {
+        let has_left = Place(before).slot(self.worker.geometry()).is_some_and(|front| {
             let turn = Turn(front.turn().load(mem));
             turn.stand() == Stand::Left && turn.number() == Place(before).number()
-        }) {
+        });
+        if has_left && !mutant::is(Mutant::LeftInFrontKept) {
             let _ = settle_end(&self.worker, self.object);
         }
         self.set_turn(slot, turn.to(Stand::Rest));
