@@ -273,10 +273,7 @@ impl<M: Memory> Audit<'_, M> {
                 Ok(())
             }
             KIND_LOCK => Ok(()),
-            KIND_LOCKS => {
-                self.mark(offset, Mark::Reachable);
-                audit_locks::walk_array(worker, offset)
-            }
+            KIND_LOCKS => audit_locks::walk_array(worker, offset, |at| self.mark(at, Mark::Reachable)),
             _ => Err(Error::corrupt("the kind of a name", offset)),
         };
         if let Err(error) = walked {

@@ -24,8 +24,9 @@ pub(super) fn walk<M: Memory>(worker: &Worker<M>, mut mark: impl FnMut(u64)) -> 
     problems
 }
 
-/// Looks at the locks of an array.
-pub(super) fn walk_array<M: Memory>(worker: &Worker<M>, offset: u64) -> Result<()> {
+/// Looks at the locks of an array, and tells of the array.
+pub(super) fn walk_array<M: Memory>(worker: &Worker<M>, offset: u64, mark: impl FnOnce(u64)) -> Result<()> {
+    mark(offset);
     let array = Array::at(worker, offset)?;
     (0..array.count()).try_for_each(|index| array.lock(worker, index).map(drop))
 }
