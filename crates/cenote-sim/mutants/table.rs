@@ -161,6 +161,14 @@ pub fn trial(mutant: Mutant) -> Trial {
         | SlotTakenStanding | UnlinkNotCounted | UnlinkOverlooked => {
             quick(coherent(Queue, 3, 2, 12, 2, Random))
         }
+        StaleWordTaken | SeizedUnasked | QueuedUnasked | RemovedAtRest | RemovedEndRestored
+        | FreedBeforeVacated => quick(coherent(Removal, 3, 2, 14, 2, Random)),
+        LeftInFrontKept => slow(Plan {
+            limits: LimitsKind::Drawn,
+            draws_guidelines: true,
+            ..delegated(Removal, 3, 2, 20, 0)
+        }),
+        NameNotReread => quick(coherent(Removal, 3, 2, 30, 0, Random)),
         TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Random)),
         SleeperWithoutBarrier => quick(coherent(Mutex, 3, 2, 14, 2, Random)),
         DeathSleptThrough => quick(small(coherent(Mutex, 2, 1, 12, 1, Random))),

@@ -33,6 +33,13 @@ fn hosts_come_to_an_end() {
     }
 }
 
+/// A thread that left a queue as its lock was removed, and one behind it that gave up at the same time without having seen that: the slot was left for
+/// good.
+#[test]
+fn a_slot_that_was_left_comes_back() {
+    check(Subject::Removal, 20, 0, 109, LimitsKind::Drawn);
+}
+
 fn check(subject: Subject, operations: u32, crashes: u32, seed: u64, limits: LimitsKind) {
     let plan = Plan {
         subject,

@@ -90,3 +90,8 @@ fn queue() {
 fn rwlock() {
     every_step(Subject::Rwlock);
 }
+
+#[test]
+fn removal() {
+    every_step(Subject::Removal);
+}

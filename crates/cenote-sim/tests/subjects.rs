@@ -192,6 +192,11 @@ fn rwlock() {
 }
 
 #[test]
+fn removal() {
+    all_cases(Subject::Removal);
+}
+
+#[test]
 fn hosts() {
     all_cases(Subject::Hosts);
 }

@@ -165,6 +165,28 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// The name of a lock was removed since a handle on it was opened.
+    #[error("the lock has been removed since it was opened; open it by its name again")]
+    LockRemoved,
+    /// A lock cannot be removed, as somebody has it.
+    #[error("the lock {name:?} is held; have it unlocked first, or wait for it longer")]
+    LockHeld {
+        /// The lock's name.
+        name: String,
+    },
+    /// One lock of an array was to be removed, or an array.
+    #[error("locks of an array cannot be removed, nor can the array")]
+    InArray,
+    /// An array of locks has another number of them, or another form.
+    #[error("{name:?} is an array of {count} locks of the form {form}; open it as that")]
+    OtherArray {
+        /// Its name.
+        name: String,
+        /// How many locks it has.
+        count: u32,
+        /// Their form.
+        form: &'static str,
+    },
     /// A thread asked for a lock that it holds.
     #[error("this thread holds the lock already and would wait for itself; unlock it first")]
     Deadlock,

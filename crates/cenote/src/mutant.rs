@@ -235,6 +235,14 @@ mutants! {
     ReadersNotAwaited = "readers-not-awaited", "a writer does not wait for readers";
     WriterLookedAtFirst = "writer-looked-at-first", "a reader looks for a writer before it is announced";
     ReaderNotMarked = "reader-not-marked", "a reader does not set its place's bit";
+    StaleWordTaken = "stale-word-taken", "a handle on a removed lock takes its word, which is free for another incarnation";
+    SeizedUnasked = "seized-unasked", "who takes a lock from the dead does not ask whether it was removed";
+    QueuedUnasked = "queued-unasked", "who comes to the front of a queue lock does not ask whether it was removed";
+    RemovedAtRest = "removed-at-rest", "who removes a queue lock ends its turn as an unlock does";
+    RemovedEndRestored = "removed-end-restored", "who removes a queue lock leaves its queue's end as it was before";
+    LeftInFrontKept = "left-in-front-kept", "who gives up leaves at the end of the queue who has left before it";
+    FreedBeforeVacated = "freed-before-vacated", "a lock that is removed is given up before its name is";
+    NameNotReread = "name-not-reread", "who reads a lock's name does not look whether it was removed meanwhile";
     DeadReaderAwaited = "dead-reader-awaited", "a writer waits for readers that have died";
 }
 

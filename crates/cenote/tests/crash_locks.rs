@@ -16,7 +16,7 @@ use cenote::memory::Mapped;
 use cenote::pod::crash::Point;
 use cenote::pod::slots::{SLOTS, Slot, Stand, Turn};
 use cenote::sync::Patience;
-use cenote::{Acquired, Coherent, Noncoherent, Options, Pool};
+use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
 
 /// At which passing of a point the process is killed.
 const PASSINGS: [u64; 3] = [1, 6, 40];
@@ -225,6 +225,7 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
         });
         drop(rw.read_with(patience).map_err(text)?);
         hold!(2, rw.write_with(patience), note, {});
+        names(pool, thread + n)?;
         // Who comes again at once is quicker than who is woken, until that one says that it goes first.
         for _ in 0..3 {
             hold!(3, mutex.lock_with(patience), note, {
@@ -233,6 +234,27 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Makes a lock of some form under one of two names, takes it, and removes it, unless others have removed it, or made one of another form.
+fn names<M: Mapped>(pool: &Pool<M>, n: u64) -> Outcome {
+    let name = format!("short-lived {}", n % 2);
+    macro_rules! remove {
+        ($lock:expr) => {
+            match $lock.and_then(|lock| {
+                lock.lock_with(Patience::Looks(80))?
+                    .map_or(Ok(()), |held| held.remove())
+            }) {
+                Ok(()) | Err(Error::LockRemoved | Error::OtherKind { .. }) => Ok(()),
+                Err(error) => Err(text(error)),
+            }
+        };
+    }
+    match n / 2 % 3 {
+        0 => remove!(pool.spin_mutex(&name)),
+        1 => remove!(pool.queue_mutex(&name)),
+        _ => remove!(pool.mutex(&name)),
+    }
 }
 
 // ----------------------------------------------------------------------------------------------- the survivor
@@ -293,6 +315,18 @@ impl<M: Mapped> Case<'_, M> {
         }
         drop(rw.read().map_err(text)?);
         self.pool.recover().map_err(text)?;
+        for name in ["short-lived 0", "short-lived 1"] {
+            match self.pool.remove_lock_with(name, Patience::during(LONG)) {
+                Ok(()) | Err(Error::NoSuchLock { .. }) => {}
+                Err(error) => return Err(text(error)),
+            }
+            // Of each form, which uses again what was left.
+            drop(self.pool.spin_mutex(name).map_err(text)?.lock().map_err(text)?);
+            self.pool.remove_lock(name).map_err(text)?;
+            drop(self.pool.queue_mutex(name).map_err(text)?.lock().map_err(text)?);
+            self.pool.remove_lock(name).map_err(text)?;
+            drop(self.pool.mutex(name).map_err(text)?.lock().map_err(text)?);
+        }
         let worker = self.pool.worker().map_err(text)?;
         for place in 0..worker.pod().workers_high() {
             for n in 0..SLOTS {
@@ -331,7 +365,7 @@ fn run_case<M: Mapped>(folder: &Path, log: &Path, run: impl FnOnce(&Case<'_, M>)
 fn points() -> impl Iterator<Item = &'static str> {
     let names = Point::ALL.iter().map(|point| point.name());
     names.filter(|name| {
-        ["held.", "queue.", "shared."]
+        ["held.", "queue.", "shared.", "naming."]
             .iter()
             .any(|prefix| name.starts_with(prefix))
     })

@@ -1,4 +1,4 @@
-//! `cenote lock`: runs a command while it holds a lock of a pool, as flock(1) does with a file's.
+//! `cenote lock`: runs a command while it holds a lock of a pool, as flock(1) does with a file's; or removes the lock.
 //!
 //! The kernel kills the command with its wrapper. The note of the lock is the command's process id, so whoever succeeds a killed holder can look whether
 //! what that had started itself is still running.
@@ -11,7 +11,7 @@ use std::time::Duration;
 use cenote::memory::{Memory, tether};
 use cenote::sync::guard::Release;
 use cenote::sync::{Guard, Patience, ReadGuard};
-use cenote::{Acquired, Options, Pool};
+use cenote::{Acquired, Error, Options, Pool};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -34,11 +34,20 @@ pub struct Args {
     /// Share a reader-writer lock with others that do
     #[arg(long)]
     shared: bool,
+    /// How many locks there are under this name, if there are several; they are made if there are none
+    #[arg(long, value_name = "N", requires = "index")]
+    count: Option<u32>,
+    /// Which of them, counted from 0
+    #[arg(long, value_name = "I", requires = "count")]
+    index: Option<u32>,
+    /// Remove the lock, of whatever form, when nobody has it; those who wait for it fail
+    #[arg(long, conflicts_with_all = ["form", "shared", "count", "command"])]
+    remove: bool,
     /// Give up after so long, such as 5s, 200ms, 1m; 0 tries once
     #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
     /// What to run, and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "remove", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -76,7 +85,13 @@ struct Ran<'a> {
     code: u8,
 }
 
-/// Runs the command under the lock.
+/// What was removed.
+#[derive(Serialize)]
+struct Removed<'a> {
+    removed: &'a str,
+}
+
+/// Runs the command under the lock, or removes the lock.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     if args.shared && args.form != FormArg::Rw {
         return Err(Failure::misuse(
@@ -84,44 +99,82 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         ));
     }
     let path = args.pool.existing()?;
-    let code = on_pool!(&path, &Options::default(), |pool| locked(&pool, &args, out)?);
+    let code = on_pool!(&path, &Options::default(), |pool| locked_or_removed(
+        &pool, &args, out
+    )?);
     Ok(ExitCode::from(code))
 }
 
-fn locked<M: Memory>(pool: &Pool<M>, args: &Args, out: &Output) -> Result<u8, Failure> {
+fn locked_or_removed<M: Memory>(pool: &Pool<M>, args: &Args, out: &Output) -> Result<u8, Failure> {
     let patience = match args.timeout {
         None => Patience::Forever,
         Some(Duration::ZERO) => Patience::None,
         Some(time) => Patience::during(time),
     };
-    let name = &args.name;
-    match (args.form, args.shared) {
-        (FormArg::Mutex, _) => {
-            let lock = pool.mutex(name)?;
-            let held = lock.lock_with(patience)?.ok_or_else(|| late(args))?;
-            alone(&held, args, out)
+    if args.remove {
+        pool.remove_lock_with(&args.name, patience)?;
+        if out.json {
+            out.json_line(&Removed { removed: &args.name })?;
         }
-        (FormArg::Spin, _) => {
-            let lock = pool.spin_mutex(name)?;
-            let held = lock.lock_with(patience)?.ok_or_else(|| late(args))?;
-            alone(&held, args, out)
-        }
-        (FormArg::Queue, _) => {
-            let lock = pool.queue_mutex(name)?;
-            let held = lock.lock_with(patience)?.ok_or_else(|| late(args))?;
-            alone(&held, args, out)
-        }
-        (FormArg::Rw, false) => {
-            let lock = pool.rwlock(name)?;
-            let held = lock.write_with(patience)?.ok_or_else(|| late(args))?;
-            alone(&held, args, out)
-        }
-        (FormArg::Rw, true) => {
-            let lock = pool.rwlock(name)?;
-            let held: ReadGuard<'_, M> = lock.read_with(patience)?.ok_or_else(|| late(args))?;
-            under(held.acquired(), args, out, |_| {})
+        return Ok(0);
+    }
+    loop {
+        // If the lock was removed meanwhile, the name is a new one's.
+        if let Some(code) = locked(pool, args, patience, out)? {
+            return Ok(code);
         }
     }
+}
+
+/// Runs the command under the lock; `None` if the lock was removed while this waited.
+fn locked<M: Memory>(
+    pool: &Pool<M>,
+    args: &Args,
+    patience: Patience,
+    out: &Output,
+) -> Result<Option<u8>, Failure> {
+    let (name, index) = (&args.name, args.index.unwrap_or_default());
+    macro_rules! open {
+        ($one:ident, $many:ident) => {
+            match args.count {
+                None => pool.$one(name)?,
+                Some(count) => pool.$many(name, count)?.at(index)?,
+            }
+        };
+    }
+    macro_rules! had {
+        ($taken:expr) => {
+            match $taken {
+                Ok(held) => held.ok_or_else(|| late(args))?,
+                Err(Error::LockRemoved) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        };
+    }
+    let code = match (args.form, args.shared) {
+        (FormArg::Mutex, _) => {
+            let lock = open!(mutex, mutexes);
+            alone(&had!(lock.lock_with(patience)), args, out)
+        }
+        (FormArg::Spin, _) => {
+            let lock = open!(spin_mutex, spin_mutexes);
+            alone(&had!(lock.lock_with(patience)), args, out)
+        }
+        (FormArg::Queue, _) => {
+            let lock = open!(queue_mutex, queue_mutexes);
+            alone(&had!(lock.lock_with(patience)), args, out)
+        }
+        (FormArg::Rw, false) => {
+            let lock = open!(rwlock, rwlocks);
+            alone(&had!(lock.write_with(patience)), args, out)
+        }
+        (FormArg::Rw, true) => {
+            let lock = open!(rwlock, rwlocks);
+            let held: ReadGuard<'_, M> = had!(lock.read_with(patience));
+            under(held.acquired(), args, out, |_| {})
+        }
+    };
+    code.map(Some)
 }
 
 fn alone<M: Memory, L: Release<M>>(held: &Guard<'_, M, L>, args: &Args, out: &Output) -> Result<u8, Failure> {

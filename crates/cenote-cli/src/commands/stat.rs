@@ -147,7 +147,8 @@ fn text(stat: &Stat) -> String {
         line("tasks", format!("{:?}: {done} of {tasks} done", list.name));
     }
     for lock in &stat.locks {
-        line("lock", format!("{:?}: {}", lock.name, held(&lock.seen)));
+        let which = lock.index.map_or_else(String::new, |index| format!("[{index}]"));
+        line("lock", format!("{:?}{which}: {}", lock.name, held(&lock.seen)));
     }
     for process in &stat.processes {
         let state = if process.alive {

@@ -23,6 +23,7 @@ mod onlookers;
 mod ordered;
 mod passing;
 pub mod pool;
+mod removal;
 mod seat;
 mod sherman;
 mod tasks;
@@ -139,6 +140,8 @@ pub enum Subject {
     Queue,
     /// Reader-writer locks.
     Rwlock,
+    /// Locks whose names are removed and given again.
+    Removal,
     /// A group whose members join, leave, and die.
     Group,
     /// Hosts of a pod: agents that beat, monitors that fence, everybody's work on the allocator.
@@ -171,7 +174,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -197,6 +200,7 @@ impl Subject {
         Self::Mutex,
         Self::Queue,
         Self::Rwlock,
+        Self::Removal,
         Self::Group,
         Self::Hosts,
         Self::Mourners,
@@ -245,6 +249,7 @@ impl Subject {
             Self::Mutex => "mutex",
             Self::Queue => "queue",
             Self::Rwlock => "rwlock",
+            Self::Removal => "removal",
             Self::Group => "group",
             Self::Hosts => "hosts",
             Self::Mourners => "mourners",
@@ -367,6 +372,7 @@ impl Subject {
             Self::Mutex => locks::scenario(load, Form::Mutex, parameters),
             Self::Queue => locks::scenario(load, Form::Queue, parameters),
             Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
+            Self::Removal => removal::scenario(load, parameters),
             Self::Group => group::scenario(load, parameters),
             Self::Hosts => hosts::scenario(load, parameters, hosts::Shape::Alone),
             Self::Mourners => hosts::scenario(load, parameters, hosts::Shape::Mourners),

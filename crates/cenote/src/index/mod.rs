@@ -8,7 +8,7 @@ pub mod ordered;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::directory::{
-    KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS, Named,
+    KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS, Named,
 };
 use crate::pod::group;
 use crate::pod::process::{Hooks, Step};
@@ -21,6 +21,7 @@ fn of_kind(named: Named, kind: u64) -> Result<u64> {
         KIND_ORDERED => "an ordered map",
         KIND_TASKS => "a task list",
         KIND_LOCK => "a lock",
+        KIND_LOCKS => "an array of locks",
         KIND_BASELINE => "an index made for comparison",
         KIND_GROUP => "a group",
         _ => "of a kind that this version does not know",

@@ -82,6 +82,9 @@ points! {
     MergeJoined = "ordered.joined", "a node's entries are the node's before it, and its parent knows it still";
     NameIntent = "name.intent", "a map is built, its name not published";
     NameDone = "name.done", "a map's name is published, the record not cleared";
+    NamingReadied = "naming.readied", "an object without a name is ready for its next one";
+    NamingWritten = "naming.written", "a lock's name is written, and the lock is not counted as named";
+    NamingVacated = "naming.vacated", "a lock's name is removed, and the remover has the lock";
     HeldTaken = "held.taken", "a lock of a user's is owned, its owner has not been told";
     HeldSeized = "held.seized", "the same, and the last owner had died";
     HeldNoted = "held.noted", "the owner has left a note";

@@ -1,8 +1,8 @@
 //! The directory: names of what a pool holds.
 //!
 //! An entry is published by its first word, which holds the offset of what is named, and its kind; the name is
-//! written before and never changed. Entries are made under a recoverable lock of their own; looking one up takes
-//! none.
+//! written before and never changed, but for those of locks, which can be removed ([`rename`](super::rename)). Entries are made under a
+//! recoverable lock of their own; looking one up takes none.
 //!
 //! A creator that dies before it has published leaves a free entry with a name, and the next one writes another there. If a thread dies
 //! alone, or a process whose host has others, that host's cache keeps the lines of the first name, and nobody drops them: they were
@@ -12,6 +12,7 @@ use super::crash::Point;
 use super::geometry::ENTRY_BYTES;
 use super::lock;
 use super::publish::publish_auxiliary;
+use super::rename::{self, is_named};
 use super::room::with_room;
 use super::superblock::DIRECTORY_LOCK;
 use super::worker::Worker;
@@ -31,6 +32,8 @@ pub const KIND_LOCK: u64 = 3;
 pub const KIND_GROUP: u64 = 4;
 /// The kind of a task list.
 pub const KIND_TASKS: u64 = 5;
+/// The kind of an array of locks.
+pub const KIND_LOCKS: u64 = 6;
 /// The kind of an index made for comparison: one range, with all that it has.
 pub const KIND_BASELINE: u64 = 15;
 
@@ -46,6 +49,8 @@ pub struct Named {
     pub kind: u64,
     /// Where it is.
     pub offset: u64,
+    /// Of a lock: how often its name was given and removed, an even number. 0 of everything else.
+    pub incarnation: u64,
 }
 
 /// What an entry says behind its first word, as it is in memory now. Its first word has been read, so it does not change.
@@ -74,6 +79,8 @@ pub struct Entry {
     pub kind: u64,
     /// Where that is.
     pub offset: u64,
+    /// Of a lock: its incarnation.
+    pub incarnation: u64,
     /// The name.
     pub name: Result<String>,
 }
@@ -84,20 +91,47 @@ impl Entry {
             name: self.name?,
             kind: self.kind,
             offset: self.offset,
+            incarnation: self.incarnation,
         })
     }
 }
 
+/// What an entry says, if it names something. Begins anew if its name is removed meanwhile.
+///
+/// Cost: a load, and three lines for the name; of a lock two loads more.
 fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
     let mem = worker.mem();
     let at = worker.geometry().entry(index);
-    let word = mem.load(at);
-    (word != 0).then(|| Entry {
-        index,
-        kind: word & KIND_MASK,
-        offset: word & !KIND_MASK,
-        name: read_name(mem, at),
-    })
+    loop {
+        let word = mem.load(at);
+        let (kind, offset) = (word & KIND_MASK, word & !KIND_MASK);
+        let entry = |incarnation, name| Entry {
+            index,
+            kind,
+            offset,
+            incarnation,
+            name,
+        };
+        if word == 0 {
+            return None;
+        }
+        if kind != KIND_LOCK {
+            return Some(entry(0, read_name(mem, at)));
+        }
+        let count = match rename::count_of(worker, offset) {
+            Ok(count) => count,
+            Err(damage) => return Some(entry(0, Err(damage))),
+        };
+        let incarnation = count.load(mem);
+        if !is_named(incarnation) {
+            return None;
+        }
+        let name = read_name(mem, at);
+        // Whoever writes a name has counted on before.
+        if count.load(mem) == incarnation || mutant::is(Mutant::NameNotReread) {
+            return Some(entry(incarnation, name));
+        }
+    }
 }
 
 fn read_name<M: Memory>(mem: &M, at: u64) -> Result<String> {
@@ -157,16 +191,22 @@ pub fn find_or_create<M: Memory>(
     kind: u64,
     mut build: impl FnMut() -> Result<u64>,
 ) -> Result<Named> {
+    check_name(name)?;
+    if let Some(named) = find(worker, name)? {
+        return Ok(named);
+    }
+    with_room(worker, || create(worker, name, kind, &mut build))
+}
+
+/// Whether something may have that name.
+pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > NAME_MAX {
         return Err(Error::Name {
             name: name.to_owned(),
             max: NAME_MAX,
         });
     }
-    if let Some(named) = find(worker, name)? {
-        return Ok(named);
-    }
-    with_room(worker, || create(worker, name, kind, &mut build))
+    Ok(())
 }
 
 fn create<M: Memory>(
@@ -183,11 +223,11 @@ fn create<M: Memory>(
     if let Some(named) = find(worker, name)? {
         return Ok(named);
     }
-    let at = free_entry(worker)?;
+    let (at, before) = free_entry(worker)?;
     let offset = build()?;
     write_name(mem, at, name);
     let points = [Point::NameIntent, Point::NameDone];
-    if !publish_auxiliary(worker, SyncWord::at(at), 0, offset | kind, offset, points)? {
+    if !publish_auxiliary(worker, SyncWord::at(at), before, offset | kind, offset, points)? {
         return Err(Error::corrupt(
             "a directory entry that changed under its lock, seen",
             at,
@@ -197,23 +237,44 @@ fn create<M: Memory>(
         name: name.to_owned(),
         kind,
         offset,
+        incarnation: 0,
     })
 }
 
-/// The first entry that names nothing. The caller has the directory's lock.
-fn free_entry<M: Memory>(worker: &Worker<M>) -> Result<u64> {
-    let limit = worker.geometry().parameters.entries;
-    (0..limit)
-        .map(|index| worker.geometry().entry(index))
-        .find(|&at| worker.mem().load(at) == 0)
-        .ok_or(Error::TooMany {
-            what: "directory entries",
-            limit,
-            flag: "names",
-        })
+/// An entry that names nothing, and its first word: one that was never used, if there is one. The caller has the directory's lock.
+fn free_entry<M: Memory>(worker: &Worker<M>) -> Result<(u64, u64)> {
+    let mut unnamed = None;
+    for at in (0..worker.geometry().parameters.entries).map(|index| worker.geometry().entry(index)) {
+        let word = worker.mem().load(at);
+        if word == 0 && !rename::has_objects(worker, at) {
+            return Ok((at, word));
+        }
+        if unnamed.is_none() && is_unnamed(worker, word) {
+            unnamed = Some((at, word));
+        }
+    }
+    unnamed.ok_or_else(|| all_in_use(worker))
 }
 
-fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
+/// Whether an entry with this first word names nothing. The caller has the directory's lock.
+pub(super) fn is_unnamed<M: Memory>(worker: &Worker<M>, word: u64) -> bool {
+    let is_removed = || {
+        let count = rename::count_of(worker, word & !KIND_MASK);
+        count.is_ok_and(|count| !is_named(count.load(worker.mem())))
+    };
+    word == 0 || word & KIND_MASK == KIND_LOCK && is_removed()
+}
+
+/// The error of one that finds no entry.
+pub(super) fn all_in_use<M: Memory>(worker: &Worker<M>) -> Error {
+    Error::TooMany {
+        what: "directory entries",
+        limit: worker.geometry().parameters.entries,
+        flag: "names",
+    }
+}
+
+pub(super) fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
     mem.write_word(at + NAME_AT, name.len() as u64);
     mem.write(at + NAME_AT + 8, name.as_bytes());
     // Complete before the entry is published, with the name of what it is for.
@@ -239,7 +300,7 @@ pub fn rename_damaged<M: Memory>(worker: &Worker<M>, index: u32) -> Result<Strin
 #[doc(hidden)]
 pub fn leave_half_made<M: Memory>(worker: &Worker<M>, name: &str) -> Result<()> {
     let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
-    write_name(worker.mem(), free_entry(worker)?, name);
+    write_name(worker.mem(), free_entry(worker)?.0, name);
     // Recovery would have.
     worker.mem().fence();
     Ok(())

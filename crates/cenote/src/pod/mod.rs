@@ -14,7 +14,7 @@
 //! | `drain` | what the dead have left in caches | `docs/protocols/recovery.md` |
 //! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
 //! | `slots` | which locks of users a worker holds or waits for | `docs/protocols/locks.md` |
-//! | `directory` | names | `docs/protocols/recovery.md` |
+//! | `directory`, `rename` | names | `docs/protocols/recovery.md` |
 //! | `tasks` | work that outlives its workers | `docs/protocols/tasks.md` |
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
@@ -55,6 +55,7 @@ pub mod recovery;
 pub mod recycle;
 pub mod redo;
 pub mod relay;
+pub mod rename;
 pub mod reserve;
 pub mod retire;
 pub mod room;

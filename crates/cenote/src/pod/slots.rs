@@ -200,6 +200,8 @@ pub struct OwnSlots {
     pub most: Cell<usize>,
     /// The lock that a slot names, 0 if that is not known.
     pub locks: [Cell<u64>; SLOTS],
+    /// The incarnation of the lock in which the slot's last hold of a queue lock was; `u64::MAX` if there was none.
+    pub incarnations: [Cell<u64>; SLOTS],
     /// Its turn, where the lock is known.
     pub turns: [Cell<u64>; SLOTS],
 }

@@ -8,6 +8,7 @@
 use std::collections::HashMap as Table;
 use std::rc::Rc;
 
+use super::audit_locks;
 use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::index::hash::resize::range_lines;
@@ -20,7 +21,7 @@ use crate::pod::buddy::Buddy;
 use crate::pod::class::{CLASSES, Class, TABLE};
 use crate::pod::collect;
 use crate::pod::directory::{
-    self, Entry, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS,
+    self, Entry, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
 };
 use crate::pod::geometry::UNIT;
 use crate::pod::group;
@@ -34,8 +35,6 @@ use crate::pod::superblock::HOLES;
 use crate::pod::tasks::TaskList;
 use crate::pod::units::repair_range;
 use crate::pod::vacant;
-use crate::sync::look::look;
-use crate::sync::object::Object;
 
 /// Problems that a report names.
 const PROBLEMS_SHOWN: usize = 100;
@@ -196,6 +195,8 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
     for entry in directory::entries(&**worker) {
         audit.walk_entry(entry);
     }
+    let problems = audit_locks::walk(worker, |lock| audit.mark(lock, Mark::Reachable));
+    problems.into_iter().for_each(|error| audit.problem(error));
     audit.walk_records()?;
     // What damage hides must not be freed as if nothing referred to it.
     audit.repair &= audit.report.problems.is_empty();
@@ -271,10 +272,8 @@ impl<M: Memory> Audit<'_, M> {
                 self.mark(offset, Mark::Reachable);
                 Ok(())
             }
-            KIND_LOCK => {
-                self.mark(offset, Mark::Reachable);
-                Object::at(worker, offset).and_then(|object| look(worker, object).map(drop))
-            }
+            KIND_LOCK => Ok(()),
+            KIND_LOCKS => audit_locks::walk_array(worker, offset, |at| self.mark(at, Mark::Reachable)),
             _ => Err(Error::corrupt("the kind of a name", offset)),
         };
         if let Err(error) = walked {

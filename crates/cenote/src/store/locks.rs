@@ -5,7 +5,8 @@ use std::ops::Deref;
 use super::pool::Pool;
 use crate::error::Result;
 use crate::memory::{Coherent, Memory};
-use crate::sync::{self, QueueLock, ReadWriteLock, SpinLock};
+use crate::sync::array::OfForm;
+use crate::sync::{self, LockArray, Patience, QueueLock, ReadWriteLock, SpinLock, removal};
 
 /// A named lock, as one thread has it open. It keeps the pool open.
 pub struct Named<L, M: Memory = Coherent> {
@@ -55,6 +56,24 @@ pub type QueueMutex<M = Coherent> = Named<QueueLock<M>, M>;
 /// A named reader-writer lock. See [`ReadWriteLock`] for what it can do.
 pub type RwLock<M = Coherent> = Named<ReadWriteLock<M>, M>;
 
+/// Many locks under one name, as one thread has them open. It keeps the pool open.
+pub struct Locks<L: OfForm<M>, M: Memory = Coherent> {
+    locks: LockArray<M, L>,
+    pool: Pool<M>,
+}
+
+impl<L: OfForm<M>, M: Memory> Locks<L, M> {
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.locks.count()
+    }
+
+    /// A handle on one of them, counted from 0. It belongs to this thread. See [`LockArray::at`].
+    pub fn at(&self, index: u32) -> Result<Named<L, M>> {
+        Ok(self.pool.named(self.locks.at(index)?))
+    }
+}
+
 impl<M: Memory> Pool<M> {
     fn named<L>(&self, lock: L) -> Named<L, M> {
         Named {
@@ -103,5 +122,105 @@ impl<M: Memory> Pool<M> {
     /// The reader-writer lock of a name, if there is one.
     pub fn existing_rwlock(&self, name: &str) -> Result<RwLock<M>> {
         Ok(self.named(ReadWriteLock::open(self.worker()?, name)?))
+    }
+
+    fn locks<L: OfForm<M>>(&self, name: &str, count: Option<u32>) -> Result<Locks<L, M>> {
+        let worker = self.worker()?;
+        let locks = match count {
+            Some(count) => LockArray::open_or_create(worker, name, count)?,
+            None => LockArray::open(worker, name)?,
+        };
+        let pool = self.clone();
+        Ok(Locks { locks, pool })
+    }
+
+    /// So many mutexes under one name, created if there are none: up to 1,048,576, which take 256 bytes each and one entry of the directory. How many
+    /// there are is set when they are made; another number is [`Error::OtherArray`](crate::Error::OtherArray), as is another form.
+    ///
+    /// So a pool has more locks than names, and objects have locks of their own: by a number that they have, or by what their keys hash to.
+    ///
+    /// ```
+    /// # fn main() -> cenote::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// use std::hash::{DefaultHasher, Hash, Hasher};
+    ///
+    /// use cenote::{Options, Pool};
+    ///
+    /// /// Which of so many locks is that of a key. Everybody must come to the same.
+    /// fn stripe(key: &[u8], count: u32) -> u32 {
+    ///     let mut hasher = DefaultHasher::new();
+    ///     key.hash(&mut hasher);
+    ///     (hasher.finish() % u64::from(count)) as u32
+    /// }
+    ///
+    /// let pool: Pool = Pool::create(&path, &Options::default())?;
+    /// let accounts = pool.map("accounts")?;
+    /// let locks = pool.mutexes("accounts/locks", 1024)?;
+    ///
+    /// // Two keys at a time: in the order of their locks, so that nobody waits in a circle; of one lock if it is that of both.
+    /// let (from, to) = (b"ada", b"grace");
+    /// let (a, b) = (stripe(from, locks.count()), stripe(to, locks.count()));
+    /// let (first, second) = (locks.at(a.min(b))?, locks.at(a.max(b))?);
+    /// let one = first.lock()?;
+    /// let other = if a != b { Some(second.lock()?) } else { None };
+    /// accounts.put(from, &90u64.to_le_bytes())?;
+    /// accounts.put(to, &110u64.to_le_bytes())?;
+    /// # drop((one, other));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn mutexes(&self, name: &str, count: u32) -> Result<Locks<sync::Mutex<M>, M>> {
+        self.locks(name, Some(count))
+    }
+
+    /// The mutexes of a name, if there are some.
+    pub fn existing_mutexes(&self, name: &str) -> Result<Locks<sync::Mutex<M>, M>> {
+        self.locks(name, None)
+    }
+
+    /// So many spin locks under one name, as [`Pool::mutexes`].
+    pub fn spin_mutexes(&self, name: &str, count: u32) -> Result<Locks<SpinLock<M>, M>> {
+        self.locks(name, Some(count))
+    }
+
+    /// The spin locks of a name, if there are some.
+    pub fn existing_spin_mutexes(&self, name: &str) -> Result<Locks<SpinLock<M>, M>> {
+        self.locks(name, None)
+    }
+
+    /// So many queue locks under one name, as [`Pool::mutexes`].
+    pub fn queue_mutexes(&self, name: &str, count: u32) -> Result<Locks<QueueLock<M>, M>> {
+        self.locks(name, Some(count))
+    }
+
+    /// The queue locks of a name, if there are some.
+    pub fn existing_queue_mutexes(&self, name: &str) -> Result<Locks<QueueLock<M>, M>> {
+        self.locks(name, None)
+    }
+
+    /// So many reader-writer locks under one name, as [`Pool::mutexes`]; each takes a line more for each 512 workers that the pool may have.
+    pub fn rwlocks(&self, name: &str, count: u32) -> Result<Locks<ReadWriteLock<M>, M>> {
+        self.locks(name, Some(count))
+    }
+
+    /// The reader-writer locks of a name, if there are some.
+    pub fn existing_rwlocks(&self, name: &str) -> Result<Locks<ReadWriteLock<M>, M>> {
+        self.locks(name, None)
+    }
+
+    /// Removes the lock of a name, of whatever form, when it can be had: waits as one who locks it. Whoever waits for it meanwhile, or asks for it later with a
+    /// handle that is open, gets [`Error::LockRemoved`](crate::Error::LockRemoved). The name may be given to a new lock at once, and the entry of the directory
+    /// to anything.
+    ///
+    /// It fails if there is no such lock, if another thread removes it first, or if this thread has it: then [`Guard::remove`](sync::Guard::remove) is what
+    /// removes it.
+    pub fn remove_lock(&self, name: &str) -> Result<()> {
+        self.remove_lock_with(name, Patience::Forever)
+    }
+
+    /// The same, waiting as patiently as told; [`Error::LockHeld`](crate::Error::LockHeld) if it could not be had.
+    pub fn remove_lock_with(&self, name: &str, patience: Patience) -> Result<()> {
+        removal::remove(self.worker()?, name, patience)
     }
 }

@@ -9,7 +9,7 @@ use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::backlog::{self, Amount};
-use crate::pod::directory::{self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_ORDERED, KIND_TASKS};
+use crate::pod::directory::{self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS};
 use crate::pod::epoch;
 use crate::pod::failures::Failure;
 use crate::pod::geometry::UNIT;
@@ -21,6 +21,7 @@ use crate::pod::record::{Phase, ProcessRecord, State};
 use crate::pod::seat;
 use crate::pod::superblock::{EPOCH, Kind, RECOVERIES};
 use crate::pod::tasks::TaskList;
+use crate::sync::array::Array;
 use crate::sync::look::{Seen, look};
 use crate::sync::object::Object;
 
@@ -145,6 +146,9 @@ pub struct TasksStat {
 pub struct LockStat {
     /// Its name.
     pub name: String,
+    /// Which of the array of that name it is. Those that nobody holds or waits for are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
     /// Who holds it, and who waits.
     #[serde(flatten)]
     pub seen: Seen,
@@ -351,7 +355,25 @@ impl Things {
             }
             KIND_LOCK => {
                 let seen = look(worker, Object::at(worker, at)?)?;
-                self.locks.push(LockStat { name, seen });
+                self.locks.push(LockStat {
+                    name,
+                    index: None,
+                    seen,
+                });
+                return Ok(());
+            }
+            KIND_LOCKS => {
+                let array = Array::at(worker, at)?;
+                for index in array.named_by_slots(worker) {
+                    let seen = look(worker, array.lock(worker, index)?)?;
+                    if seen.owner.is_some() || !seen.readers.is_empty() || !seen.waiting.is_empty() {
+                        self.locks.push(LockStat {
+                            name: name.clone(),
+                            index: Some(index),
+                            seen,
+                        });
+                    }
+                }
                 return Ok(());
             }
             KIND_GROUP => {

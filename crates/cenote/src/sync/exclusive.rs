@@ -10,6 +10,9 @@
 //! **Giving it back.** The word, then the bell. Who had come through the queue stands foremost in it until then: the next one is woken when there is
 //! something to be had, not before.
 //!
+//! **A removed lock** is had by nobody whose handle is older ([`owner`](super::owner)): who asks for it, or is about to sleep for its owner, asks
+//! whether it was removed. The foremost is woken by the remover, and those behind it by each other, as each leaves.
+//!
 //! **A crash** of the owner is found by the foremost, who sleeps by the owner's bed; one of the foremost by the one behind it; one of whoever
 //! said *queue first* leaves that as it is, and the next one that has the lock from the queue takes it back. The queue passes no news on: who is told
 //! of whom is said by the word.
@@ -22,7 +25,6 @@ use super::wait_queue::look_along;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::crash::{Point, crash_point};
-use crate::pod::lock::is_gone;
 use crate::pod::slots::Stand;
 
 /// So often the foremost of a queue is woken for a lock that somebody else then has, before it says that it is to have it.
@@ -50,7 +52,11 @@ impl<M: Memory> Handle<M> {
     /// Takes the word if nobody has it and nobody is to have it before; whether it did.
     #[inline]
     pub(super) fn take_at_once(&self) -> bool {
-        self.may_barge() && self.word().compare_exchange(self.mem(), 0, self.mine()).is_ok()
+        self.may_barge()
+            && self
+                .word()
+                .compare_exchange(self.mem(), self.free, self.mine())
+                .is_ok()
     }
 
     /// Takes the word if nobody alive has it and nobody is to have it before; what it was.
@@ -63,13 +69,13 @@ impl<M: Memory> Handle<M> {
                 .held
                 .is_some()
         {
-            return Ok(None);
+            return self.confirm().map(|()| None);
         }
         let seen = word.load(mem);
-        let is_to_be_had = is_free(seen) || is_gone(&self.worker, seen)?;
-        if !is_to_be_had || word.compare_exchange(mem, seen, self.mine()).is_err() {
+        if !self.is_to_be_had(seen, true)? || word.compare_exchange(mem, seen, self.mine()).is_err() {
             return Ok(None);
         }
+        self.confirm_taken(seen)?;
         if !may_barge {
             self.take_back_first();
         }
@@ -101,6 +107,7 @@ impl<M: Memory> Handle<M> {
                 }
             }
         }
+        self.confirm()?;
         let taken = self.take_in_turn(slot, waiting);
         if !matches!(taken, Ok(Some(_))) {
             self.give_up(slot);
@@ -118,7 +125,8 @@ impl<M: Memory> Handle<M> {
                 .compare_exchange(self.mem(), seen, self.mine())
                 .is_ok()
         })?;
-        if seen.is_some() {
+        if let Some(seen) = seen {
+            self.confirm_taken(seen)?;
             self.take_back_first();
         }
         Ok(seen)
@@ -126,7 +134,7 @@ impl<M: Memory> Handle<M> {
 
     /// Joins the queue; whether it stands foremost now, or patience ended before.
     pub(super) fn stand_foremost(&self, slot: usize, waiting: &mut Waiting) -> Result<bool> {
-        let before = self.join(slot);
+        let (before, _) = self.join(slot);
         crash_point(Point::QueueJoined);
         let is_foremost = self.is_first(before) || self.wait_in_front(slot, before, waiting)?.is_some();
         waiting.begin_anew();
@@ -143,7 +151,7 @@ impl<M: Memory> Handle<M> {
         let (mut asks, mut in_vain) = (true, 0);
         loop {
             let seen = word.load(mem);
-            if (is_free(seen) || asks && is_gone(&self.worker, seen)?) && has_taken(seen) {
+            if self.is_to_be_had(seen, asks)? && has_taken(seen) {
                 return Ok(Some(seen));
             }
             asks = match waiting.lose(mem) {
@@ -158,6 +166,8 @@ impl<M: Memory> Handle<M> {
                     in_vain += 1;
                     let seen = word.load(mem);
                     if !is_free(seen) {
+                        // Who removes the lock rings after that.
+                        self.confirm()?;
                         sleep_for_owner(&self.worker, self.object, seen, longest);
                     }
                     true

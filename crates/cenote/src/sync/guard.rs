@@ -19,6 +19,9 @@ pub trait Release<M: Memory> {
 
     /// Gives an exclusive hold up; `abandoned` if the next owner is to be told of us.
     fn unlock(&self, slot: usize, abandoned: bool);
+
+    /// Gives an exclusive hold of a lock up that was removed, and counts this from now on.
+    fn unlock_removed(&self, slot: usize, incarnation: u64);
 }
 
 /// An exclusive hold of a lock of the form `L`.
@@ -58,6 +61,14 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
             guard.noted.set(guard.recovered);
         }
         guard
+    }
+
+    pub(super) fn lock(&self) -> &'l L {
+        self.lock
+    }
+
+    pub(super) fn slot(&self) -> usize {
+        self.slot
     }
 
     /// How the lock came to this owner.

@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 use super::Acquired;
 use super::object::{Form, Object};
+use super::owner::free_in;
 use super::settle;
 use super::wait::{Patience, Waiting};
 use crate::error::{Error, Result};
@@ -38,6 +39,13 @@ pub struct Handle<M: Memory> {
     word: SyncWord,
     pub(super) end: SyncWord,
     mine: u64,
+    /// The word of the lock while it is free and has the name that this handle was opened by.
+    pub(super) free: u64,
+    /// The end of its queue when nobody stands there; of others than queue locks 0.
+    pub(super) end_free: u64,
+    /// What the lock counts while it has that name, and where.
+    pub(super) incarnation: u64,
+    pub(super) count: SyncWord,
     me: u16,
     /// Whether a store is ordered before a later load by those who are about to sleep, which have a barrier executed for it.
     is_lazy: bool,
@@ -54,17 +62,22 @@ pub struct Handle<M: Memory> {
 
 impl<M: Memory> Handle<M> {
     pub(super) fn open_or_create(worker: Rc<Worker<M>>, name: &str, form: Form) -> Result<Self> {
-        let object = Object::open_or_create(&worker, name, form)?;
-        Ok(Self::new(worker, object))
+        let (object, incarnation) = Object::open_or_create(&worker, name, form)?;
+        Ok(Self::new(worker, object, incarnation))
     }
 
     pub(super) fn open(worker: Rc<Worker<M>>, name: &str, form: Form) -> Result<Self> {
-        let object = Object::open(&worker, name, form)?;
-        Ok(Self::new(worker, object))
+        let (object, incarnation) = Object::open(&worker, name, form)?;
+        Ok(Self::new(worker, object, incarnation))
     }
 
-    fn new(worker: Rc<Worker<M>>, object: Object) -> Self {
+    pub(super) fn new(worker: Rc<Worker<M>>, object: Object, incarnation: u64) -> Self {
+        let free = free_in(incarnation);
         Self {
+            free,
+            end_free: if object.form() == Form::Queue { free } else { 0 },
+            incarnation,
+            count: object.count(),
             mem: worker.mem().clone(),
             watch: worker.pod().watch(),
             word: object.word(),
@@ -85,6 +98,12 @@ impl<M: Memory> Handle<M> {
     #[inline]
     pub(super) fn mem(&self) -> &M {
         &self.mem
+    }
+
+    /// Where the lock is, and which incarnation of it this is a handle on.
+    #[doc(hidden)]
+    pub fn identity(&self) -> (u64, u64) {
+        (self.object.offset(), self.incarnation)
     }
 
     /// Whether this process is a child of the worker's.
@@ -256,6 +275,7 @@ impl<M: Memory> Handle<M> {
         slots.used[slot].set(true);
         slots.most.set(slots.most.get().max(slot + 1));
         slots.locks[slot].set(self.object.offset());
+        slots.incarnations[slot].set(u64::MAX);
         slots.turns[slot].set(own.turn().load(mem));
         own.owner().store(mem, self.mine());
         own.lock().store(mem, self.object.offset());

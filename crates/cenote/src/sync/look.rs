@@ -3,7 +3,7 @@
 
 use super::Owner;
 use super::object::{Form, Object};
-use super::owner::FREED;
+use super::owner::{FREED, is_nobody};
 use super::wait_queue::{DIRTY, former, look_along};
 use crate::error::Result;
 use crate::memory::Memory;
@@ -50,7 +50,7 @@ pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     let word = object.word().load(mem);
     let owner = match object.form() {
         Form::Queue => owner_of_queue(worker, object, word)?,
-        _ if word == 0 => None,
+        _ if is_nobody(word) => None,
         _ => Some(word),
     };
     let mut seen = Seen {

@@ -14,6 +14,8 @@
 //! | `queue` | the queue lock, first come first served |
 //! | `rw` | the reader-writer lock |
 //! | `guard` | what one has who holds a lock |
+//! | `array` | many locks under one name |
+//! | `removal` | names that are removed and given again |
 //! | `settle` | what recovery does with the locks of the dead |
 //! | `plain` | the same locks without owners, to compare with; with the feature `baselines` |
 //! | `min_array` | a recoverable lock of another kind, to compare with |
@@ -37,6 +39,7 @@
 //!
 //! The protocol page is `docs/protocols/locks.md`.
 
+pub mod array;
 mod exclusive;
 pub mod guard;
 pub mod held;
@@ -49,6 +52,7 @@ pub mod owner;
 #[cfg(feature = "baselines")]
 pub mod plain;
 pub mod queue;
+pub mod removal;
 pub mod rw;
 pub mod settle;
 mod sleep;
@@ -56,6 +60,7 @@ pub mod spin;
 pub mod wait;
 mod wait_queue;
 
+pub use array::LockArray;
 pub use guard::{Guard, ReadGuard};
 pub use mutex::Mutex;
 pub use queue::QueueLock;

@@ -11,14 +11,14 @@ use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
 use super::object::Form;
-use super::owner::{FREED, former};
+use super::owner::{FREED, former, free_in};
 use super::wait::Patience;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
 
 /// A mutex, as one thread has it open.
-pub struct Mutex<M: Memory>(Handle<M>);
+pub struct Mutex<M: Memory>(pub(super) Handle<M>);
 
 impl<M: Memory> Mutex<M> {
     /// Opens the mutex of a name, or creates it.
@@ -90,6 +90,17 @@ impl<M: Memory> Release<M> for Mutex<M> {
     #[inline]
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.0;
-        handle.give_back(slot, if abandoned { handle.mine() | FREED } else { 0 });
+        handle.give_back(
+            slot,
+            if abandoned {
+                handle.mine() | FREED
+            } else {
+                handle.free
+            },
+        );
+    }
+
+    fn unlock_removed(&self, slot: usize, incarnation: u64) {
+        self.0.give_back(slot, free_in(incarnation));
     }
 }

@@ -1,21 +1,23 @@
-//! A lock's bytes in the pool. They stay for as long as the pool does.
+//! A lock's bytes in the pool. They stay for as long as the pool does; the lock's name may be removed, and another lock of the form have them then.
 //!
 //! | line | words |
 //! |---|---|
 //! | 0 | protected: what this is, and which [`Form`] |
-//! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether the queue goes first; the bell |
+//! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether the queue goes first; the bell; the count of [incarnations](crate::pod::rename) |
 //! | 2 | sync: the note, written by the owner alone, 0 while nobody owns the lock and it was unlocked; the fencing token drawn last |
 //! | 3 | sync: the end of the queue of those who wait, where the word is something else; how often somebody was taken out of the queue |
 //! | 4 and on | reader-writer lock only, sync: a bit for each worker place that may be reading |
 //!
-//! Creation: the object is the creator's auxiliary allocation until its name publishes it, so a crash leaves either a
-//! whole lock with a name or nothing that recovery does not free.
+//! Creation: the object is the creator's auxiliary allocation until an entry of the directory has it, so a crash leaves either a
+//! whole lock, perhaps without a name, or nothing that recovery does not free.
 
+use super::removal::ready;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
-use crate::pod::directory::{self, KIND_LOCK, Named};
+use crate::pod::directory::{self, KIND_LOCK, KIND_LOCKS, Named};
 use crate::pod::heap;
+use crate::pod::rename::{self, COUNT_AT, Making, UNNAMED};
 
 /// "LOCK" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTLOCK\x02");
@@ -37,7 +39,7 @@ pub enum Form {
 }
 
 impl Form {
-    const fn encode(self) -> u64 {
+    pub(super) const fn encode(self) -> u64 {
         match self {
             Self::Spin => 1,
             Self::Queue => 2,
@@ -46,7 +48,7 @@ impl Form {
         }
     }
 
-    const fn decode(word: u64) -> Option<Self> {
+    pub(super) const fn decode(word: u64) -> Option<Self> {
         match word {
             1 => Some(Self::Spin),
             2 => Some(Self::Queue),
@@ -85,7 +87,8 @@ pub struct Object {
     bytes: u64,
 }
 
-fn bytes<M: Memory>(worker: &Worker<M>, form: Form) -> u64 {
+/// Bytes of a lock.
+pub(super) fn bytes<M: Memory>(worker: &Worker<M>, form: Form) -> u64 {
     let places = u64::from(worker.geometry().parameters.workers);
     match form {
         Form::Rw => HEAD_BYTES + places.div_ceil(8 * LINE) * LINE,
@@ -94,16 +97,21 @@ fn bytes<M: Memory>(worker: &Worker<M>, form: Form) -> u64 {
 }
 
 impl Object {
-    /// Opens the lock of a name, or creates it.
+    /// Opens the lock of a name, or creates it; with the lock, its incarnation.
     ///
-    /// Cost: a look through the names; for a new one an allocation under the directory's lock.
-    pub fn open_or_create<M: Memory>(worker: &Worker<M>, name: &str, form: Form) -> Result<Self> {
-        let named = directory::find_or_create(worker, name, KIND_LOCK, || create(worker, form))?;
+    /// Cost: a look through the names; for a new one, under the directory's lock, a look through the entries, and an allocation if there is no removed lock of the form.
+    pub fn open_or_create<M: Memory>(worker: &Worker<M>, name: &str, form: Form) -> Result<(Self, u64)> {
+        let making = Making {
+            form: form.encode() - 1,
+            build: &|| create(worker, form),
+            ready: &|object, incarnation| ready(worker, object, incarnation),
+        };
+        let named = rename::find_or_make(worker, name, &making)?;
         Self::named(worker, named, form)
     }
 
     /// Opens the lock of a name, if there is one.
-    pub fn open<M: Memory>(worker: &Worker<M>, name: &str, form: Form) -> Result<Self> {
+    pub fn open<M: Memory>(worker: &Worker<M>, name: &str, form: Form) -> Result<(Self, u64)> {
         match directory::find(worker, name)? {
             Some(named) => Self::named(worker, named, form),
             None => Err(Error::NoSuchLock {
@@ -112,17 +120,19 @@ impl Object {
         }
     }
 
-    fn named<M: Memory>(worker: &Worker<M>, named: Named, form: Form) -> Result<Self> {
+    fn named<M: Memory>(worker: &Worker<M>, named: Named, form: Form) -> Result<(Self, u64)> {
         let other = |kind| Error::OtherKind {
             kind,
             name: named.name.clone(),
         };
-        if named.kind != KIND_LOCK {
-            return Err(other("no lock"));
+        match named.kind {
+            KIND_LOCK => {}
+            KIND_LOCKS => return Err(other("an array of locks")),
+            _ => return Err(other("no lock")),
         }
         let object = Self::at(worker, named.offset)?;
         match object.form == form {
-            true => Ok(object),
+            true => Ok((object, named.incarnation)),
             false => Err(other(object.form.what())),
         }
     }
@@ -172,6 +182,12 @@ impl Object {
         SyncWord::at(self.base + LINE + 16)
     }
 
+    /// Where it counts its incarnations.
+    #[inline]
+    pub(super) fn count(self) -> SyncWord {
+        SyncWord::at(self.base + COUNT_AT)
+    }
+
     /// The end of the queue of those who wait.
     #[inline]
     pub(super) fn end(self) -> SyncWord {
@@ -204,14 +220,20 @@ impl Object {
     }
 }
 
+/// Writes what says that there is a lock, into zeroes.
+pub(super) fn write_header<M: Memory>(mem: &M, base: u64, form: Form) {
+    mem.write_word(base, MAGIC);
+    mem.write_word(base + 8, form.encode());
+}
+
 /// Allocates and initialises a lock, as the worker's auxiliary object.
 fn create<M: Memory>(worker: &Worker<M>, form: Form) -> Result<u64> {
     let len = bytes(worker, form);
     let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();
     mem.zero(base, len);
-    mem.write_word(base, MAGIC);
-    mem.write_word(base + 8, form.encode());
+    write_header(mem, base, form);
+    mem.write_word(base + COUNT_AT, UNNAMED);
     // From here on others use these words past the cache; no line of this host may cover them. Complete before the object is published,
     // with its name.
     mem.invalidate(base, len);

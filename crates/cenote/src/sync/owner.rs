@@ -1,20 +1,24 @@
-//! A word that names the exclusive owner of a lock: 0, or an identity; with [`FREED`] the identity of an owner that is none any
-//! more, but died or panicked, and has had no successor yet.
+//! A word that names the exclusive owner of a lock: free in an incarnation, with zeroes where an identity has its worker, or an identity; with
+//! [`FREED`] the identity of an owner that is none any more, but died or panicked, and has had no successor yet.
 //!
 //! | from | to | by |
 //! |---|---|---|
-//! | 0 | identity | whoever wants the lock |
-//! | identity | 0 | the owner, by a store |
+//! | free | identity | whoever wants the lock, with a handle of that incarnation |
+//! | identity | free | the owner, by a store |
 //! | identity | identity, freed | the owner, in a panic; whoever recovers the dead owner |
 //! | identity of the dead; or freed | identity | whoever wants the lock, and is told |
+//! | identity | free in the next incarnation | the owner, when it has removed the lock's name |
+//! | free; or identity of the dead; or freed | free in the next incarnation | who gives it a name again |
 //!
 //! All but the owner's are compare-exchanges of the whole word. Generations do not come twice, so neither does a word that
-//! names the dead: who exchanges it has succeeded that very owner.
+//! names the dead: who exchanges it has succeeded that very owner. A living owner that panics twice may leave the same word under two
+//! names; so whoever takes such a word looks after that whether the lock is still what its handle is for.
 //!
 //! **A crash** leaves the word as it is, and every value has a way out.
 
+use super::held::Handle;
 use super::wait::{Next, Waiting};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
@@ -23,58 +27,113 @@ use crate::pod::lock::is_gone;
 /// Marks the identity of a former owner.
 pub const FREED: u64 = 1 << 31;
 
+/// Bits that say which worker owns the lock; none does where they are 0.
+const WORKER: u64 = 0xffff;
+
+/// The word of a lock that is free in an incarnation, below 2^47.
+#[inline]
+pub(super) fn free_in(incarnation: u64) -> u64 {
+    incarnation << 16
+}
+
+/// Whether a word, also the end of a queue, names nobody, in whatever incarnation.
+#[inline]
+pub(super) fn is_nobody(word: u64) -> bool {
+    word & WORKER == 0
+}
+
 /// Whether nobody owns the lock, the dead aside.
 #[inline]
 pub(super) fn is_free(word: u64) -> bool {
-    word == 0 || word & FREED != 0
+    is_nobody(word) || word & FREED != 0
 }
 
 /// Whom the next owner is told of, for a word that is [free](is_free).
 #[inline]
 pub(super) fn former(word: u64) -> Option<u64> {
-    let is_told = word != 0 && !mutant::is(Mutant::FreedTakenClean);
+    let is_told = !is_nobody(word) && !mutant::is(Mutant::FreedTakenClean);
     is_told.then_some(word & !FREED)
 }
 
-/// Waits until the word is free or its owner dead, and makes it `mine`: the word as it was, or `None` if patience ended before.
-///
-/// Cost of the first attempt: a compare-exchange; a load if one has looked in vain before, as an exchange in vain would take the line from its
-/// owner and from all who watch it.
-pub(super) fn take<M: Memory>(
-    worker: &Worker<M>,
-    word: SyncWord,
-    mine: u64,
-    waiting: &mut Waiting,
-    on_wait: impl FnOnce(),
-) -> Result<Option<u64>> {
-    if !waiting.has_looked() && word.compare_exchange(worker.mem(), 0, mine).is_ok() {
-        return Ok(Some(0));
-    }
-    on_wait();
-    take_slowly(worker, word, mine, waiting)
-}
-
-fn take_slowly<M: Memory>(
-    worker: &Worker<M>,
-    word: SyncWord,
-    mine: u64,
-    waiting: &mut Waiting,
-) -> Result<Option<u64>> {
-    let mem = worker.mem();
-    let mut questions = false;
-    loop {
-        let seen = word.load(mem);
-        if (is_free(seen) || questions && is_gone(worker, seen)?)
-            && word.compare_exchange(mem, seen, mine).is_ok()
-        {
-            return Ok(Some(seen));
+impl<M: Memory> Handle<M> {
+    /// Fails if the lock's name was removed since this handle was opened.
+    pub(super) fn confirm(&self) -> Result<()> {
+        match self.count.load(self.mem()) == self.incarnation {
+            true => Ok(()),
+            false => Err(Error::LockRemoved),
         }
-        match waiting.lose_unwoken(mem) {
-            Next::Look => questions = false,
-            Next::Question | Next::Sleep(_) => questions = true,
-            // Whoever does not wait asks once all the same: the dead do not make it wait.
-            Next::GiveUp if !questions && is_gone(worker, seen)? => questions = true,
-            Next::GiveUp => return Ok(None),
+    }
+
+    /// Whether a word says that nobody owns the lock, or if this `asks`, nobody alive. Then the lock was not removed before.
+    pub(super) fn is_to_be_had(&self, seen: u64, asks: bool) -> Result<bool> {
+        if seen == self.free {
+            return Ok(true);
+        }
+        if is_nobody(seen) {
+            if mutant::is(Mutant::StaleWordTaken) {
+                return Ok(true);
+            }
+            self.confirm()?;
+            return Err(Error::corrupt("the word of a lock", self.word().offset()));
+        }
+        let is_left = seen & FREED != 0 || asks && is_gone(&self.worker, seen)?;
+        if is_left && mutant::is(Mutant::SeizedUnasked) {
+            return Ok(true);
+        }
+        if is_left || asks {
+            self.confirm()?;
+        }
+        Ok(is_left)
+    }
+
+    /// After the word was taken: fails if the lock had been removed, and makes the word what it was.
+    pub(super) fn confirm_taken(&self, before: u64) -> Result<()> {
+        if before == self.free || mutant::is(Mutant::StaleWordTaken) || mutant::is(Mutant::SeizedUnasked) {
+            return Ok(());
+        }
+        self.confirm().inspect_err(|_| {
+            self.tell(self.word(), before | FREED, self.object.bell());
+        })
+    }
+
+    /// Waits until the word is free or its owner dead, and takes it: the word as it was, or `None` if patience ended before. `on_wait` is
+    /// called before the first wait.
+    ///
+    /// Cost of the first attempt: a compare-exchange; a load if one has looked in vain before, as an exchange in vain would take the line from its
+    /// owner and from all who watch it.
+    pub(super) fn take_unqueued(&self, waiting: &mut Waiting, on_wait: impl FnOnce()) -> Result<Option<u64>> {
+        let word = self.word();
+        if !waiting.has_looked() && word.compare_exchange(self.mem(), self.free, self.mine()).is_ok() {
+            return Ok(Some(self.free));
+        }
+        on_wait();
+        let taken = self.take_slowly(waiting)?;
+        if let Some(before) = taken {
+            self.confirm_taken(before)?;
+        }
+        Ok(taken)
+    }
+
+    fn take_slowly(&self, waiting: &mut Waiting) -> Result<Option<u64>> {
+        let (mem, word) = (self.mem(), self.word());
+        let mut questions = false;
+        loop {
+            let seen = word.load(mem);
+            if self.is_to_be_had(seen, questions)? && word.compare_exchange(mem, seen, self.mine()).is_ok() {
+                return Ok(Some(seen));
+            }
+            match waiting.lose_unwoken(mem) {
+                Next::Look => questions = false,
+                Next::Question | Next::Sleep(_) => questions = true,
+                // Whoever does not wait asks once all the same: the dead do not make it wait.
+                Next::GiveUp if !questions => {
+                    if !is_gone(&self.worker, seen)? {
+                        return self.confirm().map(|()| None);
+                    }
+                    questions = true;
+                }
+                Next::GiveUp => return Ok(None),
+            }
         }
     }
 }

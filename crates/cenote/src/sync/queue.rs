@@ -1,6 +1,10 @@
 //! The queue lock: first come, first served. Whoever stands foremost in its [queue](super::wait_queue) owns it, so an unlock is one store:
 //! at rest.
 //!
+//! **A removed lock.** The end of the queue does not say for which incarnation it is. So whoever is first asks, unless its own last turn was
+//! the one before. The remover, and those who find at the front that the lock was removed, do not rest but leave, so that who stands behind
+//! them waits, and asks then.
+//!
 //! **A crash** of the owner, or of one who waits, is found by whoever stands behind it. If nobody does,
 //! [`settle`](super::settle) makes the end of the queue dirty.
 
@@ -15,12 +19,13 @@ use super::wait::Patience;
 use super::wait_queue::{dirty, look_along};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::crash::{Point, crash_point};
-use crate::pod::slots::Stand;
+use crate::pod::slots::{SLOTS, Stand};
 
 /// A queue lock, as one thread has it open.
-pub struct QueueLock<M: Memory>(Handle<M>);
+pub struct QueueLock<M: Memory>(pub(super) Handle<M>);
 
 impl<M: Memory> QueueLock<M> {
     /// Opens the lock of a name, or creates it.
@@ -35,25 +40,44 @@ impl<M: Memory> QueueLock<M> {
 
     /// Waits for the lock.
     ///
-    /// Cost if nobody has it: a load, two stores, a compare-exchange; a second load if another thread had it last; a store and a load for
-    /// the unlock.
+    /// Cost if nobody has it: a load, two stores, a compare-exchange; a second load if another thread had it last, and a third of the line that
+    /// the exchange has fetched; on incoherent memory that one is part of the first. A store and a load for the unlock.
     /// It fails if this thread has the lock already, holds too many, or is in a forked child.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
         let handle = &self.0;
         let joined = handle.ready().map(|slot| {
             handle.enter(slot);
-            let before = handle.join(slot);
+            let (before, incarnation) = handle.join(slot);
             crash_point(Point::QueueJoined);
-            (slot, before)
+            (slot, before, incarnation)
         });
-        // Mostly this thread was the last one, too.
-        if let Some((slot, before)) = joined
-            && (handle.place(slot, handle.turn(slot)).is_other_turn(before) || handle.is_first(before))
+        if let Some((slot, before, incarnation)) = joined
+            && self.is_owner(slot, before, incarnation)
         {
             return Ok(Guard::clean(self, slot));
         }
-        self.lock_slowly(joined)
+        self.lock_slowly(joined.map(|(slot, before, _)| (slot, before)))
+    }
+
+    /// Whether a slot that stands behind this owns the lock at once, and nobody is to be told of. The lock's incarnation may have been seen after that.
+    #[inline]
+    fn is_owner(&self, slot: usize, before: u64, incarnation: Option<u64>) -> bool {
+        let handle = &self.0;
+        let held = &handle.worker.slots().incarnations[slot % SLOTS];
+        // Mostly this thread was the last one, too. Then nobody has removed the lock since.
+        if handle.place(slot, handle.turn(slot)).is_other_turn(before) && held.get() == handle.incarnation {
+            return true;
+        }
+        if !handle.is_first(before) {
+            return false;
+        }
+        let now = incarnation.unwrap_or_else(|| handle.count.load(handle.mem()));
+        let is_owner = now == handle.incarnation || mutant::is(Mutant::QueuedUnasked);
+        if is_owner {
+            held.set(handle.incarnation);
+        }
+        is_owner
     }
 
     #[cold]
@@ -84,7 +108,7 @@ impl<M: Memory> QueueLock<M> {
         }
         let end = handle.word().load(handle.mem());
         match look_along(&handle.worker, handle.object, end)?.held {
-            Some(_) => Ok(None),
+            Some(_) => handle.confirm().map(|()| None),
             None => self.lock_with(Patience::None),
         }
     }
@@ -97,9 +121,9 @@ impl<M: Memory> QueueLock<M> {
     /// Waits for the lock as patiently as told.
     pub fn lock_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
         let slot = self.0.claim()?;
-        let before = self.0.join(slot);
+        let (before, incarnation) = self.0.join(slot);
         crash_point(Point::QueueJoined);
-        if self.0.is_first(before) {
+        if self.is_owner(slot, before, incarnation) {
             return Ok(Some(Guard::clean(self, slot)));
         }
         self.wait_behind(slot, before, patience)
@@ -111,13 +135,31 @@ impl<M: Memory> QueueLock<M> {
         before: u64,
         patience: Patience,
     ) -> Result<Option<Guard<'_, M, Self>>> {
-        match self.0.wait_in_front(slot, before, &mut self.0.waiting(patience)) {
-            Ok(Some(from)) => Ok(Some(Guard::new(self, slot, from))),
-            other => {
-                self.0.give_up(slot);
-                other.map(|_| None)
-            }
+        let handle = &self.0;
+        let waited = handle
+            .confirm()
+            .and_then(|()| handle.wait_in_front(slot, before, &mut handle.waiting(patience)));
+        let Ok(Some(from)) = waited else {
+            handle.give_up(slot);
+            return waited.map(|_| None);
+        };
+        if let Err(removed) = handle.confirm()
+            && !mutant::is(Mutant::QueuedUnasked)
+        {
+            self.leave_removed(slot);
+            return Err(removed);
         }
+        handle.worker.slots().incarnations[slot % SLOTS].set(handle.incarnation);
+        Ok(Some(Guard::new(self, slot, from)))
+    }
+
+    /// Leaves the front of the queue of a lock that was removed. Who stands behind does not find it at rest, and asks.
+    fn leave_removed(&self, slot: usize) {
+        // The end of the queue must not become what it was before.
+        if !mutant::is(Mutant::RemovedEndRestored) {
+            self.0.own(slot).before().store(self.0.mem(), 0);
+        }
+        self.0.give_up(slot);
     }
 }
 
@@ -136,6 +178,13 @@ impl<M: Memory> Release<M> for QueueLock<M> {
         let handle = &self.0;
         handle.tell_turn(slot, handle.turn(slot).to(Stand::Rest));
         handle.release(slot);
+    }
+
+    fn unlock_removed(&self, slot: usize, _incarnation: u64) {
+        match mutant::is(Mutant::RemovedAtRest) {
+            true => self.unlock(slot, false),
+            false => self.leave_removed(slot),
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 use super::guard::{Guard, ReadGuard, Release};
 use super::held::Handle;
 use super::object::{Form, Object};
-use super::owner::{FREED, former, free_of, is_free};
+use super::owner::{FREED, former, free_in, free_of, is_free, is_nobody};
 use super::sleep::{sleep, sleep_for_owner};
 use super::wait::{Next, Patience, Waiting};
 use crate::error::{Error, Result};
@@ -59,7 +59,7 @@ impl<M: Memory> ReadWriteLock<M> {
         Self::new(Handle::open(worker, name, Form::Rw)?)
     }
 
-    fn new(handle: Handle<M>) -> Result<Self> {
+    pub(super) fn new(handle: Handle<M>) -> Result<Self> {
         let place = u32::from(handle.worker.me() - 1);
         let bits = handle.object.readers(place / 64);
         Ok(Self {
@@ -89,7 +89,8 @@ impl<M: Memory> ReadWriteLock<M> {
             if self.nobody_reads() {
                 return Ok(Guard::clean(self, slot));
             }
-            if let Some(guard) = self.write_alone(slot, 0, &mut self.handle.waiting(Patience::Forever))? {
+            let waiting = &mut self.handle.waiting(Patience::Forever);
+            if let Some(guard) = self.write_alone(slot, handle.free, waiting)? {
                 return Ok(guard);
             }
         }
@@ -133,7 +134,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let mut waiting = self.handle.waiting(patience);
         let slot = handle.claim()?;
         let taken = match handle.take_at_once() {
-            true => Ok(Some(0)),
+            true => Ok(Some(handle.free)),
             false => handle.take_patiently(slot, &mut waiting),
         };
         let Ok(Some(before)) = taken else {
@@ -155,7 +156,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let alone = self.outlast(waiting);
         if !matches!(alone, Ok(true)) {
             // Whom it took the lock from is still to be told of.
-            let word = if before == 0 { 0 } else { before | FREED };
+            let word = if is_nobody(before) { before } else { before | FREED };
             self.handle.give_back(slot, word);
         }
         Ok(alone?.then(|| Guard::new(self, slot, former(before))))
@@ -216,7 +217,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let handle = &self.handle;
         if let Some(slot) = handle.ready() {
             handle.enter(slot);
-            if self.announce(slot) == Some(0) {
+            if self.announce(slot) == Some(handle.free) {
                 return Ok(ReadGuard::new(self, slot, None));
             }
             self.unlock_shared(slot);
@@ -259,7 +260,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let mut in_vain = 0;
         loop {
             if let Some(before) = self.announce(slot) {
-                return Ok(Some(before));
+                return self.confirm_read(before);
             }
             if in_vain == IN_VAIN {
                 return self.share_in_turn(slot, waiting);
@@ -294,11 +295,13 @@ impl<M: Memory> ReadWriteLock<M> {
         }
         crash_point(Point::ReaderAnnounced);
         let marked = mutant::is(Mutant::BitLookedAtFirst) && !self.mark();
+        // Free for another name it is as if somebody wrote.
+        let may_read = |seen: u64| seen == handle.free || is_free(seen) && !is_nobody(seen);
         let mut seen = early.unwrap_or_else(|| word.load(mem));
-        if is_free(seen) && marked {
+        if may_read(seen) && marked {
             return Some(seen);
         }
-        while is_free(seen) {
+        while may_read(seen) {
             if !self.mark() {
                 return Some(seen);
             }
@@ -306,6 +309,14 @@ impl<M: Memory> ReadWriteLock<M> {
         }
         handle.tell_turn(slot, turn.to(Stand::Waiting));
         None
+    }
+
+    /// Reads, if the lock was not removed before the word was looked at: who removes it after that has seen this reader.
+    fn confirm_read(&self, before: u64) -> Result<Option<u64>> {
+        if before != self.handle.free && !mutant::is(Mutant::SeizedUnasked) {
+            self.handle.confirm()?;
+        }
+        Ok(Some(before))
     }
 
     /// Sets the bit of this worker's place, if it is not set; whether it was not.
@@ -328,7 +339,7 @@ impl<M: Memory> ReadWriteLock<M> {
         loop {
             let seen = word.load(mem);
             if is_free(seen) {
-                return Ok(Some(has_slept));
+                return handle.is_to_be_had(seen, false).map(|_| Some(has_slept));
             }
             let next = waiting.lose(mem);
             if next != Next::Look && is_gone(&handle.worker, seen)? {
@@ -338,9 +349,11 @@ impl<M: Memory> ReadWriteLock<M> {
             }
             match next {
                 Next::Look | Next::Question => {}
-                Next::GiveUp => return Ok(None),
+                Next::GiveUp => return handle.confirm().map(|()| None),
                 Next::Sleep(longest) => {
                     has_slept = true;
+                    // Who removes the lock rings after that.
+                    handle.confirm()?;
                     sleep_for_owner(&handle.worker, handle.object, seen, longest);
                 }
             }
@@ -365,7 +378,7 @@ impl<M: Memory> ReadWriteLock<M> {
             }
             if let Some(before) = self.announce(slot) {
                 handle.take_back_first();
-                return Ok(Some(before));
+                return self.confirm_read(before);
             }
         }
     }
@@ -413,6 +426,17 @@ impl<M: Memory> Release<M> for ReadWriteLock<M> {
     #[inline]
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.handle;
-        handle.give_back(slot, if abandoned { handle.mine() | FREED } else { 0 });
+        handle.give_back(
+            slot,
+            if abandoned {
+                handle.mine() | FREED
+            } else {
+                handle.free
+            },
+        );
+    }
+
+    fn unlock_removed(&self, slot: usize, incarnation: u64) {
+        self.handle.give_back(slot, free_in(incarnation));
     }
 }

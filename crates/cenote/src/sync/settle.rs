@@ -16,7 +16,7 @@
 //! values that come once.
 
 use super::object::{Form, Object};
-use super::owner::free_of;
+use super::owner::{free_of, is_nobody};
 use super::wait_queue::{DIRTY, count_unlink, dirty, look_along, put_at_rest, rest};
 use crate::error::Result;
 use crate::memory::Memory;
@@ -89,7 +89,7 @@ fn settle_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resul
 }
 
 /// Takes those off the end of a queue who are gone or have left. If all are, ends the queue.
-fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
+pub(super) fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let (mem, word) = (worker.mem(), object.end());
     let mut end = word.load(mem);
     loop {
@@ -179,7 +179,7 @@ fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> R
 
 /// The place that a word of a queue is, if it is one.
 fn place_of(word: u64) -> Option<Place> {
-    (word != 0 && word & DIRTY == 0).then_some(Place(word))
+    (!is_nobody(word) && word & DIRTY == 0).then_some(Place(word))
 }
 
 /// Whether a slot stands in the queue in a turn, which it does not join now.

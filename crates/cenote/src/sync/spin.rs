@@ -13,7 +13,7 @@ use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
 use super::object::Form;
-use super::owner::{FREED, former, take};
+use super::owner::{FREED, former, free_in};
 use super::wait::{Patience, SPINS, Waiting};
 use crate::error::Result;
 use crate::memory::Memory;
@@ -21,7 +21,7 @@ use crate::pod::Worker;
 use crate::pod::slots::Stand;
 
 /// A spin lock, as one thread has it open.
-pub struct SpinLock<M: Memory>(Handle<M>);
+pub struct SpinLock<M: Memory>(pub(super) Handle<M>);
 
 impl<M: Memory> SpinLock<M> {
     /// Opens the lock of a name, or creates it.
@@ -52,7 +52,8 @@ impl<M: Memory> SpinLock<M> {
         let handle = &self.0;
         let slot = handle.named()?;
         let word = handle.word();
-        word.compare_exchange(handle.mem(), 0, handle.mine()).ok()?;
+        word.compare_exchange(handle.mem(), handle.free, handle.mine())
+            .ok()?;
         handle.enter(slot);
         Some(Guard::clean(self, slot))
     }
@@ -72,7 +73,7 @@ impl<M: Memory> SpinLock<M> {
             if handle.ready().is_none() {
                 break;
             }
-            if handle.word().load(mem) == 0
+            if handle.word().load(mem) == handle.free
                 && let Some(guard) = self.take_at_once()
             {
                 return Ok(guard);
@@ -106,7 +107,7 @@ impl<M: Memory> SpinLock<M> {
         let handle = &self.0;
         let slot = handle.claim()?;
         let mut waits = false;
-        let taken = take(&handle.worker, handle.word(), handle.mine(), waiting, || {
+        let taken = handle.take_unqueued(waiting, || {
             waits = true;
             handle.set_turn(slot, handle.turn(slot).to(Stand::Waiting));
         });
@@ -132,8 +133,18 @@ impl<M: Memory> Release<M> for SpinLock<M> {
     #[inline]
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.0;
-        let word = if abandoned { handle.mine() | FREED } else { 0 };
+        let word = if abandoned {
+            handle.mine() | FREED
+        } else {
+            handle.free
+        };
         handle.word().store(handle.mem(), word);
+        handle.release(slot);
+    }
+
+    fn unlock_removed(&self, slot: usize, incarnation: u64) {
+        let handle = &self.0;
+        handle.word().store(handle.mem(), free_in(incarnation));
         handle.release(slot);
     }
 }

@@ -1,12 +1,12 @@
 //! The queue of those who wait: a list of slots in the order in which they joined, as in the lock of Craig and of Landin and Hagersten.
 //! Whoever waits watches the slot in front of it, so that it knows whom to ask for when nothing moves (decision 0020).
 //!
-//! **Words.** The end of the queue: 0, the [`Place`] of the slot that stands there, or with [`DIRTY`] the identity of an owner
+//! **Words.** The end of the queue: 0, of a queue lock the word that is free in its incarnation, the [`Place`] of the slot that stands there, or with [`DIRTY`] the identity of an owner
 //! that died and had nobody behind it. A slot in the queue says in `before` what the end was when it joined; later, whom it stands
 //! behind since others in front of it have gone.
 //!
 //! **Joining.** `before`, then `turn` = queued with a new number, then the compare-exchange of the end. **Being foremost.** Whoever
-//! stands behind nobody is: `before` is 0, dirty, or a slot that is at rest or in a later turn. **Leaving the front** is one store: at rest.
+//! stands behind nobody is: `before` is 0, free, dirty, or a slot that is at rest or in a later turn. **Leaving the front** is one store: at rest.
 //! Nothing refers to a turn that is over, so a slot can be used again at once.
 //!
 //! **A crash** leaves a slot that is queued, and its worker gone. It is in the queue if the end is its place, or another slot
@@ -15,8 +15,8 @@
 //! what it went past at rest, the foremost first: as long as it has not finished, it is found the same way by whoever comes
 //! behind it, if it dies itself. If nobody is behind, [`settle`](super::settle) makes the end dirty.
 //!
-//! **Giving up.** `turn` = left, for good. If nobody stands behind, the end becomes what the slot stood behind, and the slot is at rest. Else the
-//! one behind goes past.
+//! **Giving up.** `turn` = left, for good. If nobody stands behind, the end becomes what the slot stood behind, and the slot is at rest; if that has left too, it is taken off
+//! the end. Else the one behind goes past.
 //!
 //! **Going past** one that has left or died, while somebody alive stands further in front: `before` names that one, then what was between is put at
 //! rest.
@@ -26,14 +26,17 @@
 
 use super::held::Handle;
 use super::object::Object;
+use super::owner::is_nobody;
+use super::settle::settle_end;
 use super::sleep::sleep;
 use super::wait::{Next, Waiting};
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
+use crate::pod::rename::COUNT_AT;
 use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
 
 /// Marks the end of a queue whose foremost died or panicked, and has had no successor yet.
@@ -82,7 +85,7 @@ pub(super) fn look_along<M: Memory>(worker: &Worker<M>, object: Object, from: u6
         if at & DIRTY != 0 {
             front.from = front.from.or(Some(former(at)));
         }
-        if at & DIRTY != 0 || at == 0 {
+        if at & DIRTY != 0 || is_nobody(at) {
             return Ok(front);
         }
         let place = Place(at);
@@ -154,14 +157,24 @@ pub(super) fn count_unlink<M: Memory>(mem: &M, object: Object) {
 }
 
 impl<M: Memory> Handle<M> {
-    /// Has a slot stand at the end of the queue, behind what is returned.
+    /// The end of the queue; on incoherent memory, of a queue lock, also its incarnation, which is read after that from the same line.
     #[inline]
-    pub(super) fn join(&self, slot: usize) -> u64 {
+    fn look_at_end(&self) -> (u64, Option<u64>) {
+        if M::COHERENT || self.end != self.word() {
+            return (self.end.load(self.mem()), None);
+        }
+        let line = self.mem().fetch_line(self.end.offset());
+        (line[0], Some(line[(COUNT_AT - LINE) as usize / 8]))
+    }
+
+    /// Has a slot stand at the end of the queue, behind what is returned; with it the incarnation of the lock, if that was seen after it.
+    #[inline]
+    pub(super) fn join(&self, slot: usize) -> (u64, Option<u64>) {
         let (mem, word, own) = (self.mem(), self.end, self.own(slot));
         let turn = self.turn(slot).next(Stand::Queued);
         let place = self.place(slot, turn);
         let late = mutant::is(Mutant::QueuedLate);
-        let mut end = word.load(mem);
+        let (mut end, mut incarnation) = self.look_at_end();
         own.before().store(mem, end);
         if !late {
             self.set_turn(slot, turn);
@@ -169,9 +182,9 @@ impl<M: Memory> Handle<M> {
         crash_point(Point::QueueIntent);
         // If all who join tried again at once, each success would have all others fail once more, one after another.
         while let Err(found) = word.compare_exchange(mem, end, place.0) {
-            end = match self.contention.lost(mem) {
-                true => word.load(mem),
-                false => found,
+            (end, incarnation) = match self.contention.lost(mem) {
+                true => self.look_at_end(),
+                false => (found, None),
             };
             if !mutant::is(Mutant::BeforeKept) {
                 own.before().store(mem, end);
@@ -181,14 +194,14 @@ impl<M: Memory> Handle<M> {
         if late {
             self.set_turn(slot, turn);
         }
-        end
+        (end, incarnation)
     }
 
     /// Whether nobody is in front of whoever stands behind this, and there is nobody to be told of.
     #[inline]
     pub(super) fn is_first(&self, before: u64) -> bool {
-        if before == 0 || before & DIRTY != 0 {
-            return before == 0;
+        if before == self.end_free || before & DIRTY != 0 {
+            return before == self.end_free;
         }
         let Some(slot) = Place(before).slot(self.worker.geometry()) else {
             return false;
@@ -204,7 +217,7 @@ impl<M: Memory> Handle<M> {
         mut before: u64,
         waiting: &mut Waiting,
     ) -> Result<Option<Option<u64>>> {
-        let mut asks = before & DIRTY != 0 || waiting.is_impatient();
+        let mut asks = before & DIRTY != 0 || is_nobody(before) || waiting.is_impatient();
         let mut is_last = false;
         loop {
             let mut held = None;
@@ -267,6 +280,14 @@ impl<M: Memory> Handle<M> {
         }
         crash_point(Point::QueueUnlinked);
         count_unlink(mem, self.object);
+        // Who has left in front meanwhile has relied on somebody who goes past it. What is damaged is for others to tell.
+        let has_left = Place(before).slot(self.worker.geometry()).is_some_and(|front| {
+            let turn = Turn(front.turn().load(mem));
+            turn.stand() == Stand::Left && turn.number() == Place(before).number()
+        });
+        if has_left && !mutant::is(Mutant::LeftInFrontKept) {
+            let _ = settle_end(&self.worker, self.object);
+        }
         self.set_turn(slot, turn.to(Stand::Rest));
         self.release(slot);
     }

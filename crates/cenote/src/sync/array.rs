@@ -1,0 +1,233 @@
+//! Arrays of locks: many of one form under one name, in one allocation.
+//!
+//! **State.** A line that says form and number, protected; then the locks, each as it would be alone, with its own header. So slots name the lock of an array as they name
+//! others, and recovery and the successors of the dead find it by its offset. All count incarnation 0, as an array's name is not removed.
+//!
+//! **A crash** of the maker leaves an auxiliary object that recovery frees, or an array with a name.
+
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use super::guard::Release;
+use super::held::Handle;
+use super::object::{Form, Object, bytes, write_header};
+use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
+use crate::error::{Error, Result};
+use crate::memory::{LINE, Memory};
+use crate::pod::directory::{self, KIND_LOCKS, Named};
+use crate::pod::slots::{SLOTS, Slot};
+use crate::pod::{Worker, heap};
+
+/// "CNTLCKS" and a version.
+const MAGIC: u64 = u64::from_le_bytes(*b"CNTLCKS\x01");
+/// Most locks of an array.
+pub const LOCKS_MAX: u32 = 1 << 20;
+
+/// A form of lock that arrays can have. Implemented by the locks of this module alone.
+pub trait OfForm<M: Memory>: Release<M> + Sized {
+    /// The form.
+    const FORM: Form;
+
+    /// The lock of a handle.
+    fn of(handle: Handle<M>) -> Result<Self>;
+}
+
+impl<M: Memory> OfForm<M> for SpinLock<M> {
+    const FORM: Form = Form::Spin;
+
+    fn of(handle: Handle<M>) -> Result<Self> {
+        Ok(Self(handle))
+    }
+}
+
+impl<M: Memory> OfForm<M> for Mutex<M> {
+    const FORM: Form = Form::Mutex;
+
+    fn of(handle: Handle<M>) -> Result<Self> {
+        Ok(Self(handle))
+    }
+}
+
+impl<M: Memory> OfForm<M> for QueueLock<M> {
+    const FORM: Form = Form::Queue;
+
+    fn of(handle: Handle<M>) -> Result<Self> {
+        Ok(Self(handle))
+    }
+}
+
+impl<M: Memory> OfForm<M> for ReadWriteLock<M> {
+    const FORM: Form = Form::Rw;
+
+    fn of(handle: Handle<M>) -> Result<Self> {
+        Self::new(handle)
+    }
+}
+
+/// Where an array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Array {
+    base: u64,
+    form: Form,
+    count: u32,
+    /// Bytes of each lock.
+    stride: u64,
+}
+
+impl Array {
+    /// The array at an offset, which is checked.
+    pub fn at<M: Memory>(worker: &Worker<M>, base: u64) -> Result<Self> {
+        if !base.is_multiple_of(LINE) {
+            return Err(Error::corrupt("the offset of an array of locks", base));
+        }
+        worker.check("an array of locks", base, LINE)?;
+        let mem = worker.mem();
+        let (form, count) = (Form::decode(mem.read_word(base + 8)), mem.read_word(base + 16));
+        let is_count = (1..=u64::from(LOCKS_MAX)).contains(&count);
+        let (MAGIC, Some(form), true) = (mem.read_word(base), form, is_count) else {
+            return Err(Error::corrupt("the header of an array of locks", base));
+        };
+        let array = Self {
+            base,
+            form,
+            count: count as u32,
+            stride: bytes(worker, form),
+        };
+        worker.check("an array of locks", base, LINE + array.stride * count)?;
+        Ok(array)
+    }
+
+    /// Their form.
+    pub fn form(self) -> Form {
+        self.form
+    }
+
+    /// How many locks it has.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
+    fn offset_of(self, index: u32) -> u64 {
+        self.base + LINE + self.stride * u64::from(index)
+    }
+
+    /// One of its locks.
+    pub fn lock<M: Memory>(self, worker: &Worker<M>, index: u32) -> Result<Object> {
+        if index >= self.count {
+            return Err(Error::Option {
+                option: "the number of a lock in an array",
+                value: index.to_string(),
+                why: "the array has fewer locks; they are counted from 0",
+            });
+        }
+        let at = self.offset_of(index);
+        match Object::at(worker, at)? {
+            object if object.form() == self.form => Ok(object),
+            _ => Err(Error::corrupt("the form of a lock of an array", at)),
+        }
+    }
+
+    /// The locks that slots of workers name, in order: those that are held or waited for, and others that were.
+    pub fn named_by_slots<M: Memory>(self, worker: &Worker<M>) -> Vec<u32> {
+        let slots = (0..worker.pod().workers_high()).flat_map(|place| (0..SLOTS).map(move |n| (place, n)));
+        let mut named: Vec<u32> = slots
+            .map(|(place, n)| Slot::new(worker.geometry(), place, n).lock().load(worker.mem()))
+            .filter_map(|lock| lock.checked_sub(self.base + LINE))
+            .map(|within| within / self.stride)
+            .filter(|index| *index < u64::from(self.count))
+            .map(|index| index as u32)
+            .collect();
+        named.sort_unstable();
+        named.dedup();
+        named
+    }
+}
+
+/// Allocates and initialises an array, as the worker's auxiliary object.
+fn create<M: Memory>(worker: &Worker<M>, form: Form, count: u32) -> Result<u64> {
+    let stride = bytes(worker, form);
+    let len = LINE + stride * u64::from(count);
+    let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
+    let mem = worker.mem();
+    mem.zero(base, len);
+    mem.write_word(base, MAGIC);
+    mem.write_word(base + 8, form.encode());
+    mem.write_word(base + 16, u64::from(count));
+    for index in 0..u64::from(count) {
+        write_header(mem, base + LINE + stride * index, form);
+    }
+    // As for a single lock.
+    mem.invalidate(base, len);
+    Ok(base)
+}
+
+/// An array of locks of one form, as one thread has it open.
+pub struct LockArray<M: Memory, L: OfForm<M>> {
+    worker: Rc<Worker<M>>,
+    array: Array,
+    of: PhantomData<L>,
+}
+
+impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
+    /// Opens the array of a name, or creates it with so many locks.
+    ///
+    /// Cost: a look through the names; for a new one an allocation, and a write of each lock, under the directory's lock.
+    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, count: u32) -> Result<Self> {
+        if count == 0 || count > LOCKS_MAX {
+            return Err(Error::Option {
+                option: "the number of locks of an array",
+                value: count.to_string(),
+                why: "an array has 1 to 1048576 locks",
+            });
+        }
+        let build = || create(&worker, L::FORM, count);
+        let named = directory::find_or_create(&worker, name, KIND_LOCKS, build)?;
+        Self::named(worker, named, Some(count))
+    }
+
+    /// Opens the array of a name, if there is one.
+    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+        match directory::find(&*worker, name)? {
+            Some(named) => Self::named(worker, named, None),
+            None => Err(Error::NoSuchLock {
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    fn named(worker: Rc<Worker<M>>, named: Named, count: Option<u32>) -> Result<Self> {
+        if named.kind != KIND_LOCKS {
+            return Err(Error::OtherKind {
+                kind: "no array of locks",
+                name: named.name,
+            });
+        }
+        let array = Array::at(&worker, named.offset)?;
+        if array.form != L::FORM || count.is_some_and(|count| count != array.count) {
+            return Err(Error::OtherArray {
+                name: named.name,
+                count: array.count,
+                form: array.form.name(),
+            });
+        }
+        Ok(Self {
+            worker,
+            array,
+            of: PhantomData,
+        })
+    }
+
+    /// How many locks it has.
+    pub fn count(&self) -> u32 {
+        self.array.count
+    }
+
+    /// A handle on one of its locks, counted from 0. Handles on the same lock are for the same lock: a thread that has it by one gets
+    /// [`Error::Deadlock`] by the other.
+    ///
+    /// Cost: two words of the lock's header.
+    pub fn at(&self, index: u32) -> Result<L> {
+        let object = self.array.lock(&self.worker, index)?;
+        L::of(Handle::new(self.worker.clone(), object, 0))
+    }
+}

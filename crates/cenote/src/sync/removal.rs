@@ -1,0 +1,117 @@
+//! Locks whose names are removed, and given to others: what becomes of the lock's own words.
+//!
+//! **State.** The lock's count of [incarnations](crate::pod::rename) says whether it has a name, and which handles are for it. **Removing.** The owner counts
+//! on, then gives the word up as free in the new incarnation, or leaves the queue of a queue lock; nobody with a handle of the old one takes that for
+//! a lock that is free. **Making ready**, for the next name: the word, if nobody alive has it, the note, and the queue, if nobody alive stands in it. Those who do, leave.
+//!
+//! **A crash** of the remover before it has counted on leaves an owner that died; after that, a lock without a name whose word names the dead, or in whose queue it stands.
+//! Who makes the lock ready frees the one, and goes past the other. That may be done again from any step: nobody has a handle of the incarnation to come.
+
+use std::rc::Rc;
+
+use super::guard::{Guard, Release};
+use super::object::{Form, Object};
+use super::owner::{free_in, is_free};
+use super::wait::Patience;
+use super::wait_queue::{look_along, put_at_rest};
+use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pod::directory::{self, KIND_LOCK, KIND_LOCKS};
+use crate::pod::lock::is_gone;
+use crate::pod::{Worker, rename};
+
+impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
+    /// Removes the lock's name, and the lock. All handles that are open fail with [`Error::LockRemoved`] from then on, also of those who wait.
+    /// If this fails, the lock is unlocked.
+    ///
+    /// Cost: an unlock, under the directory's lock, and a compare-exchange.
+    pub fn remove(self) -> Result<()> {
+        let (lock, slot) = (self.lock(), self.slot());
+        let handle = lock.handle();
+        if handle.is_forked() {
+            return Err(Error::Forked);
+        }
+        let (object, incarnation) = handle.identity();
+        if incarnation == 0 {
+            return Err(Error::InArray);
+        }
+        rename::remove(&handle.worker, object, incarnation, |count| {
+            lock.unlock_removed(slot, count);
+        })?;
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+/// Removes the lock of a name, when it can be had; [`Error::LockHeld`] if patience ended before. That its last owner died is nothing to it.
+pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, patience: Patience) -> Result<()> {
+    let absent = || Error::NoSuchLock {
+        name: name.to_owned(),
+    };
+    let found = directory::find(&*worker, name)?.ok_or_else(absent)?;
+    match found.kind {
+        KIND_LOCK => {}
+        KIND_LOCKS => return Err(Error::InArray),
+        _ => return Err(absent()),
+    }
+    let held = || Error::LockHeld {
+        name: name.to_owned(),
+    };
+    match Object::at(&worker, found.offset)?.form() {
+        Form::Spin => {
+            let lock = SpinLock::open(worker, name)?;
+            lock.lock_with(patience)?.ok_or_else(held)?.remove()
+        }
+        Form::Mutex => {
+            let lock = Mutex::open(worker, name)?;
+            lock.lock_with(patience)?.ok_or_else(held)?.remove()
+        }
+        Form::Queue => {
+            let lock = QueueLock::open(worker, name)?;
+            let guard = match patience {
+                Patience::None => lock.try_lock()?,
+                _ => lock.lock_with(patience)?,
+            };
+            guard.ok_or_else(held)?.remove()
+        }
+        Form::Rw => {
+            let lock = ReadWriteLock::open(worker, name)?;
+            lock.write_with(patience)?.ok_or_else(held)?.remove()
+        }
+    }
+}
+
+/// Makes a lock without a name ready for an incarnation; whether nobody alive has it for a moment, by a handle that is old. The caller has the
+/// directory's lock, so nobody alive is removing it.
+pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64) -> Result<bool> {
+    let (mem, object, free) = (worker.mem(), Object::at(worker, offset)?, free_in(incarnation));
+    if object.form() == Form::Queue {
+        end_queue(worker, object, free)?;
+    } else {
+        let seen = object.word().load(mem);
+        let is_to_be_had = is_free(seen) || is_gone(worker, seen)?;
+        if !is_to_be_had || object.word().compare_exchange(mem, seen, free).is_err() {
+            return Ok(false);
+        }
+        object.queue_first().store(mem, 0);
+    }
+    object.note().store(mem, 0);
+    Ok(true)
+}
+
+/// Ends the queue of a queue lock in which nobody alive stands.
+fn end_queue<M: Memory>(worker: &Worker<M>, object: Object, free: u64) -> Result<()> {
+    let (mem, word) = (worker.mem(), object.end());
+    loop {
+        let end = word.load(mem);
+        let front = look_along(worker, object, end)?;
+        if front.held.is_some() {
+            return Ok(());
+        }
+        if word.compare_exchange(mem, end, free).is_ok() {
+            put_at_rest(worker, &front);
+            return Ok(());
+        }
+    }
+}
