@@ -52,6 +52,44 @@ fn commands_run_under_locks() {
 }
 
 #[test]
+fn locks_are_removed_and_many_have_one_name() {
+    let here = Here::new();
+    here.ok("create ./p --names 2");
+    for n in 0..4 {
+        let form = ["spin", "queue", "rw", "mutex"][n];
+        here.ok(&format!("lock ./p lock-{n} --form {form} -- true"));
+        let removed = here.json(&format!("lock ./p lock-{n} --remove"));
+        assert_eq!(removed["removed"], format!("lock-{n}"));
+        refused(&here, 1, &format!("./p lock-{n} --remove"));
+    }
+    assert!(here.json("stat ./p")["locks"].as_array().unwrap().is_empty());
+    assert_eq!(
+        here.ok("lock ./p many --form queue --count 500 --index 499 -- echo done"),
+        "done\n"
+    );
+    refused(&here, 2, "./p many --form queue --count 500 --index 500 -- true");
+    refused(&here, 1, "./p many --form queue --count 400 --index 1 -- true");
+    refused(&here, 1, "./p many --count 500 --index 1 -- true");
+    refused(&here, 1, "./p many --remove");
+    refused(&here, 2, "./p many --count 500 -- true");
+    refused(&here, 2, "./p many --remove -- true");
+    here.ok("fsck ./p");
+    assert!(here.json("stat ./p")["locks"].as_array().unwrap().is_empty());
+    let line = "lock ./p many --form queue --count 500 --index 7 -- sleep 100";
+    let mut holder = here.command(line.split_whitespace()).spawn().unwrap();
+    let index = loop {
+        match here.json("stat ./p")["locks"][0]["index"].as_u64() {
+            None => std::thread::sleep(Duration::from_millis(5)),
+            Some(index) => break index,
+        }
+    };
+    assert_eq!(index, 7);
+    assert!(here.ok("stat ./p").contains("\"many\"[7]"));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
+#[test]
 fn a_killed_holder_is_told_of() {
     for form in ["spin", "queue", "rw"] {
         let here = Here::new();

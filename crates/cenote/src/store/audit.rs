@@ -5,9 +5,10 @@
 //! referred to, nor retired, nor in a living worker's hands, is leaked. While other processes have the pool open the
 //! figures are those of a moving target.
 
-use std::collections::{HashMap as Table, HashSet};
+use std::collections::HashMap as Table;
 use std::rc::Rc;
 
+use super::audit_locks;
 use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::index::hash::resize::range_lines;
@@ -27,7 +28,6 @@ use crate::pod::group;
 use crate::pod::heap::repair_cell;
 use crate::pod::holes::units_in_holes;
 use crate::pod::record::{Phase, State, WorkerRecord};
-use crate::pod::rename;
 use crate::pod::reserve::Reserve;
 use crate::pod::retire;
 use crate::pod::slab::{Cell, table_word};
@@ -35,9 +35,6 @@ use crate::pod::superblock::HOLES;
 use crate::pod::tasks::TaskList;
 use crate::pod::units::repair_range;
 use crate::pod::vacant;
-use crate::sync::array::Array;
-use crate::sync::look::look;
-use crate::sync::object::Object;
 
 /// Problems that a report names.
 const PROBLEMS_SHOWN: usize = 100;
@@ -137,8 +134,6 @@ struct Audit<'w, M: Memory> {
     marks: Table<u64, Mark>,
     report: FsckReport,
     repair: bool,
-    /// Locks that entries have.
-    locks: HashSet<u64>,
 }
 
 /// How an error ends that says what to do about damage: what is being done.
@@ -191,17 +186,17 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
             ..FsckReport::default()
         },
         repair,
-        locks: HashSet::new(),
     };
     // What is left of the dead may refer to anything.
     for failure in worker.pod().failures() {
         audit.problem_text(&failure.to_string(), "");
     }
     let before = written(worker);
-    audit.walk_locks();
     for entry in directory::entries(&**worker) {
         audit.walk_entry(entry);
     }
+    let problems = audit_locks::walk(worker, |lock| audit.mark(lock, Mark::Reachable));
+    problems.into_iter().for_each(|error| audit.problem(error));
     audit.walk_records()?;
     // What damage hides must not be freed as if nothing referred to it.
     audit.repair &= audit.report.problems.is_empty();
@@ -255,18 +250,6 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    /// Marks the locks that entries of the directory have, named or not.
-    fn walk_locks(&mut self) {
-        let worker = self.worker;
-        for offset in rename::objects(&**worker) {
-            self.mark(offset, Mark::Reachable);
-            self.locks.insert(offset);
-            if let Err(error) = Object::at(worker, offset).and_then(|object| look(worker, object).map(drop)) {
-                self.problem(error);
-            }
-        }
-    }
-
     /// Marks what an entry of the directory refers to, whatever it is called.
     fn walk_entry(&mut self, entry: Entry) {
         let (worker, offset) = (self.worker, entry.offset);
@@ -289,18 +272,10 @@ impl<M: Memory> Audit<'_, M> {
                 self.mark(offset, Mark::Reachable);
                 Ok(())
             }
-            KIND_LOCK => match self.locks.contains(&offset) {
-                true => Ok(()),
-                false => Err(Error::corrupt(
-                    "a name of a lock that its entry does not have",
-                    offset,
-                )),
-            },
+            KIND_LOCK => Ok(()),
             KIND_LOCKS => {
                 self.mark(offset, Mark::Reachable);
-                Array::at(worker, offset).and_then(|array| {
-                    (0..array.count()).try_for_each(|index| array.lock(worker, index).map(drop))
-                })
+                audit_locks::walk_array(worker, offset)
             }
             _ => Err(Error::corrupt("the kind of a name", offset)),
         };

@@ -2,6 +2,7 @@
 
 mod agent;
 mod audit;
+mod audit_locks;
 mod device;
 mod fence_command;
 mod group;

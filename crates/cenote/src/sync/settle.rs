@@ -94,7 +94,7 @@ fn settle_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resul
 }
 
 /// Takes those off the end of a queue who are gone or have left. If all are, ends the queue.
-fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
+pub(super) fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let (mem, word) = (worker.mem(), object.end());
     let mut end = word.load(mem);
     loop {

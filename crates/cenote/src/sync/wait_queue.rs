@@ -15,8 +15,8 @@
 //! what it went past at rest, the foremost first: as long as it has not finished, it is found the same way by whoever comes
 //! behind it, if it dies itself. If nobody is behind, [`settle`](super::settle) makes the end dirty.
 //!
-//! **Giving up.** `turn` = left, for good. If nobody stands behind, the end becomes what the slot stood behind, and the slot is at rest. Else the
-//! one behind goes past.
+//! **Giving up.** `turn` = left, for good. If nobody stands behind, the end becomes what the slot stood behind, and the slot is at rest; if that has left too, it is taken off
+//! the end. Else the one behind goes past.
 //!
 //! **Going past** one that has left or died, while somebody alive stands further in front: `before` names that one, then what was between is put at
 //! rest.
@@ -27,6 +27,7 @@
 use super::held::Handle;
 use super::object::Object;
 use super::owner::is_nobody;
+use super::settle::settle_end;
 use super::sleep::sleep;
 use super::wait::{Next, Waiting};
 use crate::error::{Error, Result};
@@ -279,6 +280,13 @@ impl<M: Memory> Handle<M> {
         }
         crash_point(Point::QueueUnlinked);
         count_unlink(mem, self.object);
+        // Who has left in front meanwhile has relied on somebody who goes past it. What is damaged is for others to tell.
+        if Place(before).slot(self.worker.geometry()).is_some_and(|front| {
+            let turn = Turn(front.turn().load(mem));
+            turn.stand() == Stand::Left && turn.number() == Place(before).number()
+        }) {
+            let _ = settle_end(&self.worker, self.object);
+        }
         self.set_turn(slot, turn.to(Stand::Rest));
         self.release(slot);
     }

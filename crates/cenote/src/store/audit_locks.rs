@@ -1,0 +1,31 @@
+//! What `fsck` looks at of locks: those that entries of the directory have, with a name or without, and those of arrays.
+
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pod::directory::{self, KIND_LOCK};
+use crate::pod::{Worker, rename};
+use crate::sync::array::Array;
+use crate::sync::look::look;
+use crate::sync::object::Object;
+
+/// Looks at the locks that entries have, and tells of each; what is wrong with them, or with those that have names.
+pub(super) fn walk<M: Memory>(worker: &Worker<M>, mut mark: impl FnMut(u64)) -> Vec<Error> {
+    let mut problems = Vec::new();
+    // In this order: an entry has a lock before it names it.
+    let named = directory::of_kind(worker, KIND_LOCK);
+    let had = rename::objects(worker);
+    for offset in had.iter().copied() {
+        mark(offset);
+        let looked = Object::at(worker, offset).and_then(|object| look(worker, object));
+        problems.extend(looked.err());
+    }
+    let strays = named.iter().filter(|offset| !had.contains(offset));
+    problems.extend(strays.map(|offset| Error::corrupt("a named lock that no entry has", *offset)));
+    problems
+}
+
+/// Looks at the locks of an array.
+pub(super) fn walk_array<M: Memory>(worker: &Worker<M>, offset: u64) -> Result<()> {
+    let array = Array::at(worker, offset)?;
+    (0..array.count()).try_for_each(|index| array.lock(worker, index).map(drop))
+}
