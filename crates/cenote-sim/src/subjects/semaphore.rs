@@ -82,10 +82,9 @@ impl Shared {
             self.log.fault(format!("permit {n} of {}", self.permits));
         }
         match (before, permit.acquired()) {
-            (Some(before), _) if !context.was_killed(before.thread) => self.log.fault(format!(
-                "permit {n} was given to {me:?} while {:?} has it",
-                before.worker
-            )),
+            (Some(before), _) if !before.ends && !context.was_killed(before.thread) => self.log.fault(
+                format!("permit {n} was given to {me:?} while {:?} has it", before.worker),
+            ),
             (Some(before), Acquired::Recovered { from, note })
                 if from != before.worker || !before.notes.contains(&note) && !(before.ends && note == 0) =>
             {
