@@ -164,7 +164,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         StaleWordTaken | SeizedUnasked | QueuedUnasked | RemovedAtRest | RemovedEndRestored
         | FreedBeforeVacated => quick(coherent(Removal, 3, 2, 14, 2, Random)),
         NameNotReread => quick(coherent(Removal, 3, 2, 30, 0, Random)),
-        StalePermitTaken | PermitsNotSettled => quick(coherent(Semaphore, 3, 2, 14, 2, Random)),
+        StalePermitTaken => quick(coherent(Semaphore, 3, 2, 14, 2, Random)),
         AttendedUnlocked => quick(coherent(Condvar, 3, 2, 14, 0, Random)),
         TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Random)),
         SleeperWithoutBarrier => quick(coherent(Mutex, 3, 2, 14, 2, Random)),

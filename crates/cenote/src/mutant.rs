@@ -235,7 +235,6 @@ mutants! {
     ReaderNotMarked = "reader-not-marked", "a reader does not set its place's bit";
     StalePermitTaken = "stale-permit-taken", "a handle on a removed semaphore takes a permit, and does not ask after that whether it was removed";
     AttendedUnlocked = "attended-unlocked", "who waits for a condition variable says that it sleeps after it has unlocked";
-    PermitsNotSettled = "permits-not-settled", "recovery leaves the permits of the dead as they are, and frees the place";
     StaleWordTaken = "stale-word-taken", "a handle on a removed lock takes its word, which is free for another incarnation";
     SeizedUnasked = "seized-unasked", "who takes a lock from the dead does not ask whether it was removed";
     QueuedUnasked = "queued-unasked", "who comes to the front of a queue lock does not ask whether it was removed";

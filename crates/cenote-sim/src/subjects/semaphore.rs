@@ -47,6 +47,8 @@ struct Shared {
     threads: RefCell<BTreeMap<(u32, u32), u32>>,
     /// Whether its name is being removed.
     is_removed: Cell<bool>,
+    /// Whether that was acknowledged.
+    is_gone: Cell<bool>,
 }
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
@@ -59,6 +61,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         holders: RefCell::default(),
         threads: RefCell::default(),
         is_removed: Cell::new(false),
+        is_gone: Cell::new(false),
     };
     let parts = Parts { prepare, work, audit };
     assemble(load, parameters, 4, log, shared, parts)
@@ -86,27 +89,23 @@ impl Shared {
                 format!("permit {n} was given to {me:?} while {:?} has it", before.worker),
             ),
             (Some(before), Acquired::Recovered { from, note })
-                if from != before.worker || !before.notes.contains(&note) && !(before.ends && note == 0) =>
+                if from == before.worker && !before.notes.contains(&note) && !(before.ends && note == 0) =>
             {
                 self.log.fault(format!(
-                    "who gets permit {n} is told of {from:?} and note {note}, and it was {:?} with {:?}",
-                    before.worker, before.notes
+                    "who gets permit {n} is told of {from:?} with note {note}, and it had left {:?}",
+                    before.notes
                 ));
             }
             (Some(before), Acquired::Clean) if !before.ends => self.log.fault(format!(
                 "who gets permit {n} is not told that {:?} died with it",
                 before.worker
             )),
-            // Who died before it knew that it had it.
-            (None, Acquired::Recovered { from, .. }) => {
-                let threads = self.threads.borrow();
-                let died = threads
-                    .get(&(from.worker, from.generation))
-                    .is_some_and(|&thread| context.was_killed(thread));
-                if !died {
-                    self.log
-                        .fault(format!("who gets permit {n} is told of {from:?}, who lives"));
-                }
+            // Of one who died before it knew that it had it.
+            (before, Acquired::Recovered { from, .. })
+                if before.is_none_or(|before| before.worker != from) && !self.was_killed(context, from) =>
+            {
+                self.log
+                    .fault(format!("who gets permit {n} is told of {from:?}, who lives"));
             }
             _ => {}
         }
@@ -122,6 +121,12 @@ impl Shared {
                 ends: false,
             },
         );
+    }
+
+    fn was_killed<const C: bool>(&self, context: &Context<C>, who: Owner) -> bool {
+        let threads = self.threads.borrow();
+        let thread = threads.get(&(who.worker, who.generation));
+        thread.is_some_and(|&thread| context.was_killed(thread))
     }
 
     fn changes(&self, n: u32, change: impl FnOnce(&mut Holder)) {
@@ -156,7 +161,8 @@ fn work<const C: bool>(
         let removes = load.seed.is_multiple_of(4) && below(&mut random, 24) == 0;
         if removes && !shared.is_removed.replace(true) {
             match Semaphore::open(worker.clone(), NAME).and_then(Semaphore::remove) {
-                Ok(()) | Err(Error::LockRemoved | Error::NoSuchLock { .. }) => {}
+                Ok(()) => shared.is_gone.set(true),
+                Err(Error::LockRemoved | Error::NoSuchLock { .. }) => {}
                 Err(other) => return Err(other),
             }
         }
@@ -166,8 +172,12 @@ fn work<const C: bool>(
             1 => Patience::Looks(below(&mut random, 100) as u32),
             _ => Patience::Forever,
         };
+        let was_gone = shared.is_gone.get();
         match semaphore.acquire_with(patience) {
             Ok(Some(permit)) => {
+                if was_gone {
+                    shared.log.fault("a permit of a semaphore that was removed");
+                }
                 shared.begins(context, me, &permit);
                 if below(&mut random, 2) == 0 {
                     let note = u64::from(context.thread()) << 32 | u64::from(operation) << 8 | 1;

@@ -142,7 +142,7 @@ impl<M: Memory> Condvar<M> {
             }
             attended = bell::attend(mem, bell);
             if bell::rings_of(attended.1) != rings {
-                return Ok(false);
+                return handle.confirm().map(|()| false);
             }
             if left.is_zero() {
                 return Ok(true);

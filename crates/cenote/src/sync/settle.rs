@@ -84,7 +84,7 @@ fn settle_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resul
         if is_gone(worker, owner)? {
             free_of(worker, object.word(), owner);
             for permit in object.all_permits() {
-                if permit.load(mem) == owner && !mutant::is(Mutant::PermitsNotSettled) {
+                if permit.load(mem) == owner {
                     free_of(worker, permit, owner);
                 }
             }
