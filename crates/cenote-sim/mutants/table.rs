@@ -169,6 +169,8 @@ pub fn trial(mutant: Mutant) -> Trial {
             ..delegated(Removal, 3, 2, 20, 0)
         }),
         NameNotReread => quick(coherent(Removal, 3, 2, 30, 0, Random)),
+        StalePermitTaken => quick(coherent(Semaphore, 3, 2, 14, 2, Random)),
+        AttendedUnlocked => quick(coherent(Condvar, 3, 2, 14, 0, Random)),
         TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Random)),
         SleeperWithoutBarrier => quick(coherent(Mutex, 3, 2, 14, 2, Random)),
         DeathSleptThrough => quick(small(coherent(Mutex, 2, 1, 12, 1, Random))),

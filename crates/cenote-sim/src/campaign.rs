@@ -202,6 +202,7 @@ impl Plan {
             operations: self.operations,
             guidelines,
             seed,
+            crashes: self.crashes,
             gathers: if self.gathers() {
                 self.hosts * self.threads
             } else {

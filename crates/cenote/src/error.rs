@@ -168,6 +168,24 @@ pub enum Error {
     /// The name of a lock was removed since a handle on it was opened.
     #[error("the lock has been removed since it was opened; open it by its name again")]
     LockRemoved,
+    /// A semaphore has another number of permits.
+    #[error("the semaphore {name:?} has {has} permits, not {asked}; ask for as many, or remove it first")]
+    Permits {
+        /// Its name.
+        name: String,
+        /// How many it has.
+        has: u32,
+        /// How many were asked for.
+        asked: u32,
+    },
+    /// A semaphore cannot have so many permits.
+    #[error("a semaphore has 1 to {most} permits, not {asked}")]
+    PermitsAsked {
+        /// How many were asked for.
+        asked: u32,
+        /// How many it can have.
+        most: u32,
+    },
     /// A lock cannot be removed, as somebody has it.
     #[error("the lock {name:?} is held; have it unlocked first, or wait for it longer")]
     LockHeld {

@@ -40,8 +40,11 @@ pub struct Args {
     /// Which of them, counted from 0
     #[arg(long, value_name = "I", requires = "count")]
     index: Option<u32>,
+    /// Let so many have it at a time: a semaphore of N permits; it is made if there is none
+    #[arg(long, value_name = "N", conflicts_with_all = ["form", "shared", "count"])]
+    permits: Option<u32>,
     /// Remove the lock, of whatever form, when nobody has it; those who wait for it fail
-    #[arg(long, conflicts_with_all = ["form", "shared", "count", "command"])]
+    #[arg(long, conflicts_with_all = ["form", "shared", "count", "permits", "command"])]
     remove: bool,
     /// Give up after so long, such as 5s, 200ms, 1m; 0 tries once
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -150,6 +153,14 @@ fn locked<M: Memory>(
                 Err(error) => return Err(error.into()),
             }
         };
+    }
+    if let Some(permits) = args.permits {
+        let semaphore = pool.semaphore(name, permits)?;
+        let permit = had!(semaphore.acquire_with(patience));
+        let code = under(permit.acquired(), args, out, |child| {
+            permit.set_note(u64::from(child));
+        });
+        return code.map(Some);
     }
     let code = match (args.form, args.shared) {
         (FormArg::Mutex, _) => {

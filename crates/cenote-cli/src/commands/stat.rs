@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cenote::memory::Memory;
 use cenote::pod::host::HostPhase;
 use cenote::sync::look::{Holder, Seen};
+use cenote::sync::object::Form;
 use cenote::{Options, Pool, Stat};
 
 use crate::failure::Failure;
@@ -83,6 +84,10 @@ fn held(seen: &Seen) -> String {
             "worker {} died with it; the next owner will be told",
             owner.who.worker
         ),
+        None if seen.form == Form::Condvar => "nobody has it".to_owned(),
+        None if seen.form == Form::Semaphore && !seen.readers.is_empty() => {
+            format!("workers {} have permits", names(&seen.readers))
+        }
         None if seen.readers.is_empty() => "free".to_owned(),
         None => format!("workers {} read under it", names(&seen.readers)),
     };
@@ -93,7 +98,10 @@ fn held(seen: &Seen) -> String {
     if !seen.waiting.is_empty() {
         let _ = write!(text, "; workers {} wait", names(&seen.waiting));
     }
-    format!("{} lock, {text}", seen.form.name())
+    match seen.form {
+        Form::Semaphore | Form::Condvar => format!("{}, {text}", seen.form.name()),
+        form => format!("{} lock, {text}", form.name()),
+    }
 }
 
 /// Recoveries that people are shown; scripts get all that the pool remembers.

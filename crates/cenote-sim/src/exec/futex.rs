@@ -215,6 +215,28 @@ impl World {
         }
     }
 
+    /// One of those who sleep by a bell wakes up; whether there was one. The others sleep on by right.
+    pub fn rouse_one_by_bell(&mut self, bell: u64) -> bool {
+        self.owed.lines.remove(&bell);
+        let by_it: Vec<usize> = (0..self.sleepers.len())
+            .filter(|&n| self.sleepers[n].bells.iter().any(|&(by, _)| by == bell))
+            .filter(|&n| self.share_kernel(self.current, self.sleepers[n].thread))
+            .collect();
+        if by_it.is_empty() {
+            return false;
+        }
+        let chosen = by_it[(self.digest ^ self.steps) as usize % by_it.len()];
+        let thread = self.sleepers.swap_remove(chosen).thread;
+        self.woken_by.insert(bell, thread);
+        let says = self.machine.load(bell) as u32;
+        for (by, seen) in self.sleepers.iter_mut().flat_map(|sleeper| &mut sleeper.bells) {
+            if *by == bell {
+                *seen = says;
+            }
+        }
+        true
+    }
+
     /// A thread has died: it does not sleep any more, and it wakes those that kernels do. By a bell that it was about to ring nobody is woken.
     pub fn dies_abed(&mut self, thread: u32) {
         self.sleepers.retain(|sleeper| sleeper.thread != thread);

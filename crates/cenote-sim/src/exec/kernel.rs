@@ -106,6 +106,10 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
         self.system_call(futex::rousing(by), |world| world.rouse(world.current, by));
     }
 
+    fn rouse_one(&self, bell: u64) -> bool {
+        self.system_call(futex::rousing(bell), |world| world.rouse_one_by_bell(bell))
+    }
+
     fn now(&self) -> u64 {
         0
     }

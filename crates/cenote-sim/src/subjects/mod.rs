@@ -5,6 +5,7 @@ mod allocator;
 mod assemble;
 mod baseline;
 mod bulk;
+mod condvar;
 mod crowded;
 mod epochs;
 pub(crate) mod gathering;
@@ -25,6 +26,7 @@ mod passing;
 pub mod pool;
 mod removal;
 mod seat;
+mod semaphore;
 mod sherman;
 mod tasks;
 mod trim;
@@ -75,6 +77,8 @@ pub struct Load {
     pub seed: u64,
     /// So many threads wait for each other before their first operation; 0 if none does.
     pub gathers: u32,
+    /// How many processes may die.
+    pub crashes: u32,
 }
 
 impl Load {
@@ -142,6 +146,10 @@ pub enum Subject {
     Rwlock,
     /// Locks whose names are removed and given again.
     Removal,
+    /// Semaphores.
+    Semaphore,
+    /// Condition variables.
+    Condvar,
     /// A group whose members join, leave, and die.
     Group,
     /// Hosts of a pod: agents that beat, monitors that fence, everybody's work on the allocator.
@@ -174,7 +182,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 35] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -201,6 +209,8 @@ impl Subject {
         Self::Queue,
         Self::Rwlock,
         Self::Removal,
+        Self::Semaphore,
+        Self::Condvar,
         Self::Group,
         Self::Hosts,
         Self::Mourners,
@@ -250,6 +260,8 @@ impl Subject {
             Self::Queue => "queue",
             Self::Rwlock => "rwlock",
             Self::Removal => "removal",
+            Self::Semaphore => "semaphore",
+            Self::Condvar => "condvar",
             Self::Group => "group",
             Self::Hosts => "hosts",
             Self::Mourners => "mourners",
@@ -333,7 +345,14 @@ impl Subject {
     /// About how many steps its processes take together.
     pub fn steps(self) -> u64 {
         match self {
-            Self::Epochs | Self::Spin | Self::Mutex | Self::Queue | Self::Rwlock | Self::Seat => 1 << 11,
+            Self::Epochs
+            | Self::Spin
+            | Self::Mutex
+            | Self::Queue
+            | Self::Rwlock
+            | Self::Semaphore
+            | Self::Condvar
+            | Self::Seat => 1 << 11,
             Self::Moving | Self::Shrinking => 1 << 13,
             _ => 1 << 14,
         }
@@ -373,6 +392,8 @@ impl Subject {
             Self::Queue => locks::scenario(load, Form::Queue, parameters),
             Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
             Self::Removal => removal::scenario(load, parameters),
+            Self::Semaphore => semaphore::scenario(load, parameters),
+            Self::Condvar => condvar::scenario(load, parameters),
             Self::Group => group::scenario(load, parameters),
             Self::Hosts => hosts::scenario(load, parameters, hosts::Shape::Alone),
             Self::Mourners => hosts::scenario(load, parameters, hosts::Shape::Mourners),

@@ -109,7 +109,7 @@ impl<M: Memory> Lock<M> {
             Form::Spin => Self::Spin(SpinLock::open_or_create(worker, name)?),
             Form::Mutex => Self::Mutex(Mutex::open_or_create(worker, name)?),
             Form::Queue => Self::Queue(QueueLock::open_or_create(worker, name)?),
-            Form::Rw => Self::Rw(ReadWriteLock::open_or_create(worker, name)?),
+            _ => Self::Rw(ReadWriteLock::open_or_create(worker, name)?),
         })
     }
 

@@ -182,6 +182,12 @@ impl Kernel for View {
         unsafe { libc::syscall(libc::SYS_futex, self.aligned(by, 8), libc::FUTEX_WAKE, i32::MAX) };
     }
 
+    fn rouse_one(&self, bell: u64) -> bool {
+        // SAFETY: wakes one who waits for a word of the mapping; touches no memory of ours.
+        let woken = unsafe { libc::syscall(libc::SYS_futex, self.aligned(bell, 8), libc::FUTEX_WAKE, 1) };
+        woken > 0
+    }
+
     fn now(&self) -> u64 {
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)

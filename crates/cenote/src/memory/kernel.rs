@@ -30,6 +30,9 @@ pub trait Kernel {
     /// Wakes all who sleep by a bell, or by a bed; one system call.
     fn rouse(&self, by: u64);
 
+    /// Wakes one of those who sleep by a bell; one system call. Whether somebody slept.
+    fn rouse_one(&self, bell: u64) -> bool;
+
     /// Nanoseconds since 1970.
     fn now(&self) -> u64;
 }

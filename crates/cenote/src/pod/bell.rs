@@ -50,7 +50,33 @@ pub fn wake<M: Memory>(mem: &M, bell: SyncWord) {
 ///
 /// Cost: a load.
 pub(super) fn rings<M: Memory>(mem: &M, bell: SyncWord) -> u32 {
-    (bell.load(mem) & !ASLEEP) as u32
+    rings_of(bell.load(mem) as u32)
+}
+
+/// The same, but that one alone of those who are asleep is woken, and others who are about to fall asleep. All the others are asleep still, by the bell as it was.
+///
+/// Cost: as [`wake`]; another exchange if nobody is asleep.
+pub fn ring_for_one<M: Memory>(mem: &M, bell: SyncWord) {
+    let mut word = bell.load(mem);
+    let rung = loop {
+        if word & ASLEEP == 0 {
+            return;
+        }
+        let next = word.wrapping_add(ONE_RING) & u64::from(u32::MAX);
+        match bell.compare_exchange_acquire(mem, word, next) {
+            Ok(_) => break next,
+            Err(found) => word = found,
+        }
+    };
+    if !mem.kernel().rouse_one(bell.offset()) {
+        // Who says from now on that it sleeps says so again.
+        let _ = bell.compare_exchange_acquire(mem, rung, rung & !ASLEEP);
+    }
+}
+
+/// How often a bell had been rung when it said this, in bits that are compared.
+pub fn rings_of(seen: u32) -> u32 {
+    seen & !(ASLEEP as u32)
 }
 
 /// Says that the caller is about to sleep by a bell; to be called before the look for what is waited for. What the low

@@ -90,6 +90,7 @@ points! {
     HeldNoted = "held.noted", "the owner has left a note";
     HeldForgotten = "held.forgotten", "the note is withdrawn, the lock not unlocked";
     HeldUntold = "held.untold", "a lock, or a place in its queue, is given up, and who sleeps for it has not been woken";
+    CondvarUnlocked = "condvar.unlocked", "who waits for a condition variable has said so, and unlocked";
     QueueIntent = "queue.intent", "a slot says that it is queued, and is not in the queue";
     QueueJoined = "queue.joined", "a slot is in the queue, whether it has to wait not seen";
     QueueLeft = "queue.left", "a slot has left, and is in the queue";

@@ -26,7 +26,7 @@ pub const COUNT_AT: u64 = LINE + 24;
 /// Bytes that every object has.
 const LEAST_BYTES: u64 = 4 * LINE;
 /// Forms of objects.
-pub const FORMS: u64 = 4;
+pub const FORMS: u64 = 6;
 /// Where an entry says which objects it has.
 const OBJECTS_AT: u64 = 16;
 /// What an object counts when it is made: it has no name yet.
@@ -164,7 +164,8 @@ fn unnamed<M: Memory>(worker: &Worker<M>, making: &Making<'_>) -> Result<(u64, u
     Err(directory::all_in_use(worker))
 }
 
-/// Removes the name of an object that counts this. The caller has the lock, and gives it up in `release`, to which the new count is told.
+/// Removes the name of an object that counts this. The caller has the lock, where anybody can have it alone, and gives it up in `release`, to which the new count is told. Fails if somebody else
+/// was quicker.
 pub fn remove<M: Memory>(
     worker: &Worker<M>,
     object: u64,
@@ -179,10 +180,7 @@ pub fn remove<M: Memory>(
         return Ok(());
     }
     if count.compare_exchange(mem, incarnation, incarnation + 1).is_err() {
-        return Err(Error::corrupt(
-            "a lock whose name was removed without it, seen",
-            object,
-        ));
+        return Err(Error::LockRemoved);
     }
     crash_point(Point::NamingVacated);
     release(incarnation + 1);

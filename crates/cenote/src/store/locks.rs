@@ -74,6 +74,42 @@ impl<L: OfForm<M>, M: Memory> Locks<L, M> {
     }
 }
 
+/// A named semaphore. See [`sync::Semaphore`] for what it can do.
+///
+/// ```
+/// # fn main() -> cenote::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// use cenote::{Options, Pool};
+///
+/// let pool: Pool = Pool::create(&path, &Options::default())?;
+/// let connections = pool.semaphore("connections", 8)?;
+/// let permit = connections.acquire()?;
+/// println!("this thread has connection {}", permit.number());
+/// # Ok(())
+/// # }
+/// ```
+pub type Semaphore<M = Coherent> = Named<sync::Semaphore<M>, M>;
+/// A named condition variable. See [`sync::Condvar`] for what it can do.
+///
+/// ```
+/// # fn main() -> cenote::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// use cenote::{Options, Pool};
+///
+/// let pool: Pool = Pool::create(&path, &Options::default())?;
+/// # pool.map("orders")?.put(b"next", b"17")?;
+/// let (mutex, filled) = (pool.mutex("orders")?, pool.condvar("orders filled")?);
+/// let orders = pool.map("orders")?;
+/// let guard = mutex.lock()?;
+/// let guard = filled.wait_while(guard, || matches!(orders.get(b"next"), Ok(None)))?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+pub type Condvar<M = Coherent> = Named<sync::Condvar<M>, M>;
+
 impl<M: Memory> Pool<M> {
     fn named<L>(&self, lock: L) -> Named<L, M> {
         Named {
@@ -111,6 +147,26 @@ impl<M: Memory> Pool<M> {
     /// The queue lock of a name, if there is one.
     pub fn existing_queue_mutex(&self, name: &str) -> Result<QueueMutex<M>> {
         Ok(self.named(QueueLock::open(self.worker()?, name)?))
+    }
+
+    /// The semaphore of a name, created with so many permits if there is none. The handle belongs to this thread; each thread opens its own.
+    pub fn semaphore(&self, name: &str, permits: u32) -> Result<Semaphore<M>> {
+        Ok(self.named(sync::Semaphore::open_or_create(self.worker()?, name, permits)?))
+    }
+
+    /// The semaphore of a name, if there is one.
+    pub fn existing_semaphore(&self, name: &str) -> Result<Semaphore<M>> {
+        Ok(self.named(sync::Semaphore::open(self.worker()?, name)?))
+    }
+
+    /// The condition variable of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    pub fn condvar(&self, name: &str) -> Result<Condvar<M>> {
+        Ok(self.named(sync::Condvar::open_or_create(self.worker()?, name)?))
+    }
+
+    /// The condition variable of a name, if there is one.
+    pub fn existing_condvar(&self, name: &str) -> Result<Condvar<M>> {
+        Ok(self.named(sync::Condvar::open(self.worker()?, name)?))
     }
 
     /// The reader-writer lock of a name, created if there is none. The handle belongs to this thread; each thread opens its

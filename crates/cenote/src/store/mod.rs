@@ -26,7 +26,7 @@ pub use device::device_room;
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
 pub use host_agent::{AgentStatus, HostAgent, Reporter, Watch};
 pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
-pub use locks::{Locks, Mutex, Named, QueueMutex, RwLock, SpinMutex};
+pub use locks::{Condvar, Locks, Mutex, Named, QueueMutex, RwLock, Semaphore, SpinMutex};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, has_hosts, kind_of, pool_id};
 pub use relaying::Peers;

@@ -28,7 +28,7 @@ use crate::pod::crash::{Point, crash_point};
 use crate::pod::slots::Stand;
 
 /// So often the foremost of a queue is woken for a lock that somebody else then has, before it says that it is to have it.
-const IN_VAIN: u32 = 4;
+pub(super) const IN_VAIN: u32 = 4;
 /// Where caches are incoherent, how often a handle takes the word for each time that it looks whether the queue goes first.
 const UNASKED: u32 = 16;
 
@@ -36,7 +36,7 @@ impl<M: Memory> Handle<M> {
     /// Whether whoever comes by may take the word. Where caches are incoherent the question is another round trip: there it is asked once in
     /// [`UNASKED`] times.
     #[inline]
-    fn may_barge(&self) -> bool {
+    pub(super) fn may_barge(&self) -> bool {
         if !M::COHERENT && !self.asks_now() {
             return true;
         }

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 
 use super::Acquired;
 use super::held::Handle;
+use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::crash::{Point, crash_point};
@@ -19,6 +20,11 @@ pub trait Release<M: Memory> {
 
     /// Gives an exclusive hold up; `abandoned` if the next owner is to be told of us.
     fn unlock(&self, slot: usize, abandoned: bool);
+
+    /// Waits for an exclusive hold.
+    fn lock_again(&self) -> Result<Guard<'_, M, Self>>
+    where
+        Self: Sized;
 
     /// Gives an exclusive hold of a lock up that was removed, and counts this from now on.
     fn unlock_removed(&self, slot: usize, incarnation: u64);

@@ -216,6 +216,15 @@ impl<M: Memory> Handle<M> {
             return Err(Error::Forked);
         }
         self.refuse_twice(SLOTS)?;
+        self.claim_another()
+    }
+
+    /// [`Handle::claim`] where a thread may have what it asks for already.
+    #[inline]
+    pub(super) fn claim_another(&self) -> Result<usize> {
+        if self.is_forked() {
+            return Err(Error::Forked);
+        }
         match self.ready() {
             Some(slot) => {
                 self.enter(slot);

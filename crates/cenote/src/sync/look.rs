@@ -28,7 +28,7 @@ pub struct Seen {
     pub form: Form,
     /// Who owns it exclusively. If that one does not live, the next owner will be told.
     pub owner: Option<Holder>,
-    /// Who holds it shared.
+    /// Who holds it shared, or has permits of a semaphore.
     pub readers: Vec<Holder>,
     /// Who waits for it, in no order.
     pub waiting: Vec<Holder>,
@@ -50,6 +50,7 @@ pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     let word = object.word().load(mem);
     let owner = match object.form() {
         Form::Queue => owner_of_queue(worker, object, word)?,
+        Form::Semaphore | Form::Condvar => None,
         _ if is_nobody(word) => None,
         _ => Some(word),
     };
@@ -60,6 +61,12 @@ pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
         waiting: Vec::new(),
         note: object.note().load(mem),
     };
+    for permit in object.all_permits() {
+        let word = permit.load(mem);
+        if !is_nobody(word) {
+            seen.readers.push(holder(word)?);
+        }
+    }
     for (place, n) in (0..worker.pod().workers_high()).flat_map(|place| (0..SLOTS).map(move |n| (place, n))) {
         let slot = Slot::new(worker.geometry(), place, n);
         let stand = Turn(slot.turn().load(mem)).stand();

@@ -13,6 +13,8 @@
 //! | `spin` | the test-and-test-and-set lock |
 //! | `queue` | the queue lock, first come first served |
 //! | `rw` | the reader-writer lock |
+//! | `semaphore` | so many permits, which survive their owners |
+//! | `condvar` | waiting for what others do under a lock |
 //! | `guard` | what one has who holds a lock |
 //! | `array` | many locks under one name |
 //! | `removal` | names that are removed and given again |
@@ -40,6 +42,7 @@
 //! The protocol page is `docs/protocols/locks.md`.
 
 pub mod array;
+pub mod condvar;
 mod exclusive;
 pub mod guard;
 pub mod held;
@@ -54,6 +57,7 @@ pub mod plain;
 pub mod queue;
 pub mod removal;
 pub mod rw;
+pub mod semaphore;
 pub mod settle;
 mod sleep;
 pub mod spin;
@@ -61,10 +65,12 @@ pub mod wait;
 mod wait_queue;
 
 pub use array::LockArray;
+pub use condvar::{Condvar, Waited};
 pub use guard::{Guard, ReadGuard};
 pub use mutex::Mutex;
 pub use queue::QueueLock;
 pub use rw::ReadWriteLock;
+pub use semaphore::{Permit, Semaphore};
 pub use spin::SpinLock;
 pub use wait::Patience;
 

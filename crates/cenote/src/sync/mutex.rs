@@ -100,6 +100,10 @@ impl<M: Memory> Release<M> for Mutex<M> {
         );
     }
 
+    fn lock_again(&self) -> Result<Guard<'_, M, Self>> {
+        self.lock()
+    }
+
     fn unlock_removed(&self, slot: usize, incarnation: u64) {
         self.0.give_back(slot, free_in(incarnation));
     }

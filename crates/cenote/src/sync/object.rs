@@ -7,6 +7,7 @@
 //! | 2 | sync: the note, written by the owner alone, 0 while nobody owns the lock and it was unlocked; the fencing token drawn last |
 //! | 3 | sync: the end of the queue of those who wait, where the word is something else; how often somebody was taken out of the queue |
 //! | 4 and on | reader-writer lock only, sync: a bit for each worker place that may be reading |
+//! | 4 and on | semaphore only, sync: of each permit who has it, and its note; how many there are is said in line 2 |
 //!
 //! Creation: the object is the creator's auxiliary allocation until an entry of the directory has it, so a crash leaves either a
 //! whole lock, perhaps without a name, or nothing that recovery does not free.
@@ -21,8 +22,12 @@ use crate::pod::rename::{self, COUNT_AT, Making, UNNAMED};
 
 /// "LOCK" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTLOCK\x02");
-/// Bytes of a lock without bits for readers.
+/// Bytes of a lock without bits for readers, and without permits.
 const HEAD_BYTES: u64 = 4 * LINE;
+/// Bytes of a permit.
+const PERMIT_BYTES: u64 = 16;
+/// Permits of a semaphore, at most.
+pub const PERMITS_MAX: u32 = 496;
 
 /// The form of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -36,6 +41,10 @@ pub enum Form {
     Queue,
     /// One writer or any number of readers.
     Rw,
+    /// So many at a time.
+    Semaphore,
+    /// Nobody has it: one waits for what others tell of.
+    Condvar,
 }
 
 impl Form {
@@ -45,6 +54,8 @@ impl Form {
             Self::Queue => 2,
             Self::Rw => 3,
             Self::Mutex => 4,
+            Self::Semaphore => 5,
+            Self::Condvar => 6,
         }
     }
 
@@ -54,6 +65,8 @@ impl Form {
             2 => Some(Self::Queue),
             3 => Some(Self::Rw),
             4 => Some(Self::Mutex),
+            5 => Some(Self::Semaphore),
+            6 => Some(Self::Condvar),
             _ => None,
         }
     }
@@ -65,6 +78,8 @@ impl Form {
             Self::Queue => "queue",
             Self::Rw => "rw",
             Self::Mutex => "mutex",
+            Self::Semaphore => "semaphore",
+            Self::Condvar => "condvar",
         }
     }
 
@@ -75,6 +90,8 @@ impl Form {
             Self::Queue => "a queue lock",
             Self::Rw => "a reader-writer lock",
             Self::Mutex => "a mutex",
+            Self::Semaphore => "a semaphore",
+            Self::Condvar => "a condition variable",
         }
     }
 }
@@ -92,6 +109,7 @@ pub(super) fn bytes<M: Memory>(worker: &Worker<M>, form: Form) -> u64 {
     let places = u64::from(worker.geometry().parameters.workers);
     match form {
         Form::Rw => HEAD_BYTES + places.div_ceil(8 * LINE) * LINE,
+        Form::Semaphore => HEAD_BYTES + PERMIT_BYTES * u64::from(PERMITS_MAX),
         _ => HEAD_BYTES,
     }
 }
@@ -101,10 +119,25 @@ impl Object {
     ///
     /// Cost: a look through the names; for a new one, under the directory's lock, a look through the entries, and an allocation if there is no removed lock of the form.
     pub fn open_or_create<M: Memory>(worker: &Worker<M>, name: &str, form: Form) -> Result<(Self, u64)> {
+        Self::open_or_create_for(worker, name, form, 0)
+    }
+
+    /// The same; one that is created has so many permits.
+    pub(super) fn open_or_create_for<M: Memory>(
+        worker: &Worker<M>,
+        name: &str,
+        form: Form,
+        permits: u32,
+    ) -> Result<(Self, u64)> {
         let making = Making {
             form: form.encode() - 1,
             build: &|| create(worker, form),
-            ready: &|object, incarnation| ready(worker, object, incarnation),
+            ready: &|object, incarnation| {
+                Self::at(worker, object)?
+                    .permits()
+                    .store(worker.mem(), permits.into());
+                ready(worker, object, incarnation)
+            },
         };
         let named = rename::find_or_make(worker, name, &making)?;
         Self::named(worker, named, form)
@@ -213,10 +246,32 @@ impl Object {
         SyncWord::at(self.base + 2 * LINE)
     }
 
+    /// How many permits a semaphore has.
+    pub(super) fn permits(self) -> SyncWord {
+        SyncWord::at(self.base + 2 * LINE + 16)
+    }
+
+    /// The word that says who has a permit, and that with its note.
+    #[inline]
+    pub(super) fn permit(self, n: u32) -> (SyncWord, SyncWord) {
+        let at = self.base + HEAD_BYTES + PERMIT_BYTES * u64::from(n % PERMITS_MAX);
+        (SyncWord::at(at), SyncWord::at(at + 8))
+    }
+
+    /// The words of all permits, used or not; none in other forms.
+    pub(super) fn all_permits(self) -> impl Iterator<Item = SyncWord> {
+        let count = if self.form == Form::Semaphore {
+            PERMITS_MAX
+        } else {
+            0
+        };
+        (0..count).map(move |n| self.permit(n).0)
+    }
+
     /// The bits of 64 worker places, those of place 64 × `n` lowest; `None` behind the last, and in other forms.
     pub fn readers(self, n: u32) -> Option<SyncWord> {
         let at = HEAD_BYTES + 8 * u64::from(n);
-        (at < self.bytes).then(|| SyncWord::at(self.base + at))
+        (self.form == Form::Rw && at < self.bytes).then(|| SyncWord::at(self.base + at))
     }
 }
 

@@ -180,6 +180,10 @@ impl<M: Memory> Release<M> for QueueLock<M> {
         handle.release(slot);
     }
 
+    fn lock_again(&self) -> Result<Guard<'_, M, Self>> {
+        self.lock()
+    }
+
     fn unlock_removed(&self, slot: usize, _incarnation: u64) {
         match mutant::is(Mutant::RemovedAtRest) {
             true => self.unlock(slot, false),

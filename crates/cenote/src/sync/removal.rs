@@ -14,7 +14,7 @@ use super::object::{Form, Object};
 use super::owner::{free_in, is_free};
 use super::wait::Patience;
 use super::wait_queue::{look_along, put_at_rest};
-use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
+use super::{Condvar, Mutex, QueueLock, ReadWriteLock, Semaphore, SpinLock};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::directory::{self, KIND_LOCK, KIND_LOCKS};
@@ -44,7 +44,7 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
     }
 }
 
-/// Removes the lock of a name, when it can be had; [`Error::LockHeld`] if patience ended before. That its last owner died is nothing to it.
+/// Removes the lock of a name, when it can be had; [`Error::LockHeld`] if patience ended before. A semaphore and a condition variable are removed at once. That its last owner died is nothing to it.
 pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, patience: Patience) -> Result<()> {
     let absent = || Error::NoSuchLock {
         name: name.to_owned(),
@@ -75,6 +75,8 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, patience: Patience) 
             };
             guard.ok_or_else(held)?.remove()
         }
+        Form::Semaphore => Semaphore::open(worker, name)?.remove(),
+        Form::Condvar => Condvar::open(worker, name)?.remove(),
         Form::Rw => {
             let lock = ReadWriteLock::open(worker, name)?;
             lock.write_with(patience)?.ok_or_else(held)?.remove()
@@ -93,6 +95,13 @@ pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64
         let is_to_be_had = is_free(seen) || is_gone(worker, seen)?;
         if !is_to_be_had || object.word().compare_exchange(mem, seen, free).is_err() {
             return Ok(false);
+        }
+        for permit in object.all_permits() {
+            let seen = permit.load(mem);
+            let is_to_be_had = is_free(seen) || is_gone(worker, seen)?;
+            if !is_to_be_had || permit.compare_exchange(mem, seen, 0).is_err() {
+                return Ok(false);
+            }
         }
         object.queue_first().store(mem, 0);
     }

@@ -436,6 +436,10 @@ impl<M: Memory> Release<M> for ReadWriteLock<M> {
         );
     }
 
+    fn lock_again(&self) -> Result<Guard<'_, M, Self>> {
+        self.write()
+    }
+
     fn unlock_removed(&self, slot: usize, incarnation: u64) {
         self.handle.give_back(slot, free_in(incarnation));
     }

@@ -19,15 +19,16 @@
 use std::time::Duration;
 
 use super::object::Object;
+use super::owner::is_free;
 use super::wait::LONGEST_REST;
-use crate::memory::{Memory, SyncWord};
+use crate::memory::{Memory, SLEEPS_BY_MAX, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::bell;
 use crate::pod::record::{Phase, State, WorkerRecord};
 
 /// Between two looks of one that sleeps by a bell that other hosts ring: who rings wakes those of its own host, and clears the bell for all.
-const APART: Duration = Duration::from_millis(10);
+pub(super) const APART: Duration = Duration::from_millis(10);
 
 /// [`sleep`] by a lock's bell, which whoever has the lock rings.
 pub(super) fn sleep_for_owner<M: Memory>(worker: &Worker<M>, object: Object, owner: u64, longest: Duration) {
@@ -37,6 +38,43 @@ pub(super) fn sleep_for_owner<M: Memory>(worker: &Worker<M>, object: Object, own
     };
     let goes_on = || object.word().load(worker.mem()) == owner;
     sleep(worker, object.bell(), owner, longest, goes_on);
+}
+
+/// Sleeps until the lock's bell rings, one of the workers that words name dies, or the time is over; not at all if one of the words names nobody alive. May return
+/// at any time.
+///
+/// Cost: as [`sleep`], and some loads for each word.
+pub(super) fn sleep_for_owners<M: Memory>(
+    worker: &Worker<M>,
+    object: Object,
+    words: &[SyncWord],
+    longest: Duration,
+) {
+    let (mem, kernel) = (worker.mem(), worker.mem().kernel());
+    let attended = bell::attend(mem, object.bell());
+    let owners: Vec<u64> = words.iter().map(|word| word.load(mem)).collect();
+    // After that, as in `sleep`.
+    let beds: Vec<Option<u64>> = owners.iter().map(|&owner| bed_of(worker, owner)).collect();
+    let is_seen = !M::COHERENT || worker.pod().is_in_pod() || mem.barrier_everywhere();
+    let goes_on = |(word, owner): (&SyncWord, &u64)| !is_free(*owner) && word.load(mem) == *owner;
+    if !words.iter().zip(&owners).all(goes_on) {
+        return;
+    }
+    let shown: Vec<u64> = beds.iter().flatten().copied().collect();
+    if shown.len() < owners.len() || !is_seen {
+        return mem.rest(longest.min(LONGEST_REST));
+    }
+    let is_crowded = shown.len() >= SLEEPS_BY_MAX;
+    let longest = match worker.pod().is_in_pod() || is_crowded {
+        true => longest.min(APART),
+        false => longest,
+    };
+    kernel.doze(&shown, &[attended], longest);
+    for (bed, owner) in shown.iter().zip(&owners) {
+        if kernel.has_died(*bed, (owner >> 32) as u32) {
+            kernel.rouse(*bed);
+        }
+    }
 }
 
 /// Sleeps until the bell rings, the worker of an identity dies, or the time is over; not at all if `goes_on` is false. May return at

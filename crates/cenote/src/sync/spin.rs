@@ -142,6 +142,10 @@ impl<M: Memory> Release<M> for SpinLock<M> {
         handle.release(slot);
     }
 
+    fn lock_again(&self) -> Result<Guard<'_, M, Self>> {
+        self.lock()
+    }
+
     fn unlock_removed(&self, slot: usize, incarnation: u64) {
         let handle = &self.0;
         handle.word().store(handle.mem(), free_in(incarnation));

@@ -1,0 +1,336 @@
+//! The semaphore: so many permits, each of which one worker has at a time. A permit whose owner dies can be had again, and who gets it is told.
+//!
+//! A permit is a word that names its [owner](super::owner), 0 while nobody has it, with a note beside it. Before them is a [queue](super::wait_queue), as before a mutex: whoever
+//! finds a permit that is free takes it, also if others wait; the foremost of those sleeps until a permit is given back, or one of the owners dies. If it was woken
+//! [`IN_VAIN`] times in vain, the queue goes first.
+//!
+//! **Who has a permit from the queue** leaves it at once: others may be free. So the next one is woken, looks, and is foremost.
+//!
+//! **A thread** may have several permits, each with a slot of its own.
+//!
+//! **A crash** of an owner leaves its identity in the permit's word. Whoever asks for a permit sees that it is gone and exchanges it; recovery marks it free
+//! meanwhile. A crash of somebody who waits leaves a slot in the queue; whoever stands behind goes past.
+//!
+//! **Removal** waits for nobody: who has a permit keeps it. The count of [incarnations](super::removal) says that the semaphore is gone; it is asked after each permit
+//! that was taken, and before each sleep.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::exclusive::IN_VAIN;
+use super::held::Handle;
+use super::object::{Form, Object, PERMITS_MAX};
+use super::owner::{FREED, former, is_free};
+use super::sleep::sleep_for_owners;
+use super::wait::{Next, Patience, Waiting};
+use super::wait_queue::look_along;
+use super::{Acquired, Owner};
+use crate::error::{Error, Result};
+use crate::memory::{Memory, SyncWord};
+use crate::mutant::{self, Mutant};
+use crate::pod::crash::{Point, crash_point};
+use crate::pod::lock::is_gone;
+use crate::pod::slots::Stand;
+use crate::pod::{Worker, bell, rename};
+
+/// A semaphore, as one thread has it open.
+pub struct Semaphore<M: Memory> {
+    handle: Handle<M>,
+    permits: u32,
+    /// Where it looks first.
+    hint: Cell<u32>,
+}
+
+/// A permit that was taken, and what its word was.
+type Taken = (u32, u64);
+
+impl<M: Memory> Semaphore<M> {
+    /// Opens the semaphore of a name, or creates it with so many permits, 1 to [`PERMITS_MAX`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Permits`] if it has another number of them, or that number cannot be.
+    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, permits: u32) -> Result<Self> {
+        if !(1..=PERMITS_MAX).contains(&permits) {
+            return Err(Error::PermitsAsked {
+                asked: permits,
+                most: PERMITS_MAX,
+            });
+        }
+        let (object, incarnation) = Object::open_or_create_for(&worker, name, Form::Semaphore, permits)?;
+        let semaphore = Self::new(Handle::new(worker, object, incarnation))?;
+        match semaphore.permits == permits {
+            true => Ok(semaphore),
+            false => Err(Error::Permits {
+                name: name.to_owned(),
+                has: semaphore.permits,
+                asked: permits,
+            }),
+        }
+    }
+
+    /// Opens the semaphore of a name, if there is one.
+    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+        Self::new(Handle::open(worker, name, Form::Semaphore)?)
+    }
+
+    fn new(handle: Handle<M>) -> Result<Self> {
+        let word = handle.object.permits();
+        let permits = word.load(handle.mem());
+        // Others may have removed it, and made another one of it.
+        handle.confirm()?;
+        match u32::try_from(permits) {
+            Ok(permits @ 1..=PERMITS_MAX) => Ok(Self {
+                hint: Cell::new((handle.mine() as u32).wrapping_sub(1) % permits),
+                handle,
+                permits,
+            }),
+            _ => Err(Error::corrupt("a semaphore's number of permits", word.offset())),
+        }
+    }
+
+    /// How many permits it has.
+    pub fn permits(&self) -> u32 {
+        self.permits
+    }
+
+    /// Waits for a permit.
+    ///
+    /// Cost if one is free where this handle had its last one: three loads and a compare-exchange; a store and a load to give it back. Each permit that it looks at in
+    /// vain costs a load. Who waits sleeps. It fails if this thread holds too many locks and permits, or is in a forked child.
+    pub fn acquire(&self) -> Result<Permit<'_, M>> {
+        loop {
+            if let Some(permit) = self.acquire_with(Patience::Forever)? {
+                return Ok(permit);
+            }
+        }
+    }
+
+    /// Takes a permit if nobody alive has it, and nobody waits who is to have one next.
+    pub fn try_acquire(&self) -> Result<Option<Permit<'_, M>>> {
+        self.acquire_with(Patience::None)
+    }
+
+    /// Waits for a permit, but not longer than this.
+    pub fn acquire_for(&self, time: Duration) -> Result<Option<Permit<'_, M>>> {
+        self.acquire_with(Patience::during(time))
+    }
+
+    /// Waits for a permit as patiently as told.
+    pub fn acquire_with(&self, patience: Patience) -> Result<Option<Permit<'_, M>>> {
+        let handle = &self.handle;
+        let slot = handle.claim_another()?;
+        match self.take_patiently(slot, &mut handle.waiting(patience)) {
+            Ok(Some(taken)) => Ok(Some(Permit::new(self, slot, taken))),
+            other => {
+                handle.release(slot);
+                other.map(|_| None)
+            }
+        }
+    }
+
+    /// Removes the semaphore's name, and the semaphore: who waits for it, and who asks, gets [`Error::LockRemoved`]. Who has a permit keeps it.
+    pub fn remove(self) -> Result<()> {
+        let handle = &self.handle;
+        if handle.is_forked() {
+            return Err(Error::Forked);
+        }
+        let (object, incarnation) = handle.identity();
+        rename::remove(&handle.worker, object, incarnation, |_| {
+            bell::ring(handle.mem(), handle.object.bell());
+        })
+    }
+
+    fn words(&self) -> impl Iterator<Item = (u32, SyncWord)> {
+        let first = self.hint.get();
+        (0..self.permits).map(move |n| {
+            let n = (first + n) % self.permits;
+            (n, self.handle.object.permit(n).0)
+        })
+    }
+
+    /// Takes a permit that nobody has, or if this `asks`, nobody alive.
+    fn take_any(&self, asks: bool) -> Result<Option<Taken>> {
+        let (handle, mem) = (&self.handle, self.handle.mem());
+        for (n, word) in self.words() {
+            let seen = word.load(mem);
+            let is_left = is_free(seen) || asks && is_gone(&handle.worker, seen)?;
+            if !is_left || word.compare_exchange(mem, seen, handle.mine()).is_err() {
+                continue;
+            }
+            if let Err(removed) = handle.confirm()
+                && !mutant::is(Mutant::StalePermitTaken)
+            {
+                handle.tell(
+                    word,
+                    if seen == 0 { 0 } else { seen | FREED },
+                    handle.object.bell(),
+                );
+                return Err(removed);
+            }
+            self.hint.set(n);
+            return Ok(Some((n, seen)));
+        }
+        Ok(None)
+    }
+
+    /// Takes a permit, if nobody is to have one before.
+    fn try_take(&self) -> Result<Option<Taken>> {
+        let handle = &self.handle;
+        if handle.may_barge() {
+            return self.take_any(true);
+        }
+        // Who has said that the queue goes first may have died there since.
+        let end = handle.end.load(handle.mem());
+        if look_along(&handle.worker, handle.object, end)?.held.is_some() {
+            return handle.confirm().map(|()| None);
+        }
+        let taken = self.take_any(true)?;
+        if taken.is_some() {
+            handle.take_back_first();
+        }
+        Ok(taken)
+    }
+
+    fn take_patiently(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<Taken>> {
+        let handle = &self.handle;
+        if !waiting.is_impatient() {
+            // Most holds last for a moment. Until that is over, nothing is written.
+            loop {
+                if handle.may_barge()
+                    && let Some(taken) = self.take_any(false)?
+                {
+                    return Ok(Some(taken));
+                }
+                match waiting.lose(handle.mem()) {
+                    Next::Sleep(_) => {
+                        handle.confirm()?;
+                        let taken = self.take_in_turn(slot, waiting);
+                        if !matches!(taken, Ok(Some(_))) {
+                            handle.give_up(slot);
+                        }
+                        return taken;
+                    }
+                    Next::Look => {}
+                    Next::Question => {
+                        if let Some(taken) = self.try_take()? {
+                            return Ok(Some(taken));
+                        }
+                    }
+                    Next::GiveUp => break,
+                }
+            }
+        }
+        // The dead do not make anybody wait.
+        match self.try_take()? {
+            Some(taken) => Ok(Some(taken)),
+            None => handle.confirm().map(|()| None),
+        }
+    }
+
+    /// Joins the queue, takes a permit when it stands foremost, and leaves the queue.
+    fn take_in_turn(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<Taken>> {
+        let handle = &self.handle;
+        if !handle.stand_foremost(slot, waiting)? {
+            return Ok(None);
+        }
+        let (mut asks, mut in_vain) = (true, 0);
+        loop {
+            if let Some(taken) = self.take_any(asks)? {
+                handle.take_back_first();
+                handle.tell_turn(slot, handle.turn(slot).to(Stand::Rest));
+                return Ok(Some(taken));
+            }
+            asks = match waiting.lose(handle.mem()) {
+                Next::Look => false,
+                Next::Question => true,
+                Next::GiveUp => return Ok(None),
+                Next::Sleep(longest) => {
+                    if in_vain >= IN_VAIN {
+                        handle.object.queue_first().store(handle.mem(), 1);
+                        crash_point(Point::QueueFirst);
+                    }
+                    in_vain += 1;
+                    // Who removes the semaphore rings after that.
+                    handle.confirm()?;
+                    let words: Vec<SyncWord> = self.words().map(|(_, word)| word).collect();
+                    sleep_for_owners(&handle.worker, handle.object, &words, longest);
+                    true
+                }
+            };
+        }
+    }
+}
+
+/// A permit. Dropped, it is given back.
+#[must_use = "a permit is given back when it is dropped"]
+pub struct Permit<'s, M: Memory> {
+    semaphore: &'s Semaphore<M>,
+    slot: usize,
+    n: u32,
+    acquired: Acquired,
+    /// Whether the note may not be 0.
+    noted: Cell<bool>,
+    of: PhantomData<M>,
+}
+
+impl<'s, M: Memory> Permit<'s, M> {
+    fn new(semaphore: &'s Semaphore<M>, slot: usize, (n, before): Taken) -> Self {
+        crash_point(Point::HeldTaken);
+        let handle = &semaphore.handle;
+        let acquired = former(before).map_or(Acquired::Clean, |from| Acquired::Recovered {
+            from: Owner::of(from),
+            note: handle.object.permit(n).1.load(handle.mem()),
+        });
+        Self {
+            semaphore,
+            slot,
+            n,
+            noted: Cell::new(acquired != Acquired::Clean),
+            acquired,
+            of: PhantomData,
+        }
+    }
+
+    /// Which of the permits it is, from 0 on: nobody else has that one. It may stand for one of as many things.
+    pub fn number(&self) -> u32 {
+        self.n
+    }
+
+    /// How the permit came to this owner.
+    pub fn acquired(&self) -> Acquired {
+        self.acquired
+    }
+
+    /// Says what this owner is doing, in one word of its own making; the next owner of this permit is told if this one dies.
+    ///
+    /// Cost: a store; a second one when the permit is given back.
+    pub fn set_note(&self, note: u64) {
+        let handle = &self.semaphore.handle;
+        if !handle.is_forked() {
+            self.noted.set(true);
+            handle.object.permit(self.n).1.store(handle.mem(), note);
+            crash_point(Point::HeldNoted);
+        }
+    }
+}
+
+impl<M: Memory> Drop for Permit<'_, M> {
+    fn drop(&mut self) {
+        let handle = &self.semaphore.handle;
+        if handle.is_forked() {
+            return;
+        }
+        let (word, note) = handle.object.permit(self.n);
+        let abandoned = std::thread::panicking();
+        if self.noted.get() && !abandoned {
+            note.store(handle.mem(), 0);
+            crash_point(Point::HeldForgotten);
+        }
+        let after = if abandoned { handle.mine() | FREED } else { 0 };
+        handle.tell(word, after, handle.object.bell());
+        handle.release(self.slot);
+    }
+}
