@@ -188,7 +188,7 @@ impl World {
         !self.is_apart || self.host_of(one) == self.host_of(other)
     }
 
-    /// All who sleep by a bell or a bed wake up, as far as the kernel of this thread runs them. Of others nobody can say that they are to be woken.
+    /// All who sleep by a bell or a bed wake up, as far as the kernel of this thread runs them. The others sleep on by right.
     pub fn rouse(&mut self, caller: u32, by: u64) {
         self.woken_by.remove(&by);
         self.owed.lines.remove(&by);
@@ -197,7 +197,11 @@ impl World {
             if self.share_kernel(caller, sleeper.thread) {
                 return sleeper.bells.iter().all(|&(bell, _)| bell != by) && !sleeper.beds.contains(&by);
             }
-            sleeper.bells.retain(|&(bell, _)| bell != by);
+            for (bell, seen) in &mut sleeper.bells {
+                if *bell == by {
+                    *seen = self.machine.load(by) as u32;
+                }
+            }
             true
         });
         self.sleepers = sleepers;

@@ -1,0 +1,137 @@
+//! Bells that are rung on one host and slept by on another, whose agent relays them. Each host has a kernel of its own, which wakes its own threads alone.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use cenote::group::{Creation, Group};
+use cenote::memory::Memory;
+use cenote::pod::Worker;
+use cenote::pod::relay::Relay;
+use cenote_sim::exec::{Context, Ended, Settings, run};
+use cenote_sim::machine::{Capacity, Shape};
+use cenote_sim::policy::RandomWalk;
+use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
+
+/// How often somebody joins and leaves.
+const VISITS: u64 = 3;
+
+fn open<const C: bool>(worker: &Worker<cenote_sim::exec::SimMemory<C>>) -> Group {
+    let creation = Creation {
+        members: 8,
+        events: 64,
+        salt: 1,
+    };
+    Group::open_or_create(worker, "group", b"token", creation).unwrap()
+}
+
+/// Reads all that happens, and sleeps until it is woken while nothing does.
+fn sleeper<const C: bool>(context: &Context<C>, seated: &Cell<bool>, is_done: &Cell<bool>) {
+    let member = Member::join(context, false).unwrap();
+    {
+        let worker = Worker::attach(&member.pod, true).unwrap();
+        let group = open(&worker);
+        let mut seat = group.observe(&worker).unwrap();
+        seated.set(true);
+        let mut seen = 0;
+        while seen < 2 * VISITS {
+            let bell = group.attend(&worker);
+            match group.next(&worker, &mut seat).unwrap() {
+                Some(_) => seen += 1,
+                // So long as to sleep for ever.
+                None => worker
+                    .mem()
+                    .kernel()
+                    .doze(&[], &[bell], std::time::Duration::from_secs(1)),
+            }
+        }
+        group.leave(&worker, seat).unwrap();
+    }
+    is_done.set(true);
+    member.leave(context);
+}
+
+fn relay<const C: bool>(context: &Context<C>, relays: bool, is_done: &Cell<bool>) {
+    let member = Member::join(context, false).unwrap();
+    {
+        let worker = Worker::attach(&member.pod, true).unwrap();
+        let mut relay = Relay::default();
+        while !is_done.get() {
+            if relays {
+                relay.look_everywhere(&worker);
+            }
+            context.wait();
+        }
+    }
+    member.leave(context);
+}
+
+fn visitor<const C: bool>(context: &Context<C>, seated: &Cell<bool>) {
+    let member = Member::join(context, false).unwrap();
+    {
+        let worker = Worker::attach(&member.pod, true).unwrap();
+        let group = open(&worker);
+        while !seated.get() {
+            context.wait();
+        }
+        for _ in 0..VISITS {
+            let seat = group.join(&worker, "visitor").unwrap();
+            group.leave(&worker, seat).unwrap();
+        }
+    }
+    member.leave(context);
+}
+
+fn ends<const C: bool>(seed: u64, relays: bool) -> Ended {
+    let parameters = parameters(C, 16);
+    let settings = Settings {
+        shape: Shape {
+            coherent: C,
+            hosts: 2,
+            bytes: bytes(parameters),
+            cache_lines: Capacity::ALL,
+            prefetches: false,
+            persists_at_crash: false,
+            coherent_bytes: 0,
+            blind_exchanges: false,
+        },
+        processes: vec![0, 0, 1],
+        crashes: Vec::new(),
+        steps_max: 400_000,
+        capacity: u64::MAX,
+        profile: None,
+        checks_order: true,
+        traces: false,
+        delegated: None,
+        limits: None,
+    };
+    let (seated, is_done) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+    let outcome = run(
+        &settings,
+        Box::new(RandomWalk::new(seed)),
+        Box::new(move |context: Context<C>| format(&context, parameters, 16).unwrap()),
+        Rc::new(move |context: Context<C>| {
+            context.is_apart();
+            match context.process() {
+                1 => sleeper(&context, &seated, &is_done),
+                2 => relay(&context, relays, &is_done),
+                _ => visitor(&context, &seated),
+            }
+        }),
+        Box::new(|_| {}),
+    );
+    outcome.ended
+}
+
+#[test]
+fn who_sleeps_on_another_host_is_woken() {
+    for seed in 1..=200 {
+        assert_eq!(ends::<true>(seed, true), Ended::Well, "seed {seed}");
+        assert_eq!(ends::<false>(seed, true), Ended::Well, "seed {seed}");
+    }
+}
+
+#[test]
+fn without_a_relay_nobody_is() {
+    assert!((1..=20).any(|seed| ends::<true>(seed, false) != Ended::Well));
+    assert!((1..=20).any(|seed| ends::<false>(seed, false) != Ended::Well));
+}
