@@ -53,22 +53,38 @@ pub struct Named {
     pub incarnation: u64,
 }
 
-/// What an entry says behind its first word, as it is in memory now. Its first word has been read, so it does not change.
+/// What an entry says behind its first word, as it is in memory now: the lines that its name needs. `None` as soon as `is_still` is not true any more,
+/// asked after each line: what is being written is not read any further.
 ///
-/// Cost: three lines.
-fn name_area<M: Memory>(mem: &M, at: u64) -> [u8; (ENTRY_BYTES - NAME_AT) as usize] {
-    let mut bytes = [0; (ENTRY_BYTES - NAME_AT) as usize];
+/// Cost: a line, two or three.
+fn name_area<M: Memory>(
+    mem: &M,
+    at: u64,
+    is_still: impl Fn() -> bool,
+) -> Option<[u8; (ENTRY_BYTES - NAME_AT) as usize]> {
+    let mut area = [0; (ENTRY_BYTES - NAME_AT) as usize];
     if mutant::is(Mutant::NameCached) {
-        bytes.copy_from_slice(mem.bytes(at + NAME_AT, ENTRY_BYTES - NAME_AT));
-        return bytes;
+        area.copy_from_slice(mem.bytes(at + NAME_AT, ENTRY_BYTES - NAME_AT));
+        return is_still().then_some(area);
     }
-    for (line, bytes) in bytes.chunks_exact_mut(LINE as usize).enumerate() {
-        let words = mem.fetch_line(at + NAME_AT + LINE * line as u64);
+    let mut needed = 8;
+    for (line, bytes) in area.chunks_exact_mut(LINE as usize).enumerate() {
+        let from = LINE * line as u64;
+        if from >= needed {
+            break;
+        }
+        let words = mem.fetch_line(at + NAME_AT + from);
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
+        if !is_still() {
+            return None;
+        }
+        if line == 0 {
+            needed = words[0].saturating_add(8);
+        }
     }
-    bytes
+    Some(area)
 }
 
 /// What an entry says, of which only the name may be damaged.
@@ -98,7 +114,7 @@ impl Entry {
 
 /// What an entry says, if it names something. Begins anew if its name is removed meanwhile.
 ///
-/// Cost: a load, and three lines for the name; of a lock two loads more.
+/// Cost: a load, and a line to three for the name; of a lock a load more, and one for each line.
 fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
     let mem = worker.mem();
     let at = worker.geometry().entry(index);
@@ -116,7 +132,7 @@ fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
             return None;
         }
         if kind != KIND_LOCK {
-            return Some(entry(0, read_name(mem, at)));
+            return read_name(mem, at, || true).map(|name| entry(0, name));
         }
         let count = match rename::count_of(worker, offset) {
             Ok(count) => count,
@@ -126,16 +142,20 @@ fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
         if !is_named(incarnation) {
             return None;
         }
-        let name = read_name(mem, at);
         // Whoever writes a name has counted on before.
-        if count.load(mem) == incarnation || mutant::is(Mutant::NameNotReread) {
+        let is_still = || count.load(mem) == incarnation || mutant::is(Mutant::NameNotReread);
+        if let Some(name) = read_name(mem, at, is_still) {
             return Some(entry(incarnation, name));
         }
     }
 }
 
-fn read_name<M: Memory>(mem: &M, at: u64) -> Result<String> {
-    let bytes = name_area(mem, at);
+/// The name of an entry; `None` if it is not still what it was.
+fn read_name<M: Memory>(mem: &M, at: u64, is_still: impl Fn() -> bool) -> Option<Result<String>> {
+    Some(decode(at, &name_area(mem, at, is_still)?))
+}
+
+fn decode(at: u64, bytes: &[u8]) -> Result<String> {
     let (len, name) = bytes.split_at(8);
     let len = len.iter().rev().fold(0, |len, byte| len << 8 | u64::from(*byte));
     if len == 0 || len > NAME_MAX as u64 {
