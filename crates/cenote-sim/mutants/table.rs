@@ -158,9 +158,9 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(coherent(Spin, 3, 2, 12, 2, Random))
         }
         BeforeKept | DeadTakenForOwner | HeldNotSettled | PastNotUnlinked | QueuedLate | SeenPutAtRest
-        | SlotTakenStanding | UnlinkNotCounted | UnlinkOverlooked => {
-            quick(coherent(Queue, 3, 2, 12, 2, Random))
-        }
+        | SlotTakenStanding | UnlinkNotCounted => quick(coherent(Queue, 3, 2, 12, 2, Random)),
+        NextTurnSettled => quick(coherent(Queue, 3, 3, 20, 3, Random)),
+        UnlinkOverlooked => quick(coherent(Queue, 2, 3, 30, 2, Random)),
         StaleWordTaken | SeizedUnasked | QueuedUnasked | RemovedAtRest | RemovedEndRestored
         | FreedBeforeVacated => quick(coherent(Removal, 3, 2, 14, 2, Random)),
         LeftInFrontKept => slow(Plan {
@@ -207,7 +207,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | LeadsUnasked
         | ElectionIgnored
         | LateLooksForgiven
-        | MissesKept => quick(coherent(Hosts, 3, 2, 10, 2, Random)),
+        | MissesKept => quick(long(coherent(Hosts, 3, 2, 10, 2, Random))),
         DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
 
         // One run in some hundred shows it.

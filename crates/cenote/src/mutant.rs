@@ -235,6 +235,7 @@ mutants! {
     ReadersNotAwaited = "readers-not-awaited", "a writer does not wait for readers";
     WriterLookedAtFirst = "writer-looked-at-first", "a reader looks for a writer before it is announced";
     ReaderNotMarked = "reader-not-marked", "a reader does not set its place's bit";
+    NextTurnSettled = "next-turn-settled", "recovery puts the slot of one who had left at rest in whatever turn it is by then";
     StalePermitTaken = "stale-permit-taken", "a handle on a removed semaphore takes a permit, and does not ask after that whether it was removed";
     AttendedUnlocked = "attended-unlocked", "who waits for a condition variable says that it sleeps after it has unlocked";
     StaleWordTaken = "stale-word-taken", "a handle on a removed lock takes its word, which is free for another incarnation";

@@ -75,7 +75,7 @@ fn settle_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resul
         Stand::Rest => {}
         Stand::Queued | Stand::Left | Stand::Abandoned | Stand::Damaged => {
             settle_end(worker, object)?;
-            settle_unseen(worker, object, slot)?;
+            settle_unseen(worker, object, slot, turn)?;
         }
         Stand::Reading | Stand::Waiting => rest(worker, slot, turn),
     }
@@ -137,12 +137,13 @@ fn settle_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
         return Ok(());
     }
     for slot in slots(worker) {
-        let stand = Turn(slot.turn().load(mem)).stand();
+        let turn = Turn(slot.turn().load(mem));
+        let stand = turn.stand();
         if !matches!(stand, Stand::Left | Stand::Queued) || slot.lock().load(mem) != object.offset() {
             continue;
         }
         if stand == Stand::Left || is_gone(worker, slot.owner().load(mem))? {
-            settle_unseen(worker, object, slot)?;
+            settle_unseen(worker, object, slot, turn)?;
         }
     }
     Ok(())
@@ -156,11 +157,16 @@ fn slots<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Slot> {
 }
 
 /// Puts a slot at rest that is in no queue, and those in front of it which then are in none either. The foremost first: else a
-/// crash would leave one whose worker has been recovered before.
-fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Result<()> {
+/// crash would leave one whose worker has been recovered before. In this turn alone, whose worker is gone or has left: in the next one a living worker may be about to
+/// join, and is not met either.
+fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> Result<()> {
     let mem = worker.mem();
     let mut unseen: Vec<(Slot, Turn)> = Vec::new();
-    let mut next = Some((slot, Turn(slot.turn().load(mem))));
+    let turn = match mutant::is(Mutant::NextTurnSettled) {
+        true => Turn(slot.turn().load(mem)),
+        false => turn,
+    };
+    let mut next = Some((slot, turn));
     while let Some((slot, turn)) = next.take() {
         let is_standing = !turn.is_over(turn.number());
         if !is_standing || is_queued(worker, object, slot, turn) {
