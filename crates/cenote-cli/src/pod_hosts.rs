@@ -16,8 +16,25 @@ enum Known {
     Up(u32),
     /// It had died, or was down.
     Down,
-    /// What the pool says of it is damaged.
-    Unknown,
+}
+
+/// One of them.
+struct Host {
+    id: u32,
+    /// What was known when it could be told last.
+    known: Known,
+    /// Whether what the pool says of it is damaged.
+    is_unknown: bool,
+}
+
+impl Host {
+    fn new(id: u32) -> Self {
+        Self {
+            id,
+            known: Known::Nothing,
+            is_unknown: false,
+        }
+    }
 }
 
 /// What was seen of one of them.
@@ -48,7 +65,7 @@ pub enum Seen {
 /// The hosts that a supervisor runs workers on.
 pub struct PodHosts {
     look: Box<dyn Fn(u32) -> cenote::Result<HostState>>,
-    hosts: Vec<(u32, Known)>,
+    hosts: Vec<Host>,
 }
 
 impl PodHosts {
@@ -80,29 +97,30 @@ impl PodHosts {
         }
         Ok(Self {
             look,
-            hosts: ids.iter().map(|&id| (id, Known::Nothing)).collect(),
+            hosts: ids.iter().copied().map(Host::new).collect(),
         })
     }
 
     /// Looks at all of them.
     pub fn look(&mut self) -> Vec<Seen> {
         let mut seen = Vec::new();
-        for (node, (host, known)) in self.hosts.iter_mut().enumerate() {
-            let host = *host;
+        for (node, of) in self.hosts.iter_mut().enumerate() {
+            let (host, known) = (of.id, &mut of.known);
             let state = match (self.look)(host) {
                 Ok(state) => state,
                 Err(why) => {
-                    if !matches!(std::mem::replace(known, Known::Unknown), Known::Unknown) {
+                    if !std::mem::replace(&mut of.is_unknown, true) {
                         seen.push(Seen::Unknown { host, why });
                     }
                     continue;
                 }
             };
+            of.is_unknown = false;
             // One that is being fenced may write still.
             let is_over = match known {
                 Known::Up(generation) => *generation != state.generation || state.phase == HostPhase::Down,
                 Known::Nothing => state.phase == HostPhase::Down,
-                Known::Down | Known::Unknown => false,
+                Known::Down => false,
             };
             if is_over {
                 seen.push(Seen::Died { node, host });
@@ -112,7 +130,7 @@ impl PodHosts {
                 match known {
                     Known::Up(_) => {}
                     Known::Nothing => *known = Known::Up(state.generation),
-                    Known::Down | Known::Unknown => {
+                    Known::Down => {
                         seen.push(Seen::Up { node, host });
                         *known = Known::Up(state.generation);
                     }
@@ -120,5 +138,53 @@ impl PodHosts {
             }
         }
         seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn a_death_while_nobody_could_tell_is_seen_after_that() {
+        let says = Rc::new(Cell::new(Some((HostPhase::Up, 4))));
+        let theirs = says.clone();
+        let look = move |_| match theirs.get() {
+            Some((phase, generation)) => Ok(HostState {
+                phase,
+                agent: 0,
+                tag: 0,
+                generation,
+            }),
+            None => Err(cenote::Error::Forked),
+        };
+        let mut hosts = PodHosts {
+            look: Box::new(look),
+            hosts: vec![Host::new(7)],
+        };
+        let mut sees = |now| {
+            says.set(now);
+            hosts.look()
+        };
+        assert!(sees(says.get()).is_empty());
+        for _ in 0..2 {
+            assert!(matches!(sees(None)[..], [Seen::Unknown { host: 7, .. }]));
+            assert!(sees(None).is_empty());
+            assert!(sees(Some((HostPhase::Up, 4))).is_empty());
+        }
+        sees(None);
+        assert!(matches!(
+            sees(Some((HostPhase::Down, 4)))[..],
+            [Seen::Died { node: 0, host: 7 }]
+        ));
+        assert!(matches!(sees(Some((HostPhase::Up, 5)))[..], [Seen::Up { .. }]));
+        sees(None);
+        assert!(matches!(
+            sees(Some((HostPhase::Up, 6)))[..],
+            [Seen::Died { .. }, Seen::Up { .. }]
+        ));
     }
 }

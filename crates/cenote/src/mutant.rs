@@ -238,6 +238,7 @@ mutants! {
     NextTurnSettled = "next-turn-settled", "recovery puts the slot of one who had left at rest in whatever turn it is by then";
     StalePermitTaken = "stale-permit-taken", "a handle on a removed semaphore takes a permit, and does not ask after that whether it was removed";
     AttendedUnlocked = "attended-unlocked", "who waits for a condition variable says that it sleeps after it has unlocked";
+    BitTakenFromSleeper = "bit-taken-from-sleeper", "who rings for one and finds nobody asleep takes back that somebody is, and does not ring for who has found it said since";
     StaleWordTaken = "stale-word-taken", "a handle on a removed lock takes its word, which is free for another incarnation";
     SeizedUnasked = "seized-unasked", "who takes a lock from the dead does not ask whether it was removed";
     QueuedUnasked = "queued-unasked", "who comes to the front of a queue lock does not ask whether it was removed";

@@ -61,10 +61,12 @@ fn role() {
     };
     let pool: Pool = Pool::open(std::env::var("CENOTE_WAITING_POOL").unwrap(), &Options::default()).unwrap();
     match role.as_str() {
-        "holder" => {
+        "holder" | "silent holder" => {
             let semaphore = pool.semaphore("s", 2).unwrap();
             let permit = semaphore.acquire().unwrap();
-            permit.set_note(700 + u64::from(permit.number()));
+            if role == "holder" {
+                permit.set_note(700 + u64::from(permit.number()));
+            }
             println!("holds {}", permit.number());
             std::thread::park();
         }
@@ -113,6 +115,29 @@ fn permits_of_the_dead_are_had_again_with_their_notes() {
         std::mem::forget(permit);
     }
     assert!(semaphore.try_acquire().unwrap().is_none());
+}
+
+#[test]
+fn a_new_semaphore_knows_no_notes_of_the_one_before() {
+    let (folder, pool) = pool();
+    let path = folder.path().join("pool");
+    pool.semaphore("s", 2).unwrap();
+    for role in ["holder", "silent holder"] {
+        let mut holders = [(); 2].map(|()| Other::start(role, &path));
+        for holder in &mut holders {
+            holder.says("holds ");
+        }
+        holders.into_iter().for_each(Other::kill);
+        if role == "holder" {
+            pool.remove_lock("s").unwrap();
+        }
+    }
+    let semaphore = pool.semaphore("s", 2).unwrap();
+    for _ in 0..2 {
+        let permit = semaphore.acquire().unwrap();
+        assert!(matches!(permit.acquired(), Acquired::Recovered { note: 0, .. }));
+        std::mem::forget(permit);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use cenote::pod::geometry::Parameters;
 use cenote::pod::slots::{SLOTS, Slot, Stand, Turn};
 use cenote::pod::{Pod, Worker};
 use cenote::sync::{Condvar, Mutex, Patience};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
@@ -100,10 +101,14 @@ fn work<const C: bool>(
         match below(&mut random, 2) {
             0 => {
                 shared.tokens.set(shared.tokens.get() + 1);
-                match below(&mut random, 3) {
-                    0 => condvar.notify_all()?,
-                    _ => condvar.notify_one()?,
+                // Who notifies may have unlocked before.
+                if below(&mut random, 2) == 0 {
+                    shared.leaves();
+                    drop(guard);
+                    notify(&condvar, &mut random)?;
+                    continue;
                 }
+                notify(&condvar, &mut random)?;
             }
             _ => {
                 while shared.tokens.get() == 0 && (load.crashes > 0 || shared.may_be_made()) {
@@ -130,6 +135,16 @@ fn work<const C: bool>(
     shared.leaves();
     drop(guard);
     Ok(())
+}
+
+fn notify<const C: bool>(
+    condvar: &Condvar<SimMemory<C>>,
+    random: &mut Xoshiro256PlusPlus,
+) -> cenote::Result<()> {
+    match below(random, 3) {
+        0 => condvar.notify_all(),
+        _ => condvar.notify_one(),
+    }
 }
 
 fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {

@@ -55,7 +55,7 @@ pub(super) fn rings<M: Memory>(mem: &M, bell: SyncWord) -> u32 {
 
 /// The same, but that one alone of those who are asleep is woken, and others who are about to fall asleep. All the others are asleep still, by the bell as it was.
 ///
-/// Cost: as [`wake`]; another exchange if nobody is asleep.
+/// Cost: as [`wake`]; another exchange and system call if nobody is asleep.
 pub fn ring_for_one<M: Memory>(mem: &M, bell: SyncWord) {
     let mut word = bell.load(mem);
     let rung = loop {
@@ -69,8 +69,14 @@ pub fn ring_for_one<M: Memory>(mem: &M, bell: SyncWord) {
         }
     };
     if !mem.kernel().rouse_one(bell.offset()) {
-        // Who says from now on that it sleeps says so again.
-        let _ = bell.compare_exchange_acquire(mem, rung, rung & !ASLEEP);
+        // Who has found the bit set since relies on it: that one is rung for as well, as it may have fallen asleep. If the bell has changed, somebody else has
+        // rung, who sees to it.
+        let quiet = (rung & !ASLEEP).wrapping_add(ONE_RING) & u64::from(u32::MAX);
+        if mutant::is(Mutant::BitTakenFromSleeper) {
+            let _ = bell.compare_exchange_acquire(mem, rung, rung & !ASLEEP);
+        } else if bell.compare_exchange_acquire(mem, rung, quiet).is_ok() {
+            mem.kernel().rouse(bell.offset());
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::pod::{Pod, Worker};
 const MAGIC: [u8; 8] = *b"CENBELL\x01";
 /// The longest sleep of who tells other agents, and of who hears them: until it looks whether it shall end.
 const LONGEST: Duration = Duration::from_millis(100);
-/// Between two datagrams that are heeded.
+/// After each datagram, whether it is heeded or not.
 const HEEDED: Duration = Duration::from_micros(50);
 
 /// Where this agent hears, and whom it tells.
@@ -112,7 +112,14 @@ impl Relaying {
 fn hears(socket: &UdpSocket, message: &[u8; 16]) -> bool {
     let mut received = [0; 17];
     match socket.recv(&mut received) {
-        Ok(len) => received[..len] == message[..],
+        Ok(len) => {
+            let is_heeded = received[..len] == message[..];
+            if !is_heeded {
+                // Whoever sends what is not for this pool shall not keep a processor busy either.
+                std::thread::sleep(HEEDED);
+            }
+            is_heeded
+        }
         Err(error) => {
             let is_time = matches!(
                 error.kind(),

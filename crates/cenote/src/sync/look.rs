@@ -61,7 +61,7 @@ pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
         waiting: Vec::new(),
         note: object.note().load(mem),
     };
-    for permit in object.all_permits() {
+    for (permit, _) in object.all_permits() {
         let word = permit.load(mem);
         if !is_nobody(word) {
             seen.readers.push(holder(word)?);

@@ -258,14 +258,14 @@ impl Object {
         (SyncWord::at(at), SyncWord::at(at + 8))
     }
 
-    /// The words of all permits, used or not; none in other forms.
-    pub(super) fn all_permits(self) -> impl Iterator<Item = SyncWord> {
+    /// The words of all permits, used or not, each with its note; none in other forms.
+    pub(super) fn all_permits(self) -> impl Iterator<Item = (SyncWord, SyncWord)> {
         let count = if self.form == Form::Semaphore {
             PERMITS_MAX
         } else {
             0
         };
-        (0..count).map(move |n| self.permit(n).0)
+        (0..count).map(move |n| self.permit(n))
     }
 
     /// The bits of 64 worker places, those of place 64 × `n` lowest; `None` behind the last, and in other forms.

@@ -2,7 +2,7 @@
 //!
 //! **State.** The lock's count of [incarnations](crate::pod::rename) says whether it has a name, and which handles are for it. **Removing.** The owner counts
 //! on, then gives the word up as free in the new incarnation, or leaves the queue of a queue lock; nobody with a handle of the old one takes that for
-//! a lock that is free. **Making ready**, for the next name: the word, if nobody alive has it, the note, and the queue, if nobody alive stands in it. Those who do, leave.
+//! a lock that is free. **Making ready**, for the next name: the word, if nobody alive has it, of a semaphore those of all permits, the notes, and the queue, if nobody alive stands in it. Those who do, leave.
 //!
 //! **A crash** of the remover before it has counted on leaves an owner that died; after that, a lock without a name whose word names the dead, or in whose queue it stands.
 //! Who makes the lock ready frees the one, and goes past the other. That may be done again from any step: nobody has a handle of the incarnation to come.
@@ -96,11 +96,15 @@ pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64
         if !is_to_be_had || object.word().compare_exchange(mem, seen, free).is_err() {
             return Ok(false);
         }
-        for permit in object.all_permits() {
+        for (permit, note) in object.all_permits() {
             let seen = permit.load(mem);
             let is_to_be_had = is_free(seen) || is_gone(worker, seen)?;
             if !is_to_be_had || permit.compare_exchange(mem, seen, 0).is_err() {
                 return Ok(false);
+            }
+            // What its last owner left is nothing to those of the next name. Who takes it by an old handle writes none.
+            if note.load(mem) != 0 {
+                note.store(mem, 0);
             }
         }
         object.queue_first().store(mem, 0);

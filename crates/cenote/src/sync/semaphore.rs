@@ -253,10 +253,11 @@ impl<M: Memory> Semaphore<M> {
                         crash_point(Point::QueueFirst);
                     }
                     in_vain += 1;
-                    // Who removes the semaphore rings after that.
                     handle.confirm()?;
                     let words: Vec<SyncWord> = self.words().map(|(_, word)| word).collect();
-                    sleep_for_owners(&handle.worker, handle.object, &words, longest);
+                    // Again once it says that it sleeps: who removes the semaphore rings after that, and no word of a permit changes by it.
+                    let goes_on = || handle.confirm().is_ok();
+                    sleep_for_owners(&handle.worker, handle.object, &words, longest, goes_on);
                     true
                 }
             };

@@ -83,7 +83,7 @@ fn settle_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resul
         let owner = slot.owner().load(mem);
         if is_gone(worker, owner)? {
             free_of(worker, object.word(), owner);
-            for permit in object.all_permits() {
+            for (permit, _) in object.all_permits() {
                 if permit.load(mem) == owner {
                     free_of(worker, permit, owner);
                 }

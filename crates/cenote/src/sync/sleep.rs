@@ -40,8 +40,8 @@ pub(super) fn sleep_for_owner<M: Memory>(worker: &Worker<M>, object: Object, own
     sleep(worker, object.bell(), owner, longest, goes_on);
 }
 
-/// Sleeps until the lock's bell rings, one of the workers that words name dies, or the time is over; not at all if one of the words names nobody alive. May return
-/// at any time.
+/// Sleeps until the lock's bell rings, one of the workers that words name dies, or the time is over; not at all if one of the words names nobody alive, or `goes_on` is
+/// false, which is asked once this says that it sleeps. May return at any time.
 ///
 /// Cost: as [`sleep`], and some loads for each word.
 pub(super) fn sleep_for_owners<M: Memory>(
@@ -49,6 +49,7 @@ pub(super) fn sleep_for_owners<M: Memory>(
     object: Object,
     words: &[SyncWord],
     longest: Duration,
+    goes_on: impl FnOnce() -> bool,
 ) {
     let (mem, kernel) = (worker.mem(), worker.mem().kernel());
     let attended = bell::attend(mem, object.bell());
@@ -56,8 +57,8 @@ pub(super) fn sleep_for_owners<M: Memory>(
     // After that, as in `sleep`.
     let beds: Vec<Option<u64>> = owners.iter().map(|&owner| bed_of(worker, owner)).collect();
     let is_seen = !M::COHERENT || worker.pod().is_in_pod() || mem.barrier_everywhere();
-    let goes_on = |(word, owner): (&SyncWord, &u64)| !is_free(*owner) && word.load(mem) == *owner;
-    if !words.iter().zip(&owners).all(goes_on) {
+    let is_held = |(word, owner): (&SyncWord, &u64)| !is_free(*owner) && word.load(mem) == *owner;
+    if !words.iter().zip(&owners).all(is_held) || !goes_on() {
         return;
     }
     let shown: Vec<u64> = beds.iter().flatten().copied().collect();
