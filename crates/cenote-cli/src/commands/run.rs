@@ -142,12 +142,20 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let mut supervisor = Supervisor::new(args.workers, hosts, policy, make);
     let mut ended_by = None;
+    // Hosts that died and have their workers yet.
+    let mut kept = Vec::new();
     while !supervisor.is_over() {
         for seen in pod_hosts.iter_mut().flat_map(PodHosts::look) {
             log_host(&seen);
             match seen {
-                Seen::Died { node, .. } => drop(supervisor.lose_host(node)),
-                Seen::Up { node, .. } => supervisor.regain_host(node),
+                Seen::Died { node, .. } if supervisor.lose_host(node) => {}
+                // There is no other, or it was lost before.
+                Seen::Died { node, .. } => kept.push(node),
+                Seen::Up { node, .. } => {
+                    supervisor.regain_host(node);
+                    // Now there is one for the workers of others.
+                    kept.retain(|&other| other != node && !supervisor.lose_host(other));
+                }
                 Seen::Unknown { .. } => {}
             }
         }

@@ -230,11 +230,14 @@ fn workers_leave_a_host_that_dies_and_come_back() {
     agents.iter_mut().for_each(|agent| drop(agent.line()));
     let mut monitor = Running::start(&here, "monitor ./p --host 3 --one-machine --json");
     monitor.line();
-    here.fails(2, "run --pool ./p --host 3 --on env --pod-hosts 1,2 -- true");
-    here.fails(
-        1,
-        "run --pool ./p --host 3 --on env --on env --pod-hosts 1,99 -- true",
-    );
+    // What follows the program is the program's, `--json` too.
+    for (code, words) in [
+        (2, "--on env --pod-hosts 1,2"),
+        (1, "--on env --on env --pod-hosts 1,99"),
+    ] {
+        let refused = here.run(&format!("run --pool ./p --host 3 {words} -- true"));
+        assert_eq!(refused.code, Some(code), "{refused:?}");
+    }
 
     let words = "run --pool ./p --host 3 --workers 2 --on WHERE=a --on WHERE=b --pod-hosts 1,2 -- sh -c";
     let prefix = |word: &str| match word.starts_with("WHERE") {
@@ -264,5 +267,13 @@ fn workers_leave_a_host_that_dies_and_come_back() {
     let mut again = [said(), said()];
     again.sort();
     assert_eq!(again, ["0 a", "1 a"]);
+    // While there is no other they stay; they go as soon as there is.
+    agents[0].signal(libc::SIGKILL);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    agents[1] = Running::start(&here, "agent ./p --host 2 --json");
+    agents[1].line();
+    let mut again = [said(), said()];
+    again.sort();
+    assert_eq!(again, ["0 b", "1 b"]);
     assert_eq!(run.ends(), Some(128 + libc::SIGTERM));
 }
