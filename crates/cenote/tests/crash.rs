@@ -76,7 +76,7 @@ type Outcome = Result<(), String>;
 fn points() -> impl Iterator<Item = &'static str> + Clone {
     let names = Point::ALL.iter().map(|point| point.name());
     names.filter(|name| {
-        !["held.", "queue.", "shared.", "naming."]
+        !["held.", "queue.", "shared.", "condvar.", "naming."]
             .iter()
             .any(|prefix| name.starts_with(prefix))
     })

@@ -26,6 +26,8 @@ const THREADS: u64 = 3;
 const OPERATIONS: u64 = 120;
 /// The locks: a spin lock, a queue lock, a reader-writer lock, a mutex.
 const LOCKS: usize = 4;
+/// Permits of the semaphore.
+const PERMITS: u32 = 2;
 /// Long enough for others to fall asleep.
 const SHORT: Duration = Duration::from_micros(50);
 /// Longer than any victim needs.
@@ -226,12 +228,30 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
         drop(rw.read_with(patience).map_err(text)?);
         hold!(2, rw.write_with(patience), note, {});
         names(pool, thread + n)?;
+        wait_for_others(pool, n)?;
         // Who comes again at once is quicker than who is woken, until that one says that it goes first.
         for _ in 0..3 {
             hold!(3, mutex.lock_with(patience), note, {
                 std::thread::sleep(SHORT);
             });
         }
+    }
+    Ok(())
+}
+
+/// Has a permit for a moment, and waits for a moment for what others notify of, or does so itself.
+fn wait_for_others<M: Mapped>(pool: &Pool<M>, n: u64) -> Outcome {
+    let semaphore = pool.semaphore("permits", PERMITS).map_err(text)?;
+    let permit = semaphore.acquire().map_err(text)?;
+    permit.set_note(n);
+    let (mutex, condvar) = (
+        pool.mutex("waited").map_err(text)?,
+        pool.condvar("condvar").map_err(text)?,
+    );
+    let guard = mutex.lock().map_err(text)?;
+    match n % 3 {
+        0 => condvar.notify_one().map_err(text)?,
+        _ => drop(condvar.wait_for(guard, SHORT).map_err(text)?),
     }
     Ok(())
 }
@@ -286,6 +306,18 @@ impl<M: Mapped> Case<'_, M> {
 
     /// Takes every lock, with or without a recovery before.
     fn survive(&self, recover: bool) -> Outcome {
+        // Whoever died, all permits can be had, and the mutex behind the condition variable.
+        let semaphore = self.pool.semaphore("permits", PERMITS).map_err(text)?;
+        for n in 0..PERMITS {
+            match semaphore.acquire_for(LONG).map_err(text)? {
+                Some(permit) => std::mem::forget(permit),
+                None => return Err(format!("only {n} permits can be had")),
+            }
+        }
+        let waited = self.pool.mutex("waited").map_err(text)?;
+        if waited.lock_for(LONG).map_err(text)?.is_none() {
+            return Err("the mutex behind the condition variable cannot be had".to_owned());
+        }
         if recover {
             self.pool.recover().map_err(text)?;
         }
@@ -365,7 +397,7 @@ fn run_case<M: Mapped>(folder: &Path, log: &Path, run: impl FnOnce(&Case<'_, M>)
 fn points() -> impl Iterator<Item = &'static str> {
     let names = Point::ALL.iter().map(|point| point.name());
     names.filter(|name| {
-        ["held.", "queue.", "shared.", "naming."]
+        ["held.", "queue.", "shared.", "condvar.", "naming."]
             .iter()
             .any(|prefix| name.starts_with(prefix))
     })
