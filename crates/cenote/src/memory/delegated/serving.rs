@@ -56,7 +56,7 @@ pub trait Right: Send {
 pub struct Serving {
     told: Arc<Told>,
     watch: ForkWatch,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<JoinHandle<Lent>>>,
     /// By which it got its own: the descriptor is this process's, and closed by whoever drops this.
     _liveness: Arc<dyn Liveness>,
     /// That very thread.
@@ -83,6 +83,10 @@ impl<M: Memory> Words for Base<'_, M> {
     }
 }
 
+/// What the thread has of the process's descriptors: it gives them back to whoever joins it. Dropped in the thread, they would be closed in a table that does not have
+/// them, and stay open in the process's.
+type Lent = Box<dyn std::any::Any + Send>;
+
 impl Serving {
     /// Starts the thread. `lock` is the number of the lock by which the server is found.
     pub(crate) fn start<M: Memory>(
@@ -102,28 +106,13 @@ impl Serving {
             .name("cenote-exchange".to_owned())
             .spawn(move || {
                 ask_for_short_turns();
-                let words = Base(&mem);
-                let own = process.of_this_thread();
-                let liveness = own.as_deref().unwrap_or(&*process);
-                while theirs.what.load() != END {
-                    // A kernel that refuses to answer will refuse the others as well; nothing is served on a guess.
-                    if !right.may_serve(&words) || !liveness.try_lock(lock).unwrap_or(false) {
-                        std::thread::park_timeout(STANDBY);
-                        continue;
-                    }
-                    let has_served = right.begin(&words);
-                    if has_served {
-                        serve(mem.clone(), boxes, limit, &theirs.what);
-                        if theirs.what.load() == END_WITH_ONE {
-                            theirs.exchange(&words);
-                        }
-                        right.end(&words);
-                    }
-                    let _ = liveness.unlock(lock);
-                    if has_served {
-                        return;
-                    }
+                {
+                    let own = process.of_this_thread();
+                    let liveness = own.as_deref().unwrap_or(&*process);
+                    let serve = || serve(mem.clone(), boxes, limit, &theirs.what);
+                    stand_by(&Base(&mem), liveness, lock, &*right, &theirs, serve);
                 }
+                Box::new((mem, right, process)) as Lent
             })
             .map_err(|source| MapError::Os {
                 what: "starting the thread that executes exchanges",
@@ -157,6 +146,36 @@ impl Serving {
             self.look();
             // A thread that panicked serves no more.
             let _ = thread.join();
+        }
+    }
+}
+
+/// Serves once it may, and stands by until then.
+fn stand_by(
+    words: &dyn Words,
+    liveness: &dyn Liveness,
+    lock: u32,
+    right: &dyn Right,
+    told: &Told,
+    serve: impl Fn(),
+) {
+    while told.what.load() != END {
+        // A kernel that refuses to answer will refuse the others as well; nothing is served on a guess.
+        if !right.may_serve(words) || !liveness.try_lock(lock).unwrap_or(false) {
+            std::thread::park_timeout(STANDBY);
+            continue;
+        }
+        let has_served = right.begin(words);
+        if has_served {
+            serve();
+            if told.what.load() == END_WITH_ONE {
+                told.exchange(words);
+            }
+            right.end(words);
+        }
+        let _ = liveness.unlock(lock);
+        if has_served {
+            return;
         }
     }
 }
