@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::pod::geometry::Parameters;
-use cenote::pod::slots::{SLOTS, Slot, Stand, Turn};
 use cenote::pod::{Pod, Worker};
 use cenote::sync::{Condvar, Mutex, Patience};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -15,6 +14,7 @@ use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
 use super::hash::account;
 use super::pool::Member;
+use super::slots::all_at_rest;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -155,15 +155,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         if Mutex::open(worker.clone(), "mutex")?.try_lock()?.is_none() {
             log.fault("nobody runs, and the mutex cannot be had");
         }
-        for place in 0..member.pod.workers_high() {
-            for n in 0..SLOTS {
-                let slot = Slot::new(worker.geometry(), place, n);
-                let stand = Turn(slot.turn().load(worker.mem())).stand();
-                if stand != Stand::Rest {
-                    log.fault(format!("slot {n} of worker {place} is {stand:?} for ever"));
-                }
-            }
-        }
+        all_at_rest(&worker, log);
         account(&worker, log)?;
     }
     member.leave(context);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use cenote::memory::Memory;
 use cenote::pod::geometry::Parameters;
 use cenote::pod::lock::identity;
-use cenote::pod::slots::{SLOTS, Slot, Stand, Turn};
 use cenote::pod::{Pod, Worker};
 use cenote::sync::guard::Release;
 use cenote::sync::object::Form;
@@ -19,6 +18,7 @@ use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
 use super::hash::account;
 use super::pool::Member;
+use super::slots::all_at_rest;
 use super::{Load, Log, Scenario, below, random};
 use crate::check::exclusion::Mode;
 use crate::check::told::Event;
@@ -267,15 +267,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
                 None => log.fault(format!("nobody runs, and lock {n} cannot be had")),
             }
         }
-        for place in 0..member.pod.workers_high() {
-            for n in 0..SLOTS {
-                let slot = Slot::new(worker.geometry(), place, n);
-                let stand = Turn(slot.turn().load(worker.mem())).stand();
-                if stand != Stand::Rest {
-                    log.fault(format!("slot {n} of worker {place} is {stand:?} for ever"));
-                }
-            }
-        }
+        all_at_rest(&worker, log);
         account(&worker, log)?;
     }
     member.leave(context);

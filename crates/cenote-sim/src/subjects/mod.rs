@@ -28,6 +28,7 @@ mod removal;
 mod seat;
 mod semaphore;
 mod sherman;
+mod slots;
 mod tasks;
 mod trim;
 mod words;

@@ -12,7 +12,6 @@ use cenote::memory::Memory;
 use cenote::pod::directory::{self, KIND_LOCK};
 use cenote::pod::geometry::Parameters;
 use cenote::pod::lock::identity;
-use cenote::pod::slots::{SLOTS, Slot, Stand, Turn};
 use cenote::pod::{Pod, Worker};
 use cenote::sync::guard::Release;
 use cenote::sync::object::Form;
@@ -24,6 +23,7 @@ use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
 use super::hash::account;
 use super::pool::{Member, is_full};
+use super::slots::all_at_rest;
 use super::{Load, Log, Scenario, below, random};
 use crate::check::exclusion::Mode;
 use crate::check::told::Event;
@@ -384,15 +384,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
                 }
             }
         }
-        for place in 0..member.pod.workers_high() {
-            for n in 0..SLOTS {
-                let slot = Slot::new(worker.geometry(), place, n);
-                let stand = Turn(slot.turn().load(worker.mem())).stand();
-                if stand != Stand::Rest {
-                    log.fault(format!("slot {n} of worker {place} is {stand:?} for ever"));
-                }
-            }
-        }
+        all_at_rest(&worker, log);
         account(&worker, log)?;
     }
     member.leave(context);

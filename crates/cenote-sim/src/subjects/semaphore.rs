@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use cenote::pod::geometry::Parameters;
 use cenote::pod::lock::identity;
-use cenote::pod::slots::{SLOTS, Slot, Stand, Turn};
 use cenote::pod::{Pod, Worker};
 use cenote::sync::semaphore::Permit;
 use cenote::sync::{Patience, Semaphore};
@@ -19,6 +18,7 @@ use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;
 use super::hash::account;
 use super::pool::Member;
+use super::slots::all_at_rest;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -244,15 +244,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
                 }
             }
         }
-        for place in 0..member.pod.workers_high() {
-            for n in 0..SLOTS {
-                let slot = Slot::new(worker.geometry(), place, n);
-                let stand = Turn(slot.turn().load(worker.mem())).stand();
-                if stand != Stand::Rest {
-                    log.fault(format!("slot {n} of worker {place} is {stand:?} for ever"));
-                }
-            }
-        }
+        all_at_rest(&worker, log);
         account(&worker, log)?;
     }
     member.leave(context);

@@ -1,0 +1,20 @@
+//! What must be so of workers' slots when nobody runs.
+
+use cenote::pod::Worker;
+use cenote::pod::slots::{SLOTS, Slot, Stand, Turn};
+
+use super::Log;
+use crate::exec::SimMemory;
+
+/// No slot stands for anybody.
+pub fn all_at_rest<const C: bool>(worker: &Worker<SimMemory<C>>, log: &Log) {
+    for place in 0..worker.pod().workers_high() {
+        for n in 0..SLOTS {
+            let slot = Slot::new(worker.geometry(), place, n);
+            let stand = Turn(slot.turn().load(worker.mem())).stand();
+            if stand != Stand::Rest {
+                log.fault(format!("slot {n} of worker {place} is {stand:?} for ever"));
+            }
+        }
+    }
+}
