@@ -100,7 +100,7 @@ pub type Semaphore<M = Coherent> = Named<sync::Semaphore<M>, M>;
 ///
 /// let pool: Pool = Pool::create(&path, &Options::default())?;
 /// # pool.map("orders")?.put(b"next", b"17")?;
-/// let (mutex, filled) = (pool.mutex("orders")?, pool.condvar("orders filled")?);
+/// let (mutex, filled) = (pool.mutex("orders, mutex")?, pool.condvar("orders, filled")?);
 /// let orders = pool.map("orders")?;
 /// let guard = mutex.lock()?;
 /// let guard = filled.wait_while(guard, || matches!(orders.get(b"next"), Ok(None)))?;
