@@ -91,6 +91,14 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         arrive(self.world, op);
     }
 
+    /// The same for what a server does to look at mailboxes.
+    fn arrive_to_look(&self, op: Op) {
+        let world = self.world();
+        if !(self.is_direct && world.looks_at_once && world.server == Some(world.current)) {
+            self.arrive(op);
+        }
+    }
+
     /// Waits for the running thread's turn to do a sync operation. Where there is a clock, that is when the operation is done: its time
     /// is charged first.
     fn arrive_sync(&self, op: Op, found: Found) {
@@ -612,7 +620,10 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 impl<const COHERENT: bool> SimMemory<COHERENT> {
     fn cached_load(&self, kind: Kind, at: u64) -> u64 {
         let op = Op::word(kind, at, 0);
-        self.arrive(op);
+        match kind {
+            Kind::Speculate => self.arrive_to_look(op),
+            _ => self.arrive(op),
+        }
         let world = self.world();
         let (value, found) = match world.forwarded(at, Self::CACHED) {
             Some(own) => (own, Found::Hit),
@@ -696,7 +707,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
     }
 
     fn begin(&self, op: Op, drops: bool) {
-        self.arrive(op);
+        self.arrive_to_look(op);
         let world = self.world();
         if !COHERENT {
             world.drain_lines(op.at, op.len);

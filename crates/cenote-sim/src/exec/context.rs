@@ -23,7 +23,7 @@ use super::traffic::Traffic;
 use super::world::{Life, Process, Thread, World};
 use crate::clock::Spent;
 use crate::machine::Found;
-use crate::policy::Phase;
+use crate::policy::{Fault, Phase};
 
 /// A thread's place in a run.
 #[derive(Clone)]
@@ -100,9 +100,12 @@ impl<const COHERENT: bool> Context<COHERENT> {
         }
     }
 
-    /// This thread, which executes exchanges, begins a pass.
+    /// This thread, which executes exchanges, begins a pass. In most it looks at all mailboxes in one step: of two requests that meet in a pass it then
+    /// finds both if it finds the later one.
     pub(super) fn begins_pass(&self) {
-        self.world().owed.passes += 1;
+        let world = self.world();
+        world.owed.passes += 1;
+        world.looks_at_once = world.clock.is_none() && world.fault(Fault::Tear, 2) == 0;
     }
 
     /// Whether this is the last thread of its process.
@@ -426,10 +429,10 @@ impl<const COHERENT: bool> Context<COHERENT> {
         });
         world.runnable.push(thread);
         let parent = self.thread;
-        match world.phase {
-            Phase::Audit => world.follows_all(thread),
-            _ => world.starts(parent, thread),
+        if world.phase == Phase::Audit {
+            world.follows_ended(thread);
         }
+        world.starts(parent, thread);
         if let Some(clock) = &mut world.clock {
             clock.begin(thread, parent);
         }

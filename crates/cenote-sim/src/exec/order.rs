@@ -331,11 +331,18 @@ impl World {
         }
     }
 
-    /// A thread begins when all others have ended.
-    pub fn follows_all(&mut self, child: u32) {
-        if let Some(order) = &mut self.order {
-            (0..child).for_each(|other| order.teach(other, child));
-        }
+    /// A thread begins after all that have ended. One of the same process may not have, such as the server of exchanges.
+    pub fn follows_ended(&mut self, child: u32) {
+        let Self {
+            order: Some(order),
+            threads,
+            ..
+        } = self
+        else {
+            return;
+        };
+        let ended = threads.iter().enumerate().filter(|(_, thread)| !thread.alive);
+        ended.for_each(|(other, _)| order.teach(other as u32, child));
     }
 
     /// A thread drops a kernel lock.

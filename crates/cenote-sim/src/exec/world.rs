@@ -185,6 +185,8 @@ pub(super) struct World {
     pub delegation: Option<Delegation>,
     /// The thread that executes exchanges now, or did until it was killed.
     pub server: Option<u32>,
+    /// Whether the server looks at all mailboxes in one step in this pass.
+    pub looks_at_once: bool,
     /// The threads that were killed, and when.
     pub deaths: Vec<(u32, u64)>,
     /// The threads whose store buffers are not empty.
@@ -238,6 +240,7 @@ impl World {
             is_space_scarce: false,
             delegation: None,
             server: None,
+            looks_at_once: false,
             deaths: Vec::new(),
             buffering: Vec::new(),
             watches_given: true,
