@@ -64,6 +64,8 @@ pub enum Fault {
     Drain,
     /// Whether a line is loaded or stored word by word: 0 no, 1 yes.
     Tear,
+    /// Whether the server of exchanges looks at mailboxes one after the other in a pass: 0 no, 1 yes.
+    LookSingly,
     /// Whether the file system says that it has no space: 0 no, 1 yes.
     NoSpace,
 }
