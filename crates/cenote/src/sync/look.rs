@@ -11,6 +11,9 @@ use crate::pod::Worker;
 use crate::pod::lock::is_gone;
 use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
 
+/// Walks along a queue that others change.
+const WALKS: u32 = 16;
+
 /// A worker that has to do with a lock.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Holder {
@@ -38,7 +41,7 @@ pub struct Seen {
 
 /// Looks at a lock.
 ///
-/// Cost: up to three loads for each slot of the pool's workers.
+/// Cost: up to three loads for each slot of the pool's workers; of a queue, some more for each of those who wait.
 pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     let mem = worker.mem();
     let holder = |identity: u64| -> Result<Holder> {
@@ -49,7 +52,7 @@ pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     };
     let word = object.word().load(mem);
     let owner = match object.form() {
-        Form::Queue => owner_of_queue(worker, object, word)?,
+        Form::Queue => owner_of_queue(worker, object)?,
         Form::Semaphore | Form::Condvar => None,
         _ if is_nobody(word) => None,
         _ => Some(word),
@@ -84,8 +87,25 @@ pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     Ok(seen)
 }
 
-/// The identity of whoever stands foremost in a queue.
-fn owner_of_queue<M: Memory>(worker: &Worker<M>, object: Object, end: u64) -> Result<Option<u64>> {
+/// The identity of whoever stands foremost in a queue. Who joins or leaves meanwhile may take the walk to a turn that is over: then it looks again,
+/// [`WALKS`] times at most.
+fn owner_of_queue<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Option<u64>> {
+    let mem = worker.mem();
+    let now = || (object.unlinks().load(mem), object.word().load(mem));
+    let mut before = now();
+    for _ in 1..WALKS {
+        let owner = walk_to_owner(worker, object, before.1)?;
+        let after = now();
+        if after == before {
+            return Ok(owner);
+        }
+        before = after;
+    }
+    walk_to_owner(worker, object, before.1)
+}
+
+/// The same, from an end of the queue.
+fn walk_to_owner<M: Memory>(worker: &Worker<M>, object: Object, end: u64) -> Result<Option<u64>> {
     let mem = worker.mem();
     let front = look_along(worker, object, end)?;
     if front.held.is_none() {
