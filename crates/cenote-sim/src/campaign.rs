@@ -234,6 +234,8 @@ impl Plan {
             cached_words: 1 << draw(0, 8),
             drain_links: 1 << draw(0, 10),
             spins: 1 << draw(0, 6),
+            // There is no clock: every hold is long, or none.
+            long_hold_ns: u64::from(draw(0, 2)),
         })
     }
 

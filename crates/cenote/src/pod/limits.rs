@@ -39,6 +39,8 @@ pub struct Limits {
     pub cached_words: usize,
     /// Looks at a lock close together, before its waiter sleeps. At least 1.
     pub spins: u32,
+    /// Nanoseconds of a hold from which on whoever has waited for a lock gives it to the next one who waits, and not to who comes by.
+    pub long_hold_ns: u64,
 }
 
 impl Limits {
@@ -64,6 +66,8 @@ impl Limits {
             cached_words: if M::COHERENT { 0 } else { 1 << 14 },
             // Some microseconds at most: about what it costs to fall asleep.
             spins: 64,
+            // About what it takes to wake somebody.
+            long_hold_ns: 50_000,
         }
     }
 }

@@ -7,6 +7,9 @@
 //! queue, and the foremost has the lock next, but for those who had looked before: once each,
 //! or [`UNASKED`] times where caches are incoherent. Who has the lock from the queue takes that back.
 //!
+//! Where holds last, those who come by would have the foremost woken in vain for each of them. So who has had the lock from the queue, and for longer than it takes to wake
+//! somebody, says *queue first* itself before it unlocks, if anybody stands behind it.
+//!
 //! **Giving it back.** The word, then the bell. Who had come through the queue stands foremost in it until then: the next one is woken when there is
 //! something to be had, not before.
 //!
@@ -25,7 +28,7 @@ use super::wait_queue::look_along;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::crash::{Point, crash_point};
-use crate::pod::slots::Stand;
+use crate::pod::slots::{Stand, Turn};
 
 /// So often the foremost of a queue is woken for a lock that somebody else then has, before it says that it is to have it.
 pub(super) const IN_VAIN: u32 = 4;
@@ -128,6 +131,7 @@ impl<M: Memory> Handle<M> {
         if let Some(seen) = seen {
             self.confirm_taken(seen)?;
             self.take_back_first();
+            self.taken_at.set(self.mem().kernel().now());
         }
         Ok(seen)
     }
@@ -187,11 +191,25 @@ impl<M: Memory> Handle<M> {
     /// Sets the word free, or to say of whom the next owner is told, and leaves the queue.
     #[inline]
     pub(super) fn give_back(&self, slot: usize, word: u64) {
-        self.tell(self.word(), word, self.object.bell());
         let turn = self.turn(slot);
         if turn.stand() == Stand::Queued {
-            self.tell_turn(slot, turn.to(Stand::Rest));
+            return self.give_back_queued(slot, turn, word);
         }
+        self.tell(self.word(), word, self.object.bell());
+        self.release(slot);
+    }
+
+    /// The same by one who stands foremost in the queue.
+    #[cold]
+    fn give_back_queued(&self, slot: usize, turn: Turn, word: u64) {
+        let mem = self.mem();
+        let had = mem.kernel().now().saturating_sub(self.taken_at.get());
+        if had >= self.worker.limits().long_hold_ns && self.end.load(mem) != self.place(slot, turn).0 {
+            self.object.queue_first().store(mem, 1);
+            crash_point(Point::QueueFirst);
+        }
+        self.tell(self.word(), word, self.object.bell());
+        self.tell_turn(slot, turn.to(Stand::Rest));
         self.release(slot);
     }
 }

@@ -18,7 +18,7 @@ use super::Acquired;
 use super::object::{Form, Object};
 use super::owner::free_in;
 use super::settle;
-use super::wait::{Patience, Waiting};
+use super::wait::{Patience, Waiting, Worth};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, Memory, SyncWord, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
@@ -54,6 +54,10 @@ pub struct Handle<M: Memory> {
     slot: Cell<usize>,
     /// How often the lock was taken without a look whether the queue goes first.
     pub(super) unasked: Cell<u32>,
+    /// How many looks a wait is worth.
+    worth: Worth,
+    /// When it took the lock from the queue last, as the kernel's clock has it.
+    pub(super) taken_at: Cell<u64>,
     /// How often exchanges of the word were lost to others who joined its queue.
     pub(super) contention: Contention,
     /// What the last owner was told that took the lock from a dead one through this handle.
@@ -86,6 +90,8 @@ impl<M: Memory> Handle<M> {
             me: worker.me(),
             is_lazy: worker.pod().relies_on_barrier(),
             unasked: Cell::new(0),
+            worth: Worth::new(worker.limits().spins),
+            taken_at: Cell::new(0),
             contention: Contention::new(u64::from(worker.me())),
             first: Slot::new(worker.geometry(), u32::from(worker.me() - 1), 0),
             worker,
@@ -166,7 +172,12 @@ impl<M: Memory> Handle<M> {
 
     /// A wait for this lock.
     pub(super) fn waiting(&self, patience: Patience) -> Waiting {
-        Waiting::spinning(patience, self.worker.limits().spins)
+        self.worth.wait(patience)
+    }
+
+    /// Learns from a wait that is over.
+    pub(super) fn learn(&self, waiting: &Waiting) {
+        self.worth.learn(waiting);
     }
 
     /// Uses a slot that is free.

@@ -71,7 +71,10 @@ impl<M: Memory> Mutex<M> {
     pub fn lock_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
         let slot = handle.claim()?;
-        match handle.take_patiently(slot, &mut handle.waiting(patience)) {
+        let mut waiting = handle.waiting(patience);
+        let taken = handle.take_patiently(slot, &mut waiting);
+        handle.learn(&waiting);
+        match taken {
             Ok(Some(before)) => Ok(Some(Guard::new(self, slot, former(before)))),
             other => {
                 handle.release(slot);

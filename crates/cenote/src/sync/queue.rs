@@ -136,9 +136,11 @@ impl<M: Memory> QueueLock<M> {
         patience: Patience,
     ) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
+        let mut waiting = handle.waiting(patience);
         let waited = handle
             .confirm()
-            .and_then(|()| handle.wait_in_front(slot, before, &mut handle.waiting(patience)));
+            .and_then(|()| handle.wait_in_front(slot, before, &mut waiting));
+        handle.learn(&waiting);
         let Ok(Some(from)) = waited else {
             handle.give_up(slot);
             return waited.map(|_| None);

@@ -89,8 +89,10 @@ impl<M: Memory> ReadWriteLock<M> {
             if self.nobody_reads() {
                 return Ok(Guard::clean(self, slot));
             }
-            let waiting = &mut self.handle.waiting(Patience::Forever);
-            if let Some(guard) = self.write_alone(slot, handle.free, waiting)? {
+            let waiting = &mut handle.waiting(Patience::Forever);
+            let alone = self.write_alone(slot, handle.free, waiting);
+            handle.learn(waiting);
+            if let Some(guard) = alone? {
                 return Ok(guard);
             }
         }
@@ -142,7 +144,9 @@ impl<M: Memory> ReadWriteLock<M> {
             return taken.map(|_| None);
         };
         crash_point(Point::WriterWaits);
-        self.write_alone(slot, before, &mut waiting)
+        let alone = self.write_alone(slot, before, &mut waiting);
+        handle.learn(&waiting);
+        alone
     }
 
     /// Writes, when no reader is left; `None` if patience ended before.
@@ -247,7 +251,10 @@ impl<M: Memory> ReadWriteLock<M> {
     /// Waits for a shared hold as patiently as told.
     pub fn read_with(&self, patience: Patience) -> Result<Option<ReadGuard<'_, M>>> {
         let slot = self.handle.claim()?;
-        match self.share(slot, &mut self.handle.waiting(patience)) {
+        let mut waiting = self.handle.waiting(patience);
+        let shared = self.share(slot, &mut waiting);
+        self.handle.learn(&waiting);
+        match shared {
             Ok(Some(before)) => Ok(Some(ReadGuard::new(self, slot, former(before)))),
             other => {
                 self.unlock_shared(slot);

@@ -122,7 +122,10 @@ impl<M: Memory> Semaphore<M> {
     pub fn acquire_with(&self, patience: Patience) -> Result<Option<Permit<'_, M>>> {
         let handle = &self.handle;
         let slot = handle.claim_another()?;
-        match self.take_patiently(slot, &mut handle.waiting(patience)) {
+        let mut waiting = handle.waiting(patience);
+        let taken = self.take_patiently(slot, &mut waiting);
+        handle.learn(&waiting);
+        match taken {
             Ok(Some(taken)) => Ok(Some(Permit::new(self, slot, taken))),
             other => {
                 handle.release(slot);

@@ -3,13 +3,20 @@
 //! Whoever waits for one that it knows sleeps until that one wakes it or dies ([`sleep`](super::sleep)). Where nobody wakes anybody, as
 //! with the spin lock, it lets others run for a while, then sleeps longer and longer and looks again by itself: it sees a free lock up to
 //! [`LONGEST_REST`] late.
+//!
+//! How often a handle looks before it sleeps depends on how that went of late: where holds last, looks are only work.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::memory::Memory;
 
 /// Looks close together of one whom nobody wakes, before others are let run.
 pub(super) const SPINS: u32 = 64;
+/// At least so many, where one is woken and few of late were rewarded.
+const LOOKS_LEAST: u32 = 1;
+/// Every so manyth wait is worth all looks, as a lock that is held for moments again is not found by fewer.
+const HOPEFUL: u32 = 32;
 /// Looks between which others are let run, before the first sleep.
 const YIELDS: u32 = 256;
 /// Looks between two questions whether those in front are alive, before the first sleep.
@@ -67,6 +74,49 @@ pub struct Waiting {
     /// Looks since the last sleep that ended what was waited for.
     close: u32,
     rest: Duration,
+    has_slept: bool,
+}
+
+/// How many looks a wait is worth, as one thread has found.
+#[derive(Debug)]
+pub(super) struct Worth {
+    most: u32,
+    looks: Cell<u32>,
+    waits: Cell<u32>,
+}
+
+impl Worth {
+    /// So many at most, and at first.
+    pub(super) fn new(most: u32) -> Self {
+        Self {
+            most,
+            looks: Cell::new(most),
+            waits: Cell::new(0),
+        }
+    }
+
+    /// Begins a wait.
+    pub(super) fn wait(&self, patience: Patience) -> Waiting {
+        let waits = self.waits.get().wrapping_add(1);
+        self.waits.set(waits);
+        let spins = match waits.is_multiple_of(HOPEFUL) {
+            true => self.most,
+            false => self.looks.get(),
+        };
+        Waiting {
+            spins: spins.max(1),
+            ..Waiting::new(patience)
+        }
+    }
+
+    /// Learns from one that is over.
+    pub(super) fn learn(&self, waiting: &Waiting) {
+        if waiting.has_slept {
+            self.looks.set((self.looks.get() / 2).max(LOOKS_LEAST));
+        } else if waiting.has_looked() {
+            self.looks.set((2 * waiting.spins).min(self.most));
+        }
+    }
 }
 
 impl Waiting {
@@ -79,14 +129,7 @@ impl Waiting {
             looks: 0,
             close: 0,
             rest: SHORTEST_REST,
-        }
-    }
-
-    /// Begins one with so many looks close together.
-    pub(super) fn spinning(patience: Patience, spins: u32) -> Self {
-        Self {
-            spins: spins.max(1),
-            ..Self::new(patience)
+            has_slept: false,
         }
     }
 
@@ -145,6 +188,7 @@ impl Waiting {
         if self.close < self.spins {
             return self.spin(mem);
         }
+        self.has_slept = true;
         Next::Sleep(match self.patience {
             Patience::Until(end) => end.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP),
             _ => LONGEST_SLEEP,
