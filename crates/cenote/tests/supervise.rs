@@ -1,9 +1,13 @@
 //! Supervision, with real processes: shells that end as they are told.
 
+use std::ops::ControlFlow;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cenote::store::supervise::{End, Event, Policy, Restart, Signal, Start, Supervisor, Then};
+use cenote::Acquired;
+use cenote::store::supervise::{
+    End, Event, Policy, Restart, Signal, Start, Supervisor, Then, ThreadEnd, run_threads,
+};
 
 fn quick() -> Policy {
     Policy {
@@ -168,4 +172,37 @@ fn who_is_dropped_leaves_nobody_behind() {
     for process in processes {
         assert!(!std::path::Path::new(&format!("/proc/{process}")).exists());
     }
+}
+
+#[test]
+fn a_thread_that_panics_in_a_lock_is_started_again_and_told_of_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool: cenote::Pool =
+        cenote::Pool::create(folder.path().join("pool"), &cenote::Options::default()).unwrap();
+    let fates = run_threads(
+        4,
+        &quick(),
+        |start| -> cenote::Result<()> {
+            let mutex = pool.mutex("mutex")?;
+            let turns = pool.map("turns")?;
+            let guard = mutex.lock()?;
+            assert_eq!(
+                start.restarts > 0,
+                start.worker == 1 && turns.get(b"panicked")?.is_some()
+            );
+            if start.worker == 1 && start.restarts == 0 {
+                turns.put(b"panicked", b"yes")?;
+                panic!("with the mutex");
+            }
+            if guard.acquired() != Acquired::Clean {
+                turns.put(b"told", b"yes")?;
+            }
+            Ok(())
+        },
+        |_| ControlFlow::Continue(()),
+    );
+    let restarts: Vec<u32> = fates.iter().map(|fate| fate.restarts).collect();
+    assert_eq!(restarts, [0, 1, 0, 0], "{fates:?}");
+    assert!(fates.iter().all(|fate| fate.end == ThreadEnd::Well), "{fates:?}");
+    assert!(pool.map("turns").unwrap().get(b"told").unwrap().is_some());
 }

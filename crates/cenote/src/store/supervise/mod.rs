@@ -16,8 +16,11 @@
 //!
 //! **Hosts** are numbers too; what a host is, the function knows that makes commands: a prefix such as `ssh name`, a namespace, a
 //! pool's host id.
+//!
+//! Threads of one process are supervised in the same way: [`run_threads`].
 
 mod policy;
+mod threads;
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -26,8 +29,9 @@ use std::time::{Duration, Instant};
 
 use crate::memory::await_any;
 pub use crate::memory::{Signal, WatchedChild};
-use policy::Jitter;
+use policy::{History, Jitter};
 pub use policy::{Policy, Restart};
+pub use threads::{ThreadEnd, ThreadEnded, ThreadFate, ThreadStart, run_threads};
 
 /// A process to be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,10 +151,7 @@ struct Slot {
     state: State,
     host: usize,
     starts: u32,
-    /// When it was started again, within the window.
-    recent: Vec<Instant>,
-    /// Failures in a row.
-    failures: u32,
+    history: History,
     end: Option<End>,
 }
 
@@ -179,8 +180,7 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
             state: State::Due(now),
             host: worker as usize % hosts,
             starts: 0,
-            recent: Vec::new(),
-            failures: 0,
+            history: History::default(),
             end: None,
         };
         Self {
@@ -353,30 +353,16 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
         events: &mut Vec<Event>,
     ) {
         let (now, policy) = (Instant::now(), self.policy);
-        let is_quick = now.duration_since(since) < policy.wait_most;
-        let is_bad = end.is_failure() && is_quick;
+        let ran = now.duration_since(since);
+        let is_bad = end.is_failure() && ran < policy.wait_most;
         self.hosts[host].failures = if is_bad { self.hosts[host].failures + 1 } else { 0 };
         let slot = &mut self.slots[n];
-        slot.failures = if is_quick {
-            slot.failures.saturating_add(1)
-        } else {
-            1
-        };
         slot.end = Some(end.clone());
-        slot.recent
-            .retain(|when| now.duration_since(*when) < policy.window);
-        let is_wanted = match policy.restart {
-            Restart::Always => true,
-            Restart::OnFailure => end.is_failure(),
-            Restart::Never => false,
-        };
-        let then = if !is_wanted || self.stopping.is_some() {
-            Then::Over
-        } else if slot.recent.len() as u32 >= policy.restarts_max {
-            Then::GivenUp
-        } else {
-            slot.recent.push(now);
-            Then::Restart(policy.wait(slot.failures, &mut self.jitter))
+        let then = match self.stopping {
+            Some(_) => Then::Over,
+            None => slot
+                .history
+                .follow(&policy, end.is_failure(), ran, &mut self.jitter),
         };
         slot.state = match then {
             Then::Restart(wait) => State::Due(now + wait),

@@ -1,7 +1,9 @@
 //! When a worker is started again, after how long, and when that is given up.
 
 use std::hash::{BuildHasher, Hasher};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use super::Then;
 
 /// Which ends are followed by another start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +54,53 @@ impl Default for Policy {
 impl Policy {
     /// How long a restart waits after so many failures in a row: between half of the time and all of it, so that workers that
     /// failed together do not come back together.
-    pub(super) fn wait(&self, failures: u32, jitter: &mut Jitter) -> Duration {
+    fn wait(&self, failures: u32, jitter: &mut Jitter) -> Duration {
         let doubled = self
             .wait_first
             .saturating_mul(1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
         let most = doubled.min(self.wait_most);
         most.mul_f64(0.5 + jitter.next() / 2.0)
+    }
+}
+
+/// How it went with a worker of late.
+#[derive(Default)]
+pub(super) struct History {
+    /// When it was started again, within the window.
+    recent: Vec<Instant>,
+    /// Failures in a row.
+    failures: u32,
+}
+
+impl History {
+    /// What follows an end, after it ran for so long.
+    pub(super) fn follow(
+        &mut self,
+        policy: &Policy,
+        is_failure: bool,
+        ran: Duration,
+        jitter: &mut Jitter,
+    ) -> Then {
+        let now = Instant::now();
+        self.failures = match ran < policy.wait_most {
+            true => self.failures.saturating_add(1),
+            false => 1,
+        };
+        self.recent
+            .retain(|when| now.duration_since(*when) < policy.window);
+        let is_wanted = match policy.restart {
+            Restart::Always => true,
+            Restart::OnFailure => is_failure,
+            Restart::Never => false,
+        };
+        if !is_wanted {
+            return Then::Over;
+        }
+        if self.recent.len() as u32 >= policy.restarts_max {
+            return Then::GivenUp;
+        }
+        self.recent.push(now);
+        Then::Restart(policy.wait(self.failures, jitter))
     }
 }
 

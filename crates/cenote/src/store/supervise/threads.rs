@@ -1,0 +1,267 @@
+//! Supervision of threads: those of one process that panic or fail are started again, each as a thread of its own, under the same number.
+//!
+//! What a thread that panicked held in a pool is given back as it unwinds; who takes a lock next is told. A thread that is started again has nothing of the
+//! last one: its pool's worker, its locks and its notes are its own.
+
+use std::fmt::Display;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, Scope};
+use std::time::Instant;
+
+use super::policy::{History, Jitter};
+use super::{Policy, Then};
+
+/// A thread to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadStart {
+    /// The worker's number, from 0.
+    pub worker: u32,
+    /// How many workers there are.
+    pub workers: u32,
+    /// How often it was started before.
+    pub restarts: u32,
+}
+
+/// How a worker's thread ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ThreadEnd {
+    /// It returned.
+    Well,
+    /// It returned an error, as it reads.
+    Failed(String),
+    /// It panicked, with this message.
+    Panicked(String),
+    /// It never began.
+    NotStarted(String),
+}
+
+impl Display for ThreadEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Well => write!(f, "ended well"),
+            Self::Failed(why) => write!(f, "failed: {why}"),
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::NotStarted(why) => write!(f, "could not be started: {why}"),
+        }
+    }
+}
+
+/// The end of a worker's thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadEnded {
+    /// Which start it was.
+    pub start: ThreadStart,
+    /// How it ended.
+    pub end: ThreadEnd,
+    /// What follows.
+    pub then: Then,
+}
+
+/// What became of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadFate {
+    /// How often it was started again.
+    pub restarts: u32,
+    /// How its last thread ended.
+    pub end: ThreadEnd,
+}
+
+struct Slot {
+    starts: u32,
+    history: History,
+    due: Option<Instant>,
+    since: Instant,
+    fate: ThreadFate,
+}
+
+/// Runs so many threads, starts those again that panic or fail, as the [policy](Policy) says, and returns when no thread runs and none will: what became of
+/// each. `ended` hears of each end, in the calling thread; if it breaks off, nobody is started again. Of the policy the
+/// grace and lost hosts mean nothing here: threads cannot be ended from outside.
+///
+/// Panics only if `ended` does; with `panic = "abort"` a panic of a thread ends the process.
+pub fn run_threads<E: Display>(
+    workers: u32,
+    policy: &Policy,
+    work: impl Fn(&ThreadStart) -> Result<(), E> + Sync,
+    mut ended: impl FnMut(&ThreadEnded) -> ControlFlow<()>,
+) -> Vec<ThreadFate> {
+    let (now, mut jitter) = (Instant::now(), Jitter::new());
+    let slot = |_| Slot {
+        starts: 0,
+        history: History::default(),
+        due: Some(now),
+        since: now,
+        fate: ThreadFate {
+            restarts: 0,
+            end: ThreadEnd::Well,
+        },
+    };
+    let mut slots: Vec<Slot> = (0..workers).map(slot).collect();
+    let (tell, heard) = channel::<(ThreadStart, ThreadEnd)>();
+    let (mut running, mut goes_on) = (0u32, true);
+    std::thread::scope(|scope| {
+        loop {
+            let now = Instant::now();
+            for (n, slot) in slots.iter_mut().enumerate() {
+                if slot.due.is_some_and(|due| due <= now) {
+                    (slot.due, slot.since) = (None, now);
+                    running += 1;
+                    let start = ThreadStart {
+                        worker: n as u32,
+                        workers,
+                        restarts: slot.starts,
+                    };
+                    slot.starts += 1;
+                    begin(scope, &work, start, tell.clone());
+                }
+            }
+            let next = slots.iter().filter_map(|slot| slot.due).min();
+            let (start, end) = match (running, next) {
+                (0, None) => return,
+                (_, None) => match heard.recv() {
+                    Ok(end) => end,
+                    // This thread has a sender itself.
+                    Err(_) => return,
+                },
+                (_, Some(due)) => match heard.recv_timeout(due.saturating_duration_since(now)) {
+                    Ok(end) => end,
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => continue,
+                },
+            };
+            running -= 1;
+            let Some(slot) = slots.get_mut(start.worker as usize) else {
+                continue;
+            };
+            let (is_failure, ran) = (end != ThreadEnd::Well, slot.since.elapsed());
+            let then = match goes_on {
+                true => slot.history.follow(policy, is_failure, ran, &mut jitter),
+                false => Then::Over,
+            };
+            if let Then::Restart(wait) = then {
+                slot.due = Some(Instant::now() + wait);
+            }
+            slot.fate = ThreadFate {
+                restarts: start.restarts,
+                end: end.clone(),
+            };
+            if ended(&ThreadEnded { start, end, then }).is_break() {
+                goes_on = false;
+                slots.iter_mut().for_each(|slot| slot.due = None);
+            }
+        }
+    });
+    slots.into_iter().map(|slot| slot.fate).collect()
+}
+
+/// Starts a thread that says how it ended.
+fn begin<'scope, E: Display>(
+    scope: &'scope Scope<'scope, '_>,
+    work: &'scope (impl Fn(&ThreadStart) -> Result<(), E> + Sync),
+    start: ThreadStart,
+    tell: Sender<(ThreadStart, ThreadEnd)>,
+) {
+    let refused = tell.clone();
+    let body = move || {
+        // What a panic leaves half done is seen by others only in the pool, which is made for that, or in what `work` shares by itself.
+        let end = match catch_unwind(AssertUnwindSafe(|| work(&start))) {
+            Ok(Ok(())) => ThreadEnd::Well,
+            Ok(Err(error)) => ThreadEnd::Failed(error.to_string()),
+            Err(panic) => ThreadEnd::Panicked(message_of(&*panic)),
+        };
+        // Whoever listens has panicked itself, if it does not.
+        let _ = tell.send((start, end));
+    };
+    let named = Builder::new().name(format!("worker {}", start.worker));
+    if let Err(error) = named.spawn_scoped(scope, body) {
+        let _ = refused.send((start, ThreadEnd::NotStarted(error.to_string())));
+    }
+}
+
+fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    fn quick() -> Policy {
+        Policy {
+            wait_first: Duration::from_micros(100),
+            restarts_max: 3,
+            ..Policy::default()
+        }
+    }
+
+    #[test]
+    fn who_panics_or_fails_is_started_again_and_given_up_at_last() {
+        let seen = Mutex::new(Vec::new());
+        let mut ends = Vec::new();
+        let fates = run_threads(
+            3,
+            &quick(),
+            |start| {
+                seen.lock().unwrap().push((start.worker, start.restarts));
+                match (start.worker, start.restarts) {
+                    (0, 0) => panic!("once"),
+                    (1, _) => Err("always"),
+                    _ => Ok(()),
+                }
+            },
+            |ended| {
+                ends.push(ended.clone());
+                ControlFlow::Continue(())
+            },
+        );
+        let fate = |restarts, end| ThreadFate { restarts, end };
+        assert_eq!(
+            fates,
+            [
+                fate(1, ThreadEnd::Well),
+                fate(3, ThreadEnd::Failed("always".to_owned())),
+                fate(0, ThreadEnd::Well),
+            ]
+        );
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen, [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (1, 3), (2, 0)]);
+        let panicked: Vec<_> = ends
+            .iter()
+            .filter(|one| one.end == ThreadEnd::Panicked("once".to_owned()))
+            .collect();
+        assert!(matches!(panicked[..], [one] if matches!(one.then, Then::Restart(_))));
+        assert_eq!(ends.iter().filter(|one| one.then == Then::GivenUp).count(), 1);
+    }
+
+    #[test]
+    fn nobody_is_started_again_once_told_to_break_off() {
+        let policy = Policy {
+            restart: super::super::Restart::Always,
+            ..quick()
+        };
+        let fates = run_threads(
+            4,
+            &policy,
+            |start| match start.worker {
+                2 if start.restarts < 2 => Err("not yet"),
+                _ => Ok(()),
+            },
+            |ended| match (ended.start.worker, ended.start.restarts) {
+                (2, 2) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            },
+        );
+        assert_eq!(fates[2].restarts, 2);
+        assert_eq!(
+            run_threads(0, &policy, |_| Ok::<(), &str>(()), |_| ControlFlow::Break(())),
+            []
+        );
+    }
+}
