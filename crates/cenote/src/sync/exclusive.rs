@@ -201,6 +201,7 @@ impl<M: Memory> Handle<M> {
 
     /// The same by one who stands foremost in the queue.
     #[cold]
+    #[inline(never)]
     fn give_back_queued(&self, slot: usize, turn: Turn, word: u64) {
         let mem = self.mem();
         let had = mem.kernel().now().saturating_sub(self.taken_at.get());

@@ -90,7 +90,8 @@ impl<M: Memory> Release<M> for Mutex<M> {
         &self.0
     }
 
-    #[inline]
+    // In line it would have a guard go through memory, which takes longer than the call.
+    #[inline(never)]
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.0;
         handle.give_back(

@@ -430,7 +430,8 @@ impl<M: Memory> Release<M> for ReadWriteLock<M> {
         &self.handle
     }
 
-    #[inline]
+    // In line it would have a guard go through memory, which takes longer than the call.
+    #[inline(never)]
     fn unlock(&self, slot: usize, abandoned: bool) {
         let handle = &self.handle;
         handle.give_back(
