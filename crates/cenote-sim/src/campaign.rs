@@ -235,7 +235,7 @@ impl Plan {
             drain_links: 1 << draw(0, 10),
             spins: 1 << draw(0, 6),
             // There is no clock: every hold is long, or none.
-            long_hold_ns: u64::from(draw(0, 2)),
+            long_hold_ns: draw(0, 2),
         })
     }
 

@@ -40,6 +40,14 @@ fn a_slot_that_was_left_comes_back() {
     check(Subject::Removal, 20, 0, 109, LimitsKind::Drawn);
 }
 
+/// A thread's mark of its sleep, still in its store buffer, came over the request of the thread that had the desk after it. And a fault of the checker: the
+/// audit's later threads were to have seen what a server that still ran had not shown to anybody.
+#[test]
+fn a_desk_goes_on_with_an_empty_store_buffer() {
+    check(Subject::Machines, 14, 2, 810, LimitsKind::Drawn);
+    check(Subject::Removal, 20, 1, 405, LimitsKind::Small);
+}
+
 fn check(subject: Subject, operations: u32, crashes: u32, seed: u64, limits: LimitsKind) {
     let plan = Plan {
         subject,

@@ -345,6 +345,8 @@ fn what_was_found_stays_mended() {
         (base(Subject::Allocator, true, pct), vec![2053]),
         // A slot in a lock's queue that was said to be passed while another put it at rest.
         (fourteen(Subject::Queue, true), vec![310301, 311870]),
+        // One who gave up waiting took a look at the queue to a turn that was over: the lock that the onlooker held had no owner.
+        (fourteen(Subject::Onlookers, false), vec![129]),
         // A worker left a place that was looked at already for one that was not yet, and was seen in both: all seemed taken. And two
         // faults of the simulator: half a second of rests that was over before a lock's pauses; a death while somebody joined.
         (fourteen(Subject::Places, true), vec![309621, 301251]),
