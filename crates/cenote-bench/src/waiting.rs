@@ -1,7 +1,7 @@
 //! The `waiting` command: locks that many want, held for so long that all others wait.
 //!
 //! Some threads, or processes, take one lock in turn, hold it for a time in which they sleep, and let it go. Measured is how many holds
-//! there are in a second, how long the longest wait was beside the mean one, and how much of a processor all of them took together. Cenote's locks stand
+//! there are in a second, how long the longest wait was beside the mean one, and how much of a processor all of them took together, from their first wish to their last hold. Cenote's locks stand
 //! beside the C library's robust process-shared mutex; all kinds take turns within a round, ratios are taken within a round.
 //!
 //! `--idle` measures what it costs to wait only: one holds the lock all the time.
@@ -128,7 +128,7 @@ impl Lock {
     /// Takes it in turn for so long.
     fn during(&self, hold: Duration, time: Duration) -> Result<Seen, Failure> {
         let mut seen = Seen::default();
-        let begun = Instant::now();
+        let (begun, before) = (Instant::now(), cpu(libc::CLOCK_THREAD_CPUTIME_ID));
         while begun.elapsed() < time {
             let asked = Instant::now();
             self.with(|| {
@@ -140,17 +140,19 @@ impl Lock {
             })?;
         }
         seen.fewest = seen.holds;
+        seen.cpu_ns = cpu(libc::CLOCK_THREAD_CPUTIME_ID) - before;
         Ok(seen)
     }
 }
 
-fn cpu_of_process() -> u64 {
+/// Time on a processor, of the process or of this thread.
+fn cpu(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: fills in a structure of ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -172,7 +174,6 @@ fn threads(
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
         start.wait();
-        let before = cpu_of_process();
         let mut seen = Seen {
             fewest: u64::MAX,
             ..Seen::default()
@@ -183,7 +184,6 @@ fn threads(
                 .map_err(|_| Failure::Broken("a thread panicked".to_owned()))?;
             seen = seen.and(of?);
         }
-        seen.cpu_ns = cpu_of_process() - before;
         Ok(seen)
     })
 }
