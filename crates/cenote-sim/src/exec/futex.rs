@@ -65,6 +65,14 @@ pub(super) struct Sleeper {
     thread: u32,
     beds: Vec<u64>,
     bells: Vec<(u64, u32)>,
+    /// Bells that somebody has changed who died before the call, or may have: that one wakes nobody, and it is no fault to sleep on. Who rings later does.
+    untold: Vec<u64>,
+}
+
+impl Sleeper {
+    fn sleeps_by(&self, bell: u64) -> bool {
+        self.bells.iter().any(|&(by, _)| by == bell) || self.untold.contains(&bell)
+    }
 }
 
 impl Thread {
@@ -154,6 +162,7 @@ impl World {
                 thread: self.current,
                 beds,
                 bells: bells.to_vec(),
+                untold: Vec::new(),
             });
         }
         sleeps
@@ -195,7 +204,7 @@ impl World {
         let mut sleepers = std::mem::take(&mut self.sleepers);
         sleepers.retain_mut(|sleeper| {
             if self.share_kernel(caller, sleeper.thread) {
-                return sleeper.bells.iter().all(|&(bell, _)| bell != by) && !sleeper.beds.contains(&by);
+                return !sleeper.sleeps_by(by) && !sleeper.beds.contains(&by);
             }
             for (bell, seen) in &mut sleeper.bells {
                 if *bell == by {
@@ -223,7 +232,7 @@ impl World {
     pub fn rouse_one_by_bell(&mut self, bell: u64) -> bool {
         self.owed.lines.remove(&bell);
         let by_it: Vec<usize> = (0..self.sleepers.len())
-            .filter(|&n| self.sleepers[n].bells.iter().any(|&(by, _)| by == bell))
+            .filter(|&n| self.sleepers[n].sleeps_by(bell))
             .filter(|&n| self.share_kernel(self.current, self.sleepers[n].thread))
             .collect();
         if by_it.is_empty() {
@@ -241,12 +250,16 @@ impl World {
         true
     }
 
-    /// A thread has died: it does not sleep any more, and it wakes those that kernels do. By a bell that it was about to ring nobody is woken.
+    /// A thread has died: it does not sleep any more, and it wakes those that kernels do. By a bell that it was about to ring it wakes nobody.
     pub fn dies_abed(&mut self, thread: u32) {
         self.sleepers.retain(|sleeper| sleeper.thread != thread);
         let dead = &self.threads[thread as usize];
         for sleeper in &mut self.sleepers {
-            sleeper.bells.retain(|&(bell, _)| !dead.rings(bell));
+            let (untold, bells) = std::mem::take(&mut sleeper.bells)
+                .into_iter()
+                .partition::<Vec<_>, _>(|&(bell, _)| dead.rings(bell));
+            sleeper.bells = bells;
+            sleeper.untold.extend(untold.into_iter().map(|(bell, _)| bell));
         }
         let beds: Vec<u64> = self
             .beds

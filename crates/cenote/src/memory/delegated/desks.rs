@@ -26,12 +26,15 @@ const HANDED: u64 = 2;
 /// Rests after which a desk that was handed over and not taken is another one's.
 const PATIENCE: u32 = 50;
 
+/// Who waits, by its number.
+type Queue = VecDeque<(u64, Thread)>;
+
 /// The desks of a process.
 #[derive(Debug)]
 pub(super) struct Desks {
     states: Vec<LocalWord>,
     numbers: LocalWord,
-    queue: Mutex<VecDeque<(u64, Thread)>>,
+    queue: Mutex<Queue>,
 }
 
 impl Desks {
@@ -60,16 +63,8 @@ impl Desks {
         loop {
             if let Ok(mut queue) = self.queue.try_lock() {
                 locked = 0;
-                let desk = match untaken < PATIENCE {
-                    true => self.exchange_any(FREE),
-                    false => self.exchange_any(left),
-                };
-                if desk.is_some() {
-                    queue.retain(|&(other, _)| other != number);
-                } else if !queue.iter().any(|&(other, _)| other == number) {
-                    queue.push_back((number, std::thread::current()));
-                }
-                if let Some(desk) = desk {
+                let from = if untaken < PATIENCE { FREE } else { left };
+                if let Some(desk) = self.look_in_queue(&mut queue, number, from) {
                     return desk;
                 }
             } else {
@@ -97,15 +92,27 @@ impl Desks {
         }
     }
 
+    /// Takes a desk that says this, or stands in the queue.
+    fn look_in_queue(&self, queue: &mut Queue, number: u64, from: u64) -> Option<usize> {
+        // It may have been handed one since it looked: it does not stand in the queue then, and must not again.
+        let desk = self
+            .exchange_any(HANDED + number)
+            .or_else(|| self.exchange_any(from));
+        if desk.is_some() {
+            queue.retain(|&(other, _)| other != number);
+        } else if !queue.iter().any(|&(other, _)| other == number) {
+            queue.push_back((number, std::thread::current()));
+        }
+        desk
+    }
+
     /// Gives one back.
     pub(super) fn give_back(&self, desk: usize) {
         let next = match self.queue.try_lock() {
             Ok(mut queue) => {
                 let next = queue.pop_front();
-                if next.is_none() {
-                    // Whoever queues looks once more, under the lock.
-                    self.states[desk].store(FREE);
-                }
+                // Whoever queues looks once more, under the lock.
+                self.states[desk].store(next.as_ref().map_or(FREE, |(number, _)| HANDED + number));
                 next
             }
             Err(_) => {
@@ -113,9 +120,30 @@ impl Desks {
                 None
             }
         };
-        if let Some((number, thread)) = next {
-            self.states[desk].store(HANDED + number);
+        if let Some((_, thread)) = next {
             thread.unpark();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else it is handed another one later, which it does not take: that one stands still for [`PATIENCE`] rests of somebody else.
+    #[test]
+    fn who_is_handed_a_desk_as_it_is_about_to_queue_takes_it_and_does_not_queue_again() {
+        let desks = Desks::new(1);
+        assert_eq!(desks.exchange_any(FREE), Some(0));
+        let look = |number| desks.look_in_queue(&mut desks.queue.lock().unwrap(), number, FREE);
+        assert_eq!(look(7), None);
+        // It has slept, has not been handed one, and is about to lock the queue again.
+        assert_eq!(desks.exchange_any(HANDED + 7), None);
+        desks.give_back(0);
+        let desk = look(7).or_else(|| desks.exchange_any(HANDED + 7));
+        assert_eq!(desk, Some(0));
+        desks.give_back(0);
+        let state = desks.states[0].load();
+        assert_eq!((state, desks.queue.lock().unwrap().len()), (FREE, 0));
     }
 }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, Scope};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::policy::{History, Jitter};
 use super::{Policy, Then};
@@ -68,11 +68,16 @@ pub struct ThreadFate {
     pub end: ThreadEnd,
 }
 
+/// Which start ended, how, and after how long. That is not asked when it is heard: `ended` may take its time for others.
+type Told = (ThreadStart, ThreadEnd, Duration);
+
+/// Beyond this, clocks may not go.
+const WAIT_MOST: Duration = Duration::from_secs(1 << 32);
+
 struct Slot {
     starts: u32,
     history: History,
     due: Option<Instant>,
-    since: Instant,
     fate: ThreadFate,
 }
 
@@ -92,21 +97,20 @@ pub fn run_threads<E: Display>(
         starts: 0,
         history: History::default(),
         due: Some(now),
-        since: now,
         fate: ThreadFate {
             restarts: 0,
             end: ThreadEnd::Well,
         },
     };
     let mut slots: Vec<Slot> = (0..workers).map(slot).collect();
-    let (tell, heard) = channel::<(ThreadStart, ThreadEnd)>();
+    let (tell, heard) = channel::<Told>();
     let (mut running, mut goes_on) = (0u32, true);
     std::thread::scope(|scope| {
         loop {
             let now = Instant::now();
             for (n, slot) in slots.iter_mut().enumerate() {
                 if slot.due.is_some_and(|due| due <= now) {
-                    (slot.due, slot.since) = (None, now);
+                    slot.due = None;
                     running += 1;
                     let start = ThreadStart {
                         worker: n as u32,
@@ -118,7 +122,7 @@ pub fn run_threads<E: Display>(
                 }
             }
             let next = slots.iter().filter_map(|slot| slot.due).min();
-            let (start, end) = match (running, next) {
+            let (start, end, ran) = match (running, next) {
                 (0, None) => return,
                 (_, None) => match heard.recv() {
                     Ok(end) => end,
@@ -134,13 +138,13 @@ pub fn run_threads<E: Display>(
             let Some(slot) = slots.get_mut(start.worker as usize) else {
                 continue;
             };
-            let (is_failure, ran) = (end != ThreadEnd::Well, slot.since.elapsed());
+            let is_failure = end != ThreadEnd::Well;
             let then = match goes_on {
                 true => slot.history.follow(policy, is_failure, ran, &mut jitter),
                 false => Then::Over,
             };
             if let Then::Restart(wait) = then {
-                slot.due = Some(Instant::now() + wait);
+                slot.due = Some(Instant::now() + wait.min(WAIT_MOST));
             }
             slot.fate = ThreadFate {
                 restarts: start.restarts,
@@ -160,22 +164,33 @@ fn begin<'scope, E: Display>(
     scope: &'scope Scope<'scope, '_>,
     work: &'scope (impl Fn(&ThreadStart) -> Result<(), E> + Sync),
     start: ThreadStart,
-    tell: Sender<(ThreadStart, ThreadEnd)>,
+    tell: Sender<Told>,
 ) {
     let refused = tell.clone();
     let body = move || {
-        // What a panic leaves half done is seen by others only in the pool, which is made for that, or in what `work` shares by itself.
-        let end = match catch_unwind(AssertUnwindSafe(|| work(&start))) {
+        let began = Instant::now();
+        // What a panic leaves half done is seen by others only in the pool, which is made for that, or in what `work` shares by itself. An error may panic
+        // too, as it is read or dropped; who does not say that it ended would be waited for for ever.
+        let end = match catch_unwind(AssertUnwindSafe(|| {
+            work(&start).map_err(|error| error.to_string())
+        })) {
             Ok(Ok(())) => ThreadEnd::Well,
-            Ok(Err(error)) => ThreadEnd::Failed(error.to_string()),
-            Err(panic) => ThreadEnd::Panicked(message_of(&*panic)),
+            Ok(Err(why)) => ThreadEnd::Failed(why),
+            Err(panic) => {
+                let message = message_of(&*panic);
+                // So may what was panicked with, and what that panics with.
+                if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+                    std::mem::forget(another);
+                }
+                ThreadEnd::Panicked(message)
+            }
         };
         // Whoever listens has panicked itself, if it does not.
-        let _ = tell.send((start, end));
+        let _ = tell.send((start, end, began.elapsed()));
     };
     let named = Builder::new().name(format!("worker {}", start.worker));
     if let Err(error) = named.spawn_scoped(scope, body) {
-        let _ = refused.send((start, ThreadEnd::NotStarted(error.to_string())));
+        let _ = refused.send((start, ThreadEnd::NotStarted(error.to_string()), Duration::ZERO));
     }
 }
 
@@ -238,6 +253,112 @@ mod tests {
             .collect();
         assert!(matches!(panicked[..], [one] if matches!(one.then, Then::Restart(_))));
         assert_eq!(ends.iter().filter(|one| one.then == Then::GivenUp).count(), 1);
+    }
+
+    /// Whose drop, and whose text, panic.
+    struct Bomb;
+
+    impl Display for Bomb {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("no text")
+        }
+    }
+
+    struct Drops;
+
+    impl Drop for Drops {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    #[test]
+    fn who_panics_with_what_panics_ends_all_the_same() {
+        let policy = Policy {
+            restarts_max: 1,
+            ..quick()
+        };
+        let (told, fates) = channel();
+        // A thread that ends and does not say so is waited for for ever.
+        std::thread::spawn(move || {
+            let fates = run_threads(
+                2,
+                &policy,
+                |start| match start.worker {
+                    0 => Err(Bomb),
+                    _ => std::panic::panic_any(Drops),
+                },
+                |_| ControlFlow::Continue(()),
+            );
+            let _ = told.send(fates);
+        });
+        let panicked = |message: &str| ThreadFate {
+            restarts: 1,
+            end: ThreadEnd::Panicked(message.to_owned()),
+        };
+        let fates = fates.recv_timeout(Duration::from_secs(20));
+        assert_eq!(fates, Ok(vec![panicked("no text"), panicked("no message")]));
+    }
+
+    #[test]
+    fn who_fails_at_once_waits_longer_each_time_however_long_the_ends_are_heard() {
+        let policy = Policy {
+            wait_first: Duration::from_millis(1),
+            wait_most: Duration::from_millis(16),
+            restarts_max: 5,
+            ..Policy::default()
+        };
+        let mut waits = [Duration::ZERO; 2];
+        run_threads(
+            2,
+            &policy,
+            |_| Err("at once"),
+            |ended| {
+                if let Then::Restart(wait) = ended.then {
+                    waits[ended.start.worker as usize] = wait;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+                ControlFlow::Continue(())
+            },
+        );
+        // Between half of 16 ms and all of it.
+        assert!(
+            waits.iter().all(|wait| *wait >= Duration::from_millis(8)),
+            "{waits:?}"
+        );
+    }
+
+    #[test]
+    fn a_wait_beyond_all_clocks_is_no_panic() {
+        let policy = Policy {
+            wait_first: Duration::MAX,
+            wait_most: Duration::MAX,
+            ..Policy::default()
+        };
+        let (told, ended) = channel();
+        std::thread::spawn(move || {
+            run_threads(
+                2,
+                &policy,
+                |start| match start.worker {
+                    0 => Err("at once"),
+                    _ => {
+                        std::thread::sleep(Duration::from_millis(100));
+                        Ok(())
+                    }
+                },
+                |one| {
+                    let _ = told.send(one.start.worker);
+                    match one.start.worker {
+                        0 => ControlFlow::Continue(()),
+                        _ => ControlFlow::Break(()),
+                    }
+                },
+            );
+            let _ = told.send(u32::MAX);
+        });
+        let heard: Vec<u32> = ended.iter().collect();
+        assert_eq!(heard, [0, 1, u32::MAX]);
     }
 
     #[test]
