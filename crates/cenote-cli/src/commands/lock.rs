@@ -43,7 +43,7 @@ pub struct Args {
     /// Let so many have it at a time: a semaphore of N permits; it is made if there is none
     #[arg(long, value_name = "N", conflicts_with_all = ["form", "shared", "count"])]
     permits: Option<u32>,
-    /// Remove the lock, of whatever form, when nobody has it; those who wait for it fail
+    /// Remove the lock, of whatever form, when nobody has it; commands that wait for it go on with a new lock of that name
     #[arg(long, conflicts_with_all = ["form", "shared", "count", "permits", "command"])]
     remove: bool,
     /// Give up after so long, such as 5s, 200ms, 1m; 0 tries once
