@@ -379,9 +379,11 @@ fn idle(folder: &Path, options: &Options) -> Result<(), Failure> {
                             scope.spawn(|| Lock::open(&pool, folder, kind).and_then(|lock| lock.with(|| ())));
                         }
                         std::thread::sleep(Duration::from_millis(200));
-                        let before = cpu_of_process();
+                        let before = cpu(libc::CLOCK_PROCESS_CPUTIME_ID);
                         std::thread::sleep(time);
-                        share = (cpu_of_process() - before) as f64 / time.as_nanos() as f64 * 100.0;
+                        share = (cpu(libc::CLOCK_PROCESS_CPUTIME_ID) - before) as f64
+                            / time.as_nanos() as f64
+                            * 100.0;
                     })
                 })?;
                 shares.push(share);
