@@ -39,7 +39,8 @@ pub struct Limits {
     pub cached_words: usize,
     /// Looks at a lock close together, before its waiter sleeps. At least 1.
     pub spins: u32,
-    /// Nanoseconds of a hold from which on whoever has waited for a lock gives it to the next one who waits, and not to who comes by.
+    /// Nanoseconds of a hold from which on whoever has waited for a lock gives it to the next one who waits, and not to who comes by; and of a sleep from which
+    /// on looks before it were in vain.
     pub long_hold_ns: u64,
 }
 

@@ -177,7 +177,8 @@ impl<M: Memory> Handle<M> {
 
     /// Learns from a wait that is over.
     pub(super) fn learn(&self, waiting: &Waiting) {
-        self.worth.learn(waiting);
+        self.worth
+            .learn(self.mem(), waiting, self.worker.limits().long_hold_ns);
     }
 
     /// Uses a slot that is free.

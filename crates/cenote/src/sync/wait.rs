@@ -4,7 +4,8 @@
 //! with the spin lock, it lets others run for a while, then sleeps longer and longer and looks again by itself: it sees a free lock up to
 //! [`LONGEST_REST`] late.
 //!
-//! How often a handle looks before it sleeps depends on how that went of late: where holds last, looks are only work.
+//! How often a handle looks before it sleeps depends on how that went of late: where waits last, looks are only work. Where one sleeps for a moment only, because
+//! to be woken takes longer than the hold, looks are what ends that.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -74,7 +75,8 @@ pub struct Waiting {
     /// Looks since the last sleep that ended what was waited for.
     close: u32,
     rest: Duration,
-    has_slept: bool,
+    /// When it fell asleep first, as the kernel's clock has it.
+    slept_at: Option<u64>,
 }
 
 /// How many looks a wait is worth, as one thread has found.
@@ -109,12 +111,14 @@ impl Worth {
         }
     }
 
-    /// Learns from one that is over.
-    pub(super) fn learn(&self, waiting: &Waiting) {
-        if waiting.has_slept {
+    /// Learns from one that is over: looks were in vain if it has slept for so many nanoseconds.
+    pub(super) fn learn<M: Memory>(&self, mem: &M, waiting: &Waiting, long_ns: u64) {
+        let slept = waiting.slept_at.map(|at| mem.kernel().now().saturating_sub(at));
+        if slept.is_some_and(|slept| slept >= long_ns) {
             self.looks.set((self.looks.get() / 2).max(LOOKS_LEAST));
         } else if waiting.has_looked() {
-            self.looks.set((2 * waiting.spins).min(self.most));
+            self.looks
+                .set((2 * self.looks.get()).max(waiting.spins).min(self.most));
         }
     }
 }
@@ -129,7 +133,7 @@ impl Waiting {
             looks: 0,
             close: 0,
             rest: SHORTEST_REST,
-            has_slept: false,
+            slept_at: None,
         }
     }
 
@@ -188,7 +192,9 @@ impl Waiting {
         if self.close < self.spins {
             return self.spin(mem);
         }
-        self.has_slept = true;
+        if self.slept_at.is_none() {
+            self.slept_at = Some(mem.kernel().now());
+        }
         Next::Sleep(match self.patience {
             Patience::Until(end) => end.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP),
             _ => LONGEST_SLEEP,
