@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use crate::memory::await_any;
 pub use crate::memory::{Signal, WatchedChild};
-use policy::{History, Jitter};
+use policy::{History, Jitter, after};
 pub use policy::{Policy, Restart};
 pub use threads::{ThreadEnd, ThreadEnded, ThreadFate, ThreadStart, run_threads};
 
@@ -214,7 +214,7 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
         }
         if self.stopping.is_some_and(|end| Instant::now() >= end) {
             self.signal(Signal::Kill);
-            self.stopping = Some(Instant::now() + self.policy.grace);
+            self.stopping = Some(after(self.policy.grace));
         }
         events
     }
@@ -236,7 +236,7 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
     pub fn stop(&mut self) {
         if self.stopping.is_none() {
             self.signal(Signal::Terminate);
-            self.stopping = Some(Instant::now() + self.policy.grace);
+            self.stopping = Some(after(self.policy.grace));
             for slot in &mut self.slots {
                 if matches!(slot.state, State::Due(_)) {
                     slot.state = State::Over;
@@ -365,7 +365,7 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
                 .follow(&policy, end.is_failure(), ran, &mut self.jitter),
         };
         slot.state = match then {
-            Then::Restart(wait) => State::Due(now + wait),
+            Then::Restart(wait) => State::Due(after(wait)),
             Then::Over | Then::GivenUp => State::Over,
         };
         events.push(Event::Ended {

@@ -104,6 +104,14 @@ impl History {
     }
 }
 
+/// As good as for ever; a clock can be asked for it.
+const FOR_EVER: Duration = Duration::from_secs(1 << 32);
+
+/// The time so long from now.
+pub(super) fn after(wait: Duration) -> Instant {
+    Instant::now() + wait.min(FOR_EVER)
+}
+
 /// Numbers from 0 to 1 that no other process draws.
 pub(super) struct Jitter(u64);
 

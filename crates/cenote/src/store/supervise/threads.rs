@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
-use super::policy::{History, Jitter};
+use super::policy::{History, Jitter, after};
 use super::{Policy, Then};
 
 /// A thread to be started.
@@ -70,9 +70,6 @@ pub struct ThreadFate {
 
 /// Which start ended, how, and after how long. That is not asked when it is heard: `ended` may take its time for others.
 type Told = (ThreadStart, ThreadEnd, Duration);
-
-/// Beyond this, clocks may not go.
-const WAIT_MOST: Duration = Duration::from_secs(1 << 32);
 
 struct Slot {
     starts: u32,
@@ -144,7 +141,7 @@ pub fn run_threads<E: Display>(
                 false => Then::Over,
             };
             if let Then::Restart(wait) = then {
-                slot.due = Some(Instant::now() + wait.min(WAIT_MOST));
+                slot.due = Some(after(wait));
             }
             slot.fate = ThreadFate {
                 restarts: start.restarts,
