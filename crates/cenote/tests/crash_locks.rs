@@ -22,6 +22,8 @@ use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
 const PASSINGS: [u64; 3] = [1, 6, 40];
 /// Threads of a victim.
 const THREADS: u64 = 3;
+/// Cases more for a point that no victim has reached.
+const MORE: u32 = 200;
 /// Operations of each.
 const OPERATIONS: u64 = 120;
 /// The locks: a spin lock, a queue lock, a reader-writer lock, a mutex.
@@ -210,9 +212,9 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
     for n in 0..OPERATIONS {
         let note = 1 + thread + 8 * n;
         let patience = match (n + thread) % 3 {
-            0 => Patience::Looks(3),
+            0 => Patience::during(SHORT),
             1 => Patience::during(LONG),
-            _ => Patience::Looks(80),
+            _ => Patience::during(2 * SHORT),
         };
         hold!(0, spin.lock_with(patience), note, {
             if n % 4 == 0 {
@@ -454,10 +456,23 @@ fn orchestrate() -> Outcome {
         }
         println!("{point}: ok so far, {} failures", failures.len());
     }
-    let reached = std::fs::read_to_string(&log).map_err(text)?;
-    let reached: BTreeSet<&str> = reached.lines().collect();
+    let is_reached = |point: &str| -> Result<bool, String> {
+        let reached = std::fs::read_to_string(&log).map_err(text)?;
+        Ok(reached.lines().any(|line| line == point))
+    };
     for point in points().filter(|name| wanted(name)) {
-        if !reached.contains(point) {
+        // Some take three threads that meet within microseconds.
+        for _ in 0..MORE {
+            if is_reached(point)? {
+                break;
+            }
+            let outcome = run_case::<Coherent>(folder, &log, |case| {
+                kills += u64::from(case.victim("work", point, 1)?);
+                case.survive(false)
+            });
+            failures.extend(outcome.err().map(|what| format!("{point}, once more: {what}")));
+        }
+        if !is_reached(point)? {
             failures.push(format!("{point} was never reached"));
         }
     }
