@@ -172,6 +172,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         AttendedUnlocked => quick(coherent(Condvar, 3, 2, 14, 0, Random)),
         BitTakenFromSleeper => quick(coherent(Condvar, 3, 2, 14, 0, Random)),
         TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Random)),
+        PromisedNotAnnounced => quick(coherent(Queue, 3, 2, 14, 2, Random)),
         SleeperWithoutBarrier => quick(coherent(Mutex, 3, 2, 14, 2, Random)),
         DeathSleptThrough => quick(small(coherent(Mutex, 2, 1, 12, 1, Random))),
         DeadReaderAwaited | BitLookedAtFirst | ReaderNotMarked | ReadersNotAwaited | WriterLookedAtFirst => {

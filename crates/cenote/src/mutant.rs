@@ -227,6 +227,7 @@ mutants! {
     UnlinkNotCounted = "unlink-not-counted", "who leaves a queue, or goes past somebody, does not count that a reference has moved";
     UnlinkOverlooked = "unlink-overlooked", "recovery does not look whether a reference moved while it looked for it";
     PastNotUnlinked = "past-not-unlinked", "who goes past somebody goes on standing behind that slot";
+    PromisedNotAnnounced = "promised-not-announced", "who has said that it will announce the end of its turn stores it only";
     SleeperWithoutBarrier = "sleeper-without-barrier", "who is about to sleep has no barrier executed for who is to wake it";
     SleptApart = "slept-apart", "who sleeps by a lock's bell in a pod sleeps as long as one whom every ringer wakes";
     DeathSleptThrough = "death-slept-through", "who sleeps for somebody sleeps on when that one dies";

@@ -10,6 +10,7 @@
 //! | 16 `lock` | the lock's offset, or 0; stays when the slot is at rest |
 //! | 24 `owner` | the identity of the worker that used it last |
 //! | 32 `bell` | by what those sleep who wait until the turn is another |
+//! | 40 `announced` | number of the turn whose end its worker announces, so that who sleeps until then needs no barrier |
 //!
 //! `docs/protocols/locks.md` says who relies on what.
 
@@ -189,6 +190,12 @@ impl Slot {
     pub fn bell(self) -> SyncWord {
         SyncWord::at(self.0 + 32)
     }
+
+    /// The number of the turn whose end its worker announces.
+    #[inline]
+    pub fn announced(self) -> SyncWord {
+        SyncWord::at(self.0 + 40)
+    }
 }
 
 /// What a worker knows of its own slots without looking.
@@ -204,4 +211,6 @@ pub struct OwnSlots {
     pub incarnations: [Cell<u64>; SLOTS],
     /// Its turn, where the lock is known.
     pub turns: [Cell<u64>; SLOTS],
+    /// The number of the turn whose end is announced; 0 if there was none.
+    pub announced: [Cell<u64>; SLOTS],
 }

@@ -214,9 +214,22 @@ impl<M: Memory> Handle<M> {
     /// Writes the turn of one of this worker's slots, and wakes who sleeps by that slot.
     #[inline]
     pub(super) fn tell_turn(&self, slot: usize, turn: Turn) {
-        self.worker.slots().turns[slot % SLOTS].set(turn.0);
+        let slots = self.worker.slots();
+        slots.turns[slot % SLOTS].set(turn.0);
         let own = self.own(slot);
+        if slots.announced[slot % SLOTS].get() == turn.number() && !mutant::is(Mutant::PromisedNotAnnounced) {
+            return self.tell_apart(own.turn(), turn.0, own.bell());
+        }
         self.tell(own.turn(), turn.0, own.bell());
+    }
+
+    /// Says of a slot that stands in a queue that this worker will announce the end of its turn: who waits for that has no barrier executed.
+    pub(super) fn promise_to_announce(&self, slot: usize) {
+        if self.is_lazy {
+            let number = self.turn(slot).number();
+            self.worker.slots().announced[slot % SLOTS].set(number);
+            self.own(slot).announced().store(self.mem(), number);
+        }
     }
 
     /// Finds a slot that names this lock, and uses it.

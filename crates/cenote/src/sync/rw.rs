@@ -204,7 +204,7 @@ impl<M: Memory> ReadWriteLock<M> {
                     Next::Look | Next::Question => {}
                     Next::Sleep(longest) => {
                         let goes_on = || slot.turn().load(handle.mem()) == turn.0;
-                        sleep(&handle.worker, slot.bell(), owner, longest, goes_on);
+                        sleep(&handle.worker, slot.bell(), owner, false, longest, goes_on);
                     }
                 }
             }

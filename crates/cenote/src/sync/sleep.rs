@@ -2,7 +2,8 @@
 //!
 //! **Who is waited for** changes a word (its slot's turn, or the lock's word), then looks whether somebody sleeps by the bell beside it, and
 //! rings. **Who waits** says at the bell that it sleeps, has a barrier executed for the other, looks at the word once more, and sleeps.
-//! So of the two one sees the other ([`Handle::tell`](super::held::Handle::tell)).
+//! So of the two one sees the other ([`Handle::tell`](super::held::Handle::tell)). Who has stood behind somebody in a queue announces that it leaves, and has said so
+//! in its slot: where all wait, nobody pays for barriers.
 //!
 //! **A crash** of the one that is waited for, before it has rung, wakes the sleeper by the bed. So nobody sleeps for anybody but one
 //! whom it has seen own what it waits for, or stand in front of it, since it says that it sleeps: whoever takes that one's place has been seen, or rings.
@@ -37,7 +38,7 @@ pub(super) fn sleep_for_owner<M: Memory>(worker: &Worker<M>, object: Object, own
         _ => longest,
     };
     let goes_on = || object.word().load(worker.mem()) == owner;
-    sleep(worker, object.bell(), owner, longest, goes_on);
+    sleep(worker, object.bell(), owner, false, longest, goes_on);
 }
 
 /// Sleeps until the lock's bell rings, one of the workers that words name dies, or the time is over; not at all if one of the words names nobody alive, or `goes_on` is
@@ -79,13 +80,14 @@ pub(super) fn sleep_for_owners<M: Memory>(
 }
 
 /// Sleeps until the bell rings, the worker of an identity dies, or the time is over; not at all if `goes_on` is false. May return at
-/// any time.
+/// any time. If that worker is known to announce the change that is waited for, it needs no barrier from here.
 ///
-/// Cost: some loads, an exchange, and two system calls.
+/// Cost: some loads, an exchange, and two system calls; one if the change is announced.
 pub(super) fn sleep<M: Memory>(
     worker: &Worker<M>,
     bell: SyncWord,
     identity: u64,
+    is_announced: bool,
     longest: Duration,
     goes_on: impl FnOnce() -> bool,
 ) {
@@ -96,6 +98,7 @@ pub(super) fn sleep<M: Memory>(
     // In a pod everybody waits for its own stores.
     let is_seen = !M::COHERENT
         || worker.pod().is_in_pod()
+        || is_announced
         || mutant::is(Mutant::SleeperWithoutBarrier)
         || mem.barrier_everywhere();
     if !goes_on() {
@@ -119,7 +122,7 @@ pub(super) fn sleep<M: Memory>(
 }
 
 /// The bed in which the death of a worker will show to this one; `None` if it will not, or has been seen there already.
-fn bed_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Option<u64> {
+pub(super) fn bed_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Option<u64> {
     let index = u32::from((identity as u16).checked_sub(1)?);
     if index >= worker.geometry().parameters.workers {
         return None;

@@ -28,7 +28,7 @@ use super::held::Handle;
 use super::object::Object;
 use super::owner::is_nobody;
 use super::settle::settle_end;
-use super::sleep::sleep;
+use super::sleep::{bed_of, sleep};
 use super::wait::{Next, Waiting};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
@@ -73,6 +73,16 @@ pub(super) struct Front {
 
 /// Looks along a queue, from its end or a `before` to the front.
 pub(super) fn look_along<M: Memory>(worker: &Worker<M>, object: Object, from: u64) -> Result<Front> {
+    look_along_by(worker, object, from, |owner| is_gone(worker, owner))
+}
+
+/// The same; whether the owner of a slot `is_gone` the caller says.
+fn look_along_by<M: Memory>(
+    worker: &Worker<M>,
+    object: Object,
+    from: u64,
+    is_gone: impl Fn(u64) -> Result<bool>,
+) -> Result<Front> {
     let mem = worker.mem();
     let mut front = Front {
         held: None,
@@ -105,7 +115,7 @@ pub(super) fn look_along<M: Memory>(worker: &Worker<M>, object: Object, from: u6
             }
             Stand::Queued => {
                 let owner = slot.owner().load(mem);
-                if !is_gone(worker, owner)? {
+                if !is_gone(owner)? {
                     front.held = Some(Standing {
                         place,
                         slot,
@@ -217,12 +227,19 @@ impl<M: Memory> Handle<M> {
         mut before: u64,
         waiting: &mut Waiting,
     ) -> Result<Option<Option<u64>>> {
+        self.promise_to_announce(slot);
         let mut asks = before & DIRTY != 0 || is_nobody(before) || waiting.is_impatient();
-        let mut is_last = false;
+        let (mut is_last, mut is_hasty) = (false, false);
         loop {
             let mut held = None;
             if asks {
-                let front = look_along(&self.worker, self.object, before)?;
+                let worker = &*self.worker;
+                // Before the first sleep a bed is believed, which costs no system call, as one sleeps by it.
+                let gone = |owner| match is_hasty && bed_of(worker, owner).is_some() {
+                    true => Ok(false),
+                    false => is_gone(worker, owner),
+                };
+                let front = look_along_by(worker, self.object, before, gone)?;
                 let Some(standing) = front.held else {
                     crash_point(Point::QueuePassed);
                     put_at_rest(&self.worker, &front);
@@ -238,15 +255,24 @@ impl<M: Memory> Handle<M> {
                 Next::Look => false,
                 Next::Question => true,
                 Next::Sleep(longest) => {
+                    is_hasty = held.is_none();
                     if let Some(of) = held {
                         let goes_on = || of.slot.turn().load(self.mem()) == of.turn.0;
-                        sleep(&self.worker, of.slot.bell(), of.owner, longest, goes_on);
+                        let is_announced = of.slot.announced().load(self.mem()) == of.turn.number();
+                        sleep(
+                            &self.worker,
+                            of.slot.bell(),
+                            of.owner,
+                            is_announced,
+                            longest,
+                            goes_on,
+                        );
                     }
                     true
                 }
                 // The dead do not make anybody wait.
-                Next::GiveUp if !asks && !is_last => {
-                    is_last = true;
+                Next::GiveUp if (!asks || is_hasty) && !is_last => {
+                    (is_last, is_hasty) = (true, false);
                     true
                 }
                 Next::GiveUp => return Ok(None),
