@@ -16,6 +16,7 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
     match mutant {
         Mutant::CachedLate | Mutant::FrozenCached => Some("tests/cached_words.rs"),
         Mutant::ReadInOneTurn => Some("tests/reader_turns.rs"),
+        Mutant::GivenUpUnasked | Mutant::RecoveryTakenForRival => Some("tests/refusals.rs"),
         _ => None,
     }
 }
@@ -136,7 +137,9 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeafCached | FenceIgnored | SplitWithoutFence | PageOfRootKept => {
             quick(noncoherent(Ordered, 3, 2, 12, 1, Random))
         }
-        ReadInOneTurn => quick(coherent(Rwlock, 3, 2, 20, 2, Random)),
+        GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
+            quick(coherent(Rwlock, 3, 2, 20, 2, Random))
+        }
         CacheWithoutStamp | CachedLate | FrozenCached => quick(noncoherent(Thin, 3, 2, 40, 0, Random)),
         CompanionKept | CompanionForgottenEarly | CompanionRetiredLast => {
             quick(coherent(Tree, 2, 2, 20, 2, Random))
@@ -159,7 +162,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         }
         BeforeKept | DeadTakenForOwner | HeldNotSettled | PastNotUnlinked | QueuedLate | SeenPutAtRest
         | SlotTakenStanding | UnlinkNotCounted => quick(coherent(Queue, 3, 2, 12, 2, Random)),
-        NextTurnSettled | UnlinkOverlooked => quick(coherent(Queue, 3, 3, 20, 3, Random)),
+        NextTurnSettled => slow(coherent(Queue, 3, 3, 20, 3, Random)),
+        UnlinkOverlooked => quick(coherent(Queue, 3, 3, 20, 3, Random)),
         StaleWordTaken | SeizedUnasked | QueuedUnasked | RemovedAtRest | RemovedEndRestored
         | FreedBeforeVacated => quick(coherent(Removal, 3, 2, 14, 2, Random)),
         LeftInFrontKept => slow(Plan {

@@ -227,6 +227,8 @@ mutants! {
     UnlinkNotCounted = "unlink-not-counted", "who leaves a queue, or goes past somebody, does not count that a reference has moved";
     UnlinkOverlooked = "unlink-overlooked", "recovery does not look whether a reference moved while it looked for it";
     PastNotUnlinked = "past-not-unlinked", "who goes past somebody goes on standing behind that slot";
+    RecoveryTakenForRival = "recovery-taken-for-rival", "who takes a dead owner's word gives up if recovery has marked it meanwhile";
+    GivenUpUnasked = "given-up-unasked", "the foremost of a queue gives up without a last look whether the owner lives";
     PromisedNotAnnounced = "promised-not-announced", "who has said that it will announce the end of its turn stores it only";
     SleeperWithoutBarrier = "sleeper-without-barrier", "who is about to sleep has no barrier executed for who is to wake it";
     SleptApart = "slept-apart", "who sleeps by a lock's bell in a pod sleeps as long as one whom every ringer wakes";

@@ -94,14 +94,14 @@ impl<M: Memory> Fence<M> for KillFence {
             are_left = true;
             let record = ProcessRecord::new(worker.geometry(), index);
             let is_same = || State::decode(record.state().load(mem)) == entry;
-            let name = named(mem, record);
             // What an entry says of its process is that process's from when it is alive, and until the place changes hands.
             if entry.phase == Phase::Alive && looks == 0 && is_same() {
-                self.killer.kill(name)?;
+                self.killer.kill(named(mem, record))?;
             } else if looks.is_multiple_of(LOOKS_BEFORE_SEARCH) {
                 let were_found = self.killer.kill_holders(index, &is_same)?;
                 if !were_found && looks % LOOKS_BEFORE_TELLING == LOOKS_BEFORE_SEARCH {
-                    not_found = Some((index, name.pid));
+                    // For a message only: another process may be about to write it.
+                    not_found = Some((index, record.pid().peek_speculative(mem) as u32));
                 }
             }
         }

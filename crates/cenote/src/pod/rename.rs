@@ -103,14 +103,15 @@ fn make<M: Memory>(worker: &Worker<M>, name: &str, making: &Making<'_>) -> Resul
     let (entry, counts) = (SyncWord::at(at), SyncWord::at(offset + COUNT_AT));
     let seen = entry.load(mem);
     let is_changed = || Error::corrupt("a directory entry that changed under its lock, seen", at);
+    // All that was stored is ordered by the fence.
     if seen != offset | KIND_LOCK {
         entry
-            .compare_exchange(mem, seen, offset | KIND_LOCK)
+            .compare_exchange_acquire(mem, seen, offset | KIND_LOCK)
             .map_err(|_| is_changed())?;
     }
     crash_point(Point::NamingWritten);
     counts
-        .compare_exchange(mem, count, count + 1)
+        .compare_exchange_acquire(mem, count, count + 1)
         .map_err(|_| is_changed())?;
     Ok(Named {
         name: name.to_owned(),
@@ -179,7 +180,10 @@ pub fn remove<M: Memory>(
         let _ = count.compare_exchange(mem, incarnation, incarnation + 1);
         return Ok(());
     }
-    if count.compare_exchange(mem, incarnation, incarnation + 1).is_err() {
+    if count
+        .compare_exchange_acquire(mem, incarnation, incarnation + 1)
+        .is_err()
+    {
         return Err(Error::LockRemoved);
     }
     crash_point(Point::NamingVacated);

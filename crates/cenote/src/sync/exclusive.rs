@@ -10,6 +10,8 @@
 //! Where holds last, those who come by would have the foremost woken in vain for each of them. So who has had the lock from the queue, and for longer than it takes to wake
 //! somebody, says *queue first* itself before it unlocks, if anybody stands behind it.
 //!
+//! Who takes the word has nothing to say but who it is: an acquiring exchange, as in all locks here.
+//!
 //! **Giving it back.** The word, then the bell. Who had come through the queue stands foremost in it until then: the next one is woken when there is
 //! something to be had, not before.
 //!
@@ -21,12 +23,13 @@
 //! of whom is said by the word.
 
 use super::held::Handle;
-use super::owner::is_free;
+use super::owner::{is_free, take_word};
 use super::sleep::sleep_for_owner;
 use super::wait::{Next, Waiting};
 use super::wait_queue::look_along;
 use crate::error::Result;
 use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::slots::{Stand, Turn};
 
@@ -58,7 +61,7 @@ impl<M: Memory> Handle<M> {
         self.may_barge()
             && self
                 .word()
-                .compare_exchange(self.mem(), self.free, self.mine())
+                .compare_exchange_acquire(self.mem(), self.free, self.mine())
                 .is_ok()
     }
 
@@ -75,14 +78,17 @@ impl<M: Memory> Handle<M> {
             return self.confirm().map(|()| None);
         }
         let seen = word.load(mem);
-        if !self.is_to_be_had(seen, true)? || word.compare_exchange(mem, seen, self.mine()).is_err() {
+        if !self.is_to_be_had(seen, true)? {
             return Ok(None);
         }
-        self.confirm_taken(seen)?;
+        let Some(before) = take_word(mem, word, seen, self.mine()) else {
+            return Ok(None);
+        };
+        self.confirm_taken(before)?;
         if !may_barge {
             self.take_back_first();
         }
-        Ok(Some(seen))
+        Ok(Some(before))
     }
 
     /// Waits for the word with a slot that is used for it: what it was, or `None` if patience ended before.
@@ -124,9 +130,7 @@ impl<M: Memory> Handle<M> {
             return Ok(None);
         }
         let seen = self.await_owner(waiting, |seen| {
-            self.word()
-                .compare_exchange(self.mem(), seen, self.mine())
-                .is_ok()
+            take_word(self.mem(), self.word(), seen, self.mine())
         })?;
         if let Some(seen) = seen {
             self.confirm_taken(seen)?;
@@ -145,22 +149,26 @@ impl<M: Memory> Handle<M> {
         Ok(is_foremost)
     }
 
-    /// Waits, foremost in the queue, until nobody alive owns the word and `has_taken` it; what it was.
+    /// Waits, foremost in the queue, until nobody alive owns the word and `take` does; what that returns.
     pub(super) fn await_owner(
         &self,
         waiting: &mut Waiting,
-        has_taken: impl Fn(u64) -> bool,
+        take: impl Fn(u64) -> Option<u64>,
     ) -> Result<Option<u64>> {
         let (mem, word) = (self.mem(), self.word());
         let (mut asks, mut in_vain) = (true, 0);
         loop {
             let seen = word.load(mem);
-            if self.is_to_be_had(seen, asks)? && has_taken(seen) {
-                return Ok(Some(seen));
+            if self.is_to_be_had(seen, asks)?
+                && let Some(taken) = take(seen)
+            {
+                return Ok(Some(taken));
             }
             asks = match waiting.lose(mem) {
                 Next::Look => false,
                 Next::Question => true,
+                // The dead do not make anybody wait.
+                Next::GiveUp if !asks && !mutant::is(Mutant::GivenUpUnasked) => true,
                 Next::GiveUp => return Ok(None),
                 Next::Sleep(longest) => {
                     if in_vain >= IN_VAIN {

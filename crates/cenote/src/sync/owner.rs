@@ -103,7 +103,11 @@ impl<M: Memory> Handle<M> {
     /// owner and from all who watch it.
     pub(super) fn take_unqueued(&self, waiting: &mut Waiting, on_wait: impl FnOnce()) -> Result<Option<u64>> {
         let word = self.word();
-        if !waiting.has_looked() && word.compare_exchange(self.mem(), self.free, self.mine()).is_ok() {
+        if !waiting.has_looked()
+            && word
+                .compare_exchange_acquire(self.mem(), self.free, self.mine())
+                .is_ok()
+        {
             return Ok(Some(self.free));
         }
         on_wait();
@@ -119,8 +123,10 @@ impl<M: Memory> Handle<M> {
         let mut questions = false;
         loop {
             let seen = word.load(mem);
-            if self.is_to_be_had(seen, questions)? && word.compare_exchange(mem, seen, self.mine()).is_ok() {
-                return Ok(Some(seen));
+            if self.is_to_be_had(seen, questions)?
+                && let Some(before) = take_word(mem, word, seen, self.mine())
+            {
+                return Ok(Some(before));
             }
             match waiting.lose_unwoken(mem) {
                 Next::Look => questions = false,
@@ -135,6 +141,20 @@ impl<M: Memory> Handle<M> {
                 Next::GiveUp => return Ok(None),
             }
         }
+    }
+}
+
+/// Exchanges a word that is to be had for another; what it was, or `None` if somebody was quicker. Recovery is nobody: it may only have said meanwhile of a dead owner
+/// that it is one.
+pub(super) fn take_word<M: Memory>(mem: &M, word: SyncWord, seen: u64, new: u64) -> Option<u64> {
+    match word.compare_exchange_acquire(mem, seen, new) {
+        Ok(_) => Some(seen),
+        Err(found)
+            if !is_free(seen) && found == seen | FREED && !mutant::is(Mutant::RecoveryTakenForRival) =>
+        {
+            word.compare_exchange_acquire(mem, found, new).ok()
+        }
+        Err(_) => None,
     }
 }
 

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use super::guard::{Guard, Release};
 use super::object::{Form, Object};
-use super::owner::{free_in, is_free};
+use super::owner::{free_in, is_free, take_word};
 use super::wait::Patience;
 use super::wait_queue::{look_along, put_at_rest};
 use super::{Condvar, Mutex, QueueLock, ReadWriteLock, Semaphore, SpinLock};
@@ -93,19 +93,17 @@ pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64
     } else {
         let seen = object.word().load(mem);
         let is_to_be_had = is_free(seen) || is_gone(worker, seen)?;
-        if !is_to_be_had || object.word().compare_exchange(mem, seen, free).is_err() {
+        if !is_to_be_had || take_word(mem, object.word(), seen, free).is_none() {
             return Ok(false);
         }
         for (permit, note) in object.all_permits() {
             let seen = permit.load(mem);
             let is_to_be_had = is_free(seen) || is_gone(worker, seen)?;
-            if !is_to_be_had || permit.compare_exchange(mem, seen, 0).is_err() {
+            if !is_to_be_had || take_word(mem, permit, seen, 0).is_none() {
                 return Ok(false);
             }
             // What its last owner left is nothing to those of the next name. Who takes it by an old handle writes none.
-            if note.load(mem) != 0 {
-                note.store(mem, 0);
-            }
+            note.store(mem, 0);
         }
         object.queue_first().store(mem, 0);
     }
@@ -122,7 +120,7 @@ fn end_queue<M: Memory>(worker: &Worker<M>, object: Object, free: u64) -> Result
         if front.held.is_some() {
             return Ok(());
         }
-        if word.compare_exchange(mem, end, free).is_ok() {
+        if word.compare_exchange_acquire(mem, end, free).is_ok() {
             put_at_rest(worker, &front);
             return Ok(());
         }

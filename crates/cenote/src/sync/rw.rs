@@ -372,7 +372,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let handle = &self.handle;
         loop {
             let free = match handle.stand_foremost(slot, waiting) {
-                Ok(true) => handle.await_owner(waiting, |_| true),
+                Ok(true) => handle.await_owner(waiting, Some),
                 Ok(false) => Ok(None),
                 Err(error) => Err(error),
             };

@@ -22,7 +22,7 @@ use std::time::Duration;
 use super::exclusive::IN_VAIN;
 use super::held::Handle;
 use super::object::{Form, Object, PERMITS_MAX};
-use super::owner::{FREED, former, is_free};
+use super::owner::{FREED, former, is_free, take_word};
 use super::sleep::sleep_for_owners;
 use super::wait::{Next, Patience, Waiting};
 use super::wait_queue::look_along;
@@ -160,9 +160,12 @@ impl<M: Memory> Semaphore<M> {
         for (n, word) in self.words() {
             let seen = word.load(mem);
             let is_left = is_free(seen) || asks && is_gone(&handle.worker, seen)?;
-            if !is_left || word.compare_exchange(mem, seen, handle.mine()).is_err() {
+            if !is_left {
                 continue;
             }
+            let Some(seen) = take_word(mem, word, seen, handle.mine()) else {
+                continue;
+            };
             if let Err(removed) = handle.confirm()
                 && !mutant::is(Mutant::StalePermitTaken)
             {
@@ -249,6 +252,8 @@ impl<M: Memory> Semaphore<M> {
             asks = match waiting.lose(handle.mem()) {
                 Next::Look => false,
                 Next::Question => true,
+                // The dead do not make anybody wait.
+                Next::GiveUp if !asks && !mutant::is(Mutant::GivenUpUnasked) => true,
                 Next::GiveUp => return Ok(None),
                 Next::Sleep(longest) => {
                     if in_vain >= IN_VAIN {

@@ -52,7 +52,7 @@ impl<M: Memory> SpinLock<M> {
         let handle = &self.0;
         let slot = handle.named()?;
         let word = handle.word();
-        word.compare_exchange(handle.mem(), handle.free, handle.mine())
+        word.compare_exchange_acquire(handle.mem(), handle.free, handle.mine())
             .ok()?;
         handle.enter(slot);
         Some(Guard::clean(self, slot))

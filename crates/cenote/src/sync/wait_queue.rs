@@ -258,7 +258,8 @@ impl<M: Memory> Handle<M> {
                     is_hasty = held.is_none();
                     if let Some(of) = held {
                         let goes_on = || of.slot.turn().load(self.mem()) == of.turn.0;
-                        let is_announced = of.slot.announced().load(self.mem()) == of.turn.number();
+                        let is_announced =
+                            M::COHERENT && of.slot.announced().load(self.mem()) == of.turn.number();
                         sleep(
                             &self.worker,
                             of.slot.bell(),
@@ -301,7 +302,7 @@ impl<M: Memory> Handle<M> {
         crash_point(Point::QueueLeft);
         let before = self.own(slot).before().load(mem);
         let place = self.place(slot, turn);
-        if self.end.compare_exchange(mem, place.0, before).is_err() {
+        if self.end.compare_exchange_acquire(mem, place.0, before).is_err() {
             return self.leave(slot);
         }
         crash_point(Point::QueueUnlinked);

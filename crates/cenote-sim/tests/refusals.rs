@@ -1,0 +1,241 @@
+//! Schedules in which somebody impatient asks for what a dead one has, and must not be refused.
+#![cfg(feature = "mutants")]
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use cenote::mutant::{Mutant, choose};
+use cenote::pod::Worker;
+use cenote::pod::slots::{Slot, Stand, Turn};
+use cenote::sync::{Mutex, Patience, Semaphore};
+use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
+use cenote_sim::machine::{Capacity, Shape};
+use cenote_sim::policy::{Candidate, Fault, Policy};
+use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
+
+/// Where the word of a mutex lies, and the first permit of a semaphore.
+const WORD_AT: u64 = 64;
+const PERMIT_AT: u64 = 4 * 64;
+/// Looks of one who has all: none of them is before the first sleep.
+const SPINS: u32 = 64;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Mutex,
+    Semaphore,
+}
+
+/// What the threads know of each other.
+#[derive(Default)]
+struct Stage {
+    /// The word that decides.
+    word: Cell<u64>,
+    is_had: Cell<bool>,
+    /// Who is held back before it exchanges the word, until recovery is over.
+    tryer: Cell<Option<u32>>,
+    is_held_back: Cell<bool>,
+    is_recovered: Cell<bool>,
+    /// The turn of who waits.
+    turn: Cell<Option<u64>>,
+    is_granted: Cell<Option<bool>>,
+}
+
+/// All run in turn, but for the one that is held back.
+struct HeldBack {
+    stage: Rc<Stage>,
+    steps: u64,
+    ran: BTreeMap<u32, u64>,
+}
+
+impl Policy for HeldBack {
+    fn thread(&mut self, candidates: &[Candidate], _: bool) -> usize {
+        let stage = &self.stage;
+        let waits = |of: &Candidate| {
+            Some(of.thread) == stage.tryer.get()
+                && of.op.kind == Kind::CompareExchange
+                && of.op.at == stage.word.get()
+                && !stage.is_recovered.get()
+        };
+        if candidates.iter().any(waits) {
+            stage.is_held_back.set(true);
+        }
+        let chosen = (0..candidates.len())
+            .filter(|&n| !waits(&candidates[n]))
+            .min_by_key(|&n| self.ran.get(&candidates[n].thread))
+            .unwrap_or(0);
+        self.steps += 1;
+        self.ran.insert(candidates[chosen].thread, self.steps);
+        chosen
+    }
+
+    fn fault(&mut self, _: Fault, _: u32) -> u32 {
+        0
+    }
+
+    fn parameters(&self) -> String {
+        "one held back".to_owned()
+    }
+}
+
+fn until(context: &Context<true>, is_so: impl Fn() -> bool) {
+    while !is_so() {
+        context.wait();
+    }
+}
+
+fn worker(member: &Member<true>) -> Rc<Worker<SimMemory<true>>> {
+    Rc::new(Worker::attach(&member.pod, true).unwrap())
+}
+
+/// Takes it, and dies: at once, or soon after the other one has joined the queue.
+fn die(context: &Context<true>, stage: &Stage, form: Form, patience: Patience) {
+    let member = Member::join(context, false).unwrap();
+    let worker = worker(&member);
+    let mutex = Mutex::open(worker.clone(), "mutex").unwrap();
+    let semaphore = Semaphore::open(worker.clone(), "semaphore").unwrap();
+    let _guard = mutex.lock().unwrap();
+    let _permit = semaphore.acquire().unwrap();
+    let offset = |name| {
+        cenote::pod::directory::find(&*worker, name)
+            .unwrap()
+            .unwrap()
+            .offset
+    };
+    stage.word.set(match form {
+        Form::Mutex => offset("mutex") + WORD_AT,
+        Form::Semaphore => offset("semaphore") + PERMIT_AT,
+    });
+    stage.is_had.set(true);
+    if patience != Patience::None {
+        until(context, || {
+            let turn = stage.turn.get().map(|at| Turn(context.peek(at)));
+            turn.is_some_and(|turn| turn.stand() == Stand::Queued)
+        });
+        for _ in 0..12 {
+            context.wait();
+        }
+    }
+    context.die_next();
+    context.wait();
+}
+
+/// Asks for it.
+fn ask(context: &Context<true>, stage: &Stage, form: Form, patience: Patience) {
+    let member = Member::join(context, false).unwrap();
+    let worker = worker(&member);
+    let mutex = Mutex::open(worker.clone(), "mutex").unwrap();
+    let semaphore = Semaphore::open(worker.clone(), "semaphore").unwrap();
+    until(context, || stage.is_had.get());
+    if patience == Patience::None {
+        until(context, || !context.is_alive(1));
+        stage.tryer.set(Some(context.thread()));
+    }
+    let slot = Slot::new(worker.geometry(), u32::from(worker.me()) - 1, 0);
+    stage.turn.set(Some(slot.turn().offset()));
+    let is_granted = match form {
+        Form::Mutex => mutex.lock_with(patience).unwrap().is_some(),
+        Form::Semaphore => semaphore.acquire_with(patience).unwrap().is_some(),
+    };
+    stage.is_granted.set(Some(is_granted));
+    drop((mutex, semaphore, worker));
+    member.leave(context);
+}
+
+/// Recovers the dead, once the one that asks has been held back.
+fn recover(context: &Context<true>, stage: &Stage, patience: Patience) {
+    if patience != Patience::None {
+        return;
+    }
+    until(context, || stage.is_held_back.get());
+    let member = Member::join(context, false).unwrap();
+    let worker = worker(&member);
+    cenote::pod::recovery::recover_dead(&*worker).unwrap();
+    stage.is_recovered.set(true);
+    drop(worker);
+    member.leave(context);
+}
+
+/// Whether one of this patience is granted what the dead one had.
+fn is_granted(form: Form, patience: Patience) -> bool {
+    let parameters = parameters(true, 32);
+    let settings = Settings {
+        shape: Shape {
+            coherent: true,
+            hosts: 1,
+            bytes: bytes(parameters),
+            cache_lines: Capacity::ALL,
+            prefetches: false,
+            persists_at_crash: false,
+            coherent_bytes: 0,
+            blind_exchanges: false,
+        },
+        processes: vec![0; 3],
+        crashes: Vec::new(),
+        steps_max: 10_000_000,
+        capacity: u64::MAX,
+        profile: None,
+        checks_order: true,
+        traces: false,
+        delegated: None,
+        limits: None,
+    };
+    let stage = Rc::new(Stage::default());
+    let theirs = stage.clone();
+    let outcome = run(
+        &settings,
+        Box::new(HeldBack {
+            stage: stage.clone(),
+            steps: 0,
+            ran: BTreeMap::new(),
+        }),
+        Box::new(move |context: Context<true>| {
+            format(&context, parameters, 32).unwrap();
+            let member = Member::join(&context, false).unwrap();
+            let worker = worker(&member);
+            drop(Mutex::open_or_create(worker.clone(), "mutex").unwrap());
+            drop(Semaphore::open_or_create(worker.clone(), "semaphore", 1).unwrap());
+            drop(worker);
+            member.leave(&context);
+        }),
+        Rc::new(move |context: Context<true>| match context.process() {
+            1 => die(&context, &theirs, form, patience),
+            2 => ask(&context, &theirs, form, patience),
+            _ => recover(&context, &theirs, patience),
+        }),
+        Box::new(|_| {}),
+    );
+    assert_eq!(outcome.ended, Ended::Well);
+    stage.is_granted.get().unwrap()
+}
+
+#[test]
+fn who_tries_beside_recovery_is_not_refused() {
+    for form in [Form::Mutex, Form::Semaphore] {
+        choose(None);
+        assert!(is_granted(form, Patience::None));
+        choose(Some(Mutant::RecoveryTakenForRival));
+        assert!(!is_granted(form, Patience::None));
+        choose(None);
+    }
+}
+
+#[test]
+fn the_foremost_asks_before_it_gives_up() {
+    for form in [Form::Mutex, Form::Semaphore] {
+        let patience = |looks| Patience::Looks(SPINS + looks);
+        choose(None);
+        assert!(
+            (6..=76)
+                .step_by(10)
+                .all(|looks| is_granted(form, patience(looks)))
+        );
+        choose(Some(Mutant::GivenUpUnasked));
+        assert!(
+            (6..=56)
+                .step_by(10)
+                .any(|looks| !is_granted(form, patience(looks)))
+        );
+        choose(None);
+    }
+}
