@@ -33,6 +33,7 @@ The chores of the Cenote workspace.
         --memory ivshmem|dax     how guests see what they share (default: one pod of each)
         --coherent, --noncoherent    the kind of the pool (default: one pod of each)
         --no-control      leave out the pod whose fence lies
+        --told            measure only how soon one guest is told of a death in the other: agents that tell each other, and such that look
         --json            a JSON object a line
 
 Exit code: 0 passed, 1 something failed, 2 the command line was not understood.

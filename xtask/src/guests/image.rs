@@ -41,6 +41,8 @@ const MODULES: [&str; 6] = [
     "drivers/dax/device_dax.ko",
     "drivers/dax/dax_pmem.ko",
 ];
+/// The module of the network that joins the guests.
+const NETWORK: &str = "drivers/net/ethernet/intel/e1000/e1000.ko";
 /// The package that names the newest kernel's.
 const KERNEL: &str = "linux-image-amd64";
 
@@ -67,7 +69,7 @@ pub fn make(root: &Path, cache: &Path, folder: &Path) -> Result<Image, String> {
     archive.program("fence", include_bytes!("fence.sh"));
     let busybox = output_of(Command::new("sh").args(["-c", "command -v busybox"]))?;
     archive.program("bin/busybox", &read(Path::new(busybox.trim()))?);
-    for module in MODULES {
+    for module in MODULES.into_iter().chain([NETWORK]) {
         let path = unpacked
             .join("lib/modules")
             .join(&release)

@@ -2,7 +2,8 @@
 # The first process of a guest of `cargo xtask guests`: a host of a pod, from its start on.
 #
 # Ports: ttyS0 the kernel's, ttyS1 commands and their answers, ttyS2 what the application says, ttyS3 agents, monitors and fences.
-# The kernel's command line says which host this is (cenote.host) and where the pool lies (cenote.memory).
+# The kernel's command line says which host this is (cenote.host) and where the pool lies (cenote.memory), and whether
+# its agent tells the other one by datagrams (cenote.tells).
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/
 mount -t proc proc /proc
@@ -82,10 +83,33 @@ pids() {
     done
 }
 
+# watch GROUP: says what members do.
+watch() {
+    cenote --json group watch "$POOL" "$1" --host $host $LOCKS 2>&1 | while read -r line; do echo "told $line"; done >&5
+}
+
+# join GROUP NAME: a member that is killed by `kill_member`.
+join() {
+    cenote --json group join "$POOL" "$1" --id "$2" --host $host $LOCKS >/dev/null 2>&1 &
+    echo $! >/run/member
+}
+
+kill_member() {
+    kill -9 "$(cat /run/member)"
+    echo killed >&5
+}
+
 start() {
     RUN=$1
     find_pool || return 1
-    keep agent cenote --json agent $POOL --host $host $LOCKS &
+    PEERS=
+    if [ "$tells" = 1 ]; then
+        insmod /modules/e1000.ko
+        ip link set eth0 up
+        ip address add 10.0.0.$host/24 dev eth0
+        PEERS="--listen 10.0.0.$host:7411 --peer 10.0.0.$((3 - host)):7411"
+    fi
+    keep agent cenote --json agent $POOL --host $host $LOCKS $PEERS &
     keep monitor cenote --json monitor $POOL --host $((host + 2)) --fence /fence --poll 100ms --missed 20 $LOCKS &
     keep_ledger &
 }

@@ -38,6 +38,8 @@ pub struct Parts<'a> {
     pub shared: &'a Path,
     /// How they see it.
     pub memory: Memory,
+    /// Whether agents tell each other by datagrams.
+    pub tells: bool,
     /// For its sockets, and what its kernel says.
     pub folder: &'a Path,
 }
@@ -61,7 +63,7 @@ impl Machine {
         let console = socket("console");
         for old in (0..PORTS)
             .map(|port| socket(&port.to_string()))
-            .chain([socket("qmp")])
+            .chain([socket("qmp"), socket("net")])
         {
             // There may be none.
             let _ = std::fs::remove_file(old);
@@ -73,9 +75,10 @@ impl Machine {
         command.arg("-kernel").arg(&parts.image.kernel);
         command.arg("-initrd").arg(&parts.image.initrd);
         let append = format!(
-            "console=ttyS0 quiet panic=-1 cenote.host={} cenote.memory={}",
+            "console=ttyS0 quiet panic=-1 cenote.host={} cenote.memory={} cenote.tells={}",
             parts.guest + 1,
-            parts.memory.name()
+            parts.memory.name(),
+            u32::from(parts.tells)
         );
         command.args(["-append", &append]);
         command.arg("-serial").arg(format!("file:{}", console.display()));
@@ -84,6 +87,14 @@ impl Machine {
             let socket = format!("socket,id=port{port},path={},server=on,wait=off", path.display());
             command.args(["-chardev", &socket, "-serial", &format!("chardev:port{port}")]);
         }
+        let other = parts.folder.join(format!("guest{}.net", 2 - parts.guest));
+        let network = format!(
+            "dgram,id=net,local.type=unix,local.path={},remote.type=unix,remote.path={}",
+            socket("net").display(),
+            other.display()
+        );
+        let card = format!("e1000,netdev=net,mac=52:54:00:00:00:0{}", parts.guest + 1);
+        command.args(["-netdev", &network, "-device", &card]);
         let qmp = format!("unix:{},server=on,wait=off", socket("qmp").display());
         command.args(["-qmp", &qmp]);
         let len = parts.shared.metadata().map_err(|error| error.to_string())?.len();

@@ -10,6 +10,7 @@ mod machine;
 mod plan;
 mod pod;
 mod report;
+mod told;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -55,24 +56,34 @@ fn try_run(root: &Path, plan: &Plan) -> Result<bool, String> {
         false => println!("{}", report::line(row)),
     };
     let mut rows = Vec::new();
-    if !plan.json {
-        println!("{}", report::HEAD);
-    }
-    let trial = |memory, noncoherent| Trial {
+    let trial = |memory, noncoherent, tells| Trial {
         image: &image,
         memory,
         noncoherent,
+        tells,
         folder: &folder.0,
         tell: &tell,
     };
-    for &memory in &plan.memories {
-        for &noncoherent in &plan.noncoherent {
-            rows.extend(trial(memory, noncoherent).run()?);
+    if plan.told {
+        for (&memory, &noncoherent) in plan.pods() {
+            for tells in [false, true] {
+                println!(
+                    "{}",
+                    told::told(&trial(memory, noncoherent, tells))?.line(plan.json)
+                );
+            }
         }
+        return Ok(true);
+    }
+    if !plan.json {
+        println!("{}", report::HEAD);
+    }
+    for (&memory, &noncoherent) in plan.pods() {
+        rows.extend(trial(memory, noncoherent, false).run()?);
     }
     let mut is_seen = true;
     if plan.control {
-        let writes = trial(plan.memories[0], plan.noncoherent[0]).control()?;
+        let writes = trial(plan.memories[0], plan.noncoherent[0], false).control()?;
         is_seen = writes > 0;
         let said = match is_seen {
             true => "as it must be",

@@ -36,6 +36,8 @@ pub struct Plan {
     pub noncoherent: Vec<bool>,
     /// Whether a pod whose fence lies is run, too.
     pub control: bool,
+    /// Measure only how soon one guest is told of a death in the other.
+    pub told: bool,
     /// A JSON object a line instead of tables.
     pub json: bool,
 }
@@ -47,6 +49,7 @@ impl Plan {
             memories: vec![Memory::Ivshmem, Memory::Dax],
             noncoherent: vec![false, true],
             control: true,
+            told: false,
             json: false,
         };
         let mut arguments = arguments.iter();
@@ -57,6 +60,7 @@ impl Plan {
                     plan.memories.truncate(1);
                     plan.noncoherent.truncate(1);
                 }
+                "--told" => plan.told = true,
                 "--no-control" => plan.control = false,
                 "--memory" => {
                     plan.memories = match arguments.next().map(String::as_str) {
@@ -71,6 +75,12 @@ impl Plan {
             }
         }
         Ok(plan)
+    }
+
+    /// The pods, one after the other.
+    pub fn pods(&self) -> impl Iterator<Item = (&Memory, &bool)> {
+        let kinds = |memory| self.noncoherent.iter().map(move |kind| (memory, kind));
+        self.memories.iter().flat_map(kinds)
     }
 }
 

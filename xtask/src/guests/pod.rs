@@ -60,15 +60,26 @@ pub struct Pod<'a> {
     leaders: Vec<u32>,
     /// Whether fences say that hosts are down which are not.
     lies: bool,
+    /// Whether agents tell each other by datagrams.
+    tells: bool,
     /// What applications have said.
     pub acknowledged: Acknowledged,
+    /// What was told of a group's members, and that one was killed: when, and the line.
+    pub told: Vec<(Instant, String)>,
     /// The last lines of agents and monitors.
     heard: Vec<String>,
 }
 
 impl<'a> Pod<'a> {
     /// Of guests that are off, and share a file.
-    pub fn new(image: &'a Image, memory: Memory, folder: PathBuf, shared: PathBuf, lies: bool) -> Self {
+    pub fn new(
+        image: &'a Image,
+        memory: Memory,
+        folder: PathBuf,
+        shared: PathBuf,
+        lies: bool,
+        tells: bool,
+    ) -> Self {
         let (tell, said) = channel();
         Self {
             image,
@@ -83,6 +94,8 @@ impl<'a> Pod<'a> {
             moved: BTreeMap::new(),
             leaders: Vec::new(),
             lies,
+            tells,
+            told: Vec::new(),
             acknowledged: Acknowledged::default(),
             heard: Vec::new(),
         }
@@ -95,6 +108,7 @@ impl<'a> Pod<'a> {
             image: self.image,
             shared: &self.shared,
             memory: self.memory,
+            tells: self.tells,
             folder: &self.folder,
         };
         self.guests[guest].begins = begins;
@@ -282,6 +296,7 @@ impl<'a> Pod<'a> {
         self.heard.push(format!("guest {}: {line}", guest + 1));
         let words: Vec<&str> = line.splitn(3, ' ').collect();
         match words[..] {
+            ["told" | "killed", ..] => self.told.push((Instant::now(), line.to_owned())),
             ["fence", host, generation] => {
                 if let (Ok(host), Ok(generation)) = (host.parse(), generation.parse()) {
                     return self.fence(guest, host, generation);

@@ -59,6 +59,8 @@ pub struct Trial<'a> {
     pub memory: Memory,
     /// Whether the pool is for incoherent memory.
     pub noncoherent: bool,
+    /// Whether agents tell each other by datagrams.
+    pub tells: bool,
     /// The run's folder.
     pub folder: &'a Path,
     /// Learns of each row.
@@ -119,7 +121,7 @@ impl Trial<'_> {
         })
     }
 
-    fn on_pod<T>(
+    pub(super) fn on_pod<T>(
         &self,
         lies: bool,
         work: impl FnOnce(&mut Pod<'_>) -> Result<T, String>,
@@ -127,7 +129,7 @@ impl Trial<'_> {
         let shared = self.folder.join("shared");
         make_file(&shared)?;
         let folder = PathBuf::from(self.folder);
-        let mut pod = Pod::new(self.image, self.memory, folder, shared.clone(), lies);
+        let mut pod = Pod::new(self.image, self.memory, folder, shared.clone(), lies, self.tells);
         let done = self.bring_up(&mut pod).and_then(|()| work(&mut pod));
         let done = done.map_err(|error| {
             let consoles = [0, 1].map(|guest| pod.console(guest));
