@@ -61,7 +61,7 @@ fn lose_a_thread<M: Mapped>(pool: &Pool<M>, work: impl FnOnce(&Pool<M>) + Send +
     // It is never joined: it has not told anybody that it ended.
     std::mem::forget(thread);
     let worker = pool.worker().unwrap();
-    let bed = worker.geometry().annex(place);
+    let bed = worker.geometry().bed(place);
     eventually("its end", || worker.mem().kernel().has_died(bed, generation));
     place
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cenote::memory::{Kernel, Memory};
+use cenote::memory::{Kernel, Lying, Memory};
 
 use super::backend::SimMemory;
 use super::buffer::Data;
@@ -39,7 +39,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
 
 /// Threads die at once here, and everybody sees it at once.
 impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
-    fn lie_down(&self, bed: u64, generation: u32) {
+    fn lie_down(&self, bed: u64, generation: u32) -> Lying {
         self.of_bed(bed, |world| {
             let thread = world.current;
             world.beds.insert(bed, (generation, thread));
@@ -50,9 +50,10 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
             // A host that fails takes it with it.
             world.is_lazy(bed);
         });
+        Lying::default()
     }
 
-    fn get_up(&self, bed: u64) {
+    fn get_up(&self, bed: u64, _: Lying) {
         self.of_bed(bed, |world| {
             world.beds.remove(&bed);
             world.rouse_one_by(bed);

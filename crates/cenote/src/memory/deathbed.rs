@@ -1,43 +1,40 @@
 //! Beds and bells on Linux: a robust mutex for each thread, and futexes.
 //!
-//! A thread locks a process-shared robust mutex in its bed and keeps it locked. When it ends, however it ends, the kernel
-//! walks the list of its robust mutexes (`robust_list(7)`), sets the owner-died bit in each and wakes one waiter. That is
+//! A thread locks a robust mutex and keeps it locked, whose futex word is its bed ([`bed_mutex`](super::bed_mutex) has the rest). When it ends,
+//! however it ends, the kernel walks the list of its robust mutexes (`robust_list(7)`), sets the owner-died bit in each and wakes one waiter. That is
 //! before its address space is torn down: some microseconds after the death, however much it had mapped. Locks of
 //! files are dropped after that.
 //!
-//! | bytes of the bed | what | who writes it |
+//! | word | what | who writes it |
 //! |---|---|---|
-//! | 0 to 47 | the mutex; its first four bytes are the futex word | the owner; the kernel when it dies; watchers set the waiters bit |
-//! | 56 to 63 | the generation that lies here, and a bit that says so | the owner |
+//! | the bed | low half: the futex word | the owner; the kernel when it dies; watchers set the waiters bit |
+//! | the word before it | the generation that lies here, and a bit that says so | the owner |
 //!
 //! The futex word holds the owner's thread id in its own namespace. Nobody interprets it: only whether it is zero, and
-//! the two highest bits. The mutex holds addresses of its owner's process; nobody else looks at them, and
-//! the next owner of the bed makes the mutex anew.
+//! the two highest bits.
 //!
 //! **Order.** The owner writes the generation after the mutex is locked; who looks reads the generation first. So an
 //! owner-died bit that an earlier owner has left is never taken for a later one's.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::LINE;
-use super::kernel::{Kernel, SLEEPS_BY_MAX};
+use super::bed_mutex::{Lies, PrivateBed};
+use super::kernel::{Kernel, Lying, SLEEPS_BY_MAX};
 use super::mapping::View;
 
 /// The bit that the kernel sets when the owner has died.
 const OWNER_DIED: u32 = libc::FUTEX_OWNER_DIED;
 /// The bit by which the kernel knows that it has to wake somebody.
 const WAITERS: u32 = libc::FUTEX_WAITERS;
-/// Where the generation is.
-const GENERATION_AT: u64 = 56;
+/// Bytes of a page, at the end of which a bed is.
+const PAGE: u64 = 4096;
 /// Set in the generation's word while somebody lies here.
 const LIES: u64 = 1 << 32;
 /// `FUTEX2_SIZE_U32`.
 const SIZE_U32: u32 = 2;
 /// Between two looks where the kernel has no `futex_waitv` (before Linux 5.16), or refuses it on this memory.
 const POLL: Duration = Duration::from_millis(1);
-
-const _: () = assert!(size_of::<libc::pthread_mutex_t>() as u64 <= GENERATION_AT);
 
 /// `struct futex_waitv`.
 #[repr(C)]
@@ -50,8 +47,9 @@ struct Waiter {
 }
 
 impl View {
-    fn mutex(&self, bed: u64) -> *mut libc::pthread_mutex_t {
-        self.aligned(bed, LINE).cast()
+    /// The word of the generation that lies in a bed.
+    fn lies(&self, bed: u64) -> &AtomicU64 {
+        self.word(bed - 8)
     }
 
     /// The half of a word that comes first in memory: what the kernel compares.
@@ -92,47 +90,39 @@ impl View {
 }
 
 impl Kernel for View {
-    fn lie_down(&self, bed: u64, generation: u32) {
-        let lies = self.word(bed + GENERATION_AT);
-        lies.store(0, Ordering::Release);
-        let mutex = self.mutex(bed);
-        // SAFETY: the attributes are a local value that is initialised before it is used; the mutex lies within the mapping
-        // and belongs to the caller, who has claimed the bed: nobody else has locked it or makes it anew. It stays mapped for
-        // as long as it is locked, because the worker holds the mapping.
-        let locked = unsafe {
-            let mut attributes: libc::pthread_mutexattr_t = std::mem::zeroed();
-            if libc::pthread_mutexattr_init(&mut attributes) != 0 {
-                return;
-            }
-            let made = libc::pthread_mutexattr_setpshared(&mut attributes, libc::PTHREAD_PROCESS_SHARED) == 0
-                && libc::pthread_mutexattr_setrobust(&mut attributes, libc::PTHREAD_MUTEX_ROBUST) == 0
-                && libc::pthread_mutex_init(mutex, &attributes) == 0;
-            libc::pthread_mutexattr_destroy(&mut attributes);
-            made && libc::pthread_mutex_lock(mutex) == 0
-        };
-        if locked {
-            lies.store(LIES | u64::from(generation), Ordering::Release);
+    fn lie_down(&self, bed: u64, generation: u32) -> Lying {
+        self.lies(bed).store(0, Ordering::Release);
+        self.word(bed).store(0, Ordering::Release);
+        let lies = Lies::down(self, bed, self.aligned(bed, PAGE), generation);
+        if let Some(Lies::Window(_)) = lies {
+            self.lies(bed)
+                .store(LIES | u64::from(generation), Ordering::Release);
         }
+        Lying(lies)
     }
 
-    fn get_up(&self, bed: u64) {
-        let lies = self.word(bed + GENERATION_AT);
-        if lies.load(Ordering::Acquire) & LIES != 0 {
-            // SAFETY: this thread has locked it in `lie_down`.
-            unsafe { libc::pthread_mutex_unlock(self.mutex(bed)) };
+    fn get_up(&self, bed: u64, lying: Lying) {
+        let Some(lies) = lying.0 else { return };
+        if let Lies::Window(_) = lies {
+            self.lies(bed).store(0, Ordering::Release);
             // No mere store: once this returns, the bed may be somebody else's.
-            lies.swap(0, Ordering::SeqCst);
+            if self.word(bed).swap(0, Ordering::SeqCst) as u32 & WAITERS != 0 {
+                self.rouse_one(bed);
+            }
         }
+        lies.up();
     }
 
     fn has_died(&self, bed: u64, generation: u32) -> bool {
         // The generation first; see the header.
-        self.word(bed + GENERATION_AT).load(Ordering::Acquire) == LIES | u64::from(generation)
-            && self.futex(bed).load(Ordering::Acquire) & OWNER_DIED != 0
+        match self.is_shown(bed, generation) {
+            true => self.futex(bed).load(Ordering::Acquire) & OWNER_DIED != 0,
+            false => PrivateBed::shows_death(self, bed, generation),
+        }
     }
 
     fn is_shown(&self, bed: u64, generation: u32) -> bool {
-        self.word(bed + GENERATION_AT).load(Ordering::Acquire) == LIES | u64::from(generation)
+        self.lies(bed).load(Ordering::Acquire) == LIES | u64::from(generation)
     }
 
     fn doze(&self, beds: &[u64], bells: &[(u64, u32)], time: Duration) {

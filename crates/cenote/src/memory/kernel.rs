@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
+use super::bed_mutex::Lies;
+
 /// The operating system's part of a pool. The simulator stands in for it with its own.
 ///
-/// A *bed* is a line of the pool in which a thread's death shows. Only threads of the machine on which the owner runs
-/// use it, through their caches, for as long as the owner lives and until it has been recovered. A *bell* is a sync word
-/// that is changed and then [roused](Kernel::rouse) when there is something to look at.
+/// A *bed* is a word of the pool in which a thread's death shows, with the generation that lies there in the word before it. Only
+/// threads of the machine on which the owner runs use it, through their caches, for as long as the owner lives and until it has been recovered.
+/// A *bell* is a sync word that is changed and then [roused](Kernel::rouse) when there is something to look at.
 pub trait Kernel {
     /// From now on until [`Kernel::get_up`] the calling thread's death shows in the bed, under this generation. The bed
     /// belongs to the caller. Where the system cannot do it, nothing will show.
-    fn lie_down(&self, bed: u64, generation: u32);
+    fn lie_down(&self, bed: u64, generation: u32) -> Lying;
 
-    /// Ends what [`Kernel::lie_down`] has begun, in the same thread. What it does to the bed is seen by all when it returns.
-    fn get_up(&self, bed: u64);
+    /// Ends what [`Kernel::lie_down`] has begun and answered, in the same thread. What it does to the bed is seen by all when it returns.
+    fn get_up(&self, bed: u64, lying: Lying);
 
     /// Whether the thread that lay down under this generation has died. It has taken its last step in the pool then.
     /// Never true of a thread that lives. Costs two loads.
@@ -36,6 +38,10 @@ pub trait Kernel {
     /// Nanoseconds since 1970.
     fn now(&self) -> u64;
 }
+
+/// What a thread that has lain down needs to get up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lying(pub(super) Option<Lies>);
 
 /// Beds and bells by which a thread can sleep at a time.
 pub const SLEEPS_BY_MAX: usize = 128;

@@ -72,7 +72,12 @@ pub struct Mapping {
     device: Option<Device>,
     /// The whole reservation, to be given back.
     unmap: (*mut u8, usize),
+    /// No other mapping of this process has it, or ever had.
+    number: u64,
 }
+
+/// Mappings that this process has made.
+static MAPPINGS: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: the mapping is shared memory; all access to it goes through atomics or through the contract's rules
 // for protected data, neither of which depends on the thread.
@@ -172,6 +177,7 @@ impl Mapping {
             file,
             device,
             unmap: (area.cast(), reserve),
+            number: MAPPINGS.fetch_add(1, Ordering::Relaxed),
         })
     }
 
@@ -289,6 +295,8 @@ impl Mapping {
             base: self.base,
             len: self.len,
             mask: self.mask,
+            has_pages: self.device.is_none() && self.file.is_some(),
+            number: self.number,
         }
     }
 }
@@ -335,6 +343,10 @@ pub(super) struct View {
     len: u64,
     /// Keeps an offset within the reserved addresses.
     mask: u64,
+    /// Whether single pages of it can be mapped again: they cannot of a device.
+    pub(super) has_pages: bool,
+    /// The mapping's number.
+    pub(super) number: u64,
 }
 
 // SAFETY: as for `Mapping`; whoever holds a view holds the mapping too.

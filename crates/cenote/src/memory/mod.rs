@@ -24,6 +24,7 @@
 
 mod backing;
 mod barrier;
+mod bed_mutex;
 mod cells;
 mod child;
 mod coherent;
@@ -56,7 +57,7 @@ pub use delegated::Delegated;
 pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
 pub use fork::{ForkWatch, forked, watch_fork};
-pub use kernel::{Kernel, SLEEPS_BY_MAX};
+pub use kernel::{Kernel, Lying, SLEEPS_BY_MAX};
 pub(crate) use kill::Sigkill;
 pub use kill::{Killer, ProcessName};
 pub use liveness::Liveness;

@@ -19,6 +19,7 @@
 
 use super::host::ALONE;
 use super::superblock::Kind;
+use crate::memory::LINE;
 use crate::memory::delegated::{MAILBOX_BYTES, Mailboxes};
 
 /// Bytes of a unit, the smallest block.
@@ -27,8 +28,10 @@ pub const UNIT: u64 = 1 << UNIT_SHIFT;
 pub const UNIT_SHIFT: u32 = 16;
 /// Bytes of a process entry.
 pub const PROCESS_BYTES: u64 = 256;
-/// Bytes of a worker record.
+/// Bytes of a worker record, with the line that has its bed.
 pub const WORKER_BYTES: u64 = 4096;
+/// Bytes of it before that line.
+pub const RECORD_BYTES: u64 = WORKER_BYTES - LINE;
 /// Bytes of a worker's annex: what it shares with those who wait for it.
 pub const ANNEX_BYTES: u64 = 1024;
 /// Bytes of a host's entry.
@@ -179,6 +182,12 @@ impl Geometry {
     #[inline]
     pub fn worker(&self, index: u32) -> u64 {
         self.worker_table + u64::from(index) * WORKER_BYTES
+    }
+
+    /// A worker's bed: the last word of a page, so that what follows it can be in memory of the worker's process alone.
+    #[inline]
+    pub fn bed(&self, index: u32) -> u64 {
+        self.worker(index) + WORKER_BYTES - 8
     }
 
     /// A process's entry.

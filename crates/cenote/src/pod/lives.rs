@@ -119,7 +119,7 @@ impl<M: Memory> Pod<M> {
 
     /// Whether a worker's thread is known to have died, whatever its process does.
     fn thread_has_died(&self, index: u32, state: State) -> bool {
-        let bed = self.geometry().annex(index);
+        let bed = self.geometry().bed(index);
         (M::COHERENT || state.process == self.index())
             && !mutant::is(Mutant::LoneDeathIgnored)
             && self.mem().kernel().has_died(bed, state.generation)

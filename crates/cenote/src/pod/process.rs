@@ -602,7 +602,7 @@ impl<M: Memory> Pod<M> {
         let generation = (identity >> 32) as u32;
         let state = State::decode(WorkerRecord::new(&self.geometry, index).state().load(&self.mem));
         let is_its = state.generation == generation && state.phase == Phase::Alive;
-        !is_its || self.mem.kernel().has_died(self.geometry.annex(index), generation)
+        !is_its || self.mem.kernel().has_died(self.geometry.bed(index), generation)
     }
 
     /// A worker's state word in this process's name.

@@ -368,20 +368,20 @@ impl WorkerRecord {
     /// The caller relies on the whole record being in memory.
     #[inline(always)]
     pub fn expect_in_memory<M: Memory>(self, mem: &M) {
-        mem.must_be_in_memory(self.0, super::geometry::WORKER_BYTES);
+        mem.must_be_in_memory(self.0, super::geometry::RECORD_BYTES);
     }
 
     /// Drops the whole record from this host's cache, so that the words of a dead worker are read as they are: once its list is
     /// [refreshed](super::retire::refresh).
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn invalidate<M: Memory>(self, mem: &M) {
-        mem.invalidate(self.0, super::geometry::WORKER_BYTES);
+        mem.invalidate(self.0, super::geometry::RECORD_BYTES);
     }
 
     /// Writes the whole record back.
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn write_back<M: Memory>(self, mem: &M) {
-        mem.write_back(self.0, super::geometry::WORKER_BYTES);
+        mem.write_back(self.0, super::geometry::RECORD_BYTES);
         mem.fence();
     }
 }
@@ -391,6 +391,6 @@ const _: () = assert!(
     "reserves must end before the redo log"
 );
 const _: () = assert!(
-    960 + 16 * REDO_ENTRIES <= super::geometry::WORKER_BYTES,
+    960 + 16 * REDO_ENTRIES <= super::geometry::RECORD_BYTES,
     "the redo log must fit its record"
 );

@@ -233,7 +233,7 @@ fn recover<M: Memory>(
     let outcome = recover_record(worker, record, dead, recovered);
     let next = match outcome {
         Ok(()) => {
-            leave_bed(mem, worker.geometry().annex(index));
+            leave_bed(mem, worker.geometry().bed(index));
             recovered.workers += 1;
             entry.done |= u64::from(recovered.finished - finished) * log::FINISHED;
             entry.done |= u64::from(recovered.undone - undone) * log::UNDONE;

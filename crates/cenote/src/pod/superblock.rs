@@ -12,7 +12,7 @@ use crate::memory::{Memory, SyncWord};
 /// "CENOTE" and two bytes that no text file begins with.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CENOTE\x1a\xc3");
 /// The version of the pool format.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Bytes of the immutable part, checksum included.
 pub const HEADER_BYTES: usize = 128;
 

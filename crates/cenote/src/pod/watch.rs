@@ -100,7 +100,7 @@ impl Watch {
         let me = u32::from(worker.me()) - 1;
         for index in (0..high).filter(|&index| index != me) {
             let state = State::decode(WorkerRecord::new(geometry, index).state().load(mem));
-            let bed = geometry.annex(index);
+            let bed = geometry.bed(index);
             if state.phase != Phase::Alive {
                 continue;
             }

@@ -21,7 +21,7 @@ use super::retire::Actor;
 use super::slots::OwnSlots;
 use super::superblock::{COMMITTED, DEATH_BELL, WORKERS_HIGH};
 use crate::error::{Error, Result};
-use crate::memory::{ForkWatch, LINE, LocalWord, Memory, compiler_barrier, forked};
+use crate::memory::{ForkWatch, LocalWord, Lying, Memory, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 
 /// What a worker and its process's background thread agree on (incoherent memory; see `epoch`).
@@ -77,6 +77,7 @@ pub struct Worker<M: Memory> {
     pod: Arc<Pod<M>>,
     actor: Actor,
     generation: u32,
+    lying: Lying,
     replicate: bool,
     /// Whether announcements need no barrier, because whoever looks at them executes one for all.
     lazy: bool,
@@ -200,7 +201,7 @@ impl<M: Memory> Worker<M> {
             return Ok(None);
         }
         crash_point(Point::AttachClaimed);
-        lie_down(pod, index, generation);
+        let lying = lie_down(pod, index, generation);
         if !mutant::is(Mutant::AttachNotInvalidated) {
             record.invalidate(mem);
         }
@@ -237,6 +238,7 @@ impl<M: Memory> Worker<M> {
                 me: index as u16 + 1,
             },
             generation,
+            lying,
             replicate,
             lazy,
             brief: M::COHERENT && lazy && replicate,
@@ -546,17 +548,18 @@ impl<M: Memory> Worker<M> {
 }
 
 /// The thread's death shows from now on. Nothing that an earlier owner's host has cached of the bed may get in the way.
-fn lie_down<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) {
-    let (mem, bed) = (pod.mem(), pod.geometry().annex(index));
+fn lie_down<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Lying {
+    let (mem, bed) = (pod.mem(), pod.geometry().bed(index));
     leave_bed(mem, bed);
-    mem.kernel().lie_down(bed, generation);
+    let lying = mem.kernel().lie_down(bed, generation);
     bell::ring(mem, DEATH_BELL);
+    lying
 }
 
 /// Drops a bed from this host's cache, where the next owner's host would not see that it was changed.
 pub(super) fn leave_bed<M: Memory>(mem: &M, bed: u64) {
     if !M::COHERENT {
-        mem.invalidate(bed, LINE);
+        mem.invalidate(bed - 8, 16);
         mem.fence();
     }
 }
@@ -583,8 +586,8 @@ impl<M: Memory> Drop for Worker<M> {
         // The last store to the record: all of it is seen before that is free.
         record.announced().announce(self.mem(), IDLE);
         // Before the record is free: then the bed is somebody else's.
-        let bed = self.geometry.annex(u32::from(self.actor.me) - 1);
-        self.mem.kernel().get_up(bed);
+        let bed = self.geometry.bed(u32::from(self.actor.me) - 1);
+        self.mem.kernel().get_up(bed, self.lying);
         leave_bed(&self.mem, bed);
         let mine = self.pod.claim(Phase::Alive, self.generation);
         let free = State {

@@ -127,7 +127,7 @@ pub(super) fn bed_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Option<u64
     if index >= worker.geometry().parameters.workers {
         return None;
     }
-    let (mem, bed) = (worker.mem(), worker.geometry().annex(index));
+    let (mem, bed) = (worker.mem(), worker.geometry().bed(index));
     let generation = (identity >> 32) as u32;
     let state = State::decode(WorkerRecord::new(worker.geometry(), index).state().load(mem));
     let lives = state.phase == Phase::Alive && state.generation == generation;

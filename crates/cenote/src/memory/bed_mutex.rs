@@ -1,0 +1,407 @@
+//! The mutex that shows a thread's death, of which nothing but the futex word is in the pool.
+//!
+//! The kernel walks a list of mutexes when a thread ends, and the C library writes that list: both follow addresses that stand in
+//! the mutex, behind its futex word. Who may write to the pool may write anything there. So the mutex lies across the end of a page:
+//!
+//! ```text
+//!  the page of the pool with the bed, mapped once more │ a page of this process alone
+//!  …… generation │ futex word, count (of 1)            │ owner, users, kind, list entry: the addresses
+//! ```
+//!
+//! What another process does to the futex word can only make the death show too early or not at all, or make the C library refuse to unlock: so
+//! that is not asked of it before the shared page has been replaced by one of this process.
+//!
+//! Where a page cannot be mapped once more (a device, pages that are not of 4 KiB, a C library of another layout), the whole mutex is in
+//! memory of the process, which alone sees the death of the thread, and recovers it.
+//!
+//! | a thread that ends | leaves |
+//! |---|---|
+//! | with its mutex locked | two pages of addresses, which nobody uses again; a private mutex for who lies in the same bed next |
+//! | between the last word in the pool and the unlocking | the same; nothing shows in the pool |
+//!
+//! Cost: four system calls for each worker that attaches and detaches.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use super::mapping::View;
+
+/// The page size for which beds lie at the end of pages.
+const PAGE: usize = 4096;
+/// Bytes of the mutex that are in the pool: its futex word, and a counter that the C library uses for recursive mutexes only.
+const SHARED: usize = 8;
+
+/// The mutex of a thread that lies in a bed.
+#[derive(Clone, Copy, Debug)]
+pub enum Lies {
+    /// Across a page of the pool and one of this process.
+    Window(Window),
+    /// In this process.
+    Private(&'static PrivateBed),
+}
+
+/// The page of a bed, mapped once more, and a page of this process behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    pages: *mut libc::c_void,
+}
+
+impl Window {
+    /// Maps a page of the pool once more; `None` where that cannot be done.
+    fn open(page: *mut u8) -> Option<Self> {
+        // SAFETY: fresh pages of our own, wherever there is room.
+        let pages = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                2 * PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if pages == libc::MAP_FAILED {
+            return None;
+        }
+        // A length of 0: the page stays where it is, too.
+        // SAFETY: replaces the first of the two pages, which nobody uses yet.
+        let again = unsafe {
+            libc::mremap(
+                page.cast(),
+                0,
+                PAGE,
+                libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+                pages,
+            )
+        };
+        let window = Self { pages };
+        if again != pages {
+            window.unmap();
+            return None;
+        }
+        Some(window)
+    }
+
+    fn mutex(self) -> *mut libc::pthread_mutex_t {
+        self.pages.wrapping_byte_add(PAGE - SHARED).cast()
+    }
+
+    /// Unlocks the mutex, of which the pool says nothing any more, out of everybody's reach. If it cannot be, it stays where the
+    /// list of its thread has it.
+    fn close(self) {
+        // SAFETY: replaces the first page of the window, which is this thread's alone.
+        let own = unsafe {
+            libc::mmap(
+                self.pages,
+                PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+                -1,
+                0,
+            )
+        };
+        if own != self.pages {
+            return;
+        }
+        // SAFETY: takes nothing and gives the id of the calling thread.
+        let id = unsafe { libc::gettid() };
+        // SAFETY: the futex word is in this thread's own page now. It has locked the mutex, and has not unlocked it.
+        let unlocked = unsafe {
+            self.mutex().cast::<u32>().write(id as u32);
+            libc::pthread_mutex_unlock(self.mutex())
+        };
+        if unlocked == 0 {
+            self.unmap();
+        }
+    }
+
+    fn unmap(self) {
+        // SAFETY: both pages were mapped by `open`, and nothing refers to them: no mutex there is locked.
+        unsafe { libc::munmap(self.pages, 2 * PAGE) };
+    }
+}
+
+/// A mutex in memory of this process, for the bed of a mapping.
+#[derive(Debug)]
+pub struct PrivateBed {
+    next: *const PrivateBed,
+    is_taken: AtomicBool,
+    mapping: AtomicU64,
+    bed: AtomicU64,
+    /// The generation that lies there, and a bit that says so.
+    generation: AtomicU64,
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+}
+
+/// All private beds that this process has ever used. They are never freed: lists of threads may have them.
+static PRIVATE: AtomicPtr<PrivateBed> = AtomicPtr::new(std::ptr::null_mut());
+/// Set in [`PrivateBed::generation`] while somebody lies there.
+const LIES: u64 = 1 << 32;
+
+impl PrivateBed {
+    fn all() -> impl Iterator<Item = &'static PrivateBed> {
+        let mut at = PRIVATE.load(Ordering::Acquire).cast_const();
+        std::iter::from_fn(move || {
+            // SAFETY: what has been put into the list is complete and is never freed.
+            let bed: &'static PrivateBed = unsafe { at.as_ref() }?;
+            at = bed.next;
+            Some(bed)
+        })
+    }
+
+    fn is_of(&self, view: &View, bed: u64) -> bool {
+        self.mapping.load(Ordering::Relaxed) == view.number && self.bed.load(Ordering::Relaxed) == bed
+    }
+
+    fn futex(&self) -> &AtomicU32 {
+        // SAFETY: the first word of the mutex, aligned; the kernel and the C library access it atomically.
+        unsafe { &*self.mutex.get().cast::<AtomicU32>() }
+    }
+
+    fn is_dead(&self) -> bool {
+        self.generation.load(Ordering::Acquire) & LIES != 0
+            && self.futex().load(Ordering::Acquire) & libc::FUTEX_OWNER_DIED != 0
+    }
+
+    /// One for a bed: that of who lay there before and has died, one that is free, or a new one.
+    fn take(view: &View, bed: u64) -> &'static PrivateBed {
+        // Who lies down in a bed has claimed it: nobody else looks for one for the same bed.
+        let theirs = Self::all().find(|other| other.is_of(view, bed) && other.is_dead());
+        let free = || Self::all().find(|other| !other.is_taken.swap(true, Ordering::AcqRel));
+        let found = theirs.or_else(free);
+        let found = found.unwrap_or_else(|| {
+            // SAFETY: all zeroes is a mutex that nobody has locked.
+            let mutex = unsafe { std::mem::zeroed() };
+            let new = Box::leak(Box::new(PrivateBed {
+                next: PRIVATE.load(Ordering::Acquire),
+                is_taken: AtomicBool::new(true),
+                mapping: AtomicU64::new(0),
+                bed: AtomicU64::new(0),
+                generation: AtomicU64::new(0),
+                mutex: UnsafeCell::new(mutex),
+            }));
+            while let Err(first) =
+                PRIVATE.compare_exchange(new.next.cast_mut(), new, Ordering::AcqRel, Ordering::Acquire)
+            {
+                new.next = first;
+            }
+            new
+        });
+        found.generation.store(0, Ordering::Release);
+        found.mapping.store(view.number, Ordering::Relaxed);
+        found.bed.store(bed, Ordering::Relaxed);
+        found
+    }
+
+    /// Whether the thread that lay down in a bed under a generation, in a private mutex, has died.
+    pub(super) fn shows_death(view: &View, bed: u64, generation: u32) -> bool {
+        Self::all().any(|private| {
+            private.generation.load(Ordering::Acquire) == LIES | u64::from(generation)
+                && private.is_of(view, bed)
+                && private.is_dead()
+        })
+    }
+}
+
+impl Lies {
+    /// Locks a mutex for a bed in a page of the mapping. The bed belongs to the calling thread, and nobody believes what stands in it.
+    pub(super) fn down(view: &View, bed: u64, page: *mut u8, generation: u32) -> Option<Self> {
+        // SAFETY: takes a number and gives one.
+        let is_page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } == PAGE as libc::c_long;
+        let can_share = cfg!(target_env = "gnu") && is_page && view.has_pages;
+        if let Some(window) = can_share.then(|| Window::open(page)).flatten() {
+            if lock(window.mutex()) {
+                return Some(Self::Window(window));
+            }
+            window.unmap();
+            return None;
+        }
+        let private = PrivateBed::take(view, bed);
+        if !lock(private.mutex.get()) {
+            private.is_taken.store(false, Ordering::Release);
+            return None;
+        }
+        private
+            .generation
+            .store(LIES | u64::from(generation), Ordering::Release);
+        Some(Self::Private(private))
+    }
+
+    /// Unlocks it, in the thread that has locked it.
+    pub(super) fn up(self) {
+        match self {
+            Self::Window(window) => window.close(),
+            Self::Private(private) => {
+                private.generation.store(0, Ordering::Release);
+                // SAFETY: this thread has locked it; nobody else writes to it.
+                unsafe { libc::pthread_mutex_unlock(private.mutex.get()) };
+                private.is_taken.store(false, Ordering::Release);
+            }
+        }
+    }
+}
+
+// SAFETY: all fields but the mutex are atomic or never change; the mutex belongs to who has taken the bed, and is else accessed by its futex
+// word alone, atomically.
+unsafe impl Sync for PrivateBed {}
+
+/// Makes a robust mutex and locks it; `false` if that cannot be done. Whatever stands in the pool's part, this returns.
+fn lock(mutex: *mut libc::pthread_mutex_t) -> bool {
+    // SAFETY: the attributes are a local value that is initialised before it is used; the mutex is valid for writes, in no thread's list, and the
+    // caller's alone but for its futex word. It is not unmapped before it is unlocked.
+    unsafe {
+        let mut attributes: libc::pthread_mutexattr_t = std::mem::zeroed();
+        if libc::pthread_mutexattr_init(&mut attributes) != 0 {
+            return false;
+        }
+        let is_made = libc::pthread_mutexattr_setpshared(&mut attributes, libc::PTHREAD_PROCESS_SHARED) == 0
+            && libc::pthread_mutexattr_setrobust(&mut attributes, libc::PTHREAD_MUTEX_ROBUST) == 0
+            && libc::pthread_mutex_init(mutex, &attributes) == 0;
+        libc::pthread_mutexattr_destroy(&mut attributes);
+        // Not `lock`: it would wait if somebody wrote to the futex word just now.
+        is_made
+            && match libc::pthread_mutex_trylock(mutex) {
+                0 => true,
+                // Somebody has written so into the futex word. It is in the thread's list, as a mutex of its own.
+                libc::EOWNERDEAD => {
+                    libc::pthread_mutex_consistent(mutex);
+                    true
+                }
+                _ => false,
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::super::kernel::Kernel;
+    use super::super::mapping::Mapping;
+    use super::*;
+
+    const BED: u64 = PAGE as u64 - 8;
+
+    fn eventually(what: &str, is_so: impl Fn() -> bool) {
+        let begun = std::time::Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed().as_secs() < 60, "{what} does not come");
+            std::thread::yield_now();
+        }
+    }
+
+    fn of_file() -> (tempfile::TempDir, Mapping) {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let file = folder.path().join("pool");
+        std::fs::write(&file, vec![0; 2 * PAGE]).unwrap();
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(file)
+            .unwrap();
+        let mapping = Mapping::of_file(file, 2 * PAGE as u64).unwrap();
+        (folder, mapping)
+    }
+
+    /// A thread lies down, dies, and another lies down in its bed.
+    fn shows_deaths(mapping: &Mapping, is_shown: bool) {
+        let view = mapping.view();
+        let (lies, lain) = channel();
+        let (die, dies) = channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let lying = view.lie_down(BED, 5);
+                lies.send(lying.0.is_some()).unwrap();
+                let _ = dies.recv();
+            });
+            assert!(lain.recv().unwrap());
+            assert!(!view.has_died(BED, 5));
+            assert_eq!(view.is_shown(BED, 5), is_shown);
+            die.send(()).unwrap();
+            eventually("its death", || view.has_died(BED, 5));
+            assert!(!view.has_died(BED, 4) && !view.has_died(BED, 6));
+        });
+        let lying = view.lie_down(BED, 6);
+        assert!(!view.has_died(BED, 5) && !view.has_died(BED, 6));
+        view.get_up(BED, lying);
+        assert!(!view.is_shown(BED, 6) && !view.has_died(BED, 6));
+    }
+
+    #[test]
+    fn a_death_shows_through_a_window_and_in_a_private_bed() {
+        let (_folder, mapping) = of_file();
+        shows_deaths(&mapping, true);
+        let other = Mapping::anonymous(2 * PAGE as u64).unwrap();
+        shows_deaths(&other, false);
+        // What is known of one mapping says nothing of another.
+        shows_deaths(&Mapping::anonymous(2 * PAGE as u64).unwrap(), false);
+    }
+
+    #[test]
+    fn nothing_but_a_number_and_a_generation_is_in_the_pool() {
+        let (_folder, mapping) = of_file();
+        let view = mapping.view();
+        let lying = view.lie_down(BED, 7);
+        assert!(matches!(lying.0, Some(Lies::Window(_))));
+        // SAFETY: takes nothing and gives the id of the calling thread.
+        let id = unsafe { libc::gettid() } as u64;
+        for at in (0..2 * PAGE as u64).step_by(8) {
+            let expected = match at {
+                // And how often it is locked.
+                BED => id | 1 << 32,
+                at if at == BED - 8 => LIES | 7,
+                _ => 0,
+            };
+            assert_eq!(view.word(at).load(Ordering::Relaxed), expected, "{at:#x}");
+        }
+        view.get_up(BED, lying);
+        assert_eq!(view.word(BED).load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn whatever_others_write_a_thread_gets_up_and_its_list_stays_sound() {
+        let (_folder, mapping) = of_file();
+        let view = mapping.view();
+        for word in [
+            0,
+            1,
+            u64::MAX,
+            0x4141_4141_4141_4141,
+            u64::from(libc::FUTEX_OWNER_DIED),
+        ] {
+            let lying = view.lie_down(BED, 8);
+            for at in (0..2 * PAGE as u64).step_by(8) {
+                view.word(at).store(word, Ordering::Relaxed);
+            }
+            view.get_up(BED, lying);
+            // A mutex of the user's joins the list and leaves it; another bed too.
+            let own = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+            assert!(lock(own.get()));
+            let second = view.lie_down(BED, 9);
+            // SAFETY: locked above, by this thread.
+            assert_eq!(unsafe { libc::pthread_mutex_unlock(own.get()) }, 0);
+            view.get_up(BED, second);
+        }
+    }
+
+    #[test]
+    fn a_bed_that_is_written_to_while_one_lies_down_makes_nobody_wait() {
+        let (_folder, mapping) = of_file();
+        let view = mapping.view();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut word = 1u64;
+                while !is_over.load(Ordering::Relaxed) {
+                    word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    view.word(BED).store(word, Ordering::Relaxed);
+                }
+            });
+            for generation in 0..2000 {
+                let lying = view.lie_down(BED, generation);
+                view.get_up(BED, lying);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+}
