@@ -93,8 +93,12 @@ impl SimKiller {
 }
 
 impl Killer for SimKiller {
-    fn kill(&mut self, who: ProcessName) -> Result<bool, MapError> {
-        Ok(self.kill_process(who.pid))
+    fn kill(&mut self, who: ProcessName, number: u32) -> Result<bool, MapError> {
+        // SAFETY: as in `SimMemory::world`.
+        let world = unsafe { &mut *self.world.as_ptr() };
+        let number = self.kernel * LOCKS + number;
+        let holder = world.locks.get(number as usize).copied().flatten();
+        Ok(holder == Some(who.pid) && self.kill_process(who.pid))
     }
 
     fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError> {

@@ -2,8 +2,11 @@
 //!
 //! A process id alone names nobody for long: it is reused, and it means another process in another PID namespace. So a
 //! process is named by its id, the namespace that the id is meant in, and the moment at which it began, and is signalled
-//! through a descriptor that was opened *before* these were compared. Where that finds nobody, whoever holds a liveness
-//! lock is found through `/proc/PID/fdinfo`, which names locks by file and byte.
+//! through a descriptor that was opened *before* these were compared.
+//!
+//! The name stands in the pool, where anybody who may write to it may write any name. So it only says where to look: nobody is signalled
+//! of whom the kernel does not say that it holds the liveness lock of the place. `/proc/PID/fdinfo` shows the locks of a process's open files,
+//! byte by byte, and `/proc/PID/fd` which files these are. Where the name leads to nobody, the holder is looked for among all processes.
 //!
 //! A signal that was sent proves nothing. That a process is gone is proved by its lock alone ([`super::Liveness`]).
 
@@ -43,10 +46,27 @@ impl ProcessName {
     }
 }
 
+/// Which file is meant, whatever its name: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// That of a file of which the kernel has told.
+    pub(super) fn of(found: &fs::Metadata) -> Self {
+        Self {
+            device: found.dev(),
+            inode: found.ino(),
+        }
+    }
+}
+
 /// Ends processes of this machine.
 pub trait Killer: Send {
-    /// Has a process killed; whether it was found. It may live for a while after that.
-    fn kill(&mut self, who: ProcessName) -> Result<bool, MapError>;
+    /// Has a process killed if it holds the liveness lock of a number; whether it was found. It may live for a while after that.
+    fn kill(&mut self, who: ProcessName, number: u32) -> Result<bool, MapError>;
 
     /// Has all processes killed that hold the liveness lock of a number, if the lock `is_meant` still once they are found;
     /// whether there were any. Much slower.
@@ -56,20 +76,18 @@ pub trait Killer: Send {
 /// Kills by `pidfd_send_signal`.
 #[derive(Debug)]
 pub(crate) struct Sigkill {
-    lock_file: PathBuf,
+    lock_file: FileId,
 }
 
 impl Sigkill {
     /// For processes whose liveness locks are on a file.
-    pub(crate) fn new(lock_file: &Path) -> Self {
-        Self {
-            lock_file: lock_file.to_owned(),
-        }
+    pub(crate) fn new(lock_file: FileId) -> Self {
+        Self { lock_file }
     }
 }
 
 impl Killer for Sigkill {
-    fn kill(&mut self, who: ProcessName) -> Result<bool, MapError> {
+    fn kill(&mut self, who: ProcessName, number: u32) -> Result<bool, MapError> {
         if who.started == 0 || who.namespace == 0 {
             return Ok(false);
         }
@@ -79,6 +97,7 @@ impl Killer for Sigkill {
             started(&proc) == Some(who.started)
                 && namespace(&proc) == Some(who.namespace)
                 && innermost_pid(&proc) == Some(who.pid)
+                && holds(pid, self.lock_file, number)
         };
         if is_ours {
             return kill_if(who.pid, is_it);
@@ -92,12 +111,9 @@ impl Killer for Sigkill {
     }
 
     fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError> {
-        let inode = fs::metadata(&self.lock_file)
-            .map_err(os("looking for the file that holds the liveness locks"))?
-            .ino();
         let mut found = false;
         for pid in processes()? {
-            found |= kill_if(pid, |pid| holds(pid, inode, number) && is_meant())?;
+            found |= kill_if(pid, |pid| holds(pid, self.lock_file, number) && is_meant())?;
         }
         Ok(found)
     }
@@ -198,21 +214,21 @@ fn innermost_pid(proc: &Path) -> Option<u32> {
     ids.split_whitespace().last()?.parse().ok()
 }
 
-/// Whether a process has a description open that holds the lock of a byte.
-fn holds(pid: u32, inode: u64, number: u32) -> bool {
+/// Whether a process has a description of a file open that holds the lock of a byte.
+fn holds(pid: u32, file: FileId, number: u32) -> bool {
     let byte = (LOCK_BASE + i64::from(number)).to_string();
-    let file = format!(":{inode}");
-    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else {
+    let proc = PathBuf::from(format!("/proc/{pid}"));
+    let Ok(open) = fs::read_dir(proc.join("fdinfo")) else {
         return false;
     };
     open.flatten().any(|entry| {
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
-        text.lines().filter(|line| line.starts_with("lock:")).any(|line| {
+        let mut locks = text.lines().filter(|line| line.starts_with("lock:"));
+        locks.any(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             // lock: 1: OFDLCK ADVISORY WRITE -1 00:1c:42 FIRST LAST
-            matches!(fields[..], [_, _, "OFDLCK", .., of, first, last]
-                if of.ends_with(&file) && first == byte && last == byte)
-        })
+            matches!(fields[..], [_, _, "OFDLCK", _, "WRITE", .., first, last] if first == byte && last == byte)
+        }) && fs::metadata(proc.join("fd").join(entry.file_name())).is_ok_and(|found| FileId::of(&found) == file)
     })
 }
 
@@ -223,8 +239,35 @@ mod tests {
     use super::*;
     use crate::memory::{FileLock, Liveness};
 
+    /// A child that is ended with the test.
+    struct Tethered(Child);
+
+    impl std::ops::Deref for Tethered {
+        type Target = Child;
+
+        fn deref(&self) -> &Child {
+            &self.0
+        }
+    }
+
+    impl Drop for Tethered {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
     fn sleeper() -> Child {
         Command::new("sleep").arg("600").spawn().unwrap()
+    }
+
+    /// A process that holds the lock of number 7 on a file, by a description that it has inherited.
+    fn holder(path: &Path) -> (Tethered, Sigkill) {
+        FileLock::make(path, 0o600).unwrap();
+        let lock = FileLock::open(path).unwrap();
+        assert!(lock.try_lock(7).unwrap());
+        let child = Command::new("sleep").arg("600").stdin(lock.description()).spawn();
+        (Tethered(child.unwrap()), Sigkill::new(lock.file().unwrap()))
     }
 
     fn name_of(child: &Child) -> ProcessName {
@@ -240,8 +283,7 @@ mod tests {
     #[test]
     fn only_the_process_that_is_meant_is_killed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut killer = Sigkill::new(folder.path());
-        let mut child = sleeper();
+        let (mut child, mut killer) = holder(&folder.path().join("locks"));
         let name = name_of(&child);
         let earlier = ProcessName {
             started: name.started.wrapping_sub(1),
@@ -251,12 +293,25 @@ mod tests {
             namespace: name.namespace + 1,
             ..name
         };
-        assert!(!killer.kill(earlier).unwrap());
-        assert!(!killer.kill(elsewhere).unwrap());
-        assert!(child.try_wait().unwrap().is_none());
-        assert!(killer.kill(name).unwrap());
-        assert!(!child.wait().unwrap().success());
-        assert!(!killer.kill(name).unwrap());
+        assert!(!killer.kill(earlier, 7).unwrap());
+        assert!(!killer.kill(elsewhere, 7).unwrap());
+        assert!(!killer.kill(name, 8).unwrap());
+        assert!(child.0.try_wait().unwrap().is_none());
+        assert!(killer.kill(name, 7).unwrap());
+        assert!(!child.0.wait().unwrap().success());
+        assert!(!killer.kill(name, 7).unwrap());
+    }
+
+    #[test]
+    fn a_process_that_does_not_hold_the_lock_is_not_killed_whatever_it_is_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let (holder, mut killer) = holder(&folder.path().join("locks"));
+        let (_other, mut of_other) = self::holder(&folder.path().join("others"));
+        let mut stranger = Tethered(sleeper());
+        assert!(!killer.kill(name_of(&stranger), 7).unwrap());
+        // One with the lock of that number on another file.
+        assert!(!of_other.kill(name_of(&holder), 7).unwrap());
+        assert!(stranger.0.try_wait().unwrap().is_none());
     }
 
     #[test]
@@ -276,11 +331,12 @@ mod tests {
         fs::write(&path, b"").unwrap();
         let lock = FileLock::open(&path).unwrap();
         assert!(lock.try_lock(7).unwrap());
-        let inode = fs::metadata(&path).unwrap().ino();
-        assert!(holds(std::process::id(), inode, 7));
-        assert!(!holds(std::process::id(), inode, 8));
-        assert!(!holds(std::process::id(), inode + 1, 7));
+        let file = FileId::of(&fs::metadata(&path).unwrap());
+        let inode = file.inode + 1;
+        assert!(holds(std::process::id(), file, 7));
+        assert!(!holds(std::process::id(), file, 8));
+        assert!(!holds(std::process::id(), FileId { inode, ..file }, 7));
         // This process is never killed by its own hand.
-        assert!(!Sigkill::new(&path).kill_holders(7, &|| true).unwrap());
+        assert!(!Sigkill::new(file).kill_holders(7, &|| true).unwrap());
     }
 }

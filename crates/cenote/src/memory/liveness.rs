@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::fork::{CloseOnFork, on_fork_close};
+use super::kill::FileId;
 use super::mapping::{MapError, os, permit};
 
 /// Locks by number, each held by one process at a time, which loses it when it dies: not before its last memory access,
@@ -20,6 +21,11 @@ pub trait Liveness: Send + Sync {
 
     /// Whether another process holds a lock.
     fn is_locked(&self, number: u32) -> Result<bool, MapError>;
+
+    /// The file that the locks are on; `None` if they are on none.
+    fn file(&self) -> Option<FileId> {
+        None
+    }
 
     /// The same locks, for the calling thread alone: it loses what it takes by them when it dies, not before its last memory access, and not as late as its
     /// process, which has its address space to give back and other threads to end. What the process holds by `self` lasts until this thread has ended,
@@ -117,6 +123,12 @@ impl FileLock {
             }
         }
         Ok(false)
+    }
+
+    /// The description, as a child process inherits it.
+    #[cfg(test)]
+    pub(super) fn description(&self) -> File {
+        self.file.try_clone().unwrap()
     }
 
     /// Keeps open, for as long as this handle is, what says something of the pool's own file.
@@ -222,6 +234,10 @@ impl Liveness for FileLock {
         self.control(libc::F_OFD_GETLK, &mut request)
             .map_err(os("asking for a liveness lock"))?;
         Ok(request.l_type != libc::F_UNLCK as i16)
+    }
+
+    fn file(&self) -> Option<FileId> {
+        self.file.metadata().ok().map(|found| FileId::of(&found))
     }
 
     fn of_this_thread(&self) -> Option<Box<dyn Liveness>> {

@@ -59,7 +59,7 @@ pub use flush::FlushKind;
 pub use fork::{ForkWatch, forked, watch_fork};
 pub use kernel::{Kernel, Lying, SLEEPS_BY_MAX};
 pub(crate) use kill::Sigkill;
-pub use kill::{Killer, ProcessName};
+pub use kill::{FileId, Killer, ProcessName};
 pub use liveness::Liveness;
 pub(crate) use liveness::{FileLock, Use};
 pub use local::{LocalWord, zeroed_words};

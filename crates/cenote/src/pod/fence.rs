@@ -6,7 +6,8 @@
 //!
 //! [`KillFence`] is for hosts that are processes of one machine. It kills every process that has or is taking a place under
 //! the host's generation, and is certain when the kernel has dropped the locks of all these places: a signal that was
-//! sent proves nothing. It says nothing of hosts on other machines, and refuses them: their kernels have locks of their
+//! sent proves nothing. What the pool says of a process only leads to it: it is not signalled unless the kernel says that it holds the lock of its place, so
+//! that no process that has not opened the pool is ever signalled, whatever is written there. It says nothing of hosts on other machines, and refuses them: their kernels have locks of their
 //! own. A process that takes a place looks at its host after it has claimed it; the monitor says that the host is being
 //! fenced before the fence looks at places. So one that the fence does not see gives its claim back.
 
@@ -96,7 +97,7 @@ impl<M: Memory> Fence<M> for KillFence {
             let is_same = || State::decode(record.state().load(mem)) == entry;
             // What an entry says of its process is that process's from when it is alive, and until the place changes hands.
             if entry.phase == Phase::Alive && looks == 0 && is_same() {
-                self.killer.kill(named(mem, record))?;
+                self.killer.kill(named(mem, record), index)?;
             } else if looks.is_multiple_of(LOOKS_BEFORE_SEARCH) {
                 let were_found = self.killer.kill_holders(index, &is_same)?;
                 if !were_found && looks % LOOKS_BEFORE_TELLING == LOOKS_BEFORE_SEARCH {

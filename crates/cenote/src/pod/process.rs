@@ -29,7 +29,7 @@ use super::superblock::{self, Superblock};
 use super::word_cache::WordCache;
 use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
-use crate::memory::{ForkWatch, Liveness, LocalWord, Memory, ProcessName, forked, watch_fork};
+use crate::memory::{FileId, ForkWatch, Liveness, LocalWord, Memory, ProcessName, forked, watch_fork};
 use crate::mutant::{self, Mutant};
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
@@ -603,6 +603,12 @@ impl<M: Memory> Pod<M> {
         let state = State::decode(WorkerRecord::new(&self.geometry, index).state().load(&self.mem));
         let is_its = state.generation == generation && state.phase == Phase::Alive;
         !is_its || self.mem.kernel().has_died(self.geometry.bed(index), generation)
+    }
+
+    /// The file that has the liveness locks, by which a fence proves of whom it kills that it is of this pool.
+    pub(crate) fn lock_file(&self) -> Result<FileId> {
+        let file = self.liveness.as_ref().and_then(|locks| locks.file());
+        file.ok_or(Error::Forked)
     }
 
     /// A worker's state word in this process's name.

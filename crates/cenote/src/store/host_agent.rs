@@ -126,7 +126,6 @@ pub struct HostAgent<M: Memory = Coherent> {
     beating: Option<JoinHandle<()>>,
     minding: Option<JoinHandle<()>>,
     relaying: Option<Relaying>,
-    lock_file: std::path::PathBuf,
 }
 
 impl<M: Mapped> HostAgent<M> {
@@ -147,7 +146,6 @@ impl<M: Mapped> HostAgent<M> {
             beating: Some(beating),
             minding: None,
             relaying: None,
-            lock_file: options.lock_file_of(path)?.to_owned(),
         };
         agent.shared.wanted.store(1);
         agent.agency.declare_dead(&pod)?;
@@ -251,7 +249,7 @@ impl<M: Memory> HostAgent<M> {
         let mut fence: Box<dyn Fence<M>> = match &watch.fence {
             Some(command) => Box::new(CommandFence::new(command.clone(), watch.fence_time_out)),
             None => Box::new(KillFence::new(
-                Box::new(Sigkill::new(&self.lock_file)),
+                Box::new(Sigkill::new(worker.pod().lock_file()?)),
                 worker.pod().identity().name.machine,
             )),
         };

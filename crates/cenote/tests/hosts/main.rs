@@ -17,6 +17,7 @@ use cenote::memory::Mapped;
 use cenote::pod::host::{self, HostPhase, HostRecord};
 use cenote::pod::lock;
 use cenote::pod::process::Identity;
+use cenote::pod::record::ProcessRecord;
 use cenote::pod::superblock::HEAP_LOCK;
 use cenote::store::HostStat;
 use cenote::{Coherent, Error, HostAgent, Noncoherent, Options, Pool};
@@ -384,6 +385,67 @@ fn damaged<M: Mapped>() -> Outcome {
     home.end()
 }
 
+/// What the pool says of a host's processes names others, which have never opened it. These are not killed, and the host is fenced.
+fn strangers_are_named<M: Mapped>() -> Outcome {
+    let home = Home::<M>::new()?;
+    let mut stranger = Stranger::start()?;
+    let mut monitor = home.start("monitor", 1, &[])?;
+    monitor.hear("Leads")?;
+    let two = home.host(2)?;
+    let worker = home.pool().worker().map_err(text)?;
+    let (mem, name) = (worker.mem(), stranger.name()?);
+    for place in members::<M>(&home, 2)? {
+        let record = ProcessRecord::new(worker.geometry(), place);
+        for (word, says) in [record.pid()].into_iter().chain(record.name()).zip(name) {
+            word.set(mem, says);
+            mem.persist(word.offset(), 8);
+        }
+    }
+    drop(worker);
+    two.signal(libc::SIGSTOP);
+    monitor.hear("Moved { host: 2, generation: 0 }")?;
+    ensure(stranger.lives()?, || "a stranger was killed".to_owned())?;
+    home.is_recovered(2, 1)?;
+    home.check_journal(2)?;
+    monitor.end()?;
+    home.end()
+}
+
+/// A process that has nothing to do with any pool.
+struct Stranger(std::process::Child);
+
+impl Stranger {
+    fn start() -> Outcome<Self> {
+        let child = std::process::Command::new("sleep").arg("600").spawn();
+        child.map(Self).map_err(text)
+    }
+
+    /// Its id, when it began, and its PID namespace.
+    fn name(&self) -> Outcome<[u64; 3]> {
+        let proc = PathBuf::from(format!("/proc/{}", self.0.id()));
+        let stat = std::fs::read_to_string(proc.join("stat")).map_err(text)?;
+        let fields = stat.rsplit_once(')').ok_or("no name")?.1;
+        let began = fields.split_whitespace().nth(19).ok_or("no beginning")?;
+        let namespace = std::fs::metadata(proc.join("ns/pid")).map_err(text)?;
+        Ok([
+            self.0.id().into(),
+            began.parse().map_err(text)?,
+            std::os::unix::fs::MetadataExt::ino(&namespace),
+        ])
+    }
+
+    fn lives(&mut self) -> Outcome<bool> {
+        Ok(self.0.try_wait().map_err(text)?.is_none())
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// What the pool says of the leader's host is damaged. The monitor that follows says so and goes on: once that is mended, it takes over.
 fn leader_is_damaged<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
@@ -659,6 +721,7 @@ fn all(wanted: &[String]) -> Outcome {
     case("looks_late".to_owned(), &looks_late::<Coherent>);
     case("damaged".to_owned(), &damaged::<Coherent>);
     case("leader_is_damaged".to_owned(), &leader_is_damaged::<Coherent>);
+    case("strangers_are_named".to_owned(), &strangers_are_named::<Coherent>);
     case(
         "no_place_beside_damage".to_owned(),
         &no_place_beside_damage::<Coherent>,
