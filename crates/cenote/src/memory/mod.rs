@@ -40,6 +40,7 @@ mod liveness;
 mod local;
 mod mapping;
 mod noncoherent;
+mod once;
 mod schedule;
 mod turns;
 
@@ -66,6 +67,7 @@ pub use local::{LocalWord, zeroed_words};
 pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
 pub use noncoherent::Noncoherent;
+pub use once::read_once;
 pub use schedule::{Priority, lock_code, raise_priority, tether};
 
 use crate::mutant::{self, Mutant};
@@ -298,9 +300,7 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// Protected data: one word, as [`Memory::bytes`] has it.
     #[inline]
     fn read_word(&self, at: u64) -> u64 {
-        let mut word = [0; 8];
-        word.copy_from_slice(self.bytes(at, 8));
-        u64::from_le_bytes(word)
+        read_once(self.bytes(at, 8), 0)
     }
 
     /// Protected data that is not published yet: copies `data` in.

@@ -6,7 +6,7 @@
 //! | other | key length (8), value length (8), key, value |
 
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{Memory, read_once};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 
@@ -93,7 +93,7 @@ pub fn read_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Pair<'_>> {
     worker.check("a map's object", at, HEADER)?;
     let mem = worker.mem();
     let header = mem.bytes(at, HEADER);
-    let (key_len, value_len) = (word(header), word(&header[8..]));
+    let (key_len, value_len) = (read_once(header, 0), read_once(header, 8));
     if key_len > KEY_MAX as u64 {
         return Err(Error::corrupt("a key's length", at));
     }

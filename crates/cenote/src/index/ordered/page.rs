@@ -23,7 +23,7 @@ use std::hint::select_unpredictable;
 use super::key::{Target, compare, head_of};
 use crate::error::{Error, Result};
 use crate::index::hash::object::{self, Pair};
-use crate::memory::{LINE, Memory};
+use crate::memory::{LINE, Memory, read_once};
 use crate::pod::Worker;
 
 /// Most entries of a leaf.
@@ -223,7 +223,7 @@ impl<'m> Page<'m> {
     #[inline]
     pub fn fences(&self) -> Result<(&'m [u8], &'m [u8])> {
         let at = self.meta.fences_at();
-        let lens = word(self.bytes, at);
+        let lens = read_once(self.bytes, at);
         let low = at + 8 + (lens & 0xffff_ffff) as usize;
         let high = low + (lens >> 32) as usize;
         match (self.bytes.get(at + 8..low), self.bytes.get(low..high)) {
@@ -437,7 +437,7 @@ impl<'m> Page<'m> {
     /// Where a separator is if it has more than eight bytes, else where the next long one would be; and its length.
     #[inline]
     fn place_of_separator(&self, n: usize) -> (usize, usize) {
-        let place = word(self.bytes, HEADS_AT + 8 * (2 * stride(self.count()) + n));
+        let place = read_once(self.bytes, HEADS_AT + 8 * (2 * stride(self.count()) + n));
         ((place & 0xffff_ffff) as usize, (place >> 32) as usize)
     }
 
