@@ -38,11 +38,10 @@ fn pools_of_others_are_opened_only_when_that_is_said() {
             "fsck ./p",
             "fsck ./p --repair",
             "trim ./p",
-            "lock ./p l -- true",
-            "group list ./p",
+            "group list ./p g",
             "agent ./p --host 1",
             "monitor ./p --one-machine --host 1",
-            "bench --pool ./p --workload c --records 10",
+            "bench ./p --workload c --records 10",
         ] {
             let message = here.fails(1, line);
             assert!(
@@ -50,6 +49,12 @@ fn pools_of_others_are_opened_only_when_that_is_said() {
                 "{line}: {message}"
             );
         }
+        let locked = here.run("lock ./p l -- touch ran");
+        assert!(
+            locked.code == Some(1) && locked.stderr.contains(word),
+            "{locked:?}"
+        );
+        assert!(!here.path("ran").exists());
     };
     let trusted = || {
         assert_eq!(here.ok("get ./p k --trust-owner"), "v");
@@ -126,18 +131,16 @@ fn a_user_opens_what_is_root_s_and_not_what_another_user_planted() {
 #[test]
 fn what_everybody_may_write_is_created_as_asked() {
     let here = Here::new();
-    for (place, options) in [
-        ("./p", ""),
-        ("./q", "--lock-file locks"),
-        ("./r", "--noncoherent"),
+    for (place, kind, locks) in [
+        ("./p", "", ""),
+        ("./q", "", "--lock-file locks"),
+        ("./r", "--noncoherent", ""),
     ] {
-        let created = here.json(&format!("create {place} --mode 666 {options}"));
+        let created = here.json(&format!("create {place} --mode 666 {kind} {locks}"));
         assert_eq!(created["size"], 64 << 20);
-        assert!(
-            here.fails(1, &format!("stat {place} {options}"))
-                .contains("--trust-owner")
-        );
-        here.ok(&format!("stat {place} {options} --trust-owner"));
+        let stat = format!("stat {place} {locks}");
+        assert!(here.fails(1, &stat).contains("--trust-owner"));
+        here.ok(&format!("{stat} --trust-owner"));
     }
     for (mask, mode) in [("077", "660"), ("000", "600"), ("777", "640")] {
         let line = format!("umask {mask}; exec $0 create ./m{mask} --mode {mode} --lock-file l{mask}");
