@@ -160,7 +160,7 @@ impl FileLock {
                 let kind = found.metadata().map_err(os(LOOKING))?.file_type();
                 return match kind {
                     kind if kind.is_file() => Ok(()),
-                    kind if kind.is_symlink() => Err(MapError::Unfit(opening::LINK)),
+                    kind if kind.is_symlink() => Err(MapError::LocksElsewhere(opening::LINK)),
                     _ => Err(MapError::LocksElsewhere("liveness locks can only be on a file")),
                 };
             }
