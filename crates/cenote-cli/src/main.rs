@@ -1,6 +1,7 @@
 //! The `cenote` command: one file a command under `commands/`.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
+mod bus_error;
 mod bytes;
 mod commands;
 mod election;
@@ -39,6 +40,10 @@ struct Cli {
     /// machine's. Made if there is none. Default: CENOTE_LOCK_FILE, or the pool itself
     #[arg(long, global = true, value_name = "FILE")]
     lock_file: Option<std::path::PathBuf>,
+    /// Open a pool although it, or its lock file, belongs neither to you nor to root, or although every user may write it. Whoever may write a pool
+    /// can change and destroy all that is in it. Also: CENOTE_TRUST_OWNER=1
+    #[arg(long, global = true)]
+    trust_owner: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -104,7 +109,12 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let out = output::Output::new(cli.json);
-    pool::set_given(cli.host, cli.lock_file);
+    bus_error::explain(cli.json);
+    pool::set_given(pool::Given {
+        host: cli.host,
+        lock_file: cli.lock_file,
+        trust_owner: cli.trust_owner,
+    });
     let done = match cli.command {
         Command::Create(args) => commands::create::run(args, &out),
         Command::Put(args) => commands::put::run(args, &out),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cenote::{Coherent, Delegated, Kind, Noncoherent, Options, Pool};
+use cenote::{Coherent, Delegated, Kind, Noncoherent, Options, Pool, Stat};
 
 /// The kind of memory of a new pool; coherent if nothing is said.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -26,12 +26,12 @@ impl MemoryArgs {
     }
 }
 
-/// Creates a pool for a kind of memory.
-pub fn create(kind: Kind, path: &Path, options: &Options) -> cenote::Result<()> {
+/// Creates a pool for a kind of memory. Returns its figures: whoever may open it, its creator had it open.
+pub fn create(kind: Kind, path: &Path, options: &Options) -> cenote::Result<Stat> {
     match kind {
-        Kind::Coherent => Pool::<Coherent>::create(path, options).map(drop),
-        Kind::Noncoherent => Pool::<Noncoherent>::create(path, options).map(drop),
-        Kind::Delegated => Pool::<Delegated>::create(path, options).map(drop),
+        Kind::Coherent => Pool::<Coherent>::create(path, options)?.stat(),
+        Kind::Noncoherent => Pool::<Noncoherent>::create(path, options)?.stat(),
+        Kind::Delegated => Pool::<Delegated>::create(path, options)?.stat(),
     }
 }
 

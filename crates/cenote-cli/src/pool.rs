@@ -43,7 +43,8 @@ impl PoolArg {
 
 /// The path that a user's name for a pool means: itself if it has a slash or is a file here, else `/dev/shm/NAME`.
 pub fn resolve(name: &str) -> PathBuf {
-    if name.contains('/') || Path::new(name).exists() {
+    // A link is a file here, too, whatever it points to.
+    if name.contains('/') || Path::new(name).symlink_metadata().is_ok() {
         PathBuf::from(name)
     } else {
         Path::new("/dev/shm").join(name)
@@ -53,16 +54,29 @@ pub fn resolve(name: &str) -> PathBuf {
 /// The variable that names the file of liveness locks.
 const LOCK_FILE_VARIABLE: &str = "CENOTE_LOCK_FILE";
 
-/// What `--host` and `--lock-file` said.
-static GIVEN: OnceLock<(Option<u32>, Option<PathBuf>)> = OnceLock::new();
+/// The variable by which pools are opened whoever owns them.
+const TRUST_OWNER_VARIABLE: &str = "CENOTE_TRUST_OWNER";
 
-/// Remembers what `--host` and `--lock-file` said; once, before anything is opened.
-pub fn set_given(host: Option<u32>, lock_file: Option<PathBuf>) {
-    // The first call counts, and there is no other.
-    let _ = GIVEN.set((host, lock_file));
+/// What the options said that all commands have, about how pools are opened.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// `--host`.
+    pub host: Option<u32>,
+    /// `--lock-file`.
+    pub lock_file: Option<PathBuf>,
+    /// `--trust-owner`.
+    pub trust_owner: bool,
 }
 
-/// Has a process that does part of this command's work know what `--host` and `--lock-file` said.
+static GIVEN: OnceLock<Given> = OnceLock::new();
+
+/// Remembers what these options said; once, before anything is opened.
+pub fn set_given(given: Given) {
+    // The first call counts, and there is no other.
+    let _ = GIVEN.set(given);
+}
+
+/// Has a process that does part of this command's work know what these options said.
 pub fn hand_on(command: &mut Command) {
     if let Some(host) = given_host() {
         command.env(cenote::store::HOST_VARIABLE, host.to_string());
@@ -70,33 +84,44 @@ pub fn hand_on(command: &mut Command) {
     if let Some(file) = lock_file() {
         command.env(LOCK_FILE_VARIABLE, file);
     }
+    if trust_owner() {
+        command.env(TRUST_OWNER_VARIABLE, "1");
+    }
 }
 
 /// The file of liveness locks that `--lock-file` or the environment names.
 fn lock_file() -> Option<PathBuf> {
-    let given = GIVEN.get().and_then(|(_, lock_file)| lock_file.clone());
+    let given = GIVEN.get().and_then(|given| given.lock_file.clone());
     let named = || std::env::var_os(LOCK_FILE_VARIABLE).filter(|name| !name.is_empty());
     given.or_else(|| named().map(PathBuf::from))
 }
 
-/// Options for what answers for this host: its id, and the file of liveness locks.
+/// Whether `--trust-owner` or the environment says that pools are opened whoever owns them.
+fn trust_owner() -> bool {
+    let is_said =
+        || std::env::var_os(TRUST_OWNER_VARIABLE).is_some_and(|said| !said.is_empty() && said != "0");
+    GIVEN.get().is_some_and(|given| given.trust_owner) || is_said()
+}
+
+/// Options for what answers for this host: its id, and what was given.
 pub fn as_this_host() -> Result<Options, Failure> {
     Ok(Options {
         host: this_host()?,
-        ..with_lock_file(&Options::default())
+        ..with_given(&Options::default())
     })
 }
 
-/// Options with the file of liveness locks that was given.
-pub fn with_lock_file(options: &Options) -> Options {
+/// Options with the file of liveness locks that was given, and with whether the owners of pools are trusted.
+pub fn with_given(options: &Options) -> Options {
     Options {
         lock_file: lock_file(),
+        trust_owner: trust_owner(),
         ..options.clone()
     }
 }
 
 fn given_host() -> Option<u32> {
-    GIVEN.get().and_then(|(host, _)| *host)
+    GIVEN.get().and_then(|given| given.host)
 }
 
 /// The id of this host for what is a host's by nature: `--host`, the environment, or the file.
@@ -104,8 +129,8 @@ fn this_host() -> Result<u32, Failure> {
     Ok(cenote::host_id(given_host())?)
 }
 
-/// Options with the id of this host, what `--host` says, else that of the environment or the file if the pool is a pod's; and with the
-/// file of liveness locks.
+/// Options with the id of this host, what `--host` says, else that of the environment or the file if the pool is a pod's; and with what else was
+/// given.
 pub fn on_this_host(path: &Path, options: &Options) -> Result<Options, Failure> {
     let host = match given_host() {
         Some(host) => host,
@@ -114,7 +139,7 @@ pub fn on_this_host(path: &Path, options: &Options) -> Result<Options, Failure> 
     };
     Ok(Options {
         host,
-        ..with_lock_file(options)
+        ..with_given(options)
     })
 }
 

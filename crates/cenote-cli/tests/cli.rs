@@ -26,6 +26,8 @@ mod run;
 mod sim;
 #[path = "cli/traces.rs"]
 mod traces;
+#[path = "cli/trust.rs"]
+mod trust;
 
 use std::ffi::OsStr;
 use std::io::Write;

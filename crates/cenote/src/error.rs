@@ -1,8 +1,8 @@
 //! Errors: each says what, where and what to do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::memory::MapError;
+use crate::memory::{Distrust, MapError};
 
 /// A result of this library.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -29,6 +29,18 @@ pub enum Error {
         path: PathBuf,
         /// What is there, and what to do.
         why: &'static str,
+    },
+    /// A pool, or the file of its liveness locks, is of somebody who is not trusted.
+    #[error(
+        "{path}: {why}, and whoever may write it can change all that is read of it; if they are trusted, say so \
+         (--trust-owner, Options::trust_owner), else name another file{}",
+        to_make_it_ones_own(*.why)
+    )]
+    Distrusted {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: Distrust,
     },
     /// A pool's file cannot be made at a path.
     #[error(
@@ -289,7 +301,26 @@ fn at_most(largest: Option<u64>) -> String {
     largest.map_or_else(String::new, |bytes| format!("; at most {bytes} would"))
 }
 
+fn to_make_it_ones_own(why: Distrust) -> &'static str {
+    match why {
+        Distrust::Owner { .. } => "",
+        Distrust::Everybody { .. } => ", or take that right away (chmod o-w)",
+    }
+}
+
 impl Error {
+    /// What is wrong with the file at a path.
+    pub(crate) fn about(path: &Path) -> impl FnOnce(MapError) -> Self {
+        move |error| {
+            let path = path.to_owned();
+            match error {
+                MapError::Unfit(why) => Self::Unfit { path, why },
+                MapError::Distrusted(why) => Self::Distrusted { path, why },
+                error => error.into(),
+            }
+        }
+    }
+
     /// A damaged pool.
     pub(crate) fn corrupt(what: &'static str, at: u64) -> Self {
         Self::Corrupt { what, at }

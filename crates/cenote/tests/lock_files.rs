@@ -33,7 +33,7 @@ fn a_pool_that_is_open_has_its_locks_on_one_file() {
         refused(Pool::<Coherent>::open(&path, second), "on another file");
         // The same by another name is the same.
         let link = folder.path().join("link");
-        std::os::unix::fs::symlink(first.lock_file.as_ref().unwrap_or(&path), &link).unwrap();
+        std::fs::hard_link(first.lock_file.as_ref().unwrap_or(&path), &link).unwrap();
         let same = Pool::<Coherent>::open(&path, &with(&link)).unwrap();
         same.map("m").unwrap().put_u64(2, 2).unwrap();
         std::fs::remove_file(link).unwrap();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::memory::{self, MemoryArgs};
 use crate::output::{Output, bytes};
-use crate::pool::{PoolArg, on_pool, with_lock_file};
+use crate::pool::{PoolArg, with_given};
 
 /// What is reserved at once unless somebody asks for another size, or for less at most.
 const SIZE: u64 = 64 << 20;
@@ -43,7 +43,8 @@ pub struct Args {
     /// Hosts that may share it, with ids from 0 on
     #[arg(long, value_name = "N", default_value_t = Options::default().hosts)]
     hosts: u32,
-    /// Permissions of the file, in octal digits
+    /// Permissions of the file, in octal digits, whatever the umask. Where others than the owner and the group may write it, nobody opens it
+    /// without --trust-owner
     #[arg(long, default_value = "600", value_parser = octal)]
     mode: u32,
 }
@@ -67,7 +68,7 @@ fn octal(text: &str) -> Result<u32, String> {
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.path();
     let kind = args.memory.kind();
-    let options = with_lock_file(&Options {
+    let options = with_given(&Options {
         processes: args.processes,
         workers: args.workers,
         names: args.names,
@@ -76,6 +77,12 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         overwrite: args.overwrite,
         ..Options::default()
     });
+    if args.size == Some(0) {
+        return Err(Failure::misuse(format!(
+            "--size is 1 at least; what is given is rounded up to {}",
+            bytes(UNIT)
+        )));
+    }
     if args.max.is_some_and(|max| max < UNIT) {
         return Err(Failure::misuse(format!("--max is {} at least", bytes(UNIT))));
     }
@@ -119,8 +126,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         max,
         ..options
     };
-    memory::create(kind, &path, &options)?;
-    let stat = on_pool!(&path, &options, |pool| pool.stat()?);
+    let stat = memory::create(kind, &path, &options)?;
     let created = Created {
         path,
         kind: stat.kind,

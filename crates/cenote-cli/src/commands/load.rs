@@ -22,7 +22,7 @@ use self::frame::{Answer, Receiver};
 use crate::failure::Failure;
 use crate::input::{self, Position};
 use crate::output::{Output, count};
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{MapArg, PoolArg, on_pool, with_given};
 use crate::records::{self, Columns, Format, Next, Pair};
 
 /// Arguments.
@@ -80,10 +80,10 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     if args.create && !path.exists() {
         Pool::<cenote::Coherent>::open_or_create(
             &path,
-            &Options {
+            &with_given(&Options {
                 size: 64 << 20,
                 ..Options::default()
-            },
+            }),
         )?;
     }
     let path = args.pool.existing()?;

@@ -16,6 +16,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::mapping::{MapError, os};
+use super::opening::{LINK, look_at};
 
 /// `SYSFS_MAGIC`.
 const SYSFS: u64 = 0x6265_6572;
@@ -42,16 +43,25 @@ pub enum Backing {
 }
 
 impl Backing {
-    /// What there is at a path; `None` if there is nothing. Does not open it: to open a pipe would wait for its other end.
+    /// What there is at a path; `None` if there is nothing. Does not open it: to open a pipe would wait for its other end, and to open some devices does
+    /// something. It is an error if it is a symbolic link.
     pub fn at(path: &Path) -> Result<Option<Self>, MapError> {
-        let found = match path.metadata() {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(os("looking for the pool")(error)),
-        };
+        match look_at(path) {
+            Ok(file) => Self::of(&file).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(os("looking for the pool")(error)),
+        }
+    }
+
+    /// What an open file is.
+    pub(crate) fn of(file: &File) -> Result<Self, MapError> {
+        let found = file.metadata().map_err(os("looking at the pool file"))?;
         let kind = found.file_type();
         if kind.is_char_device() {
-            return dax(&described(found.rdev())).map(Some);
+            return dax(&described(found.rdev()));
+        }
+        if kind.is_symlink() {
+            return Err(MapError::Unfit(LINK));
         }
         if kind.is_dir() {
             return Err(MapError::Unfit("it is a folder; name a file in it"));
@@ -64,16 +74,6 @@ impl Backing {
         }
         if !kind.is_file() {
             return Err(MapError::Unfit("it is a pipe or a socket; name a file"));
-        }
-        let file = File::open(path).map_err(os("opening the pool"))?;
-        Self::of(&file).map(Some)
-    }
-
-    /// What an open file is.
-    pub(super) fn of(file: &File) -> Result<Self, MapError> {
-        let found = file.metadata().map_err(os("looking at the pool file"))?;
-        if found.file_type().is_char_device() {
-            return dax(&described(found.rdev()));
         }
         if file_system(file)? != SYSFS {
             return Ok(Self::File);

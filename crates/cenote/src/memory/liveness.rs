@@ -3,12 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::fork::{CloseOnFork, on_fork_close};
 use super::kill::FileId;
-use super::mapping::{MapError, os, permit};
+use super::mapping::{MapError, os};
+use super::nameless::NamelessFile;
+use super::opening::{self, Trust, look_at};
 
 /// Locks by number, each held by one process at a time, which loses it when it dies: not before its last memory access,
 /// and without anybody's timeout.
@@ -79,14 +81,29 @@ pub(crate) struct FileLock {
 
 impl FileLock {
     /// Opens a description of its own on `path`, so that no other handle shares its locks.
-    pub(crate) fn open(path: &Path) -> Result<Self, MapError> {
-        let file = open(path).map_err(os("opening the file that holds the liveness locks"))?;
+    pub(crate) fn open_of(path: &Path, trust: Trust) -> Result<Self, MapError> {
+        let file = opening::open(path, trust).map_err(|error| match error {
+            MapError::Os { source, .. } => os("opening the file that holds the liveness locks")(source),
+            error => error,
+        })?;
         Ok(Self {
             _close: on_fork_close(file.as_raw_fd()),
             _process: None,
             pool: None,
             file,
         })
+    }
+
+    /// The same, of a file of this process's own user.
+    #[cfg(test)]
+    pub(crate) fn open(path: &Path) -> Result<Self, MapError> {
+        Self::open_of(path, Trust::Own)
+    }
+
+    /// The device and the inode that the locks are on.
+    pub(crate) fn place(&self) -> Result<(u64, u64), MapError> {
+        let found = self.file.metadata().map_err(os(LOOKING))?;
+        Ok((found.dev(), found.ino()))
     }
 
     /// Says of the file what it is used for, until all handles on this description are closed; `false` if a process that lives says something else.
@@ -148,25 +165,28 @@ impl FileLock {
         })
     }
 
-    /// Makes the file that [`FileLock::open`] opens, with these permission bits, if there is none.
+    /// Makes the file that [`FileLock::open_of`] opens, with these permission bits, if there is nothing of that name.
     pub(crate) fn make(path: &Path, mode: u32) -> Result<(), MapError> {
-        match path.metadata() {
-            Ok(found) if found.is_file() => return Ok(()),
-            Ok(_) => return Err(MapError::LocksElsewhere("liveness locks can only be on a file")),
+        match look_at(path) {
+            Ok(found) => {
+                let kind = found.metadata().map_err(os(LOOKING))?.file_type();
+                return match kind {
+                    kind if kind.is_file() => Ok(()),
+                    kind if kind.is_symlink() => Err(MapError::LocksElsewhere(opening::LINK)),
+                    _ => Err(MapError::LocksElsewhere("liveness locks can only be on a file")),
+                };
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(os(LOOKING)(error)),
         }
-        let made = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .custom_flags(libc::O_CLOEXEC)
-            .mode(mode)
-            .open(path);
+        let made = NamelessFile::create(path, mode).and_then(|file| file.publish(path));
         match made {
-            Ok(file) => permit(&file, mode),
             // Another process was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.exists() => Ok(()),
-            Err(error) => Err(os("making the file that holds the liveness locks")(error)),
+            Err(MapError::Os { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(MapError::Os { source, .. }) => {
+                Err(os("making the file that holds the liveness locks")(source))
+            }
+            made => made,
         }
     }
 
@@ -198,12 +218,12 @@ impl FileLock {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+/// Opens what a descriptor of this process is on, by the name that the kernel has for that.
+fn open_again(descriptor: i32) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
-        .custom_flags(libc::O_CLOEXEC)
-        .open(path)
+        .open(format!("/proc/self/fd/{descriptor}"))
 }
 
 /// Closes descriptors from one number to another. With `CLOSE_RANGE_UNSHARE` the calling thread has a table of its own first, and the process keeps its.
@@ -249,7 +269,7 @@ impl Liveness for FileLock {
         }
         // The kernel follows this name in the process's table. A copy of the descriptor has a number from 3 on: to those below write all who have
         // something to say.
-        let file = open(Path::new(&format!("/proc/self/fd/{kept}"))).ok()?;
+        let file = open_again(kept).ok()?;
         let file = file.try_clone().ok()?;
         Some(Box::new(Self {
             // A child of a fork has the table of the thread that forked.

@@ -12,13 +12,13 @@
 
 use super::LINE;
 use super::backing::{Backing, Device};
+use super::file_size::{NoSignal, is_beyond_limit};
 use super::flush::Flusher;
-use std::fs::{File, OpenOptions, Permissions};
+use super::mapped::{self, Entry};
+use super::opening::Distrust;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `MADV_COLLAPSE`, since Linux 6.1.
@@ -45,12 +45,21 @@ pub enum MapError {
         /// How many bytes were asked for.
         bytes: u64,
     },
+    /// This process may not make a file that large.
+    #[error("this process may not make the file {bytes} bytes larger (its file-size limit, `ulimit -f`)")]
+    FileSizeLimit {
+        /// How many bytes were asked for.
+        bytes: u64,
+    },
     /// This machine lacks something.
     #[error("this machine does not support {0}")]
     Unsupported(&'static str),
     /// Where a pool was looked for or wanted is something that cannot hold one.
     #[error("a pool cannot lie here: {0}")]
     Unfit(&'static str),
+    /// A file is of somebody who is not trusted.
+    #[error(transparent)]
+    Distrusted(Distrust),
     /// A file is not the one for a pool's liveness locks.
     #[error("{0}")]
     LocksElsewhere(&'static str),
@@ -74,6 +83,8 @@ pub struct Mapping {
     unmap: (*mut u8, usize),
     /// No other mapping of this process has it, or ever had.
     number: u64,
+    /// Where it is listed, for whoever handles a bus error.
+    entry: Option<Entry>,
 }
 
 /// Mappings that this process has made.
@@ -170,6 +181,9 @@ impl Mapping {
         }
         // SAFETY: advice about our own mapping; failure only means no huge pages.
         unsafe { libc::madvise(base, len as usize, libc::MADV_HUGEPAGE) };
+        let entry = file
+            .as_ref()
+            .and_then(|file| mapped::list(base as usize, mapped as usize, file.as_raw_fd()));
         Ok(Self {
             base: base.cast(),
             len,
@@ -178,6 +192,7 @@ impl Mapping {
             device,
             unmap: (area.cast(), reserve),
             number: MAPPINGS.fetch_add(1, Ordering::Relaxed),
+            entry,
         })
     }
 
@@ -303,6 +318,7 @@ impl Mapping {
 
 /// Reserves bytes of a file, and makes it that long.
 fn fallocate(file: &File, at: u64, len: u64) -> Result<(), MapError> {
+    let _no_signal = NoSignal::begin().map_err(os("reserving space for the pool"))?;
     loop {
         // SAFETY: a plain system call on a file that we own.
         let done = unsafe { libc::fallocate(file.as_raw_fd(), 0, at as i64, len as i64) };
@@ -312,6 +328,9 @@ fn fallocate(file: &File, at: u64, len: u64) -> Result<(), MapError> {
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EINTR) => continue,
+            Some(libc::EFBIG) if is_beyond_limit(at.saturating_add(len)) => {
+                return Err(MapError::FileSizeLimit { bytes: len });
+            }
             Some(libc::ENOSPC) | Some(libc::EFBIG) | Some(libc::EDQUOT) => {
                 return Err(MapError::NoSpace { bytes: len });
             }
@@ -479,6 +498,8 @@ impl View {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // Before the addresses are anybody else's.
+        self.entry = None;
         // SAFETY: the whole reservation is ours; no reference into it outlives `self`.
         unsafe { libc::munmap(self.unmap.0.cast(), self.unmap.1) };
     }
@@ -490,113 +511,4 @@ fn out_of_bounds(at: u64, len: u64, mapped: u64) -> ! {
     // Offsets are validated where they are read from the pool; to get here is a defect of this library, and to
     // go on would be to touch memory that is not ours.
     panic!("offset {at:#x} with length {len:#x} lies outside the mapping of {mapped:#x} bytes")
-}
-
-/// Gives a new file the permission bits that were asked for, whatever the process's mask takes away.
-pub(super) fn permit(file: &File, mode: u32) -> Result<(), MapError> {
-    file.set_permissions(Permissions::from_mode(mode))
-        .map_err(os("setting the permissions of a new file"))
-}
-
-/// A file on its way to become a pool: it has no name before [`NamelessFile::publish`], so that a creator that is
-/// killed leaves nothing.
-pub(crate) struct NamelessFile {
-    file: File,
-    temporary: Option<std::path::PathBuf>,
-}
-
-impl NamelessFile {
-    /// Creates a nameless file in the folder of `path`.
-    pub(crate) fn create(path: &Path, mode: u32) -> Result<Self, MapError> {
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let nameless = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_TMPFILE)
-            .mode(mode)
-            .open(folder);
-        match nameless {
-            Ok(file) => permit(&file, mode).map(|()| Self {
-                file,
-                temporary: None,
-            }),
-            Err(error)
-                if matches!(
-                    error.raw_os_error(),
-                    Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)
-                ) =>
-            {
-                let mut name = path.as_os_str().to_owned();
-                name.push(format!(".creating-{}", std::process::id()));
-                let temporary = std::path::PathBuf::from(name);
-                let file = OpenOptions::new()
-                    .read(true)
-                    .write(true)
-                    .create(true)
-                    .truncate(true)
-                    .mode(mode)
-                    .open(&temporary)
-                    .map_err(os("creating the pool file"))?;
-                let nameless = Self {
-                    file,
-                    temporary: Some(temporary),
-                };
-                permit(&nameless.file, mode)?;
-                Ok(nameless)
-            }
-            Err(error) => Err(os("creating the pool file")(error)),
-        }
-    }
-
-    /// A path by which this process can open the file while it has no name.
-    pub(crate) fn path(&self) -> std::path::PathBuf {
-        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
-    }
-
-    /// Another handle on the file.
-    pub(crate) fn file(&self) -> Result<File, MapError> {
-        self.file.try_clone().map_err(os("creating the pool file"))
-    }
-
-    /// Gives the file its name; fails if there is one of that name already.
-    pub(crate) fn publish(mut self, path: &Path) -> Result<(), MapError> {
-        let to = std::ffi::CString::new(path.as_os_str().as_bytes())
-            .map_err(|_| os("naming the pool file")(io::ErrorKind::InvalidInput.into()))?;
-        let (from, flags) = match self.temporary.take() {
-            None => (self.path(), libc::AT_SYMLINK_FOLLOW),
-            Some(temporary) => (temporary, 0),
-        };
-        let source = std::ffi::CString::new(from.as_os_str().as_bytes())
-            .map_err(|_| os("naming the pool file")(io::ErrorKind::InvalidInput.into()))?;
-        // SAFETY: two valid C strings and a plain system call.
-        let linked = unsafe {
-            libc::linkat(
-                libc::AT_FDCWD,
-                source.as_ptr(),
-                libc::AT_FDCWD,
-                to.as_ptr(),
-                flags,
-            )
-        };
-        let error = io::Error::last_os_error();
-        if flags == 0 {
-            let _ = std::fs::remove_file(&from);
-        }
-        if linked == 0 {
-            Ok(())
-        } else {
-            Err(os("naming the pool file")(error))
-        }
-    }
-}
-
-impl Drop for NamelessFile {
-    fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            let _ = std::fs::remove_file(temporary);
-        }
-    }
 }

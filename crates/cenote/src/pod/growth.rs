@@ -21,6 +21,18 @@ const GROWTH_UNITS: u64 = 64;
 
 /// Why a pool is full that might grow.
 pub(super) const NO_SPACE: &str = "its file system has no space left";
+/// The same, of this process.
+pub(super) const FILE_SIZE_LIMIT: &str =
+    "this process may not make its file larger: EFBIG, see `ulimit -f`; another one might";
+
+/// Why bytes could not be reserved, and how many, if it is that there is no room for them.
+pub(super) fn lacking_room(error: &MapError) -> Option<(&'static str, u64)> {
+    match error {
+        MapError::NoSpace { bytes } => Some((NO_SPACE, *bytes)),
+        MapError::FileSizeLimit { bytes } => Some((FILE_SIZE_LIMIT, *bytes)),
+        _ => None,
+    }
+}
 
 /// Whether `units` adjacent units are free, or never will be by this. If not, grows the pool by one step. For what can
 /// be tried again later, so that nobody waits while the pool grows by much.
@@ -178,19 +190,24 @@ fn fill_all<M: Memory>(worker: &Worker<M>, holes: &[u64]) -> Result<()> {
     for &unit in holes {
         match holes::fill(worker, unit) {
             Ok(_) => {}
-            Err(Error::Map(MapError::NoSpace { bytes })) => return Err(no_space(worker, bytes)?),
+            Err(Error::Map(error)) => {
+                return Err(match lacking_room(&error) {
+                    Some((why, bytes)) => no_space(worker, bytes, why)?,
+                    None => error.into(),
+                });
+            }
             Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
-/// The error for bytes that the file system does not have.
-fn no_space<M: Memory>(worker: &Worker<M>, needed: u64) -> Result<Error> {
+/// The error for bytes that the file system does not have, or this process may not have.
+fn no_space<M: Memory>(worker: &Worker<M>, needed: u64, why: &'static str) -> Result<Error> {
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     Ok(Error::Full {
         needed,
-        why: NO_SPACE,
+        why,
         largest: Some(Runs::new(worker).longest()? << UNIT_SHIFT),
     })
 }
@@ -198,20 +215,20 @@ fn no_space<M: Memory>(worker: &Worker<M>, needed: u64) -> Result<Error> {
 /// Grows the pool from `committed` units to the first of the targets for which the file system has room.
 fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64]) -> Result<()> {
     let geometry = worker.geometry();
-    let mut reserved = 0;
+    let (mut reserved, mut lacks) = (0, NO_SPACE);
     for &target in targets {
         match reserve_units(worker, committed, target) {
             Ok(()) => {
                 reserved = target;
                 break;
             }
-            Err(Error::Map(MapError::NoSpace { .. })) => continue,
+            Err(Error::Map(error)) => (lacks, _) = lacking_room(&error).ok_or(error)?,
             Err(error) => return Err(error),
         }
     }
     if reserved == 0 {
         let needed = (targets[targets.len() - 1] - committed) << UNIT_SHIFT;
-        return Err(no_space(worker, needed)?);
+        return Err(no_space(worker, needed, lacks)?);
     }
     crash_point(Point::GrowReserved);
     let mut from = committed;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::abandoned::reclaim_empty_blocks;
 use super::collect;
 use super::flush;
-use super::growth::NO_SPACE;
+use super::growth::{FILE_SIZE_LIMIT, NO_SPACE};
 use super::prospect;
 use super::takeover;
 use super::worker::Worker;
@@ -93,7 +93,11 @@ impl<'w, M: Memory> Room<'w, M> {
     #[cold]
     pub fn make_after(&mut self, error: Error) -> Result<()> {
         match error {
-            Error::Full { needed, why, .. } if self.make(needed, why != NO_SPACE)? => Ok(()),
+            Error::Full { needed, why, .. }
+                if self.make(needed, why != NO_SPACE && why != FILE_SIZE_LIMIT)? =>
+            {
+                Ok(())
+            }
             error => Err(error),
         }
     }

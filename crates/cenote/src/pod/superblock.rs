@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use super::geometry::{Geometry, Parameters, UNIT, UNIT_SHIFT};
+use super::growth::lacking_room;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 
@@ -136,11 +137,15 @@ impl Superblock {
     /// of the pool from the cache.
     pub fn format<M: Memory>(&self, mem: &M) -> Result<()> {
         let tables = Geometry::new(self.parameters).block_table;
-        mem.reserve(0, tables, true).map_err(|_| Error::Full {
-            needed: tables,
-            why: "its file system has no space left",
-            largest: None,
-        })?;
+        mem.reserve(0, tables, true)
+            .map_err(|error| match lacking_room(&error) {
+                Some((why, _)) => Error::Full {
+                    needed: tables,
+                    why,
+                    largest: None,
+                },
+                None => error.into(),
+            })?;
         EPOCH.store(mem, super::epoch::FIRST << 1);
         // With the header it is a pool: on a device a creator may be killed before, and leaves none.
         mem.write(0, &self.encode());

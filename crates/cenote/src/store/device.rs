@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::options::Options;
 use super::pool::{HEAD_BYTES, format, io_error, parameters, superblock, superblock_of};
 use crate::error::{Error, Result};
-use crate::memory::{Backing, Device, FileLock, LINE, Liveness, MapError, Mapped, Mapping, Memory};
+use crate::memory::{Backing, Device, FileLock, LINE, Liveness, Mapped, Mapping, Memory};
 use crate::pod::geometry::{Geometry, MAX_UNITS, Parameters, UNIT};
 
 /// The number of the creators' lock: no place of a pool has it.
@@ -22,11 +22,7 @@ pub fn device_room<M: Mapped>(path: &Path, options: &Options) -> Result<Option<u
     match Backing::at(path) {
         Ok(Some(Backing::Device(device))) => Ok(Some(UNIT * room::<M>(options, device))),
         Ok(_) => Ok(None),
-        Err(MapError::Unfit(why)) => {
-            let path = path.to_owned();
-            Err(Error::Unfit { path, why })
-        }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(Error::about(path)(error)),
     }
 }
 
@@ -48,7 +44,8 @@ fn room<M: Mapped>(options: &Options, device: Device) -> u64 {
 /// Makes a pool of a device that is open.
 pub(super) fn create<M: Mapped>(path: &Path, file: File, device: Device, options: &Options) -> Result<()> {
     let lock_file = options.lock_file_of(path)?;
-    let lock = FileLock::open(lock_file)?;
+    let lock =
+        FileLock::open_of(lock_file, options.trust_in_what_was_made()).map_err(Error::about(lock_file))?;
     if !lock.try_lock(CREATION)? {
         return Err(Error::Unfit {
             path: path.to_owned(),
@@ -74,7 +71,7 @@ pub(super) fn create<M: Mapped>(path: &Path, file: File, device: Device, options
         Geometry::new(parameters).mapped,
     )?))?;
     clear(&mem, parameters);
-    format(mem, superblock, options.size, path, lock_file)
+    format(mem, superblock, options, path, lock_file)
 }
 
 /// Refuses a device that holds something, unless that may be overwritten; one that a process of this machine has open in any case.
@@ -85,8 +82,9 @@ fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &O
             why: "the device reads as ones, as one that is switched off does; of a PCI device, write 1 to `enable` beside it",
         });
     }
+    let of_device = FileLock::open_of(path, options.trust()).map_err(Error::about(path))?;
     // Whatever is at its beginning, and wherever they have their locks: where this creator was told, or on the device.
-    if lock.is_any_locked()? || FileLock::open(path)?.is_any_locked()? {
+    if lock.is_any_locked()? || of_device.is_any_locked()? {
         return Err(Error::Unfit {
             path: path.to_owned(),
             why: "a process of this machine has the pool on it open; end it first",

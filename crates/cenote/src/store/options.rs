@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::index::hash::Guidelines;
-use crate::memory::{FileLock, MapError, Use};
+use crate::memory::{FileLock, MapError, Trust, Use};
 use crate::pod::host::ALONE;
 
 /// Options for creating and opening a pool. Those of the first group only matter when it is created.
@@ -24,7 +24,8 @@ pub struct Options {
     pub names: u32,
     /// Hosts that may share it, with ids from 0 on. Default 64.
     pub hosts: u32,
-    /// Permission bits of the file, whatever the process's mask. Default 0o600. A device has its own.
+    /// Permission bits of the file, whatever the process's mask. Default 0o600. A device has its own. With those by which every user may write it, nobody
+    /// opens it but with `trust_owner`.
     pub mode: u32,
     /// The host's id, given by the administrator; 0 on a single machine.
     pub host: u32,
@@ -32,6 +33,10 @@ pub struct Options {
     /// pool's permission bits. All processes of a machine
     /// must use the same, on a file system of that machine alone.
     pub lock_file: Option<PathBuf>,
+    /// Whether a pool is opened although it, or the file of its liveness locks, belongs neither to the effective user of this process nor to root, or although
+    /// every user may write it. Whoever may write a pool can change and destroy all that is in it. Its group's members may, if its permission bits
+    /// say so: those are its owner's to choose, so who trusts the owner trusts them. Default: no.
+    pub trust_owner: bool,
     /// Whether a pool may be created on a device that holds something. Whoever has it open then is lost.
     pub overwrite: bool,
     /// Which of the paper's guidelines to follow.
@@ -49,35 +54,53 @@ impl Options {
     pub(super) fn lock_file_of<'a>(&'a self, pool: &'a Path) -> Result<&'a Path> {
         match &self.lock_file {
             Some(file) if !is_same(file, pool) => {
-                let mode = pool.metadata().map_or(self.mode, |pool| pool.mode() & 0o666);
-                FileLock::make(file, mode).map_err(|source| {
-                    let path = file.clone();
-                    Error::LockFile { path, source }
-                })?;
+                let mode = pool
+                    .symlink_metadata()
+                    .map_or(self.mode, |pool| pool.mode() & 0o666);
+                FileLock::make(file, mode).map_err(wrong(file))?;
                 Ok(file)
             }
             _ => Ok(pool),
+        }
+    }
+
+    /// Whose pools may be opened.
+    pub(super) fn trust(&self) -> Trust {
+        match self.trust_owner {
+            true => Trust::All,
+            false => Trust::Own,
+        }
+    }
+
+    /// Whose files may be opened for a pool that this process has just created: by its permission bits every user may be allowed to write it.
+    pub(super) fn trust_in_what_was_made(&self) -> Trust {
+        match self.trust() {
+            Trust::Own if self.mode & 0o002 != 0 => Trust::OwnForAll,
+            trust => trust,
         }
     }
 }
 
 /// Whether two paths name one file.
 fn is_same(one: &Path, other: &Path) -> bool {
-    let found = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino()));
+    let found = |path: &Path| path.symlink_metadata().map(|found| (found.dev(), found.ino()));
     matches!((found(one), found(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 fn wrong(lock_file: &Path) -> impl Fn(MapError) -> Error + use<'_> {
-    |source| Error::LockFile {
-        path: lock_file.to_owned(),
-        source,
+    |source| match source {
+        MapError::Distrusted(_) => Error::about(lock_file)(source),
+        source => Error::LockFile {
+            path: lock_file.to_owned(),
+            source,
+        },
     }
 }
 
 /// Opens a file for the liveness locks of the pool of this id, unless it holds another pool's.
-pub(super) fn claim_locks(lock_file: &Path, id: u64) -> Result<FileLock> {
+pub(super) fn claim_locks(lock_file: &Path, id: u64, trust: Trust) -> Result<FileLock> {
     let wrong = wrong(lock_file);
-    let lock = FileLock::open(lock_file).map_err(&wrong)?;
+    let lock = FileLock::open_of(lock_file, trust).map_err(&wrong)?;
     match lock.says(Use::LocksOf(id)).map_err(&wrong)? {
         true => Ok(lock),
         false => Err(wrong(MapError::LocksElsewhere(
@@ -88,23 +111,26 @@ pub(super) fn claim_locks(lock_file: &Path, id: u64) -> Result<FileLock> {
 
 /// Opens the file that holds a pool's liveness locks, as one who is going to have the pool open on a host: not if others have them on another file, nor if
 /// that file holds another pool's. Nobody of the first would see of the second whether they live, nor the other way round.
-pub(super) fn open_locks(pool: &Path, lock_file: &Path, id: u64, host: u32) -> Result<FileLock> {
+pub(super) fn open_locks(
+    pool: &Path,
+    lock_file: &Path,
+    id: u64,
+    host: u32,
+    trust: Trust,
+) -> Result<FileLock> {
     let wrong = wrong(lock_file);
-    let mut lock = claim_locks(lock_file, id)?;
+    let mut lock = claim_locks(lock_file, id, trust)?;
     // Whom a host's processes take for alive is said by its home; and of another machine's lock file nothing is known here.
     if host != ALONE {
         return Ok(lock);
     }
-    let found = lock_file.metadata().map_err(|source| Error::Io {
-        path: lock_file.to_owned(),
-        source,
-    })?;
-    let locked_by = Use::LockedBy(found.dev(), found.ino());
+    let (device, inode) = lock.place().map_err(&wrong)?;
+    let locked_by = Use::LockedBy(device, inode);
     let is_agreed = if lock_file == pool {
         lock.says(locked_by).map_err(&wrong)?
     } else {
         // A file system without locks is what lock files are for.
-        match FileLock::open(pool).and_then(|own| own.says(locked_by).map(|agreed| (own, agreed))) {
+        match FileLock::open_of(pool, trust).and_then(|own| own.says(locked_by).map(|agreed| (own, agreed))) {
             Ok((own, agreed)) => {
                 lock.keep(own);
                 agreed
@@ -132,6 +158,7 @@ impl Default for Options {
             mode: 0o600,
             host: 0,
             lock_file: None,
+            trust_owner: false,
             overwrite: false,
             guidelines: Guidelines::default(),
             agent: false,

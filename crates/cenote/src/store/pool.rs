@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -18,7 +18,8 @@ use crate::index::hash::{Guidelines, HashMap};
 use crate::index::hooks;
 use crate::index::ordered::OrderedMap;
 use crate::memory::{
-    Backing, Coherent, FileLock, Liveness, MapError, Mapped, Mapping, Memory, NamelessFile, ProcessName,
+    self, Backing, Coherent, FileLock, Liveness, MapError, Mapped, Mapping, Memory, NamelessFile,
+    ProcessName, Trust,
 };
 use crate::pod::agency;
 use crate::pod::collect;
@@ -70,20 +71,20 @@ pub(super) struct Inner<M: Memory> {
     guidelines: Guidelines,
 }
 
-/// Reads what kind of memory a pool is for, without joining it.
+/// Reads what kind of memory a pool is for, without joining it. Whose it is is not asked: that is when it is opened.
 pub fn kind_of(path: &Path) -> Result<Kind> {
-    let head = read_head(path, open_file(path)?)?;
+    let head = read_head(open_file(path, Trust::All)?, path)?;
     Ok(superblock_of(path, &head)?.parameters.kind)
 }
 
 /// The random number that tells a pool from others, without joining it.
 pub fn pool_id(path: &Path) -> Result<u64> {
-    Ok(superblock_of(path, &read_head(path, open_file(path)?)?)?.id)
+    Ok(superblock_of(path, &read_head(open_file(path, Trust::All)?, path)?)?.id)
 }
 
 /// Whether a host has ever had an agent on a pool, without joining it: processes need their host's id then.
 pub fn has_hosts(path: &Path) -> Result<bool> {
-    let head = read_head(path, open_file(path)?)?;
+    let head = read_head(open_file(path, Trust::All)?, path)?;
     superblock_of(path, &head)?;
     let word = &head[HOSTS_HIGH.offset() as usize..][..8];
     Ok(word.iter().any(|&byte| byte != 0))
@@ -96,26 +97,21 @@ pub(super) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     }
 }
 
-pub(super) fn open_file(path: &Path) -> Result<File> {
-    // What else may be wrong, opening it tells better; but what is no file may make it wait, or be changed by it.
-    if let Err(MapError::Unfit(why)) = Backing::at(path) {
-        let path = path.to_owned();
-        return Err(Error::Unfit { path, why });
-    }
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(io_error(path))
+pub(super) fn open_file(path: &Path, trust: Trust) -> Result<File> {
+    memory::open(path, trust).map_err(|error| match error {
+        MapError::Os { source, .. } => io_error(path)(source),
+        error => Error::about(path)(error),
+    })
 }
 
 /// The superblock and the sync words behind it.
 pub(super) const HEAD_BYTES: usize = 1024;
 
 /// Reads the first bytes of a pool's file, or of a device.
-fn read_head(path: &Path, file: File) -> Result<[u8; HEAD_BYTES]> {
-    if Backing::at(path)?.is_some_and(|backing| backing.device().is_some()) {
-        return Ok(Mapping::of_file(file, HEAD_BYTES as u64)?.fresh_head()?);
+fn read_head(file: File, path: &Path) -> Result<[u8; HEAD_BYTES]> {
+    if Backing::of(&file)?.device().is_some() {
+        let head = Mapping::of_file(file, HEAD_BYTES as u64).and_then(|device| device.fresh_head());
+        return head.map_err(Error::about(path));
     }
     let mut bytes = [0; HEAD_BYTES];
     match file.read_exact_at(&mut bytes, 0) {
@@ -141,6 +137,13 @@ impl<M: Mapped> Pool<M> {
     /// unless `options.overwrite` says so. No host has an agent on the pool then, so `options.host` must be 0.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
+        if options.size == 0 {
+            return Err(Error::Option {
+                option: "the size of the pool",
+                value: "0 bytes".to_owned(),
+                why: "it has room for something from the beginning; what is given is rounded up to 64 KiB",
+            });
+        }
         if options.host != host::ALONE {
             return Err(Error::Host {
                 host: options.host,
@@ -150,17 +153,13 @@ impl<M: Mapped> Pool<M> {
         match Backing::at(path) {
             Ok(None) => {}
             Ok(Some(Backing::Device(found))) => {
-                device::create::<M>(path, open_file(path)?, found, options)?;
-                return Self::open(path, options);
+                device::create::<M>(path, open_file(path, options.trust())?, found, options)?;
+                return Self::open_made(path, options);
             }
             Ok(Some(Backing::File)) => {
                 return Err(io_error(path)(std::io::ErrorKind::AlreadyExists.into()));
             }
-            Err(MapError::Unfit(why)) => {
-                let path = path.to_owned();
-                return Err(Error::Unfit { path, why });
-            }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(Error::about(path)(error)),
         }
         let parameters = parameters::<M>(options, options.max.max(options.size).div_ceil(UNIT));
         let superblock = superblock(parameters)?;
@@ -173,27 +172,35 @@ impl<M: Mapped> Pool<M> {
         // What is wrong with it should not leave a pool behind. Nobody uses it for another one before this process has opened the pool.
         let locks = match options.lock_file_of(path)? {
             own if own == path => None,
-            other => Some(claim_locks(other, superblock.id)?),
+            other => Some(claim_locks(
+                other,
+                superblock.id,
+                options.trust_in_what_was_made(),
+            )?),
         };
         let mapping = Mapping::of_file(nameless.file()?, Geometry::new(parameters).mapped)?;
-        format(
-            M::over(Arc::new(mapping))?,
-            superblock,
-            options.size,
-            &file,
-            &file,
-        )?;
+        format(M::over(Arc::new(mapping))?, superblock, options, &file, &file)?;
         nameless.publish(path).map_err(named)?;
-        let pool = Self::open(path, options);
+        let pool = Self::open_made(path, options);
         drop(locks);
         pool
     }
 
+    /// Opens a pool that this process has just created.
+    fn open_made(path: &Path, options: &Options) -> Result<Self> {
+        Self::open_of(path, options, options.trust_in_what_was_made())
+    }
+
     /// Opens a pool. Recovers what dead processes left, if there are any; what cannot be recovered is left, and keeps nobody from using the
     /// rest: [`Pool::failures`] says what that is. It is an error if `options.host` is not 0 and that
-    /// host has no agent on the pool, and if it is 0 and other hosts have.
+    /// host has no agent on the pool, and if it is 0 and other hosts have. So it is if the path names a symbolic link; and if the pool or the file of its liveness
+    /// locks belongs to another user than this process's and root, or may be written by every user, unless `options.trust_owner` says so.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        let pod = join(path.as_ref(), options, Pod::join)?;
+        Self::open_of(path.as_ref(), options, options.trust())
+    }
+
+    fn open_of(path: &Path, options: &Options, trust: Trust) -> Result<Self> {
+        let pod = join(path, options, trust, Pod::join)?;
         if !pod.is_in_pod() && !host::up(pod.mem(), pod.geometry())?.is_empty() {
             return Err(Error::Host {
                 host: host::ALONE,
@@ -208,7 +215,12 @@ impl<M: Mapped> Pool<M> {
     /// Joins a pool as one that means to be its host's agent.
     pub(super) fn join_as_agent(path: &Path, options: &Options) -> Result<Arc<Pod<M>>> {
         bring_up::<M>(path, options)?;
-        Ok(Arc::new(join(path, options, Pod::join_as_agent)?))
+        Ok(Arc::new(join(
+            path,
+            options,
+            options.trust(),
+            Pod::join_as_agent,
+        )?))
     }
 
     /// What opening a pool comes to, once it is joined and the dead are recovered, or are about to be.
@@ -235,9 +247,11 @@ impl<M: Mapped> Pool<M> {
     /// Opens a pool, creating it first if there is none.
     pub fn open_or_create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
-        if !path.exists() {
+        // A link is there, too, whatever it points to.
+        let is_there = || path.symlink_metadata().is_ok();
+        if !is_there() {
             match Self::create(path, options) {
-                Err(_) if path.exists() => {}
+                Err(_) if is_there() => {}
                 other => return other,
             }
         }
@@ -418,9 +432,10 @@ fn serve<M: Mapped>(
 /// Has the host go up. By a mapping of its own: what serves exchanges there does so in the generation that it found, which may be over
 /// when the host is up.
 fn bring_up<M: Mapped>(path: &Path, options: &Options) -> Result<u32> {
-    let (mem, superblock, geometry) = map_pool::<M>(path)?;
+    let trust = options.trust();
+    let (mem, superblock, geometry) = map_pool::<M>(path, trust)?;
     let lock_file = options.lock_file_of(path)?;
-    let liveness = open_locks(path, lock_file, superblock.id, options.host)?;
+    let liveness = open_locks(path, lock_file, superblock.id, options.host, trust)?;
     serve(&mem, &geometry, lock_file, &liveness, options.host)?;
     let identity = Identity::here(path, lock_file, options.host);
     agency::bring_up(&mem, &geometry, &identity, &liveness)
@@ -430,19 +445,19 @@ fn bring_up<M: Mapped>(path: &Path, options: &Options) -> Result<u32> {
 type Enter<M> = fn(M, Superblock, Identity, Box<dyn Liveness>, Hooks<M>) -> Result<Pod<M>>;
 
 /// Maps a pool's file, and enters it.
-fn join<M: Mapped>(path: &Path, options: &Options, enter: Enter<M>) -> Result<Pod<M>> {
-    let (mem, superblock, geometry) = map_pool::<M>(path)?;
+fn join<M: Mapped>(path: &Path, options: &Options, trust: Trust, enter: Enter<M>) -> Result<Pod<M>> {
+    let (mem, superblock, geometry) = map_pool::<M>(path, trust)?;
     let lock_file = options.lock_file_of(path)?;
-    let liveness = Box::new(open_locks(path, lock_file, superblock.id, options.host)?);
+    let liveness = Box::new(open_locks(path, lock_file, superblock.id, options.host, trust)?);
     serve(&mem, &geometry, lock_file, &liveness, options.host)?;
     let identity = Identity::here(path, lock_file, options.host);
     enter(mem, superblock, identity, liveness, hooks())
 }
 
 /// Maps a pool's file, and checks it.
-pub(super) fn map_pool<M: Mapped>(path: &Path) -> Result<(M, Superblock, Geometry)> {
-    let file = open_file(path)?;
-    let head = read_head(path, file.try_clone().map_err(io_error(path))?)?;
+pub(super) fn map_pool<M: Mapped>(path: &Path, trust: Trust) -> Result<(M, Superblock, Geometry)> {
+    let file = open_file(path, trust)?;
+    let head = read_head(file.try_clone().map_err(io_error(path))?, path)?;
     let superblock = superblock_of(path, &head)?;
     let parameters = superblock.parameters;
     if parameters.kind != Kind::of::<M>() {
@@ -499,16 +514,17 @@ pub(super) fn superblock(parameters: Parameters) -> Result<Superblock> {
     })
 }
 
-/// Makes a pool of a file whose tables hold nothing but zeroes, with `size` bytes at first.
+/// Makes a pool of a file whose tables hold nothing but zeroes, with `options.size` bytes at first.
 pub(super) fn format<M: Mapped>(
     mem: M,
     superblock: Superblock,
-    size: u64,
+    options: &Options,
     path: &Path,
     lock_file: &Path,
 ) -> Result<()> {
     superblock.format(&mem)?;
-    let liveness = Box::new(open_locks(path, lock_file, superblock.id, host::ALONE)?);
+    let trust = options.trust_in_what_was_made();
+    let liveness = Box::new(open_locks(path, lock_file, superblock.id, host::ALONE, trust)?);
     serve(
         &mem,
         &Geometry::new(superblock.parameters),
@@ -519,7 +535,7 @@ pub(super) fn format<M: Mapped>(
     let identity = Identity::here(path, lock_file, host::ALONE);
     let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;
-    growth::commit_initial(&worker, size.div_ceil(UNIT))
+    growth::commit_initial(&worker, options.size.div_ceil(UNIT))
 }
 
 /// A number that no other pool has.

@@ -53,7 +53,7 @@ impl WardenThread {
         mut tell: impl FnMut(SeatEvent) + Send + 'static,
     ) -> Result<Self> {
         let path = path.as_ref();
-        let (mem, _, geometry) = map_pool::<M>(path)?;
+        let (mem, _, geometry) = map_pool::<M>(path, options.trust())?;
         let Some(command) = watch.fence.clone() else {
             return Err(Error::Option {
                 option: "the fence of a monitor",

@@ -1,0 +1,275 @@
+//! Whose pools the command opens, and what happens to a pool's file under it: limits, and being truncated.
+
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+
+use super::{Here, kill};
+
+/// The user that owns nothing.
+const NOBODY: u32 = 65_534;
+
+/// Runs a line of a shell with the command as `$0`.
+fn shell(here: &Here, line: &str) -> std::process::Output {
+    Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_cenote")])
+        .current_dir(here.0.path())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn pools_of_others_are_opened_only_when_that_is_said() {
+    let here = Here::new();
+    here.ok("create ./p");
+    here.ok("put ./p k v");
+    let set_mode = |mode| std::fs::set_permissions(here.path("p"), Permissions::from_mode(mode)).unwrap();
+    set_mode(0o666);
+    let refused = |word: &str| {
+        for line in [
+            "stat ./p",
+            "get ./p k",
+            "put ./p k w",
+            "del ./p k",
+            "scan ./p",
+            "export ./p",
+            "fsck ./p",
+            "fsck ./p --repair",
+            "trim ./p",
+            "group list ./p g",
+            "agent ./p --host 1",
+            "monitor ./p --one-machine --host 1",
+            "bench ./p --workload c --records 10",
+        ] {
+            let message = here.fails(1, line);
+            assert!(
+                message.contains(word) && message.contains("--trust-owner"),
+                "{line}: {message}"
+            );
+        }
+        let locked = here.run("lock ./p l -- touch ran");
+        assert!(
+            locked.code == Some(1) && locked.stderr.contains(word),
+            "{locked:?}"
+        );
+        assert!(!here.path("ran").exists());
+    };
+    let trusted = || {
+        assert_eq!(here.ok("get ./p k --trust-owner"), "v");
+        assert_eq!(here.json("fsck ./p --trust-owner")["clean"], true);
+        let said = |value: &str| {
+            let mut get = here.command(["get", "./p", "k"]);
+            get.env("CENOTE_TRUST_OWNER", value)
+                .output()
+                .unwrap()
+                .status
+                .code()
+        };
+        assert_eq!((said("1"), said("0"), said("")), (Some(0), Some(1), Some(1)));
+        // Its workers are told.
+        let loaded = here.run_with(
+            "load ./p - --format tsv --processes 2 --map n --trust-owner",
+            b"a\tb\n",
+        );
+        assert_eq!(loaded.code, Some(0), "{loaded:?}");
+    };
+    refused("every user may write it");
+    trusted();
+    set_mode(0o660);
+    here.ok("get ./p k");
+    if std::fs::metadata(here.path("p")).unwrap().uid() == 0 {
+        chown(here.path("p"), Some(NOBODY), Some(NOBODY)).unwrap();
+        refused("belongs to user 65534");
+        trusted();
+    }
+}
+
+#[test]
+fn a_user_opens_what_is_root_s_and_not_what_another_user_planted() {
+    let here = Here::new();
+    if std::fs::metadata(here.0.path()).unwrap().uid() != 0 {
+        // There is nobody else to be: the same is tried by modes above.
+        return;
+    }
+    here.ok("create ./p --mode 660");
+    here.ok("put ./p k v");
+    std::fs::set_permissions(here.0.path(), Permissions::from_mode(0o1777)).unwrap();
+    // Where the command lies may be nobody else's to see; a descriptor of it is.
+    let program = std::fs::File::open(env!("CARGO_BIN_EXE_cenote")).unwrap();
+    let as_nobody = |line: &str| {
+        use std::os::fd::AsRawFd;
+        // SAFETY: a system call that takes numbers; the child has the descriptor.
+        assert_eq!(unsafe { libc::fcntl(program.as_raw_fd(), libc::F_SETFD, 0) }, 0);
+        let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+        command.args(line.split(' ')).current_dir(here.0.path());
+        command.uid(NOBODY).gid(NOBODY).output().unwrap()
+    };
+    let ran = as_nobody("get ./p k");
+    assert!(
+        String::from_utf8_lossy(&ran.stderr).contains("Permission denied"),
+        "{ran:?}"
+    );
+    chown(here.path("p"), None, Some(NOBODY)).unwrap();
+    assert_eq!(as_nobody("get ./p k").stdout, b"v");
+    // What nobody plants for root, with all rights.
+    let ran = as_nobody("create ./planted --mode 666");
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    assert!(
+        here.fails(1, "put ./planted k v")
+            .contains("belongs to user 65534")
+    );
+    let ran = as_nobody("create ./own --lock-file locks");
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    assert!(
+        here.fails(1, "stat ./p --lock-file locks")
+            .contains("locks: it belongs to user 65534")
+    );
+}
+
+#[test]
+fn what_everybody_may_write_is_created_as_asked() {
+    let here = Here::new();
+    for (place, kind, locks) in [
+        ("./p", "", ""),
+        ("./q", "", "--lock-file locks"),
+        ("./r", "--noncoherent", ""),
+    ] {
+        let created = here.json(&format!("create {place} --mode 666 {kind} {locks}"));
+        assert_eq!(created["size"], 64 << 20);
+        let stat = format!("stat {place} {locks}");
+        assert!(here.fails(1, &stat).contains("--trust-owner"));
+        here.ok(&format!("{stat} --trust-owner"));
+    }
+    for (mask, mode) in [("077", "660"), ("000", "600"), ("777", "640")] {
+        let line = format!("umask {mask}; exec $0 create ./m{mask} --mode {mode} --lock-file l{mask}");
+        let ran = shell(&here, &line);
+        assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+        for name in ["m", "l"] {
+            let found = std::fs::metadata(here.path(&format!("{name}{mask}"))).unwrap();
+            assert_eq!(format!("{:o}", found.mode() & 0o7777), mode, "{name}{mask}");
+        }
+    }
+}
+
+#[test]
+fn links_are_not_followed() {
+    let here = Here::new();
+    here.ok("create ./p");
+    symlink("p", here.path("link")).unwrap();
+    symlink("no-such-file", here.path("dangling")).unwrap();
+    for line in ["stat", "fsck", "create", "put ./link k v", "create --mode 666"] {
+        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+        for link in ["link", "./link", "dangling"] {
+            let line = match rest.contains("./link") {
+                true => line.replace("./link", link),
+                false => format!("{command} {link} {rest}"),
+            };
+            let message = here.fails(1, &line);
+            assert!(message.contains("symbolic link"), "{line}: {message}");
+        }
+    }
+    let message = here.fails(1, "stat ./p --lock-file dangling");
+    assert!(
+        message.contains("symbolic link") && message.contains("dangling"),
+        "{message}"
+    );
+    assert!(!here.path("no-such-file").exists());
+}
+
+#[test]
+fn a_pool_of_no_size_is_a_misuse() {
+    let here = Here::new();
+    for line in [
+        "create ./p --size 0",
+        "create ./p --size 0MiB --max 1MiB",
+        "create ./p --size 0 --delegated",
+    ] {
+        assert!(here.fails(2, line).contains("--size"), "{line}");
+        assert!(!here.path("p").exists());
+    }
+    here.ok("create ./p --size 1");
+    here.ok("put ./p k v");
+}
+
+#[test]
+fn a_file_size_limit_is_told_and_ends_nothing() {
+    let here = Here::new();
+    // In units of 512 bytes or of 1 KiB, as shells have it.
+    let ran = shell(&here, "ulimit -f 64; exec $0 create ./p");
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    assert!(told.contains("EFBIG") && told.contains("ulimit -f"), "{told}");
+    assert!(!here.path("p").exists());
+    here.ok("create ./p --size 1MiB");
+    std::fs::write(here.path("value"), vec![b'v'; 40 << 20]).unwrap();
+    let ran = shell(&here, "ulimit -f 32768; exec $0 put ./p k --file value");
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    assert!(
+        told.contains("the pool is full") && told.contains("EFBIG"),
+        "{told}"
+    );
+    here.ok("put ./p k --file value");
+    assert_eq!(here.json("fsck ./p")["clean"], true);
+}
+
+/// A command that has a pool open, and looks at it again and again; it has begun.
+fn watching(here: &Here, json: bool) -> Child {
+    let mut args = vec!["stat", "./p", "--watch=0.02"];
+    args.extend(json.then_some("--json"));
+    let mut child = here
+        .command(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    // What it prints later is read, so that it goes on.
+    std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    child
+}
+
+#[test]
+fn a_pool_that_is_truncated_under_a_command_is_told_of() {
+    for json in [false, true] {
+        let here = Here::new();
+        here.ok("create ./p");
+        let child = watching(&here, json);
+        let file = std::fs::File::options().write(true).open(here.path("p")).unwrap();
+        file.set_len(0).unwrap();
+        let ran = child.wait_with_output().unwrap();
+        let told = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(1), "{:?}: {told}", ran.status);
+        let path = here.path("p");
+        assert!(
+            told.contains("truncated") && told.contains(path.to_str().unwrap()),
+            "{told}"
+        );
+        match json {
+            true => {
+                let told: serde_json::Value = serde_json::from_str(&told).expect(&told);
+                assert!(told["error"].is_string());
+            }
+            false => assert!(
+                told.starts_with("cenote: ") && told.lines().count() == 1,
+                "{told}"
+            ),
+        }
+        assert!(here.fails(1, "stat ./p").contains("too short"));
+    }
+}
+
+#[test]
+fn a_bus_error_that_is_no_pool_s_ends_a_command_as_ever() {
+    let here = Here::new();
+    here.ok("create ./p");
+    let child = watching(&here, false);
+    kill(child.id().into(), libc::SIGBUS);
+    let ran = child.wait_with_output().unwrap();
+    assert_eq!(ran.status.signal(), Some(libc::SIGBUS), "{ran:?}");
+    assert!(ran.stderr.is_empty(), "{ran:?}");
+}

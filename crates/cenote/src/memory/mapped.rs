@@ -1,0 +1,109 @@
+//! Which addresses of this process are pools: for a handler of bus errors, which may ask nobody but the kernel.
+//!
+//! Who truncates a pool's file takes bytes away that processes have mapped. The next access to one is a bus error (`SIGBUS`), which ends a process. A library
+//! cannot go on from there: what was in the pool is gone, and whoever was at it in the middle of something. A program can say what happened before it ends,
+//! by a handler of its own that asks [`mapped_at`].
+//!
+//! The list has a fixed number of entries and takes no lock, so that a handler can read it whatever the thread was at. An entry is claimed by its address,
+//! and listed when its length is there. One that is taken from the list while a handler looks is a pool that another thread unmaps: what the handler says of it then may
+//! be of another file.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+/// Mappings that can be listed; more are not.
+const ENTRIES: usize = 256;
+
+/// An entry of the list.
+struct Listed {
+    /// 0 if it is free.
+    base: AtomicUsize,
+    /// 0 until the descriptor is there.
+    len: AtomicUsize,
+    descriptor: AtomicI32,
+}
+
+static LIST: [Listed; ENTRIES] = [const {
+    Listed {
+        base: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        descriptor: AtomicI32::new(-1),
+    }
+}; ENTRIES];
+
+/// A pool's place in the list, which it leaves when this is dropped.
+#[derive(Debug)]
+pub(super) struct Entry(usize);
+
+/// Lists a mapping, if there is a place left.
+pub(super) fn list(base: usize, len: usize, descriptor: RawFd) -> Option<Entry> {
+    let claimed = LIST.iter().position(|listed| {
+        listed
+            .base
+            .compare_exchange(0, base, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    })?;
+    LIST[claimed].descriptor.store(descriptor, Ordering::Relaxed);
+    // PAIRS WITH: memory::mapped::mapped_at
+    LIST[claimed].len.store(len, Ordering::Release);
+    Some(Entry(claimed))
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        LIST[self.0].len.store(0, Ordering::Relaxed);
+        LIST[self.0].base.store(0, Ordering::Release);
+    }
+}
+
+/// What is mapped at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedFile {
+    /// The descriptor that this process has the pool's file or device open by.
+    pub descriptor: RawFd,
+    /// The offset in it.
+    pub offset: u64,
+}
+
+/// The pool that this process has mapped at an address. May be called by a handler of a signal. Finds the first 256 pools that a process has open.
+pub fn mapped_at(address: usize) -> Option<MappedFile> {
+    LIST.iter().find_map(|listed| {
+        // PAIRS WITH: memory::mapped::list
+        let len = listed.len.load(Ordering::Acquire);
+        let offset = address.wrapping_sub(listed.base.load(Ordering::Relaxed));
+        (offset < len).then(|| MappedFile {
+            descriptor: listed.descriptor.load(Ordering::Relaxed),
+            offset: offset as u64,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+    use crate::memory::Mapping;
+
+    #[test]
+    fn mapped_pools_are_found_by_their_addresses_until_they_are_unmapped() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let descriptor = file.as_raw_fd();
+        let mapping = Mapping::of_file(file, 1 << 20).unwrap();
+        let base = mapping.view().aligned(0, 1) as usize;
+        for offset in [0, 77, (1 << 20) - 1] {
+            let found = mapped_at(base + offset).unwrap();
+            let offset = offset as u64;
+            assert_eq!(found, MappedFile { descriptor, offset });
+        }
+        // Those beyond are reserved, and nobody's.
+        assert_eq!(mapped_at(base + (1 << 20)), None);
+        assert_eq!(mapped_at(&raw const descriptor as usize), None);
+        drop(mapping);
+        assert!(mapped_at(base).is_none_or(|found| found.descriptor != descriptor));
+    }
+}

@@ -1,0 +1,184 @@
+//! Opening what a name names: not what a link of that name points to, without waiting for anybody, and only what belongs to somebody who is trusted.
+//!
+//! In a folder that others may write, a name says nothing of who made the file. So a symbolic link is refused where it is the last part of a name (parts
+//! before it may be links, as those in sysfs are); what there is is judged by the descriptor that was opened, not by the name, which may be another file's
+//! by then; and pipes and files with a lease keep nobody waiting. A name of a descriptor of this process, `/proc/self/fd/N`, is not followed by anybody's leave but its
+//! own.
+//!
+//! Who owns a file can always write it, whatever its mode. Its group's members can if the mode says so: that is its owner's decision, who is trusted or
+//! not. What *every* user may write belongs to nobody.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::backing::Backing;
+use super::mapping::{MapError, os};
+
+/// Why a path is refused that names a link.
+pub(super) const LINK: &str = "it is a symbolic link, which is not followed, as others may have planted it; name the file that it points to";
+/// The permission bit by which every user may write a file.
+const EVERYBODY_WRITES: u32 = 0o002;
+/// Permission bits.
+const PERMISSIONS: u32 = 0o777;
+
+/// Whose files are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// The user's own and root's, unless every user may write them.
+    Own,
+    /// The user's own and root's, although every user may write them: the user has just made them like that.
+    OwnForAll,
+    /// Everybody's.
+    All,
+}
+
+/// Why a file is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Distrust {
+    /// It is somebody else's.
+    #[error("it belongs to user {owner}, who is neither the user of this process ({user}) nor root")]
+    Owner {
+        /// Whose it is.
+        owner: u32,
+        /// The effective user of this process.
+        user: u32,
+    },
+    /// Everybody can write it.
+    #[error("every user may write it (it has mode {mode:o}, and belongs to user {owner})")]
+    Everybody {
+        /// Whose it is.
+        owner: u32,
+        /// Its permission bits.
+        mode: u32,
+    },
+}
+
+/// Opens what a pool lies on, or a file of liveness locks, for reading and writing.
+pub(crate) fn open(path: &Path, trust: Trust) -> Result<File, MapError> {
+    // To open some devices does something. It is looked at again once it is open: it may be another one then.
+    Backing::at(path)?;
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(follow(path) | libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path);
+    let file = match opened {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(MapError::Unfit(LINK)),
+        Err(error) if error.raw_os_error() == Some(libc::EWOULDBLOCK) => {
+            return Err(MapError::Unfit(
+                "another process has a lease on it (fcntl F_SETLEASE), and would have to give it back first; end that one",
+            ));
+        }
+        opened => opened.map_err(os("opening the pool"))?,
+    };
+    Backing::of(&file)?;
+    judge(&file, trust)?;
+    Ok(file)
+}
+
+/// Opens what a path names only to look at it: nothing happens to it, nobody is waited for, and it need not be readable. It may be a link.
+pub(super) fn look_at(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(follow(path) | libc::O_PATH)
+        .open(path)
+}
+
+/// The flag by which a link is not followed. A descriptor of this process has a name that is one; nobody else can plant it.
+fn follow(path: &Path) -> libc::c_int {
+    let number = path.as_os_str().as_bytes().strip_prefix(b"/proc/self/fd/");
+    match number {
+        Some(number) if !number.is_empty() && number.iter().all(u8::is_ascii_digit) => 0,
+        _ => libc::O_NOFOLLOW,
+    }
+}
+
+/// Whether an open file is used.
+fn judge(file: &File, trust: Trust) -> Result<(), MapError> {
+    let found = file.metadata().map_err(os("looking at the pool file"))?;
+    // SAFETY: takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    match distrust(&found, user, trust) {
+        Some(why) => Err(MapError::Distrusted(why)),
+        None => Ok(()),
+    }
+}
+
+fn distrust(found: &Metadata, user: u32, trust: Trust) -> Option<Distrust> {
+    let (owner, mode) = (found.uid(), found.mode() & PERMISSIONS);
+    if trust == Trust::All {
+        return None;
+    }
+    if owner != user && owner != 0 {
+        return Some(Distrust::Owner { owner, user });
+    }
+    (trust == Trust::Own && mode & EVERYBODY_WRITES != 0).then_some(Distrust::Everybody { owner, mode })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn whose_files_are_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, b"").unwrap();
+        let mine = path.metadata().unwrap().uid();
+        let somebody = mine + 1;
+        for (mode, user, trust, is_used) in [
+            (0o600, mine, Trust::Own, true),
+            (0o664, mine, Trust::Own, true),
+            (0o660, somebody, Trust::Own, mine == 0),
+            (0o600, somebody, Trust::OwnForAll, mine == 0),
+            (0o602, mine, Trust::Own, false),
+            (0o666, mine, Trust::Own, false),
+            (0o666, mine, Trust::OwnForAll, true),
+            (0o666, somebody, Trust::All, true),
+        ] {
+            path.metadata()
+                .map(|found| {
+                    let mut permissions = found.permissions();
+                    permissions.set_mode(mode);
+                    std::fs::set_permissions(&path, permissions).unwrap();
+                })
+                .unwrap();
+            let why = distrust(&path.metadata().unwrap(), user, trust);
+            assert_eq!(why.is_none(), is_used, "{mode:o} {user} {trust:?}: {why:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_name_of_an_own_descriptor_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&path, b"").unwrap();
+        symlink(&path, &link).unwrap();
+        let file = open(&path, Trust::Own).unwrap();
+        for not_followed in [&link, &folder.path().join("./link")] {
+            let refused = open(not_followed, Trust::All).unwrap_err();
+            assert!(matches!(refused, MapError::Unfit(LINK)), "{refused}");
+        }
+        use std::os::fd::AsRawFd;
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        open(Path::new(&name), Trust::Own).unwrap();
+        for none in [
+            "/proc/self/fd/",
+            "/proc/self/fd/0/",
+            "/proc/self/fdx",
+            "/proc/self/exe",
+        ] {
+            assert_eq!(follow(Path::new(none)), libc::O_NOFOLLOW, "{none}");
+        }
+        // A link before the last part is one.
+        let around = folder.path().join("around");
+        symlink(folder.path(), &around).unwrap();
+        open(&around.join("file"), Trust::Own).unwrap();
+    }
+}
