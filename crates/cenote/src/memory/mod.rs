@@ -39,7 +39,9 @@ mod liveness;
 mod local;
 mod mapping;
 mod noncoherent;
+mod observer;
 mod schedule;
+mod snapshot;
 mod turns;
 
 #[cfg(test)]
@@ -65,7 +67,9 @@ pub use local::{LocalWord, zeroed_words};
 pub(crate) use mapping::NamelessFile;
 pub use mapping::{MapError, Mapping};
 pub use noncoherent::Noncoherent;
+pub(crate) use observer::Observer;
 pub use schedule::{Priority, lock_code, raise_priority, tether};
+pub use snapshot::{Bounds, Snapshot};
 
 use crate::mutant::{self, Mutant};
 

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::ops::Deref;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +12,7 @@ use std::time::Duration;
 use super::agent::{Agent, Errands};
 use super::device;
 use super::options::{Options, claim_locks, open_locks};
+use super::reader::{open_to_read, read_head};
 use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::hooks;
@@ -72,18 +72,18 @@ pub(super) struct Inner<M: Memory> {
 
 /// Reads what kind of memory a pool is for, without joining it.
 pub fn kind_of(path: &Path) -> Result<Kind> {
-    let head = read_head(path, open_file(path)?)?;
+    let head = read_head(path, open_to_read(path)?)?;
     Ok(superblock_of(path, &head)?.parameters.kind)
 }
 
 /// The random number that tells a pool from others, without joining it.
 pub fn pool_id(path: &Path) -> Result<u64> {
-    Ok(superblock_of(path, &read_head(path, open_file(path)?)?)?.id)
+    Ok(superblock_of(path, &read_head(path, open_to_read(path)?)?)?.id)
 }
 
 /// Whether a host has ever had an agent on a pool, without joining it: processes need their host's id then.
 pub fn has_hosts(path: &Path) -> Result<bool> {
-    let head = read_head(path, open_file(path)?)?;
+    let head = read_head(path, open_to_read(path)?)?;
     superblock_of(path, &head)?;
     let word = &head[HOSTS_HIGH.offset() as usize..][..8];
     Ok(word.iter().any(|&byte| byte != 0))
@@ -111,22 +111,6 @@ pub(super) fn open_file(path: &Path) -> Result<File> {
 
 /// The superblock and the sync words behind it.
 pub(super) const HEAD_BYTES: usize = 1024;
-
-/// Reads the first bytes of a pool's file, or of a device.
-fn read_head(path: &Path, file: File) -> Result<[u8; HEAD_BYTES]> {
-    if Backing::at(path)?.is_some_and(|backing| backing.device().is_some()) {
-        return Ok(Mapping::of_file(file, HEAD_BYTES as u64)?.fresh_head()?);
-    }
-    let mut bytes = [0; HEAD_BYTES];
-    match file.read_exact_at(&mut bytes, 0) {
-        Ok(()) => Ok(bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(Error::NotAPool {
-            path: path.to_owned(),
-            why: "it is too short".to_owned(),
-        }),
-        Err(error) => Err(io_error(path)(error)),
-    }
-}
 
 /// The superblock in the first bytes of a pool.
 pub(super) fn superblock_of(path: &Path, head: &[u8; HEAD_BYTES]) -> Result<Superblock> {
