@@ -4,7 +4,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use cenote::memory::{MapError, Mapped, Memory};
-use cenote::pod::Worker;
+use cenote::pod::{Worker, host};
+use cenote::store::ALONE;
 use cenote::{Error, FsckReport, MapReader, Options, OrderedReader, Pool, Range, Reader, Stat};
 
 use crate::failure::Failure;
@@ -85,7 +86,9 @@ fn is_of_places(error: &Error) -> bool {
     };
     match error {
         Error::TooMany { flag, .. } => matches!(*flag, "processes" | "workers"),
-        Error::Host { .. } | Error::Corrupt { .. } => true,
+        // Who is told a wrong id, or none, should be told that.
+        Error::Host { host, why } => *host != ALONE && ![host::ELSEWHERE, host::UNTOLD].contains(why),
+        Error::Corrupt { .. } => true,
         Error::Io { source, .. }
         | Error::Map(MapError::Os { source, .. })
         | Error::LockFile {

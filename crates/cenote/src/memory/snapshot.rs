@@ -7,13 +7,13 @@
 //!   stays as it was read: code that looks twice at a slice finds the same. What lies outside of what was committed when the attempt began
 //!   reads as zeroes, and so does everything once the attempt is over; zeroes end every walk.
 //! - **An attempt** is what one such view reads. It holds if the epoch is at its end what it was at its beginning: then nothing that could be
-//!   reached since has been used again. One that is *loose* goes on when the epoch does, and says at its end whether it did.
+//!   reached since has been used again; and if the pool has not grown. One that is *loose* goes on when the epoch does, and says at its end whether it did.
 //!
 //! On incoherent memory each line is read afresh, and dropped from the cache right after it was read.
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Kernel, LINE, LocalWord, MapError, Memory};
+use super::{Kernel, LINE, LocalWord, MapError, Memory, lines};
 use crate::mutant::{self, Mutant};
 
 /// What a reader without a place has to know of a pool's layout.
@@ -35,8 +35,6 @@ pub struct Bounds {
 const STEPS_BETWEEN_LOOKS: u64 = 64;
 /// Bytes that are counted as a step.
 const STEP_BYTES: u64 = 512;
-/// Lines that are asked for at once.
-const LINES_AT_ONCE: usize = 32;
 
 /// See the [module documentation](self). Clones belong to one attempt.
 #[derive(Clone)]
@@ -72,14 +70,14 @@ impl<M: Memory> Snapshot<M> {
         }
     }
 
-    /// Whether what was read may be believed: the epoch is what it was, and the attempt was not ended before.
+    /// Whether what was read may be believed: the epoch is what it was, the pool has not grown, and the attempt was not ended before.
     pub fn holds(&self) -> bool {
         if mutant::is(Mutant::SnapshotNotValidated) {
             return true;
         }
         // Everything was read before the epoch is read again.
         self.base.fence();
-        !self.is_over() && self.is_epoch_as_it_was()
+        !self.is_over() && self.is_all_as_it_was()
     }
 
     /// Whether it was ended as it had taken too many steps.
@@ -87,8 +85,10 @@ impl<M: Memory> Snapshot<M> {
         self.attempt.steps.load() > self.bounds.steps
     }
 
-    fn is_epoch_as_it_was(&self) -> bool {
-        self.base.load(self.bounds.epoch) >> 1 == self.attempt.began
+    /// What is committed later is outside of the bounds: what lies there looks like damage.
+    fn is_all_as_it_was(&self) -> bool {
+        let (committed, units) = self.bounds.committed;
+        self.base.load(self.bounds.epoch) >> 1 == self.attempt.began && self.base.load(committed) == units
     }
 
     #[inline]
@@ -106,7 +106,7 @@ impl<M: Memory> Snapshot<M> {
         let now = before + 1 + bytes / STEP_BYTES;
         self.attempt.steps.store(now);
         if before / STEPS_BETWEEN_LOOKS != now / STEPS_BETWEEN_LOOKS {
-            let is_moved = self.bounds.is_strict && !self.is_epoch_as_it_was();
+            let is_moved = self.bounds.is_strict && !self.is_all_as_it_was();
             let is_moved = is_moved && !mutant::is(Mutant::SnapshotNotValidated);
             if is_moved || now > self.bounds.steps {
                 self.attempt.is_over.store(1);
@@ -129,9 +129,21 @@ impl<M: Memory> Snapshot<M> {
             return units;
         }
         match self.is_within(at, 8) && self.goes_on(8) {
-            true => self.base.load(at),
+            // It may be anything by now, and of any way of sharing.
+            true => self.base.owned_peek_speculative(at),
             false => 0,
         }
+    }
+
+    /// A line, or zeroes.
+    #[inline]
+    fn line(&self, at: u64) -> [u64; 8] {
+        if !self.is_within(at, LINE) || !self.goes_on(LINE) {
+            return [0; 8];
+        }
+        let line = self.base.owned_peek_line_speculative(at);
+        self.forget(at, LINE);
+        line
     }
 
     /// Drops lines that were read. They may be protected data by now, which others of this host read through its cache.
@@ -146,20 +158,15 @@ impl<M: Memory> Snapshot<M> {
     fn copy(&self, at: u64, len: u64) -> Option<&[u8]> {
         let mut copy = Vec::new();
         copy.try_reserve_exact(usize::try_from(len).ok()?).ok()?;
-        let mut lines = [[0; LINE as usize / 8]; LINES_AT_ONCE];
-        let (end, mut line) = (at + len, at & !(LINE - 1));
-        while line < end {
-            let count = (end - line).div_ceil(LINE).min(LINES_AT_ONCE as u64);
-            let lines = &mut lines[..count as usize];
-            self.base.fetch_lines(line, lines);
-            self.forget(line, count * LINE);
-            for word in (line..).step_by(8).zip(lines.as_flattened()) {
-                let (at_word, word) = word;
-                let skipped = at.saturating_sub(at_word).min(8) as usize;
-                let kept = end.saturating_sub(at_word).min(8) as usize;
+        let end = at + len;
+        for line in lines(at, len) {
+            let words = self.base.owned_peek_line_speculative(line);
+            self.forget(line, LINE);
+            for (word_at, word) in (line..).step_by(8).zip(words) {
+                let skipped = at.saturating_sub(word_at).min(8) as usize;
+                let kept = end.saturating_sub(word_at).min(8) as usize;
                 copy.extend_from_slice(word.to_le_bytes().get(skipped..kept).unwrap_or_default());
             }
-            line += count * LINE;
         }
         self.attempt.copies.keep(copy)
     }
@@ -250,16 +257,11 @@ impl<M: Memory> Memory for Snapshot<M> {
     }
 
     fn fetch_line(&self, at: u64) -> [u64; 8] {
-        if !self.is_within(at, LINE) || !self.goes_on(LINE) {
-            return [0; 8];
-        }
-        let line = self.base.fetch_line(at);
-        self.forget(at, LINE);
-        line
+        self.line(at)
     }
 
     fn tagged(&self, at: u64, tag: u16) -> u32 {
-        let line = self.fetch_line(at & !(LINE - 1));
+        let line = self.line(at & !(LINE - 1));
         line.iter().enumerate().fold(0, |mask, (n, word)| {
             mask | u32::from(word >> 48 == u64::from(tag)) << n
         })
@@ -274,23 +276,7 @@ impl<M: Memory> Memory for Snapshot<M> {
     }
 
     fn owned_peek(&self, at: u64) -> u64 {
-        self.owned_peek_speculative(at)
-    }
-
-    fn owned_peek_speculative(&self, at: u64) -> u64 {
-        match self.is_within(at, 8) && self.goes_on(8) {
-            true => self.base.owned_peek_speculative(at),
-            false => 0,
-        }
-    }
-
-    fn owned_peek_line_speculative(&self, at: u64) -> [u64; 8] {
-        if !self.is_within(at, LINE) || !self.goes_on(LINE) {
-            return [0; 8];
-        }
-        let line = self.base.owned_peek_line_speculative(at);
-        self.forget(at, LINE);
-        line
+        self.word(at)
     }
 
     fn bytes(&self, at: u64, len: u64) -> &[u8] {

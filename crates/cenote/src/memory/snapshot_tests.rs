@@ -22,6 +22,7 @@ fn bounds(is_strict: bool) -> Bounds {
 fn memory<M: Mapped>() -> M {
     let mem = M::over(Arc::new(Mapping::anonymous(2 * LIMIT).unwrap())).unwrap();
     mem.store(EPOCH, 8 << 1);
+    mem.store(COMMITTED, 7);
     for at in (4096..LIMIT).step_by(8) {
         mem.store(at, at);
     }
@@ -86,6 +87,15 @@ fn what_was_given_stays_as_it_was_read_and_is_not_believed_once_the_epoch_moves(
     // It is noticed on the way, too: then everything is nothing.
     let last = (0..1000).map(|_| snapshot.load(8192)).last();
     assert_eq!((last, snapshot.is_exhausted()), (Some(0), false));
+}
+
+#[test]
+fn what_was_read_while_the_pool_grew_is_not_believed() {
+    let mem = memory::<Coherent>();
+    let snapshot = Snapshot::new(mem.clone(), bounds(true));
+    mem.store(COMMITTED, 8);
+    assert_eq!(snapshot.load(COMMITTED), 7);
+    assert!(!snapshot.holds());
 }
 
 #[test]
