@@ -206,6 +206,14 @@ impl<M: Memory> Reader<M> {
         Ok(committed)
     }
 
+    /// The error of an attempt that takes more steps than there can be.
+    fn endless(&self) -> Error {
+        Error::corrupt(
+            "what has no end and is reached from the directory",
+            self.geometry.directory,
+        )
+    }
+
     fn file_bytes(&self) -> Option<u64> {
         use std::os::unix::fs::MetadataExt;
         let file = std::fs::metadata(self.path()).ok()?;

@@ -23,7 +23,7 @@ pub(in crate::store) fn open_to_read(path: &Path) -> Result<File> {
     }
     OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_CLOEXEC)
+        .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK)
         .open(path)
         .map_err(io_error(path))
 }

@@ -62,7 +62,7 @@ impl<M: Memory> Reader<M> {
             looks += 1;
             let is_uncertain = !snapshot.holds();
             if snapshot.is_exhausted() {
-                return Err(Error::corrupt("walks without end in what the pool", 0));
+                return Err(self.endless());
             }
             match looked {
                 Ok((report, (living, dead))) => {
