@@ -18,6 +18,7 @@ mod pod_hosts;
 mod pool;
 mod recorded;
 mod records;
+mod source;
 mod trial;
 mod whole_file;
 

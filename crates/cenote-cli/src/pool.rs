@@ -131,10 +131,10 @@ fn this_host() -> Result<u32, Failure> {
 
 /// Options with the id of this host, what `--host` says, else that of the environment or the file if the pool is a pod's; and with what else was
 /// given.
-pub fn on_this_host(path: &Path, options: &Options) -> Result<Options, Failure> {
+pub fn on_this_host(path: &Path, options: &Options) -> cenote::Result<Options> {
     let host = match given_host() {
         Some(host) => host,
-        None if cenote::has_hosts(path)? => this_host()?,
+        None if cenote::has_hosts(path)? => cenote::host_id(None)?,
         None => cenote::store::ALONE,
     };
     Ok(Options {

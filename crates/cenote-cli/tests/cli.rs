@@ -18,6 +18,8 @@ mod mapreduce;
 mod places;
 #[path = "cli/pools.rs"]
 mod pools;
+#[path = "cli/readers.rs"]
+mod readers;
 #[path = "cli/reproduce.rs"]
 mod reproduce;
 #[path = "cli/run.rs"]

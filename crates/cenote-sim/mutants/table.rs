@@ -17,6 +17,7 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
         Mutant::CachedLate | Mutant::FrozenCached => Some("tests/cached_words.rs"),
         Mutant::ReadInOneTurn => Some("tests/reader_turns.rs"),
         Mutant::GivenUpUnasked | Mutant::RecoveryTakenForRival => Some("tests/refusals.rs"),
+        Mutant::SnapshotNotValidated => Some("tests/snapshots.rs"),
         _ => None,
     }
 }
@@ -137,6 +138,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeafCached | FenceIgnored | SplitWithoutFence | PageOfRootKept => {
             quick(noncoherent(Ordered, 3, 2, 12, 1, Random))
         }
+        SnapshotNotValidated => quick(coherent(Hash, 2, 1, 12, 0, Random)),
         GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))
         }

@@ -143,6 +143,11 @@ pub enum Error {
         /// The option of `cenote create` that sets it.
         flag: &'static str,
     },
+    /// Others changed the pool in every attempt to read it without a place.
+    #[error(
+        "others change the pool too quickly for who reads it without a place; try again, or have one of them make room and read with a place"
+    )]
+    Busy,
     /// A key is longer than a key may be.
     #[error("a key of {len} bytes is too long; keys have at most {max} bytes")]
     KeyTooLong {

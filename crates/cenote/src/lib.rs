@@ -53,8 +53,9 @@ pub use pod::group;
 pub use pod::superblock::Kind;
 pub use pod::tasks::{Committed, Next, Plan};
 pub use store::{
-    Condvar, Events, FsckReport, Group, GroupSize, HostAgent, Listener, Locks, Map, MapReport, Membership,
-    Mutex, NextEvent, Options, Ordered, Pool, QueueMutex, RwLock, Semaphore, SpinMutex, Stat, Tasks,
-    TrimReport, WardenThread, Watch, has_hosts, host_id, kind_of, parse_size, pool_id,
+    Condvar, Events, FsckReport, Group, GroupSize, HostAgent, Listener, Locks, Map, MapReader, MapReport,
+    Membership, Mutex, NextEvent, Options, Ordered, OrderedReader, Pool, QueueMutex, Reader, RwLock,
+    Semaphore, SpinMutex, Stat, Tasks, TrimReport, WardenThread, Watch, has_hosts, host_id, kind_of,
+    parse_size, pool_id,
 };
 pub use sync::{Acquired, Owner};

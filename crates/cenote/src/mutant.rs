@@ -251,6 +251,7 @@ mutants! {
     FreedBeforeVacated = "freed-before-vacated", "a lock that is removed is given up before its name is";
     NameNotReread = "name-not-reread", "who reads a lock's name does not look whether it was removed meanwhile";
     DeadReaderAwaited = "dead-reader-awaited", "a writer waits for readers that have died";
+    SnapshotNotValidated = "snapshot-not-validated", "who reads without a place believes what it read although the epoch has moved on meanwhile";
 }
 
 /// Plants a mutant in what this thread runs from now on, or none.

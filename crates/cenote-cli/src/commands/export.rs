@@ -6,15 +6,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use cenote::Range;
 use cenote::memory::Memory;
-use cenote::{Options, Pool, Range};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::map::AnyMap;
 use crate::output::{Output, count};
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{MapArg, PoolArg};
 use crate::records::{Format, Sink};
+use crate::source::{ReadArg, Source, on_source};
 use crate::whole_file;
 
 /// Arguments.
@@ -33,6 +33,8 @@ pub struct Args {
     /// How [default: by the file's name; tsv for standard output]
     #[arg(long, value_enum)]
     format: Option<Format>,
+    #[command(flatten)]
+    read: ReadArg,
 }
 
 /// Writes the pairs.
@@ -40,24 +42,34 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
     let file = (args.file.as_os_str() != "-").then_some(&*args.file);
     let format = Format::choose(args.format, file)?;
-    let written = on_pool!(&path, &Options::default(), |pool| match file {
-        Some(file) => export_to_file(&pool, &args.map.map, format, file)?,
+    let (written, is_snapshot) = on_source!(&path, args.read, out, |source| match file {
+        Some(file) => (
+            export_to_file(&source, &args.map.map, format, file)?,
+            source.is_snapshot()
+        ),
         None => {
-            export(&pool, &args.map.map, format, out.writer(), Failure::stdout)?
+            export(&source, &args.map.map, format, out.writer(), Failure::stdout)?
                 .1
                 .flush()
                 .map_err(Failure::stdout)?;
             return Ok(ExitCode::SUCCESS);
         }
     });
-    out.result(&json!({ "records": written, "file": args.file }), |_| {
+    let mut result = json!({ "records": written, "file": args.file });
+    if is_snapshot {
+        result["snapshot"] = true.into();
+    }
+    out.result(&result, |_| {
         format!("exported {} records to {}", count(written), args.file.display())
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Pairs of an ordered map that are copied at a time.
+const AT_ONCE: usize = 256;
+
 fn export<M: Memory, W: Write>(
-    pool: &Pool<M>,
+    source: &Source<M>,
     map: &str,
     format: Format,
     to: W,
@@ -65,36 +77,46 @@ fn export<M: Memory, W: Write>(
 ) -> Result<(u64, W), Failure> {
     let mut sink = Sink::new(format, to);
     let mut written = 0;
-    match AnyMap::existing(pool, map)? {
-        AnyMap::Hash(map) => {
-            for pair in map.iter() {
-                let (key, value) = pair?;
-                sink.write(&key, &value).map_err(&failure)?;
-                written += 1;
-            }
+    let map = source.map(map)?;
+    if let Some(pairs) = map.unordered() {
+        for pair in pairs {
+            let (key, value) = pair?;
+            sink.write(&key, &value).map_err(&failure)?;
+            written += 1;
         }
-        AnyMap::Ordered(map) => {
-            let mut position = Some(Vec::new());
-            while let Some(from) = position {
-                let mut pairs = Vec::new();
-                let rest = Range {
-                    from: &from,
-                    to: None,
-                };
-                position = map.step(rest, |key, value| pairs.push((key.to_vec(), value.to_vec())))?;
-                for (key, value) in &pairs {
-                    sink.write(key, value).map_err(&failure)?;
-                }
-                written += pairs.len() as u64;
+        return Ok((written, sink.finish().map_err(failure)?));
+    }
+    let mut from = Vec::new();
+    loop {
+        let rest = Range {
+            from: &from,
+            to: None,
+        };
+        let pairs = map.page(rest, AT_ONCE, false)?;
+        for (key, value) in &pairs {
+            sink.write(key, value).map_err(&failure)?;
+        }
+        written += pairs.len() as u64;
+        match pairs.last() {
+            Some((last, _)) if pairs.len() == AT_ONCE => {
+                from.clone_from(last);
+                // The least key behind it.
+                from.push(0);
             }
+            _ => break,
         }
     }
     Ok((written, sink.finish().map_err(failure)?))
 }
 
-fn export_to_file<M: Memory>(pool: &Pool<M>, map: &str, format: Format, file: &Path) -> Result<u64, Failure> {
+fn export_to_file<M: Memory>(
+    source: &Source<M>,
+    map: &str,
+    format: Format,
+    file: &Path,
+) -> Result<u64, Failure> {
     whole_file::write(file, |to| {
         let failure = |error| Failure::io(file.display())(error);
-        Ok(export(pool, map, format, to, failure)?.0)
+        Ok(export(source, map, format, to, failure)?.0)
     })
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{Output, bytes, count};
 use crate::pool::{PoolArg, on_pool};
+use crate::source::{ReadArg, on_source};
 
 /// Arguments.
 ///
@@ -19,8 +20,10 @@ pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
     /// Free what is leaked; only while no other process has the pool open
-    #[arg(long)]
+    #[arg(long, conflicts_with = "read_only")]
     repair: bool,
+    #[command(flatten)]
+    read: ReadArg,
 }
 
 #[derive(Serialize)]
@@ -33,10 +36,13 @@ struct Answer<'r> {
 /// Checks the pool.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
-    let report = on_pool!(&path, &Options::default(), |pool| pool
-        .fsck(args.repair)
-        // Also where the answer is that others have the pool open: that is no misuse.
-        .map_err(|error| Failure::failed(error.to_string()))?);
+    let report = if args.repair {
+        on_pool!(&path, &Options::default(), |pool| pool.fsck(true))
+    } else {
+        on_source!(&path, args.read, out, |source| source.fsck())
+    };
+    // Also where the answer is that others have the pool open: that is no misuse.
+    let report = report.map_err(|error| Failure::failed(error.to_string()))?;
     let clean = report.is_clean();
     out.result(
         &Answer {
@@ -117,6 +123,23 @@ fn text(report: &FsckReport) -> String {
             text,
             "{} other processes have the pool open",
             report.other_processes
+        );
+    }
+    if report.unrecovered_processes > 0 {
+        let _ = writeln!(
+            text,
+            "{} processes died and nobody has recovered them: what they had begun may look like damage",
+            report.unrecovered_processes
+        );
+    }
+    if report.snapshot {
+        let _ = writeln!(
+            text,
+            "a snapshot{}: nobody was recovered and nothing freed before",
+            match report.other_processes {
+                0 => "",
+                _ => " of a pool in use",
+            }
         );
     }
     let _ = match (report.is_clean(), report.problems.is_empty()) {

@@ -4,13 +4,12 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use cenote::memory::Memory;
-use cenote::{Options, Pool};
 
 use crate::bytes::{HexArg, pair_to_json, to_hex};
 use crate::failure::Failure;
-use crate::map::AnyMap;
 use crate::output::Output;
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{MapArg, PoolArg};
+use crate::source::{ReadArg, Source, on_source};
 
 /// Arguments.
 ///
@@ -25,18 +24,20 @@ pub struct Args {
     map: MapArg,
     #[command(flatten)]
     hex: HexArg,
+    #[command(flatten)]
+    read: ReadArg,
 }
 
 /// Prints the value; exit code 1 if there is none.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
     let key = args.hex.decode("key", &args.key)?;
-    on_pool!(&path, &Options::default(), |pool| get(&pool, &args, &key, out)?);
+    on_source!(&path, args.read, out, |source| get(&source, &args, &key, out)?);
     Ok(ExitCode::SUCCESS)
 }
 
-fn get<M: Memory>(pool: &Pool<M>, args: &Args, key: &[u8], out: &Output) -> Result<(), Failure> {
-    let map = AnyMap::existing(pool, &args.map.map)?;
+fn get<M: Memory>(source: &Source<M>, args: &Args, key: &[u8], out: &Output) -> Result<(), Failure> {
+    let map = source.map(&args.map.map)?;
     // A copy, because a reader of our output may be slow and the value pins.
     let Some(value) = map.get(key)? else {
         return Err(Failure::failed(format!(
@@ -46,7 +47,11 @@ fn get<M: Memory>(pool: &Pool<M>, args: &Args, key: &[u8], out: &Output) -> Resu
         )));
     };
     if out.json {
-        return out.json_line(&pair_to_json(key, &value));
+        let mut pair = pair_to_json(key, &value);
+        if source.is_snapshot() {
+            pair["snapshot"] = true.into();
+        }
+        return out.json_line(&pair);
     }
     if args.hex.hex {
         return out.line(to_hex(&value));

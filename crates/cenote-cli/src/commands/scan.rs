@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use cenote::Range;
 use cenote::memory::Memory;
-use cenote::{Options, Ordered, Pool, Range};
 
 use crate::bytes::{HexArg, add_to_json, escape, pair_to_json, to_hex};
 use crate::failure::Failure;
-use crate::map::AnyMap;
 use crate::output::Output;
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{MapArg, PoolArg};
+use crate::source::{ReadArg, Source, SourceMap, on_source};
 
 /// Arguments.
 ///
@@ -39,6 +39,8 @@ pub struct Args {
     /// Leave the values out
     #[arg(long)]
     keys_only: bool,
+    #[command(flatten)]
+    read: ReadArg,
 }
 
 /// Prints the pairs.
@@ -53,14 +55,14 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         from: from.as_deref().unwrap_or_default(),
         to: to.as_deref(),
     };
-    on_pool!(&path, &Options::default(), |pool| scan(&pool, &args, range, out)?);
+    on_source!(&path, args.read, out, |source| scan(&source, &args, range, out)?);
     Ok(ExitCode::SUCCESS)
 }
 
-fn scan<M: Memory>(pool: &Pool<M>, args: &Args, range: Range<'_>, out: &Output) -> Result<(), Failure> {
-    let map = match AnyMap::existing(pool, &args.map.map)? {
-        AnyMap::Ordered(map) => return scan_ordered(&map, args, range, out),
-        AnyMap::Hash(map) => map,
+fn scan<M: Memory>(source: &Source<M>, args: &Args, range: Range<'_>, out: &Output) -> Result<(), Failure> {
+    let map = source.map(&args.map.map)?;
+    let Some(mut pairs) = map.unordered() else {
+        return scan_ordered(&map, args, range, out);
     };
     if range != Range::ALL || args.reverse {
         return Err(Failure::misuse(format!(
@@ -72,7 +74,6 @@ fn scan<M: Memory>(pool: &Pool<M>, args: &Args, range: Range<'_>, out: &Output) 
     let mut stdout = out.writer();
     let mut printed = 0;
     let limit = args.limit.unwrap_or(u64::MAX);
-    let mut pairs = map.iter();
     while printed < limit {
         let Some(pair) = pairs.next() else { break };
         let (key, value) = pair?;
@@ -86,7 +87,7 @@ fn scan<M: Memory>(pool: &Pool<M>, args: &Args, range: Range<'_>, out: &Output) 
 const AT_ONCE: usize = 256;
 
 fn scan_ordered<M: Memory>(
-    map: &Ordered<M>,
+    map: &SourceMap<'_, M>,
     args: &Args,
     range: Range<'_>,
     out: &Output,
@@ -95,20 +96,12 @@ fn scan_ordered<M: Memory>(
     let mut left = args.limit.unwrap_or(u64::MAX);
     let (mut from, mut to) = (range.from.to_vec(), range.to.map(<[u8]>::to_vec));
     while left > 0 {
-        let mut pairs = Vec::new();
         let wanted = usize::try_from(left).unwrap_or(AT_ONCE).min(AT_ONCE);
-        let take = |key: &[u8], value: &[u8]| {
-            pairs.push((key.to_vec(), value.to_vec()));
-            pairs.len() < wanted
-        };
         let rest = Range {
             from: &from,
             to: to.as_deref(),
         };
-        match args.reverse {
-            false => map.scan(rest, take)?,
-            true => map.scan_reverse(rest, take)?,
-        }
+        let mut pairs = map.page(rest, wanted, args.reverse)?;
         for (key, value) in &pairs {
             print(&mut stdout, args, out.json, key, value).map_err(Failure::stdout)?;
         }

@@ -4,21 +4,24 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cenote::Stat;
 use cenote::memory::Memory;
 use cenote::pod::host::HostPhase;
 use cenote::sync::look::{Holder, Seen};
 use cenote::sync::object::Form;
-use cenote::{Options, Pool, Stat};
 
 use crate::failure::Failure;
 use crate::output::{Output, bytes, count};
-use crate::pool::{PoolArg, on_pool};
+use crate::pool::PoolArg;
+use crate::source::{ReadArg, Source, on_source};
 
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
+    #[command(flatten)]
+    read: ReadArg,
     /// Print them again every second, or every so many seconds, until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     #[arg(value_parser = seconds)]
@@ -38,17 +41,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Prints the figures.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
-    on_pool!(&path, &Options::default(), |pool| stat(&pool, args.watch, out)?);
+    on_source!(&path, args.read, out, |source| stat(&source, args.watch, out)?);
     Ok(ExitCode::SUCCESS)
 }
 
-fn stat<M: Memory>(pool: &Pool<M>, watch: Option<Duration>, out: &Output) -> Result<(), Failure> {
+fn stat<M: Memory>(source: &Source<M>, watch: Option<Duration>, out: &Output) -> Result<(), Failure> {
     loop {
         if watch.is_some() && !out.json && out.is_terminal() {
             // Home, and clear all below.
             out.line("\x1b[H\x1b[J")?;
         }
-        out.result(&pool.stat()?, text)?;
+        out.result(&source.stat()?, text)?;
         match watch {
             Some(pause) => std::thread::sleep(pause),
             None => return Ok(()),
@@ -132,6 +135,9 @@ fn text(stat: &Stat) -> String {
             stat.id
         ),
     );
+    if stat.snapshot {
+        line("snapshot", "read without a place in the pool".to_owned());
+    }
     line("created", ago(stat.created));
     line(
         "reserved",

@@ -62,7 +62,14 @@ fn agents_beat_and_monitors_fence() {
     here.ok("put ./p k alone");
     here.fails(1, "agent ./p --host 0");
     here.fails(2, "agent ./p --host 8");
-    here.fails(1, "get ./p k --host 2");
+    // It is read without a place in it.
+    let read = here.run("get ./p k --host 2");
+    assert_eq!((read.code, &*read.stdout), (Some(0), &b"alone"[..]));
+    assert!(
+        read.stderr.contains("snapshot") && read.stderr.contains("agent"),
+        "{read:?}"
+    );
+    here.fails(1, "put ./p k v --host 2");
 
     let mut agent = Running::start(&here, "agent ./p --host 2 --health h/agent.sock --json");
     let began = agent.line();

@@ -15,7 +15,7 @@ use crate::pod::process::{Hooks, Step};
 use crate::sync::settle::settle_held;
 
 /// Where a named map is, if it is of this kind.
-fn of_kind(named: Named, kind: u64) -> Result<u64> {
+pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
     let kind_of = |kind| match kind {
         KIND_HASH => "a hash map",
         KIND_ORDERED => "an ordered map",

@@ -27,6 +27,7 @@ const MADV_COLLAPSE: libc::c_int = 25;
 const HUGE: u64 = 2 << 20;
 /// Bytes of an ordinary page.
 const PAGE: u64 = 4096;
+const READ_AND_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 /// What can go wrong between a pool and the operating system.
 #[derive(Debug, thiserror::Error)]
@@ -100,20 +101,31 @@ impl Mapping {
     /// Maps `len` bytes of `file`, however long the file is; a device must be that long.
     pub fn of_file(file: File, len: u64) -> Result<Self, MapError> {
         let device = Backing::of(&file)?.device();
-        Self::map(Some(file), device, len)
+        Self::map(Some(file), device, len, READ_AND_WRITE)
+    }
+
+    /// The same, to be read only: a store to it ends the process. The file may be open for reading alone.
+    pub fn to_read(file: File, len: u64) -> Result<Self, MapError> {
+        let device = Backing::of(&file)?.device();
+        Self::map(Some(file), device, len, libc::PROT_READ)
     }
 
     /// Maps `len` bytes of a file as if it were a device.
     pub(crate) fn of_device(file: File, device: Device, len: u64) -> Result<Self, MapError> {
-        Self::map(Some(file), Some(device), len)
+        Self::map(Some(file), Some(device), len, READ_AND_WRITE)
     }
 
     /// Memory of this process alone, for tests.
     pub fn anonymous(len: u64) -> Result<Self, MapError> {
-        Self::map(None, None, len)
+        Self::map(None, None, len, READ_AND_WRITE)
     }
 
-    fn map(file: Option<File>, device: Option<Device>, len: u64) -> Result<Self, MapError> {
+    fn map(
+        file: Option<File>,
+        device: Option<Device>,
+        len: u64,
+        protection: libc::c_int,
+    ) -> Result<Self, MapError> {
         let too_large = || MapError::Unsupported("a mapping of this size");
         if !len.is_multiple_of(LINE) {
             return Err(MapError::Unsupported("a mapping that ends within a cache line"));
@@ -162,7 +174,7 @@ impl Mapping {
             libc::mmap(
                 start as *mut libc::c_void,
                 mapped as usize,
-                libc::PROT_READ | libc::PROT_WRITE,
+                protection,
                 flags,
                 fd,
                 0,

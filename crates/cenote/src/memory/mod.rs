@@ -43,9 +43,11 @@ mod mapped;
 mod mapping;
 mod nameless;
 mod noncoherent;
+mod observer;
 mod once;
 mod opening;
 mod schedule;
+mod snapshot;
 mod turns;
 
 #[cfg(test)]
@@ -72,10 +74,12 @@ pub use mapped::{MappedFile, mapped_at};
 pub use mapping::{MapError, Mapping};
 pub(crate) use nameless::NamelessFile;
 pub use noncoherent::Noncoherent;
+pub(crate) use observer::Observer;
 pub use once::read_once;
 pub use opening::Distrust;
-pub(crate) use opening::{Trust, open};
+pub(crate) use opening::{Trust, open, open_to_read};
 pub use schedule::{Priority, lock_code, raise_priority, tether};
+pub use snapshot::{Bounds, Snapshot};
 
 use crate::mutant::{self, Mutant};
 

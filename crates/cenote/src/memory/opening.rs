@@ -59,11 +59,20 @@ pub enum Distrust {
 
 /// Opens what a pool lies on, or a file of liveness locks, for reading and writing.
 pub(crate) fn open(path: &Path, trust: Trust) -> Result<File, MapError> {
+    open_as(path, trust, true)
+}
+
+/// The same, for reading alone.
+pub(crate) fn open_to_read(path: &Path, trust: Trust) -> Result<File, MapError> {
+    open_as(path, trust, false)
+}
+
+fn open_as(path: &Path, trust: Trust, writes: bool) -> Result<File, MapError> {
     // To open some devices does something. It is looked at again once it is open: it may be another one then.
     Backing::at(path)?;
     let opened = OpenOptions::new()
         .read(true)
-        .write(true)
+        .write(writes)
         .custom_flags(follow(path) | libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path);
     let file = match opened {

@@ -59,9 +59,15 @@ pub struct Backlog {
 /// Looks at everybody. It advances the epoch as far as that goes, so that whoever holds it back shows.
 pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
     let mem = worker.mem();
-    // After the first, who reads now is one behind at most; the second finds out.
-    epoch::advance(worker);
-    let least = epoch::advance(worker);
+    let least = match worker.pod().is_observer() {
+        // It moves nothing on: who began to read lately is one behind at most.
+        true => epoch::least(worker),
+        // After the first, who reads now is one behind at most; the second finds out.
+        false => {
+            epoch::advance(worker);
+            epoch::advance(worker)
+        }
+    };
     let now = EPOCH.load(mem) >> 1;
     let mut backlog = Backlog::default();
     for (index, state) in worker.pod().attached_workers() {

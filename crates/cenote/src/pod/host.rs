@@ -205,11 +205,11 @@ impl HostRecord {
 }
 
 /// Why a host cannot be this machine: another one is its home.
-pub(super) const ELSEWHERE: &str = "it is up on another machine, or was before this one was started, or its processes use another lock file; \
+pub const ELSEWHERE: &str = "it is up on another machine, or was before this one was started, or its processes use another lock file; \
      no two machines may have the same id, and a machine that failed must be fenced first";
 
 /// Why a machine cannot be any host's home.
-pub(super) const UNTOLD: &str = "this machine cannot be told from others, as /proc/sys/kernel/random/boot_id or its lock file cannot be read";
+pub const UNTOLD: &str = "this machine cannot be told from others, as /proc/sys/kernel/random/boot_id or its lock file cannot be read";
 
 /// Makes a machine the home of a host's generation, if that has none; whether it is. Nobody of the generation joins before. A generation that is
 /// over settles nowhere.

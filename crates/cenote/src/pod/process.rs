@@ -29,7 +29,9 @@ use super::superblock::{self, Superblock};
 use super::word_cache::WordCache;
 use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
-use crate::memory::{FileId, ForkWatch, Liveness, LocalWord, Memory, ProcessName, forked, watch_fork};
+use crate::memory::{
+    FileId, ForkWatch, Liveness, LocalWord, Memory, ProcessName, Snapshot, forked, watch_fork,
+};
 use crate::mutant::{self, Mutant};
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
@@ -125,6 +127,9 @@ impl Identity {
     }
 }
 
+/// The index of a process without a place.
+const NO_PLACE: u32 = u32::MAX;
+
 /// One process's view of a pool.
 pub struct Pod<M: Memory> {
     mem: M,
@@ -153,6 +158,8 @@ pub struct Pod<M: Memory> {
     attendant: LocalWord,
     /// What could not be recovered by this process.
     failures: Failures,
+    /// Whether this machine is one of several that share the pool.
+    is_in_pod: bool,
 }
 
 /// Something that handles keep alive.
@@ -191,35 +198,47 @@ impl<M: Memory> Pod<M> {
         hooks: Hooks<M>,
         is_agent: bool,
     ) -> Result<Self> {
-        let watch = watch_fork()?;
-        let geometry = Geometry::new(superblock.parameters);
-        let mut pod = Self {
-            mem,
-            geometry,
-            superblock,
-            identity,
-            hooks,
-            limits: Limits::usual::<M>(),
-            index: u32::MAX,
-            generation: 0,
-            host_generation: 0,
-            watch,
-            liveness: Some(liveness),
-            local: Mutex::new(Vec::new()),
-            #[cfg(feature = "baselines")]
-            companions: Mutex::default(),
-            words: WordCache::new(Limits::usual::<M>().cached_words),
-            closing: LocalWord::new(0),
-            reclaiming: LocalWord::new(0),
-            attendant: LocalWord::new(0),
-            failures: Failures::default(),
-        };
+        let limits = Limits::usual::<M>();
+        let mut pod = Self::without_place(mem, superblock, identity, Some(liveness), hooks, limits)?;
         if pod.is_in_pod() {
             host::check_id(&pod.geometry.parameters, pod.identity.host)?;
             pod.host_generation = pod.generation_to_join(is_agent)?;
         }
         pod.take_place()?;
         Ok(pod)
+    }
+
+    /// A view of the pool by a process that takes no place in it.
+    fn without_place(
+        mem: M,
+        superblock: Superblock,
+        identity: Identity,
+        liveness: Option<Box<dyn Liveness>>,
+        hooks: Hooks<M>,
+        limits: Limits,
+    ) -> Result<Self> {
+        Ok(Self {
+            mem,
+            geometry: Geometry::new(superblock.parameters),
+            superblock,
+            is_in_pod: identity.host != host::ALONE,
+            identity,
+            hooks,
+            limits,
+            index: NO_PLACE,
+            generation: 0,
+            host_generation: 0,
+            watch: watch_fork()?,
+            liveness,
+            local: Mutex::new(Vec::new()),
+            #[cfg(feature = "baselines")]
+            companions: Mutex::default(),
+            words: WordCache::new(limits.cached_words),
+            closing: LocalWord::new(0),
+            reclaiming: LocalWord::new(0),
+            attendant: LocalWord::new(0),
+            failures: Failures::default(),
+        })
     }
 
     /// The present generation of this process's host, if one may join it.
@@ -459,12 +478,17 @@ impl<M: Memory> Pod<M> {
 
     /// Whether its machine is one of several that share the pool.
     pub fn is_in_pod(&self) -> bool {
-        self.identity.host != host::ALONE
+        self.is_in_pod
     }
 
     /// Whether its workers announce without a barrier. The kernel's barrier does not reach other hosts.
     pub fn relies_on_barrier(&self) -> bool {
         M::COHERENT && !self.is_in_pod() && self.mem.relies_on_barrier()
+    }
+
+    /// Whether this process has no place: it only reads.
+    pub fn is_observer(&self) -> bool {
+        self.index == NO_PLACE
     }
 
     /// This process's place.
@@ -646,6 +670,34 @@ impl<M: Memory> Pod<M> {
     }
 }
 
+impl<M: Memory> Pod<Snapshot<M>> {
+    /// A view of the pool by a process that takes no place, and of which nobody knows (`docs/protocols/snapshots.md`). `liveness` says who lives; without
+    /// it that cannot be asked. Whether a process of this host lives its kernel says only if the host is up here.
+    pub fn observe(
+        mem: Snapshot<M>,
+        superblock: Superblock,
+        identity: Identity,
+        liveness: Option<Box<dyn Liveness>>,
+        hooks: Hooks<Snapshot<M>>,
+    ) -> Result<Self> {
+        // Nothing is kept in mind from one attempt to the next.
+        let limits = Limits {
+            cached_words: 0,
+            ..Limits::usual::<M>()
+        };
+        let mut pod = Self::without_place(mem, superblock, identity, liveness, hooks, limits)?;
+        pod.is_in_pod |= host::hosts_high(&pod.mem, &pod.geometry) != 0;
+        if pod.identity.host < pod.geometry.parameters.hosts && pod.identity.host != host::ALONE {
+            let record = HostRecord::new(&pod.geometry, pod.identity.host);
+            let state = record.read(&pod.mem).ok();
+            let machine = pod.identity.name.machine;
+            let home = state.filter(|state| host::is_home(&pod.mem, record, state.generation, machine));
+            pod.host_generation = home.map_or(0, |state| state.generation);
+        }
+        Ok(pod)
+    }
+}
+
 /// See [`Pod::hold_still`].
 pub struct Reclaiming<'p, M: Memory> {
     pod: &'p Pod<M>,
@@ -664,7 +716,7 @@ impl<M: Memory> Drop for Pod<M> {
             std::mem::forget(self.liveness.take());
             return;
         }
-        if self.index == u32::MAX {
+        if self.index == NO_PLACE {
             return;
         }
         crash_point(Point::DetachDone);

@@ -178,6 +178,11 @@ impl WorkerRecord {
         Self(geometry.worker(index))
     }
 
+    /// That of who has no place: behind the end of every pool. What a [`Snapshot`](crate::memory::Snapshot) reads there is 0.
+    pub(super) fn nowhere() -> Self {
+        Self(1 << 62)
+    }
+
     /// Phase, owning process, generation.
     pub fn state(self) -> SyncWord {
         SyncWord::at(self.0)

@@ -21,7 +21,7 @@ use super::retire::Actor;
 use super::slots::OwnSlots;
 use super::superblock::{COMMITTED, DEATH_BELL, WORKERS_HIGH};
 use crate::error::{Error, Result};
-use crate::memory::{ForkWatch, LocalWord, Lying, Memory, compiler_barrier, forked};
+use crate::memory::{ForkWatch, LocalWord, Lying, Memory, Snapshot, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 
 /// What a worker and its process's background thread agree on (incoherent memory; see `epoch`).
@@ -225,19 +225,39 @@ impl<M: Memory> Worker<M> {
             all.retain(|other| other.strong_count() > 0);
             all.push(Arc::downgrade(&local));
         }
+        // On coherent memory another than there is: somebody may be about to take the list over just now.
+        let list_version = match M::COHERENT {
+            true => !record.list_version().load(mem),
+            false => 0,
+        };
+        let actor = Actor {
+            record,
+            me: index as u16 + 1,
+        };
+        let worker = Self::assemble(pod, actor, local, replicate, list_version, lying);
+        worker.begin(state.phase != Phase::Free)?;
+        Ok(Some(worker))
+    }
+
+    /// A worker at the beginning, which is `actor` in the pool.
+    fn assemble(
+        pod: &Arc<Pod<M>>,
+        actor: Actor,
+        local: Arc<LocalPin>,
+        replicate: bool,
+        list_version: u64,
+        lying: Lying,
+    ) -> Self {
         let lazy = pod.relies_on_barrier();
-        let worker = Self {
+        Self {
             _of_its_thread: PhantomData,
             mem: pod.mem().clone(),
             geometry: *pod.geometry(),
             limits: *pod.limits(),
             watch: pod.watch(),
             pod: pod.clone(),
-            actor: Actor {
-                record,
-                me: index as u16 + 1,
-            },
-            generation,
+            actor,
+            generation: local.generation,
             lying,
             replicate,
             lazy,
@@ -254,26 +274,19 @@ impl<M: Memory> Worker<M> {
             looks: Cell::new(0),
             tails_seen: Cell::default(),
             holds: Cell::new(u32::from(!M::COHERENT)),
-            // On coherent memory another than there is: somebody may be about to take the list over just now.
-            list_version: Cell::new(if M::COHERENT {
-                !record.list_version().load(mem)
-            } else {
-                0
-            }),
+            list_version: Cell::new(list_version),
             is_tidy: Cell::new(false),
             has_inherited: Cell::new(false),
             hint_cursor: Cell::new(0),
             last_taken: Cell::new(super::takes::Taken::default()),
-            contention: Contention::new(u64::from(index) + 1),
+            contention: Contention::new(u64::from(actor.me)),
             is_end_in_flight: Cell::new(false),
             takes: Cell::default(),
             classes: super::classes::Classes::new::<M>(),
             slots: OwnSlots::default(),
             removals: Cell::new(0),
             recycler: super::recycle::Recycler::default(),
-        };
-        worker.begin(state.phase != Phase::Free)?;
-        Ok(Some(worker))
+        }
     }
 
     /// The memory.
@@ -547,6 +560,28 @@ impl<M: Memory> Worker<M> {
     }
 }
 
+impl<M: Memory> Worker<Snapshot<M>> {
+    /// A worker without a place, for code that reads. Its announcements reach nobody, so what it reads may be believed as long as the attempt of
+    /// its memory [holds](Snapshot::holds).
+    pub fn observe(pod: &Arc<Pod<Snapshot<M>>>) -> Self {
+        let local = LocalPin {
+            record: WorkerRecord::nowhere(),
+            generation: 0,
+            active: LocalWord::new(0),
+            announced: LocalWord::new(IDLE),
+            refresh: LocalWord::new(0),
+            busy: LocalWord::new(0),
+            list_version: LocalWord::new(0),
+        };
+        let actor = Actor {
+            record: WorkerRecord::nowhere(),
+            // Above all that there are.
+            me: u16::MAX,
+        };
+        Self::assemble(pod, actor, Arc::new(local), false, 0, Lying::default())
+    }
+}
+
 /// The thread's death shows from now on. Nothing that an earlier owner's host has cached of the bed may get in the way.
 fn lie_down<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Lying {
     let (mem, bed) = (pod.mem(), pod.geometry().bed(index));
@@ -577,7 +612,7 @@ fn raise<M: Memory>(mem: &M, to: u64) {
 
 impl<M: Memory> Drop for Worker<M> {
     fn drop(&mut self) {
-        if self.is_forked() {
+        if self.is_forked() || self.pod.is_observer() {
             return;
         }
         let record = self.actor.record;

@@ -78,6 +78,10 @@ pub struct FsckReport {
     pub is_uncertain: bool,
     /// What is not as it should be.
     pub problems: Vec<String>,
+    /// Whether who looked had no place in the pool: then nobody was recovered and nothing freed before.
+    pub snapshot: bool,
+    /// Of a snapshot: processes that died and that nobody has recovered. What they had begun may look like damage.
+    pub unrecovered_processes: u32,
 }
 
 impl FsckReport {

@@ -12,6 +12,7 @@ mod hosts;
 mod locks;
 mod options;
 mod pool;
+mod reader;
 mod relaying;
 mod stat;
 pub mod supervise;
@@ -29,6 +30,7 @@ pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
 pub use locks::{Condvar, Locks, Mutex, Named, QueueMutex, RwLock, Semaphore, SpinMutex};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, has_hosts, kind_of, pool_id};
+pub use reader::{MapReader, OrderedReader, Reader};
 pub use relaying::Peers;
 pub use stat::{
     DamagedStat, GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat,

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::fs::File;
 use std::ops::Deref;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +12,7 @@ use std::time::Duration;
 use super::agent::{Agent, Errands};
 use super::device;
 use super::options::{Options, claim_locks, open_locks};
+use super::reader::{open_to_read, read_head};
 use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::hooks;
@@ -73,18 +73,18 @@ pub(super) struct Inner<M: Memory> {
 
 /// Reads what kind of memory a pool is for, without joining it. Whose it is is not asked: that is when it is opened.
 pub fn kind_of(path: &Path) -> Result<Kind> {
-    let head = read_head(open_file(path, Trust::All)?, path)?;
+    let head = read_head(path, open_to_read(path, Trust::All)?)?;
     Ok(superblock_of(path, &head)?.parameters.kind)
 }
 
 /// The random number that tells a pool from others, without joining it.
 pub fn pool_id(path: &Path) -> Result<u64> {
-    Ok(superblock_of(path, &read_head(open_file(path, Trust::All)?, path)?)?.id)
+    Ok(superblock_of(path, &read_head(path, open_to_read(path, Trust::All)?)?)?.id)
 }
 
 /// Whether a host has ever had an agent on a pool, without joining it: processes need their host's id then.
 pub fn has_hosts(path: &Path) -> Result<bool> {
-    let head = read_head(open_file(path, Trust::All)?, path)?;
+    let head = read_head(path, open_to_read(path, Trust::All)?)?;
     superblock_of(path, &head)?;
     let word = &head[HOSTS_HIGH.offset() as usize..][..8];
     Ok(word.iter().any(|&byte| byte != 0))
@@ -97,32 +97,20 @@ pub(super) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     }
 }
 
-pub(super) fn open_file(path: &Path, trust: Trust) -> Result<File> {
-    memory::open(path, trust).map_err(|error| match error {
+/// The error of a file that could not be opened.
+pub(super) fn opened(path: &Path) -> impl FnOnce(MapError) -> Error {
+    move |error| match error {
         MapError::Os { source, .. } => io_error(path)(source),
         error => Error::about(path)(error),
-    })
+    }
+}
+
+pub(super) fn open_file(path: &Path, trust: Trust) -> Result<File> {
+    memory::open(path, trust).map_err(opened(path))
 }
 
 /// The superblock and the sync words behind it.
 pub(super) const HEAD_BYTES: usize = 1024;
-
-/// Reads the first bytes of a pool's file, or of a device.
-fn read_head(file: File, path: &Path) -> Result<[u8; HEAD_BYTES]> {
-    if Backing::of(&file)?.device().is_some() {
-        let head = Mapping::of_file(file, HEAD_BYTES as u64).and_then(|device| device.fresh_head());
-        return head.map_err(Error::about(path));
-    }
-    let mut bytes = [0; HEAD_BYTES];
-    match file.read_exact_at(&mut bytes, 0) {
-        Ok(()) => Ok(bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(Error::NotAPool {
-            path: path.to_owned(),
-            why: "it is too short".to_owned(),
-        }),
-        Err(error) => Err(io_error(path)(error)),
-    }
-}
 
 /// The superblock in the first bytes of a pool.
 pub(super) fn superblock_of(path: &Path, head: &[u8; HEAD_BYTES]) -> Result<Superblock> {
@@ -457,7 +445,7 @@ fn join<M: Mapped>(path: &Path, options: &Options, trust: Trust, enter: Enter<M>
 /// Maps a pool's file, and checks it.
 pub(super) fn map_pool<M: Mapped>(path: &Path, trust: Trust) -> Result<(M, Superblock, Geometry)> {
     let file = open_file(path, trust)?;
-    let head = read_head(file.try_clone().map_err(io_error(path))?, path)?;
+    let head = read_head(path, file.try_clone().map_err(io_error(path))?)?;
     let superblock = superblock_of(path, &head)?;
     let parameters = superblock.parameters;
     if parameters.kind != Kind::of::<M>() {

@@ -76,6 +76,8 @@ pub struct Stat {
     pub damaged: Vec<DamagedStat>,
     /// What this process could not recover of the dead.
     pub failures: Vec<Failure>,
+    /// Whether who looked had no place in the pool.
+    pub snapshot: bool,
 }
 
 /// Something of which the pool says what cannot be right.
@@ -326,6 +328,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         groups,
         damaged,
         failures: pod.failures(),
+        snapshot: false,
     })
 }
 

@@ -95,7 +95,7 @@ impl<M: Memory> HashMap<M> {
                     suspect(Error::corrupt("a claim of a slot by nobody, seen", at.offset()));
                 }
             } else if slot.is_binding() {
-                match object::key(worker, slot) {
+                match object::key_alone(worker, slot) {
                     Ok(key) => {
                         let hash = self.hash(key);
                         if level.group_of(hash) != group || slot.fingerprint() != fingerprint(hash) {
@@ -116,7 +116,7 @@ impl<M: Memory> HashMap<M> {
 
     /// Whether a frozen binding has been copied already.
     fn is_copied(&self, level: &Level, slot: Slot) -> Result<bool> {
-        let key = object::key(&self.worker, slot)?;
+        let key = object::key_alone(&self.worker, slot)?;
         let next = next_level(&self.worker, level, false)?;
         let probe = self.probe(&next, self.hash(key), key)?;
         Ok(matches!(probe, super::probe::Probe::Bound(..)))

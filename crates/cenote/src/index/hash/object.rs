@@ -81,6 +81,20 @@ pub fn key<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<&[u8]> {
     Ok(read_long(worker, slot)?.key)
 }
 
+/// [`key`] for who looks at all keys and at no value: the value's bytes are not read.
+pub fn key_alone<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<&[u8]> {
+    match slot.is_small() {
+        true => key(worker, slot),
+        false => key_at(worker, slot.offset()),
+    }
+}
+
+/// The key of the object at an offset, if that is not small.
+pub fn key_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<&[u8]> {
+    let (key_len, _) = lens(worker, at)?;
+    Ok(worker.mem().bytes(at + HEADER, key_len))
+}
+
 /// The pair of a slot's object that is not small.
 #[inline]
 pub fn read_long<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<Pair<'_>> {
@@ -90,9 +104,17 @@ pub fn read_long<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<Pair<'_>> 
 /// The pair of the object at an offset, if that is not small; everything read is checked.
 #[inline]
 pub fn read_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Pair<'_>> {
+    let (key_len, len) = lens(worker, at)?;
+    let bytes = worker.mem().bytes(at, len);
+    let (key, value) = bytes[HEADER as usize..].split_at(key_len as usize);
+    Ok(Pair { key, value })
+}
+
+/// The lengths of the key and of all of the object at an offset, if that is not small.
+#[inline(always)]
+fn lens<M: Memory>(worker: &Worker<M>, at: u64) -> Result<(u64, u64)> {
     worker.check("a map's object", at, HEADER)?;
-    let mem = worker.mem();
-    let header = mem.bytes(at, HEADER);
+    let header = worker.mem().bytes(at, HEADER);
     let (key_len, value_len) = (read_once(header, 0), read_once(header, 8));
     if key_len > KEY_MAX as u64 {
         return Err(Error::corrupt("a key's length", at));
@@ -101,8 +123,7 @@ pub fn read_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Pair<'_>> {
         .checked_add(HEADER + key_len)
         .ok_or_else(|| Error::corrupt("a value's length", at + 8))?;
     worker.check("a value's length", at, len)?;
-    let (key, value) = mem.bytes(at, len)[HEADER as usize..].split_at(key_len as usize);
-    Ok(Pair { key, value })
+    Ok((key_len, len))
 }
 
 /// The key of a slot's small object; `None` for every other kind of slot and for damage.

@@ -162,7 +162,7 @@ impl<M: Memory> OrderedMap<M> {
             if page.is_record(n) {
                 reach(page.entry(n).1);
             }
-            let key = match page.with_pair(&self.worker, n, |key, _| key.to_vec()) {
+            let key = match page.key_alone(&self.worker, n) {
                 Ok(key) => key,
                 Err(error) => {
                     suspect(error);

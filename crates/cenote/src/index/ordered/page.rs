@@ -357,6 +357,14 @@ impl<'m> Page<'m> {
         }
     }
 
+    /// A copy of the key of an entry of a leaf, for who looks at no value.
+    pub fn key_alone<M: Memory>(&self, worker: &'m Worker<M>, n: usize) -> Result<Vec<u8>> {
+        match self.is_record(n) {
+            true => object::key_at(worker, self.entry(n).1).map(<[u8]>::to_vec),
+            false => Ok(self.entry(n).0.to_be_bytes().to_vec()),
+        }
+    }
+
     /// The value of an entry that is no record.
     #[inline(always)]
     pub fn small_value(&self, n: usize) -> &'m [u8] {

@@ -1,0 +1,185 @@
+//! Maps that are only read: what they find is copied, and handed out once it may be believed.
+
+use std::rc::Rc;
+
+use super::Reader;
+use crate::error::{Error, Result};
+use crate::index::hash::iter::Cursor;
+use crate::index::hash::{Guidelines, HashMap};
+use crate::index::ordered::OrderedMap;
+use crate::index::ordered::range::{Pair, Range};
+use crate::memory::{Memory, Snapshot};
+use crate::pod::Worker;
+use crate::pod::directory::Named;
+
+/// Groups of a hash map that one attempt looks at; half of it after each that failed.
+const GROUPS_AT_ONCE: u32 = 32;
+/// Pairs of an ordered map in descending order that one attempt copies; half of it after each that failed.
+const PAIRS_AT_ONCE: u32 = 64;
+
+/// How much the next attempt takes, after so many that failed.
+fn share(of: u32, failed: u32) -> u32 {
+    (of.checked_shr(failed).unwrap_or(0)).max(1)
+}
+
+/// A hash map that is only read. See [`Reader`].
+pub struct MapReader<'r, M: Memory> {
+    reader: &'r Reader<M>,
+    header: u64,
+}
+
+impl<'r, M: Memory> MapReader<'r, M> {
+    pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
+        let header = crate::index::of_kind(named, crate::pod::directory::KIND_HASH)?;
+        let map = Self { reader, header };
+        // What is wrong with it shows now.
+        map.read(|_, _| Ok(()))?;
+        Ok(map)
+    }
+
+    fn read<R>(&self, mut work: impl FnMut(&HashMap<Snapshot<M>>, u32) -> Result<R>) -> Result<R> {
+        self.reader.read(|worker: &Rc<Worker<Snapshot<M>>>, failed| {
+            work(&HashMap::at(worker.clone(), self.header, Guidelines::SP)?, failed)
+        })
+    }
+
+    /// A copy of a key's value.
+    ///
+    /// Cost: what [`HashMap::get`] costs without replication and speculation, two sync loads, and a few microseconds.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.read(|map, _| Ok(map.get(key)?.map(|value| value.to_vec())))
+    }
+
+    /// The number of keys; see [`HashMap::len`].
+    pub fn len(&self) -> Result<u64> {
+        self.read(|map, _| Ok(map.len()))
+    }
+
+    /// Whether it has no keys; see [`HashMap::len`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// The pairs of the next groups, and where to go on; `None` at the end. Each group is seen as [`HashMap::step`] sees it.
+    pub fn step(&self, from: Cursor) -> Result<(Vec<Pair>, Option<Cursor>)> {
+        self.read(|map, failed| {
+            let (mut pairs, mut cursor) = (Vec::new(), Some(from));
+            for _ in 0..share(GROUPS_AT_ONCE, failed) {
+                let Some(from) = cursor else { break };
+                cursor = map.step(from, |key, value| pairs.push((key.to_vec(), value.to_vec())))?;
+            }
+            Ok((pairs, cursor))
+        })
+    }
+
+    /// Iterates over copies of all pairs; with the guarantee of [`HashMap::iter`].
+    pub fn iter(&self) -> impl Iterator<Item = Result<Pair>> {
+        let mut cursor = Some(Cursor::default());
+        let steps = std::iter::from_fn(move || match self.step(cursor?) {
+            Ok((pairs, next)) => {
+                cursor = next;
+                Some(Ok(pairs))
+            }
+            Err(error) => {
+                cursor = None;
+                Some(Err(error))
+            }
+        });
+        steps.flat_map(|step| {
+            let (pairs, error) = match step {
+                Ok(pairs) => (pairs, None),
+                Err(error) => (Vec::new(), Some(Err(error))),
+            };
+            pairs.into_iter().map(Ok).chain(error)
+        })
+    }
+}
+
+/// An ordered map that is only read. See [`Reader`].
+pub struct OrderedReader<'r, M: Memory> {
+    reader: &'r Reader<M>,
+    header: u64,
+}
+
+impl<'r, M: Memory> OrderedReader<'r, M> {
+    pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
+        let header = crate::index::of_kind(named, crate::pod::directory::KIND_ORDERED)?;
+        let map = Self { reader, header };
+        map.read(|_, _| Ok(()))?;
+        Ok(map)
+    }
+
+    fn read<R>(&self, mut work: impl FnMut(&OrderedMap<Snapshot<M>>, u32) -> Result<R>) -> Result<R> {
+        self.reader.read(|worker: &Rc<Worker<Snapshot<M>>>, failed| {
+            work(
+                &OrderedMap::at(worker.clone(), self.header, Guidelines::SP)?,
+                failed,
+            )
+        })
+    }
+
+    /// A copy of a key's value.
+    ///
+    /// Cost: what [`OrderedMap::get`] costs without replication and speculation, two sync loads, and a few microseconds.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.read(|map, _| Ok(map.get(key)?.map(|value| value.to_vec())))
+    }
+
+    /// The number of keys; see [`OrderedMap::len`].
+    pub fn len(&self) -> Result<u64> {
+        self.read(|map, _| Ok(map.len()))
+    }
+
+    /// Whether it has no keys; see [`OrderedMap::len`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// The pairs of a range that are in the first leaf of it, all of one moment, and where the next leaf begins; see [`OrderedMap::step`].
+    pub fn step(&self, range: Range<'_>) -> Result<(Vec<Pair>, Option<Vec<u8>>)> {
+        self.read(|map, _| {
+            let mut pairs = Vec::new();
+            let next = map.step(range, |key, value| pairs.push((key.to_vec(), value.to_vec())))?;
+            Ok((pairs, next))
+        })
+    }
+
+    /// Calls `each` for the pairs of a range in ascending order, until it returns `false`; with the guarantee of [`OrderedMap::scan`].
+    pub fn scan(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let mut position = Some(range.from.to_vec());
+        while let Some(from) = position {
+            let (pairs, next) = self.step(Range { from: &from, ..range })?;
+            if next.as_ref().is_some_and(|next| *next <= from) {
+                return Err(Error::corrupt("a leaf's high fence, in the map", self.header));
+            }
+            if !pairs.iter().all(|(key, value)| each(key, value)) {
+                return Ok(());
+            }
+            position = next;
+        }
+        Ok(())
+    }
+
+    /// [`OrderedReader::scan`] in descending order.
+    pub fn scan_reverse(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let mut end = range.to.map(<[u8]>::to_vec);
+        loop {
+            let (pairs, wanted) = self.read(|map, failed| {
+                let (mut pairs, wanted) = (Vec::new(), share(PAIRS_AT_ONCE, failed) as usize);
+                let rest = Range {
+                    to: end.as_deref(),
+                    ..range
+                };
+                map.scan_reverse(rest, |key, value| {
+                    pairs.push((key.to_vec(), value.to_vec()));
+                    pairs.len() < wanted
+                })?;
+                Ok((pairs, wanted))
+            })?;
+            if !pairs.iter().all(|(key, value)| each(key, value)) || pairs.len() < wanted {
+                return Ok(());
+            }
+            end = pairs.into_iter().next_back().map(|(key, _)| key);
+        }
+    }
+}

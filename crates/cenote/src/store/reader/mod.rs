@@ -1,0 +1,222 @@
+//! A pool that is only read, by a process that takes no place in it.
+//!
+//! It works when all places are taken, when the host has no agent, when records of workers are damaged, and for who may read the file and not write it.
+//! Nobody knows of such a reader, so nothing waits for it: what it reads may be used again under it. So it reads in *attempts*, each a
+//! [`Snapshot`] of its own, and believes what an attempt has read if the epoch has not moved on meanwhile; else it tries again. The rule and its proof are in
+//! `docs/protocols/snapshots.md`. Structures are walked by the code that all use, with a worker that has no place.
+
+mod maps;
+mod open;
+mod whole;
+
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use maps::{MapReader, OrderedReader};
+pub(super) use open::{open_to_read, read_head};
+
+use crate::error::{Error, Result};
+use crate::index::hooks;
+use crate::memory::{Bounds, Coherent, Liveness, LocalWord, MapError, Memory, Observer, Snapshot};
+use crate::pod::directory::{self, Named};
+use crate::pod::geometry::{Geometry, UNIT};
+use crate::pod::process::Identity;
+use crate::pod::superblock::{COMMITTED, EPOCH, Superblock};
+use crate::pod::{Pod, Worker};
+
+/// Attempts one right after the other.
+const QUICK_ATTEMPTS: u32 = 32;
+/// Attempts in all, the later ones with a moment between them: about half a second.
+const ATTEMPTS: u32 = 256;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(2);
+/// Steps of an attempt beside those that what it reads takes.
+const STEPS_MIN: u64 = 1 << 24;
+/// Bytes of the pool for each further step: the largest value that there can be is read in one attempt.
+const BYTES_PER_STEP: u64 = 512;
+/// How much longer a look at the whole pool may take.
+const STEPS_OF_WHOLE: u64 = 64;
+
+/// A pool that this process only reads, without a place in it. Cheap to share among threads.
+///
+/// ```
+/// # fn main() -> cenote::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("cities");
+/// use cenote::{Options, Pool};
+///
+/// let pool: Pool = Pool::create(&path, &Options::default())?;
+/// pool.map("cities")?.put(b"paris", b"48.85 N 2.35 E")?;
+///
+/// let reader = Pool::<cenote::Coherent>::open_read_only(&path, &Options::default())?;
+/// assert_eq!(reader.map("cities")?.get(b"paris")?.as_deref(), Some(&b"48.85 N 2.35 E"[..]));
+/// assert!(reader.stat()?.snapshot);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Reader<M: Memory = Coherent> {
+    mem: M,
+    superblock: Superblock,
+    geometry: Geometry,
+    identity: Identity,
+    locks: Option<Arc<Observer>>,
+    /// Bytes that there are to be touched now.
+    there: fn(&M) -> std::result::Result<u64, MapError>,
+    /// Committed units that are known to be there.
+    checked: LocalWord,
+}
+
+/// A share of what says who lives.
+struct Locks(Arc<Observer>);
+
+impl Liveness for Locks {
+    fn try_lock(&self, number: u32) -> std::result::Result<bool, MapError> {
+        self.0.try_lock(number)
+    }
+
+    fn unlock(&self, number: u32) -> std::result::Result<(), MapError> {
+        self.0.unlock(number)
+    }
+
+    fn is_locked(&self, number: u32) -> std::result::Result<bool, MapError> {
+        self.0.is_locked(number)
+    }
+}
+
+/// How an attempt reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// What may be believed; ended as soon as that is nothing.
+    Strict,
+    /// The whole pool, whatever happens meanwhile.
+    Whole,
+}
+
+impl<M: Memory> Reader<M> {
+    /// A reader of the pool in `mem`, all of which can be touched as far as it is committed. Who lives it does not know.
+    pub fn over(mem: M, superblock: Superblock, identity: Identity) -> Self {
+        Self {
+            mem,
+            geometry: Geometry::new(superblock.parameters),
+            superblock,
+            identity,
+            locks: None,
+            there: |_| Ok(u64::MAX),
+            checked: LocalWord::new(0),
+        }
+    }
+
+    /// The pool's file.
+    pub fn path(&self) -> &Path {
+        &self.identity.path
+    }
+
+    /// The names of all maps and locks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`] if the pool changes too quickly, as of all that reads.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let all = self.read(|worker, _| directory::list(worker))?;
+        Ok(all.into_iter().map(|named| named.name).collect())
+    }
+
+    /// The hash map of a name, if there is one.
+    ///
+    /// Cost: a load for each entry of the directory, and its name.
+    pub fn map(&self, name: &str) -> Result<MapReader<'_, M>> {
+        MapReader::open(self, self.named(name)?)
+    }
+
+    /// The ordered map of a name, if there is one. Cost: as of [`Reader::map`].
+    pub fn ordered(&self, name: &str) -> Result<OrderedReader<'_, M>> {
+        OrderedReader::open(self, self.named(name)?)
+    }
+
+    fn named(&self, name: &str) -> Result<Named> {
+        let found = self.read(|worker, _| directory::find(worker, name))?;
+        found.ok_or_else(|| Error::NoSuchMap {
+            name: name.to_owned(),
+        })
+    }
+
+    /// Reads until what was read may be believed. `work` is told how many attempts have failed, and hands out nothing that refers to its worker.
+    fn read<R>(&self, mut work: impl FnMut(&Rc<Worker<Snapshot<M>>>, u32) -> Result<R>) -> Result<R> {
+        for attempt in 0..ATTEMPTS {
+            let (result, snapshot) = self.attempt(Manner::Strict, |worker| work(worker, attempt))?;
+            if snapshot.holds() {
+                return result;
+            }
+            if snapshot.is_exhausted() {
+                return Err(Error::corrupt(
+                    "a walk without end, with the epoch",
+                    EPOCH.offset(),
+                ));
+            }
+            match attempt < QUICK_ATTEMPTS {
+                true => self.mem.relax(),
+                false => self.mem.rest(BETWEEN_ATTEMPTS),
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    /// Makes one attempt; the view by which it was made says whether it holds.
+    fn attempt<R>(
+        &self,
+        manner: Manner,
+        work: impl FnOnce(&Rc<Worker<Snapshot<M>>>) -> R,
+    ) -> Result<(R, Snapshot<M>)> {
+        let limit = self.geometry.data + self.committed()? * UNIT;
+        let steps = STEPS_MIN + limit / BYTES_PER_STEP;
+        let snapshot = Snapshot::new(
+            self.mem.clone(),
+            Bounds {
+                epoch: EPOCH.offset(),
+                committed: (COMMITTED.offset(), (limit - self.geometry.data) / UNIT),
+                limit,
+                steps: match manner {
+                    Manner::Strict => steps,
+                    Manner::Whole => steps * STEPS_OF_WHOLE,
+                },
+                is_strict: manner == Manner::Strict,
+            },
+        );
+        let locks = self.locks.clone().filter(|_| manner == Manner::Whole);
+        let pod = Pod::observe(
+            snapshot.clone(),
+            self.superblock,
+            self.identity.clone(),
+            locks.map(|locks| Box::new(Locks(locks)) as Box<dyn Liveness>),
+            hooks(),
+        )?;
+        let worker = Rc::new(Worker::observe(&Arc::new(pod)));
+        Ok((work(&worker), snapshot))
+    }
+
+    /// Units that are committed, and there.
+    fn committed(&self) -> Result<u64> {
+        let committed = COMMITTED.load(&self.mem);
+        if committed > self.checked.load() {
+            // The length after that: the file grows before the pool does.
+            Superblock::check_committed(&self.geometry, committed, (self.there)(&self.mem)?)?;
+            self.checked.store(committed);
+        }
+        Ok(committed)
+    }
+
+    /// The error of an attempt that takes more steps than there can be.
+    fn endless(&self) -> Error {
+        Error::corrupt(
+            "what has no end and is reached from the directory",
+            self.geometry.directory,
+        )
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt;
+        let file = std::fs::metadata(self.path()).ok()?;
+        Some(file.blocks() * 512)
+    }
+}

@@ -1,0 +1,85 @@
+//! What is said of the whole pool: figures, and whether it is sound. Both take longer than an epoch may last, so they go on when it does, and say that.
+
+use super::super::audit::{FsckReport, audit};
+use super::super::stat::{Stat, stat};
+use super::{Manner, Reader};
+use crate::error::{Error, Result};
+use crate::memory::{Memory, Snapshot};
+use crate::pod::Worker;
+use crate::pod::record::Phase;
+
+/// Looks at a pool that others write to, at most.
+const LOOKS_MAX: u32 = 5;
+
+/// Processes that have the pool open, and those that died and were not recovered.
+fn processes<M: Memory>(worker: &Worker<Snapshot<M>>) -> (u32, u32) {
+    let (mut living, mut dead) = (0, 0);
+    for (index, state) in worker.pod().entries() {
+        // One of which nobody can tell may live.
+        let is_dead = || matches!(worker.pod().process_lives(index), Ok(false));
+        match state.phase {
+            Phase::Free => {}
+            _ if is_dead() => dead += 1,
+            _ => living += 1,
+        }
+    }
+    (living, dead)
+}
+
+impl<M: Memory> Reader<M> {
+    /// Reads the pool's figures: [`Pool::stat`](crate::Pool::stat), but for what only who has a place can know. Of a pool in use they may not fit
+    /// together.
+    pub fn stat(&self) -> Result<Stat> {
+        let mut looks = 0;
+        loop {
+            let (figures, snapshot) =
+                self.attempt(Manner::Whole, |worker| stat(worker, self.file_bytes()))?;
+            looks += 1;
+            match figures {
+                Ok(figures) => {
+                    return Ok(Stat {
+                        snapshot: true,
+                        ..figures
+                    });
+                }
+                Err(error) if looks == LOOKS_MAX || snapshot.holds() => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Checks the pool as it is: [`Pool::fsck`](crate::Pool::fsck), but nobody is recovered and nothing is freed before. What the dead had begun counts as
+    /// in their hands.
+    ///
+    /// A look that finds something wrong while others write is repeated, up to five times; if they wrote during each, the report is
+    /// [uncertain](FsckReport::is_uncertain). It takes memory for the keys and the pages of ordered maps beside what `fsck` takes.
+    pub fn fsck(&self) -> Result<FsckReport> {
+        let mut looks = 0;
+        loop {
+            let (looked, snapshot) = self.attempt(Manner::Whole, |worker| {
+                Ok::<_, Error>((audit(worker, false)?, processes(worker)))
+            })?;
+            looks += 1;
+            let is_uncertain = !snapshot.holds();
+            if snapshot.is_exhausted() {
+                return Err(self.endless());
+            }
+            match looked {
+                Ok((report, (living, dead))) => {
+                    let report = FsckReport {
+                        other_processes: living,
+                        unrecovered_processes: dead,
+                        is_uncertain: is_uncertain || report.is_uncertain,
+                        snapshot: true,
+                        ..report
+                    };
+                    if report.is_clean() || !report.is_uncertain || looks == LOOKS_MAX {
+                        return Ok(report);
+                    }
+                }
+                Err(error) if !is_uncertain || looks == LOOKS_MAX => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+}
