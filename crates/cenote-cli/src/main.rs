@@ -3,6 +3,7 @@
 
 mod bytes;
 mod commands;
+mod destination;
 mod election;
 mod failure;
 mod health;
@@ -17,6 +18,7 @@ mod pod_hosts;
 mod pool;
 mod recorded;
 mod records;
+mod threads;
 mod trial;
 mod whole_file;
 

@@ -1,6 +1,6 @@
 //! `cenote export`: writes all pairs of a map as TSV, CSV or JSON lines; `load` reads them back the same.
 //!
-//! A file appears under its name only when it is complete.
+//! A file appears under its name only when it is complete; [what is there](crate::destination) is not replaced if it is no ordinary file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::map::AnyMap;
 use crate::output::{Output, count};
 use crate::pool::{MapArg, PoolArg, on_pool};
 use crate::records::{Format, Sink};
-use crate::whole_file;
+use crate::whole_file::Target;
 
 /// Arguments.
 ///
@@ -40,8 +40,10 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
     let file = (args.file.as_os_str() != "-").then_some(&*args.file);
     let format = Format::choose(args.format, file)?;
-    let written = on_pool!(&path, &Options::default(), |pool| match file {
-        Some(file) => export_to_file(&pool, &args.map.map, format, file)?,
+    let target = file.map(|file| Target::at(file)?.from_pool(&path)).transpose()?;
+    let is_quiet = target.as_ref().is_some_and(Target::is_stdout);
+    let written = on_pool!(&path, &Options::default(), |pool| match target {
+        Some(target) => export_to_file(&pool, &args.map.map, format, target, &args.file)?,
         None => {
             export(&pool, &args.map.map, format, out.writer(), Failure::stdout)?
                 .1
@@ -50,6 +52,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::SUCCESS);
         }
     });
+    if is_quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
     out.result(&json!({ "records": written, "file": args.file }), |_| {
         format!("exported {} records to {}", count(written), args.file.display())
     })?;
@@ -92,8 +97,14 @@ fn export<M: Memory, W: Write>(
     Ok((written, sink.finish().map_err(failure)?))
 }
 
-fn export_to_file<M: Memory>(pool: &Pool<M>, map: &str, format: Format, file: &Path) -> Result<u64, Failure> {
-    whole_file::write(file, |to| {
+fn export_to_file<M: Memory>(
+    pool: &Pool<M>,
+    map: &str,
+    format: Format,
+    target: Target,
+    file: &Path,
+) -> Result<u64, Failure> {
+    target.write(|to| {
         let failure = |error| Failure::io(file.display())(error);
         Ok(export(pool, map, format, to, failure)?.0)
     })
