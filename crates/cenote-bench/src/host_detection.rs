@@ -229,7 +229,7 @@ impl Bench {
         ])
     }
 
-    fn fail_once(&self, signal: i32, times: &mut Times) -> Result<(), Failure> {
+    fn fail_once(&self, signal: Signal, times: &mut Times) -> Result<(), Failure> {
         let parts = self.host(VICTIM)?;
         let worker = self.pool.worker()?;
         let record = HostRecord::new(worker.geometry(), VICTIM);

@@ -6,7 +6,8 @@
 //! | a regular file that the user may read and write | it is replaced; its mode stays, its owner where the kernel permits that |
 //! | a pool, by its first bytes or as memory of a device; a folder; a block device; a socket | refused |
 //! | a pipe, a character device, standard output and error by whatever name | written through |
-//! | a symbolic link | what it leads to; the link stays. The kernel's rules for links in folders that everybody may write hold |
+//! | a symbolic link | what it leads to; the link stays |
+//! | a link, file or pipe of another user's in a folder like `/tmp`, where everybody may plant one | refused, also where the kernel would not (`fs.protected_symlinks`) |
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
@@ -68,6 +69,7 @@ pub fn judge(name: &Path) -> Result<Destination, Failure> {
     if name.as_os_str() == "-" {
         return Ok(Destination::Stdout(own(&io::stdout()).map_err(Failure::stdout)?));
     }
+    refuse_planted(name)?;
     let Some((path, found)) = follow(name).map_err(Failure::io(name.display()))? else {
         return new(name, 0);
     };
@@ -107,8 +109,7 @@ fn own(stream: &impl AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// Where a name leads, and what is there; `None` if there is nothing. Nothing is opened, so that no pipe waits for its other end; the
-/// kernel says whether links may be followed.
+/// Where a name leads, and what is there; `None` if there is nothing. Nothing is opened, so that no pipe waits for its other end.
 fn follow(name: &Path) -> io::Result<Option<(PathBuf, Metadata)>> {
     let found = match rustix::fs::open(name, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty()) {
         Ok(found) => File::from(found).metadata()?,
@@ -120,6 +121,41 @@ fn follow(name: &Path) -> io::Result<Option<(PathBuf, Metadata)>> {
     Ok(Some((path, found)))
 }
 
+/// Fails if the name, or what it leads to, may have been planted: it is another user's, and its folder is one in which everybody may
+/// make files and nobody may remove those of others. The folder's owner is trusted.
+fn refuse_planted(name: &Path) -> Result<(), Failure> {
+    let mut path = name.to_owned();
+    for _ in 0..LINKS_MAX {
+        let folder = folder_of(&path);
+        // What cannot be looked at is not opened either, which tells why.
+        let (Ok(found), Ok(folder_found)) = (path.symlink_metadata(), folder.metadata()) else {
+            return Ok(());
+        };
+        let is_open_to_all = folder_found.mode() & 0o1002 == 0o1002;
+        let owners = [rustix::process::geteuid().as_raw(), folder_found.uid()];
+        if is_open_to_all && !owners.contains(&found.uid()) {
+            let (what, user) = (kind_of(found.file_type()), found.uid());
+            return Err(Failure::failed(format!(
+                "{}: {} is {what} of another user's ({user}), in a folder where everybody may make one; name a file of your own",
+                name.display(),
+                path.display()
+            )));
+        }
+        match std::fs::read_link(&path) {
+            Ok(link) => path = folder.join(link),
+            Err(_) => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// The folder that a path is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
 /// The destination of a name, or of the link that has it, where there is nothing yet.
 fn new(name: &Path, links: u32) -> Result<Destination, Failure> {
     let failed = || Failure::io(name.display());
@@ -129,10 +165,7 @@ fn new(name: &Path, links: u32) -> Result<Destination, Failure> {
     let Some(file) = file else {
         return Err(failed()(io::ErrorKind::NotFound.into()));
     };
-    let folder = name
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder = folder_of(name);
     if let Ok(link) = std::fs::read_link(name) {
         return match links {
             LINKS_MAX => Err(failed()(rustix::io::Errno::LOOP.into())),
@@ -200,6 +233,7 @@ pub fn judge_again(name: &Path, path: &Path) -> Result<(), Failure> {
 /// Opens a file to go on with it at its end, and to read what is in it; made if there is none.
 pub fn append(name: &Path) -> Result<File, Failure> {
     let failed = || Failure::io(name.display());
+    refuse_planted(name)?;
     if let Ok(found) = name.metadata()
         && !found.is_file()
     {

@@ -59,7 +59,7 @@ impl Target {
     }
 
     /// The content comes from a pool: the file must not be that pool, and if it is new, nobody may read it who may not read the pool.
-    pub fn from_pool(mut self, pool: &Path) -> Result<Self, Failure> {
+    pub fn made_of(mut self, pool: &Path) -> Result<Self, Failure> {
         self = self.not_over(pool, "the pool that is read")?;
         self.pool = Some(pool.metadata().map_err(Failure::io(pool.display()))?);
         Ok(self)
@@ -200,4 +200,23 @@ fn like(file: &File, old: &Metadata) -> io::Result<()> {
         false => for_another_group(old.mode()),
     };
     file.set_permissions(Permissions::from_mode(mode & 0o777))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::for_another_group;
+
+    #[test]
+    fn another_group_may_no_more_than_everybody() {
+        for (mode, left) in [
+            (0o600, 0o600),
+            (0o660, 0o600),
+            (0o664, 0o644),
+            (0o666, 0o666),
+            (0o644, 0o644),
+            (0o640, 0o600),
+        ] {
+            assert_eq!(for_another_group(mode), left, "{mode:o}");
+        }
+    }
 }

@@ -191,6 +191,42 @@ fn an_export_is_nobodys_who_may_not_read_the_pool() {
 }
 
 #[test]
+fn what_another_user_may_have_planted_is_not_followed() {
+    let here = prepared();
+    let open = here.path("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, Permissions::from_mode(0o1777)).unwrap();
+    std::fs::write(here.path("victim"), "precious").unwrap();
+    symlink("../victim", open.join("link")).unwrap();
+    symlink("../new", open.join("dangling")).unwrap();
+    std::fs::write(open.join("file"), "planted").unwrap();
+    pipe(&open.join("pipe"));
+    symlink("open/link", here.path("second")).unwrap();
+    let all = ["open/link", "open/dangling", "open/file", "open/pipe", "second"];
+    // Only root can make them another user's. Otherwise they are ours, and ours are followed.
+    if rustix::process::geteuid().is_root() {
+        for name in ["link", "dangling", "file", "pipe"] {
+            std::os::unix::fs::lchown(open.join(name), Some(65534), None).unwrap();
+        }
+        for name in all {
+            let message = here.fails(1, &format!("export ./p {name} --format tsv"));
+            assert!(message.contains("another user's"), "{name}: {message}");
+        }
+        assert_eq!(std::fs::read_to_string(here.path("victim")).unwrap(), "precious");
+        assert!(!here.path("new").exists());
+        std::os::unix::fs::chown(&open, Some(65534), None).unwrap();
+    }
+    // Whoever owns the folder may have links in it.
+    for name in ["open/link", "open/dangling", "open/file", "second"] {
+        here.ok(&format!("export ./p {name} --format tsv"));
+    }
+    assert_eq!(
+        std::fs::read_to_string(here.path("victim")).unwrap(),
+        "key\tvalue\n"
+    );
+}
+
+#[test]
 fn an_interrupted_command_leaves_what_was_there() {
     let here = Here::new();
     std::fs::write(here.path("trace"), "old").unwrap();
@@ -324,9 +360,25 @@ fn values_and_secrets_are_read_up_to_a_limit() {
         "put ./p k --file /dev/zero",
         "group list ./p g --token-file secret",
         "group list ./p g --token-file /dev/zero",
+        "sim hash --seed 1 --profile /dev/zero",
     ] {
-        let message = here.fails(1, line);
-        assert!(message.contains("at most"), "{line}: {message}");
+        let message = here.fails(if line.starts_with("sim") { 2 } else { 1 }, line);
+        let is_told = message.contains("at most") || message.contains("more than");
+        assert!(is_told, "{line}: {message}");
+    }
+    for (file, why) in [
+        ("secret", "more than 4096 bytes"),
+        ("/dev/zero", "more than 4096 bytes"),
+    ] {
+        let mut command = here.command(["agent", "./p"]);
+        let output = command
+            .env_remove("CENOTE_HOST")
+            .env("CENOTE_HOST_FILE", file)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{file}: {told}");
+        assert!(told.contains(why), "{file}: {told}");
     }
     let ran = here.run_with("put ./p k -", &vec![0; 5 << 20]);
     assert!(ran.code == Some(1) && ran.stderr.contains("at most"), "{ran:?}");
