@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod deny;
 mod guests;
 mod mutants;
 mod null_device;
@@ -17,7 +18,8 @@ const HELP: &str = "\
 The chores of the Cenote workspace.
 
     cargo xtask tidy      check layers, style, links and PAIRS WITH comments; starts nothing, takes a moment
-    cargo xtask test      run everything that must pass: formatting, clippy, tidy, tests, crash points,
+    cargo xtask deny      check what is depended on against deny.toml: licences, sources, versions that are there twice
+    cargo xtask test      run everything that must pass: formatting, clippy, tidy, dependencies, tests, crash points,
                           elections by a real etcd, planted faults, a torture run of real processes
         --quick           leave out the torture run and the demo
         --soak            larger explorations, and 20 more torture runs of 60 s each, every one with a
@@ -55,6 +57,8 @@ fn main() -> ExitCode {
     match command {
         "help" | "--help" | "-h" => help(),
         "tidy" if rest.is_empty() => exit_code(tidy::run(&root)),
+        "deny" if rest.is_empty() => exit_code(deny::run(&root)),
+        "deny" => misuse(&format!("`deny` takes no arguments, got `{}`", rest.join(" "))),
         "tidy" => misuse(&format!("`tidy` takes no arguments, got `{}`", rest.join(" "))),
         "test" => match test::Options::parse(rest) {
             Ok(options) => exit_code(test::run(&root, &options)),

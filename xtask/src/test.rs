@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check that must pass, one step after the other; stops at the first that fails.
 
-use crate::{null_device, packages, process, tidy};
+use crate::{deny, null_device, packages, process, tidy};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -60,6 +60,7 @@ struct Step {
 enum Work {
     Packages,
     Tidy,
+    Deny,
     /// The arguments of one cargo command.
     Cargo(Vec<String>),
     /// The planted faults that take few seeds, by the program that was built with the tests.
@@ -88,6 +89,7 @@ impl Step {
         match &self.work {
             Work::Packages => "apt-get install, if something is missing".into(),
             Work::Tidy => "cargo xtask tidy".into(),
+            Work::Deny => "cargo xtask deny".into(),
             Work::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
             Work::Mutants => "cargo xtask mutants --quick".into(),
         }
@@ -99,6 +101,7 @@ impl Step {
                 return packages::install_missing(packages::NEEDED).map(|outcome| println!("{outcome}"));
             }
             Work::Tidy => return tidy::run(root).then_some(()).ok_or_else(|| "found errors".into()),
+            Work::Deny => return deny::run(root).then_some(()).ok_or_else(|| "found errors".into()),
             Work::Cargo(arguments) => {
                 let mut command = Command::new(cargo());
                 command.args(arguments);
@@ -134,6 +137,10 @@ fn steps(options: &Options) -> Vec<Step> {
         Step {
             name: "tidy".into(),
             work: Work::Tidy,
+        },
+        Step {
+            name: "dependencies".into(),
+            work: Work::Deny,
         },
         Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
         Step::cargo(

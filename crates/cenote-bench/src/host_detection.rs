@@ -17,6 +17,7 @@ use cenote::memory::Memory;
 use cenote::pod::host::{HostPhase, HostRecord};
 use cenote::{Coherent, HostAgent, Pool, Watch};
 use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -82,8 +83,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 fn fail(bench: &Bench, rounds: u32, threads: usize, output: Output) -> Result<(), Failure> {
     let mut ways = [
-        ("killed", libc::SIGKILL, Times::default()),
-        ("stopped", libc::SIGSTOP, Times::default()),
+        ("killed", Signal::KILL, Times::default()),
+        ("stopped", Signal::STOP, Times::default()),
     ];
     for _ in 0..rounds {
         for (_, signal, times) in &mut ways {
@@ -228,7 +229,7 @@ impl Bench {
         ])
     }
 
-    fn fail_once(&self, signal: i32, times: &mut Times) -> Result<(), Failure> {
+    fn fail_once(&self, signal: Signal, times: &mut Times) -> Result<(), Failure> {
         let parts = self.host(VICTIM)?;
         let worker = self.pool.worker()?;
         let record = HostRecord::new(worker.geometry(), VICTIM);
@@ -324,16 +325,16 @@ impl Part {
         })
     }
 
-    fn signal(&self, signal: i32) {
-        // SAFETY: a child of ours that nobody has waited for.
-        unsafe { libc::kill(self.child.id() as i32, signal) };
+    fn signal(&self, signal: Signal) {
+        // A child of ours that nobody has waited for; it may have ended.
+        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
         drop(self.input.take());
-        self.signal(libc::SIGKILL);
+        self.signal(Signal::KILL);
         // There is nothing to do about one that cannot be waited for.
         let _ = self.child.wait();
     }
@@ -348,11 +349,14 @@ fn ready() -> Result<(), Failure> {
 /// The hidden subcommand: a part, until its standard input ends.
 pub fn run_part(part: &PartOptions) -> Result<(), Failure> {
     let (tell, told) = channel::<()>();
-    std::thread::spawn(move || {
+    let watch = move || {
         // An error is an end too.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         drop(tell);
-    });
+    };
+    std::thread::Builder::new()
+        .name("parent".to_owned())
+        .spawn(watch)?;
     let goes_on = || {
         matches!(
             told.recv_timeout(Duration::ZERO),

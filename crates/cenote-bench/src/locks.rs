@@ -10,6 +10,7 @@
 use crate::pthread::{Pthread, PthreadRw};
 use crate::subjects::{Failure, check, temporary};
 use crate::table::{Output, Style, median, nanoseconds, ratio, table};
+use crate::threads::start_all;
 use cenote::index::baseline::arena::Arena;
 use cenote::memory::SyncWord;
 use cenote::pod::Worker;
@@ -303,7 +304,7 @@ fn threads(pool: &Pool, folder: &Path, kind: usize, time: Duration) -> Result<(u
         lock?.pairs_during(time)
     };
     std::thread::scope(|scope| {
-        let threads = [scope.spawn(one), scope.spawn(one)];
+        let threads = start_all(scope, [one, one])?;
         start.wait();
         let begun = Instant::now();
         let mut pairs = 0;

@@ -41,6 +41,7 @@ mod report;
 mod subjects;
 mod table;
 mod takeover;
+mod threads;
 mod together;
 mod waiting;
 

@@ -9,8 +9,10 @@
 use crate::pthread::Pthread;
 use crate::subjects::{Failure, check, temporary};
 use crate::table::{Output, Style, median, ratio, table};
+use crate::threads::start_all;
 use cenote::Pool;
 use clap::Args;
+use rustix::time::ClockId;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -128,7 +130,7 @@ impl Lock {
     /// Takes it in turn for so long.
     fn during(&self, hold: Duration, time: Duration) -> Result<Seen, Failure> {
         let mut seen = Seen::default();
-        let (begun, before) = (Instant::now(), cpu(libc::CLOCK_THREAD_CPUTIME_ID));
+        let (begun, before) = (Instant::now(), cpu(ClockId::ThreadCPUTime));
         while begun.elapsed() < time {
             let asked = Instant::now();
             self.with(|| {
@@ -140,19 +142,14 @@ impl Lock {
             })?;
         }
         seen.fewest = seen.holds;
-        seen.cpu_ns = cpu(libc::CLOCK_THREAD_CPUTIME_ID) - before;
+        seen.cpu_ns = cpu(ClockId::ThreadCPUTime) - before;
         Ok(seen)
     }
 }
 
 /// Time on a processor, of the process or of this thread.
-fn cpu(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: fills in a structure of ours.
-    unsafe { libc::clock_gettime(clock, &mut time) };
+fn cpu(clock: ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -172,7 +169,7 @@ fn threads(
         lock?.during(hold, time)
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+        let threads = start_all(scope, (0..threads).map(|_| one))?;
         start.wait();
         let mut seen = Seen {
             fewest: u64::MAX,
@@ -372,20 +369,24 @@ fn idle(folder: &Path, options: &Options) -> Result<(), Failure> {
             let mut shares = Vec::new();
             for _ in 0..options.rounds {
                 let lock = Lock::open(&pool, folder, kind)?;
-                let mut share = 0.0;
+                let (mut share, mut not_started) = (0.0, None);
                 std::thread::scope(|scope| {
                     lock.with(|| {
-                        for _ in 0..parties {
-                            scope.spawn(|| Lock::open(&pool, folder, kind).and_then(|lock| lock.with(|| ())));
+                        let wait = || Lock::open(&pool, folder, kind).and_then(|lock| lock.with(|| ()));
+                        if let Err(error) = start_all(scope, (0..parties).map(|_| wait)) {
+                            not_started = Some(error);
+                            return;
                         }
                         std::thread::sleep(Duration::from_millis(200));
-                        let before = cpu(libc::CLOCK_PROCESS_CPUTIME_ID);
+                        let before = cpu(ClockId::ProcessCPUTime);
                         std::thread::sleep(time);
-                        share = (cpu(libc::CLOCK_PROCESS_CPUTIME_ID) - before) as f64
-                            / time.as_nanos() as f64
-                            * 100.0;
+                        share =
+                            (cpu(ClockId::ProcessCPUTime) - before) as f64 / time.as_nanos() as f64 * 100.0;
                     })
                 })?;
+                if let Some(error) = not_started {
+                    return Err(error);
+                }
                 shares.push(share);
             }
             rows.push((parties, *name, median(&shares).unwrap_or_default(), shares));

@@ -17,6 +17,9 @@ use crate::output::{Output, count};
 /// Records between two guesses of how many there are.
 const RECORDS_PER_GUESS: u64 = 4096;
 
+/// Bytes that are read at a time into one piece of memory.
+const PIECE: u64 = 1 << 20;
+
 /// How far a file has been read.
 pub struct Position {
     /// Bytes that the file has; 0 if nobody knows.
@@ -58,6 +61,49 @@ pub fn open(path: Option<&Path>) -> Result<(Box<dyn BufRead>, Position), Failure
     };
     let buffered = BufReader::with_capacity(1 << 18, Counted { file, read });
     Ok((Packing::of(path).unpack(buffered), position))
+}
+
+/// Reads all of a file, or of standard input: at most so many bytes, or why not more. What is longer is not read to its end, and a file
+/// of which that is known not at all.
+pub fn whole(path: Option<&Path>, (most, why): (u64, &str)) -> Result<Vec<u8>, Failure> {
+    let name = path.map_or("standard input".into(), Path::to_string_lossy);
+    let failed = || Failure::io(&name);
+    let (input, len): (Box<dyn Read>, u64) = match path {
+        Some(path) => {
+            let file = File::open(path).map_err(failed())?;
+            let len = file.metadata().map_err(failed())?.len();
+            (Box::new(file), len)
+        }
+        None => (Box::new(io::stdin().lock()), 0),
+    };
+    let too_long = |len: &dyn fmt::Display| {
+        Failure::failed(format!(
+            "{name}: it has {len} bytes, and at most {most} are read: {why}"
+        ))
+    };
+    if len > most {
+        return Err(too_long(&len));
+    }
+    let mut bytes = Vec::new();
+    let mut input = input.take(most.saturating_add(1));
+    loop {
+        // Memory that is not there is an error, too.
+        if bytes.try_reserve(PIECE as usize).is_err() {
+            return Err(Failure::failed(format!(
+                "{name}: there is no memory for more than {} bytes of it",
+                bytes.len()
+            )));
+        }
+        match (&mut input)
+            .take(PIECE)
+            .read_to_end(&mut bytes)
+            .map_err(failed())?
+        {
+            0 if bytes.len() as u64 > most => return Err(too_long(&format_args!("more than {most}"))),
+            0 => return Ok(bytes),
+            _ => {}
+        }
+    }
 }
 
 impl Position {

@@ -4,6 +4,7 @@
 mod bus_error;
 mod bytes;
 mod commands;
+mod destination;
 mod election;
 mod failure;
 mod health;
@@ -19,6 +20,7 @@ mod pool;
 mod recorded;
 mod records;
 mod source;
+mod threads;
 mod trial;
 mod whole_file;
 

@@ -1,11 +1,16 @@
 //! Which pool a command means, and opening it as the kind of memory that it was created for.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 use cenote::Options;
 use cenote::memory::{Backing, MapError};
+use cenote::pod::geometry::UNIT;
+use cenote::pod::superblock::{HEADER_BYTES, Superblock};
 
 use crate::failure::Failure;
 
@@ -49,6 +54,29 @@ pub fn resolve(name: &str) -> PathBuf {
     } else {
         Path::new("/dev/shm").join(name)
     }
+}
+
+/// Bytes that a value has at most in the pool at a path: what the pool may grow to, and what its file has or finds on its file system.
+pub fn room(path: &Path) -> Result<u64, Failure> {
+    let failed = || Failure::io(path.display());
+    if let Ok(Some(Backing::Device(device))) = Backing::at(path) {
+        return Ok(device.len);
+    }
+    let file = File::open(path).map_err(failed())?;
+    let mut head = [0; HEADER_BYTES];
+    if let Err(error) = file.read_exact_at(&mut head, 0)
+        && error.kind() != io::ErrorKind::UnexpectedEof
+    {
+        return Err(failed()(error));
+    }
+    let most = Superblock::decode(path, &head)?
+        .parameters
+        .max_units
+        .saturating_mul(UNIT);
+    let taken = file.metadata().map_err(failed())?.blocks().saturating_mul(512);
+    let system = rustix::fs::fstatvfs(&file).map_err(|error| failed()(error.into()))?;
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    Ok(most.min(taken.saturating_add(free)))
 }
 
 /// The variable that names the file of liveness locks.

@@ -11,7 +11,7 @@ use cenote::{Error, FsckReport, MapReader, Options, OrderedReader, Pool, Range, 
 use crate::failure::Failure;
 use crate::map::AnyMap;
 use crate::output::Output;
-use crate::pool::{on_this_host, with_lock_file};
+use crate::pool::{on_this_host, with_given};
 
 /// How a command opens a pool that it only reads.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl<M: Mapped> Source<M> {
     fn without_place(path: &Path, out: &Output, why: &str) -> Result<Self, Failure> {
         let options = on_this_host(path, &Options::default())
             // A host that has not been told its id sees less of the others.
-            .unwrap_or_else(|_| with_lock_file(&Options::default()));
+            .unwrap_or_else(|_| with_given(&Options::default()));
         let reader = Pool::open_read_only(path, &options)?;
         match out.json {
             true => eprintln!("{}", serde_json::json!({ "snapshot": true, "why": why })),

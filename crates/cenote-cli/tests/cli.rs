@@ -2,6 +2,8 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
+#[path = "cli/destinations.rs"]
+mod destinations;
 #[path = "cli/files.rs"]
 mod files;
 #[path = "cli/groups.rs"]
@@ -26,6 +28,8 @@ mod reproduce;
 mod run;
 #[path = "cli/sim.rs"]
 mod sim;
+#[path = "cli/threads.rs"]
+mod threads;
 #[path = "cli/traces.rs"]
 mod traces;
 #[path = "cli/trust.rs"]
@@ -35,6 +39,8 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A folder for pools, and the command run in it.
 struct Here(tempfile::TempDir);
@@ -143,9 +149,10 @@ impl Ran {
     }
 }
 
+/// Sends a signal to a process that this test started.
 fn kill(pid: u64, signal: i32) {
-    // SAFETY: `kill` takes no pointers; the process is one that this test started.
-    assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0, "{pid}");
+    let (pid, signal) = (Pid::from_raw(pid as i32), Signal::from_named_raw(signal));
+    kill_process(pid.unwrap(), signal.unwrap()).unwrap();
 }
 
 #[test]

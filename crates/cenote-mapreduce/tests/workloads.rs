@@ -2,6 +2,7 @@
 //! give the same bytes, whatever a task's share of the input is.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use cenote::memory::Mapped;
@@ -259,10 +260,14 @@ fn normal(x: f64) -> f64 {
 }
 
 fn unpacked(archive: &[u8], folder: &Path) -> Result<Vec<u8>, Error> {
-    let (packed, output) = (folder.join("archive"), folder.join("unpacked"));
+    let packed = folder.join("archive");
     std::fs::write(&packed, archive).unwrap();
+    let mut output = tempfile::tempfile_in(folder).unwrap();
     undedup(&packed, &output)?;
-    Ok(std::fs::read(output).unwrap())
+    let mut unpacked = Vec::new();
+    output.rewind().unwrap();
+    output.read_to_end(&mut unpacked).unwrap();
+    Ok(unpacked)
 }
 
 #[test]

@@ -9,8 +9,10 @@
 //!
 //! **Limits.** All hosts of a pod are alike, and so are all devices.
 
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::ops::RangeInclusive;
-use std::path::Path;
 
 use serde::Deserialize;
 
@@ -121,6 +123,9 @@ pub enum ProfileError {
     },
 }
 
+/// Bytes that the file of a profile has at most.
+const FILE_MAX: u64 = 64 << 10;
+
 impl Profile {
     /// The names of the built-in profiles.
     pub fn names() -> Vec<&'static str> {
@@ -132,11 +137,19 @@ impl Profile {
         if let Some((_, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
             return Self::parse(name, text);
         }
-        let text = std::fs::read_to_string(Path::new(name)).map_err(|error| ProfileError::Missing {
+        let mut text = String::new();
+        let read = File::open(name).and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text));
+        let missing = |error: &dyn fmt::Display| ProfileError::Missing {
             name: name.to_owned(),
             error: error.to_string(),
-        })?;
-        Self::parse(name, &text)
+        };
+        match read {
+            Ok(len) if len as u64 > FILE_MAX => {
+                Err(missing(&format_args!("it has more than {FILE_MAX} bytes")))
+            }
+            Ok(_) => Self::parse(name, &text),
+            Err(error) => Err(missing(&error)),
+        }
     }
 
     /// A profile from TOML; the name is for errors.

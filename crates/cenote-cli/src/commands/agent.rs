@@ -152,25 +152,24 @@ pub fn start<M: Mapped>(
     out: &Output,
 ) -> Result<(HostAgent<M>, Option<Health>), Failure> {
     let locked = lock_code();
+    // What has that name already is told before the host goes up.
+    let mut health = asked.health.as_deref().map(Health::bind).transpose()?;
     let mut agent = HostAgent::<M>::start(path, options)?;
     interrupted.begin();
     if let Some(peers) = &asked.peers {
         agent.tell_peers(peers)?;
     }
     let reporter = agent.reporter()?;
-    let health = asked
-        .health
-        .map(|path| {
-            Health::serve(&path, move || match reporter.status() {
-                Ok(status) => {
-                    let mut status = serde_json::json!(status);
-                    more(&mut status);
-                    status.to_string()
-                }
-                Err(error) => serde_json::json!({ "error": error.to_string() }).to_string(),
-            })
-        })
-        .transpose()?;
+    if let Some(health) = &mut health {
+        health.serve(move || match reporter.status() {
+            Ok(status) => {
+                let mut status = serde_json::json!(status);
+                more(&mut status);
+                status.to_string()
+            }
+            Err(error) => serde_json::json!({ "error": error.to_string() }).to_string(),
+        })?;
+    }
     let began = Began {
         status: agent.status()?,
         locked,

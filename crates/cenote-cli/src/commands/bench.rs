@@ -19,6 +19,7 @@ use crate::map::MapKind;
 use crate::memory::MemoryArgs;
 use crate::output::Output;
 use crate::place::Place;
+use crate::threads::not_started;
 
 /// Arguments.
 ///
@@ -254,17 +255,24 @@ pub fn worker(args: Vec<String>) -> Result<ExitCode, Failure> {
     };
     let plan: Plan = serde_json::from_str(plan).map_err(|error| Failure::misuse(error.to_string()))?;
     let out = Output::new(true);
+    let mut unwatched = None;
     let measured = share::run(&plan, || {
         let told = out.line("ready");
         if told.is_err() || !matches!(std::io::stdin().read_line(&mut String::new()), Ok(1..)) {
             std::process::exit(1);
         }
         // The parent's end of the pipe closes when it is gone; nobody wants the figures then.
-        std::thread::spawn(|| {
+        let watch = || {
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
             std::process::exit(1);
-        });
+        };
+        let watching = std::thread::Builder::new().name("parent".to_owned()).spawn(watch);
+        unwatched = watching.err().map(|error| not_started("parent", &error));
     });
+    let measured = match unwatched {
+        Some(failure) => Err(failure),
+        None => measured,
+    };
     match measured {
         Ok(measured) => out.json_line(&measured)?,
         Err(failure) => out.json_line(&Complaint {

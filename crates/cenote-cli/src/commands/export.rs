@@ -1,6 +1,6 @@
 //! `cenote export`: writes all pairs of a map as TSV, CSV or JSON lines; `load` reads them back the same.
 //!
-//! A file appears under its name only when it is complete.
+//! A file appears under its name only when it is complete; [what is there](crate::destination) is not replaced if it is no ordinary file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::output::{Output, count};
 use crate::pool::{MapArg, PoolArg};
 use crate::records::{Format, Sink};
 use crate::source::{ReadArg, Source, on_source};
-use crate::whole_file;
+use crate::whole_file::Target;
 
 /// Arguments.
 ///
@@ -42,9 +42,11 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
     let file = (args.file.as_os_str() != "-").then_some(&*args.file);
     let format = Format::choose(args.format, file)?;
-    let (written, is_snapshot) = on_source!(&path, args.read, out, |source| match file {
-        Some(file) => (
-            export_to_file(&source, &args.map.map, format, file)?,
+    let target = file.map(|file| Target::at(file)?.made_of(&path)).transpose()?;
+    let is_quiet = target.as_ref().is_some_and(Target::is_stdout);
+    let (written, is_snapshot) = on_source!(&path, args.read, out, |source| match target {
+        Some(target) => (
+            export_to_file(&source, &args.map.map, format, target, &args.file)?,
             source.is_snapshot()
         ),
         None => {
@@ -55,6 +57,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::SUCCESS);
         }
     });
+    if is_quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut result = json!({ "records": written, "file": args.file });
     if is_snapshot {
         result["snapshot"] = true.into();
@@ -113,9 +118,10 @@ fn export_to_file<M: Memory>(
     source: &Source<M>,
     map: &str,
     format: Format,
+    target: Target,
     file: &Path,
 ) -> Result<u64, Failure> {
-    whole_file::write(file, |to| {
+    target.write(|to| {
         let failure = |error| Failure::io(file.display())(error);
         Ok(export(source, map, format, to, failure)?.0)
     })

@@ -1,6 +1,5 @@
 //! `cenote group`: who is there, who left, who died.
 
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use cenote::{GroupSize, Membership, Options, Pool};
 use clap::Subcommand;
 
 use crate::failure::Failure;
+use crate::input;
 use crate::output::Output;
 use crate::pool::{PoolArg, on_pool};
 
@@ -76,17 +76,16 @@ struct GroupArg {
     token_file: Option<PathBuf>,
 }
 
+/// Bytes of a secret at most.
+const SECRET_MAX: u64 = 64 << 10;
+
 impl GroupArg {
     fn token(&self) -> Result<Vec<u8>, Failure> {
         let Some(path) = &self.token_file else {
             return Ok(self.token.clone().unwrap_or_default().into_bytes());
         };
-        let mut bytes = Vec::new();
-        let read = match path.as_os_str() == "-" {
-            true => std::io::stdin().read_to_end(&mut bytes),
-            false => std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
-        };
-        read.map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+        let file = (path.as_os_str() != "-").then_some(&**path);
+        let mut bytes = input::whole(file, (SECRET_MAX, "no secret is longer"))?;
         while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
             bytes.pop();
         }

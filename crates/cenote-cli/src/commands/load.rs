@@ -21,6 +21,7 @@ use self::deal::{Dealer, Job};
 use self::frame::{Answer, Receiver};
 use crate::failure::Failure;
 use crate::input::{self, Position};
+use crate::map::AnyMap;
 use crate::output::{Output, count};
 use crate::pool::{MapArg, PoolArg, on_pool, with_given};
 use crate::records::{self, Columns, Format, Next, Pair};
@@ -37,6 +38,9 @@ pub struct Args {
     file: PathBuf,
     #[command(flatten)]
     map: MapArg,
+    /// Make the map an ordered one if it is not there yet
+    #[arg(long)]
+    ordered: bool,
     /// Its format [default: by the file's name; tsv for standard input]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -88,9 +92,12 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     }
     let path = args.pool.existing()?;
     // Tells what is wrong with the pool or the map before anything is started.
-    on_pool!(&path, &Options::default(), |pool| pool
-        .map(&args.map.map)
-        .map(|_| ())?);
+    on_pool!(&path, &Options::default(), |pool| AnyMap::open(
+        &pool,
+        &args.map.map,
+        args.ordered
+    )
+    .map(|_| ())?);
 
     let processes = args.processes.map_or_else(default_processes, usize::from);
     let progress = position.bar(out);
@@ -122,9 +129,11 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     })?;
 
     let seconds = begin.elapsed().as_secs_f64();
-    let keys = on_pool!(&path, &Options::default(), |pool| pool
-        .existing_map(&args.map.map)?
-        .len());
+    let keys = on_pool!(&path, &Options::default(), |pool| AnyMap::existing(
+        &pool,
+        &args.map.map
+    )?
+    .len());
     let loaded = Loaded {
         records: done.records,
         bad_records,
@@ -227,7 +236,7 @@ fn work(path: &Path, map: &str) -> Result<(), Failure> {
 }
 
 fn upsert<M: Memory>(pool: &Pool<M>, map: &str) -> Result<(), Failure> {
-    let map = pool.map(map)?;
+    let map = AnyMap::existing(pool, map)?;
     let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
     let mut chunk = Receiver::default();
     while chunk

@@ -8,8 +8,7 @@
 
 pub mod engine;
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,7 +22,7 @@ use crate::failure::Failure;
 use crate::memory::MemoryArgs;
 use crate::output::{Output, bytes, count};
 use crate::place::Place;
-use crate::whole_file;
+use crate::whole_file::Target;
 
 use engine::{Form, Order};
 
@@ -54,7 +53,7 @@ enum What {
     Undedup {
         /// The archive
         archive: PathBuf,
-        /// The file to unpack it to; overwritten
+        /// The file to unpack it to; `-` is standard output
         output: PathBuf,
     },
     /// Make an input for a workload
@@ -65,7 +64,7 @@ enum What {
 struct Run {
     /// The input; docs/mapreduce.md has the formats
     input: PathBuf,
-    /// Write the result to a file
+    /// Write the result to a file; `-` is standard output, where nothing else is printed then
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Workers
@@ -113,7 +112,7 @@ struct Generate {
     /// For which workload
     #[arg(value_parser = workload)]
     workload: Workload,
-    /// The file to write
+    /// The file to write; `-` is standard output
     output: PathBuf,
     /// About how large
     #[arg(long, default_value = "16MiB")]
@@ -156,7 +155,12 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         What::Blackscholes(run) => (Workload::Blackscholes, run),
         What::Dedup(run) => (Workload::Dedup, run),
         What::Undedup { archive, output } => {
-            let len = undedup(&archive, &output)?;
+            let target = Target::at(&output)?.not_over(&archive, "the archive that is read")?;
+            let is_quiet = target.is_stdout();
+            let len = target.write_and_read(|file| Ok(undedup(&archive, file)?))?;
+            if is_quiet {
+                return Ok(ExitCode::SUCCESS);
+            }
             out.result(&serde_json::json!({ "bytes": len, "output": output }), |_| {
                 format!("{} unpacked to {} and verified", bytes(len), output.display())
             })?;
@@ -170,11 +174,16 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 fn make_input(args: &Generate, out: &Output) -> Result<ExitCode, Failure> {
     let path = &args.output;
     let size = parse_size(&args.size)?;
-    let file = File::create(path).map_err(Failure::io(path.display()))?;
-    let mut writer = BufWriter::with_capacity(1 << 18, file);
-    generate(args.workload, size, args.seed, &mut writer)?;
-    writer.flush().map_err(Failure::io(path.display()))?;
-    let len = path.metadata().map_err(Failure::io(path.display()))?.len();
+    let target = Target::at(path)?;
+    let is_quiet = target.is_stdout();
+    let len = target.write(|to| {
+        let mut writer = Summed { to, len: 0, sum: 0 };
+        generate(args.workload, size, args.seed, &mut writer)?;
+        Ok(writer.len)
+    })?;
+    if is_quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
     out.result(&serde_json::json!({ "bytes": len, "output": path }), |_| {
         format!(
             "{} for {} in {}",
@@ -193,6 +202,12 @@ fn do_job(workload: Workload, run: Run, out: &Output) -> Result<ExitCode, Failur
         rounds: run.rounds,
         ..Spec::new(workload, run.input.clone())
     };
+    let target = run
+        .output
+        .as_deref()
+        .map(|output| Target::at(output)?.not_over(&run.input, "the input"))
+        .transpose()?;
+    let is_quiet = target.as_ref().is_some_and(Target::is_stdout);
     let options = Options::default();
     let place = match (&run.pool, run.alone) {
         (_, true) => None,
@@ -230,11 +245,14 @@ fn do_job(workload: Workload, run: Run, out: &Output) -> Result<ExitCode, Failur
         let done = engine::carry_out(&order, &mut output, &progress)?;
         Ok((done, output.len, output.sum))
     };
-    let (done, output_bytes, checksum) = match &run.output {
-        Some(path) => whole_file::write(path, carry_out)?,
+    let (done, output_bytes, checksum) = match target {
+        Some(target) => target.write(carry_out)?,
         None => carry_out(&mut std::io::sink())?,
     };
     bar.finish_and_clear();
+    if is_quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
     let summary = Summary {
         workload: workload.name(),
         input: run.input,

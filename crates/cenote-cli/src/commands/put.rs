@@ -1,8 +1,6 @@
 //! `cenote put`: sets a key's value, always or under a condition.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cenote::memory::Memory;
@@ -11,9 +9,10 @@ use serde_json::json;
 
 use crate::bytes::HexArg;
 use crate::failure::Failure;
+use crate::input;
 use crate::map::AnyMap;
 use crate::output::Output;
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{MapArg, PoolArg, on_pool, room};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -47,23 +46,14 @@ pub struct Args {
     expect: Option<String>,
 }
 
-fn value(args: &Args) -> Result<Vec<u8>, Failure> {
-    let mut value = Vec::new();
+/// The value; one that is longer than what the pool may hold is not read to its end.
+fn value(args: &Args, pool: &Path) -> Result<Vec<u8>, Failure> {
+    let most = || Ok::<_, Failure>((room(pool)?, "the pool has no room for a longer value"));
     match (&args.file, args.value.as_deref()) {
-        (Some(path), _) => {
-            let mut file = File::open(path).map_err(Failure::io(path.display()))?;
-            file.read_to_end(&mut value)
-                .map_err(Failure::io(path.display()))?;
-        }
-        (None, None | Some("-")) => {
-            io::stdin()
-                .lock()
-                .read_to_end(&mut value)
-                .map_err(Failure::io("standard input"))?;
-        }
-        (None, Some(text)) => value = args.hex.decode("value", text)?,
+        (Some(path), _) => input::whole(Some(path), most()?),
+        (None, None | Some("-")) => input::whole(None, most()?),
+        (None, Some(text)) => args.hex.decode("value", text),
     }
-    Ok(value)
 }
 
 /// Sets the value.
@@ -75,7 +65,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         .as_ref()
         .map(|text| args.hex.decode("expected value", text))
         .transpose()?;
-    let value = value(&args)?;
+    let value = value(&args, &path)?;
     let done = on_pool!(&path, &Options::default(), |pool| put(
         &pool,
         &args,

@@ -26,6 +26,7 @@ use crate::output::Output;
 use crate::place::Place;
 use crate::pool::on_pool;
 use crate::recorded::{Trace, TraceArg};
+use crate::threads::start_all;
 
 /// The kind of memory that a temporary pool is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -181,14 +182,15 @@ fn by_threads<M: Memory, T>(
     feed: impl FnOnce(&[Lane]) -> Result<T, Failure>,
 ) -> Result<(T, Vec<Outcome>), Failure> {
     std::thread::scope(|scope| {
-        let (lanes, threads): (Vec<_>, Vec<_>) = (0..threads)
+        let (lanes, works): (Vec<_>, Vec<_>) = (0..threads)
             .map(|_| {
                 let (work, batches) = channel();
                 let (finished, done) = channel();
-                let thread = scope.spawn(move || thread::run(pool, task, batches, finished));
-                (Lane { work, done }, thread)
+                let run = move || thread::run(pool, task, batches, finished);
+                (Lane { work, done }, run)
             })
             .unzip();
+        let threads = start_all(scope, "replay", works)?;
         let fed = match lanes.iter().try_for_each(|lane| lane.done.recv().map(|_| ())) {
             Ok(()) => feed(&lanes),
             Err(_) => Err(gone()),

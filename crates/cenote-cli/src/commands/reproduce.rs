@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::interrupt::on_interrupt;
 use crate::output::Output;
+use crate::whole_file::Target;
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -50,7 +51,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         });
         bar.finish_and_clear();
         let figure = figure?;
-        let files = figure.save(&args.out).map_err(failed)?;
+        let files = figure.save_by(&args.out, write)?;
         out.result(&Reproduced { figure, files }, text)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -75,10 +76,18 @@ fn folder() -> Result<tempfile::TempDir, Failure> {
     Ok(folder)
 }
 
+/// Writes a file of a figure, whose folder is made if it is missing.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(Failure::io(folder.display()))?;
+    }
+    Target::at(path)?.write(|to| to.write_all(text.as_bytes()).map_err(Failure::io(path.display())))
+}
+
 fn make(name: &str, folder: &Path, progress: Progress<'_>) -> Result<Figure, Failure> {
     match lupin::make(name, folder, progress) {
         Some(figure) => figure,
-        None => reproduce::make(name, folder, progress).map_err(failed),
+        None => Ok(reproduce::make(name, folder, progress)?),
     }
 }
 
@@ -108,8 +117,10 @@ fn known(figures: &[String]) -> Result<Vec<&'static str>, Failure> {
     Ok(wanted)
 }
 
-fn failed(error: ReproduceError) -> Failure {
-    Failure::failed(error.to_string())
+impl From<ReproduceError> for Failure {
+    fn from(error: ReproduceError) -> Self {
+        Self::Failed(error.to_string())
+    }
 }
 
 fn text(reproduced: &Reproduced) -> String {

@@ -4,8 +4,6 @@ mod campaign;
 mod sensitivity;
 mod throughput;
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -19,6 +17,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::{Output, count};
+use crate::whole_file::Target;
 
 /// Arguments.
 ///
@@ -370,8 +369,7 @@ fn export(args: &Args, run: Option<&Run>) -> Result<(), Failure> {
         return Ok(());
     };
     let failed = |error| Failure::failed(format!("{}: {error}", path.display()));
-    let file = File::create(path).map_err(failed)?;
-    history.export(BufWriter::new(file)).map_err(failed)
+    Target::at(path)?.write(|to| history.export(to).map_err(failed))
 }
 
 fn code_of(answer: &Answer) -> Option<u8> {

@@ -35,6 +35,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
 use crate::output::{Output, count};
+use crate::whole_file::Target;
 use meter::Counter;
 use plan::{Phase, Plan, Plant};
 use report::Report;
@@ -136,15 +137,25 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     };
     let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1 << 32));
     let mut is_good = true;
-    for kind in kinds {
+    let targets = kinds.iter().map(|kind| {
+        let Some(path) = &args.svg else { return Ok(None) };
+        let path = match args.memory {
+            MemoryKind::Both => named(path, kind.name()),
+            _ => path.clone(),
+        };
+        Ok(Some((Target::at(&path)?, path)))
+    });
+    // What cannot be written is told before hours have passed.
+    let targets = targets.collect::<Result<Vec<_>, Failure>>()?;
+    for (kind, target) in kinds.into_iter().zip(targets) {
         let report = soak(&args, kind, seed, time, out)?;
         out.result(&report, report::text)?;
-        if let Some(path) = &args.svg {
-            let path = match args.memory {
-                MemoryKind::Both => named(path, kind.name()),
-                _ => path.clone(),
-            };
-            std::fs::write(&path, report::svg(&report)?).map_err(Failure::io(path.display()))?;
+        if let Some((target, path)) = target {
+            let curves = report::svg(&report)?;
+            target.write(|to| {
+                to.write_all(curves.as_bytes())
+                    .map_err(Failure::io(path.display()))
+            })?;
             out.note(format!("the curves are in {}", path.display()));
         }
         is_good &= report.reasons.is_empty();

@@ -23,8 +23,10 @@ mod worker;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cenote::memory::LocalWord;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -162,11 +164,13 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         ))?;
     }
     let (doomed_folder, doomed_pool) = (plan.folder.clone(), plan.pool.clone());
-    let created = Created {
-        pool: plan.pool.clone(),
-    };
+    // Before the pool is ours, a file of that name is not.
+    let is_ours = Arc::<LocalWord>::default();
+    let theirs = is_ours.clone();
     crate::interrupt::on_interrupt(move || {
-        let _ = std::fs::remove_file(doomed_pool);
+        if theirs.load() != 0 {
+            let _ = std::fs::remove_file(doomed_pool);
+        }
         let _ = std::fs::remove_dir_all(doomed_folder);
         eprintln!("cenote: interrupted; the pool and the journals are removed");
     });
@@ -176,6 +180,10 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         ..cenote::Options::default()
     };
     crate::memory::create(plan.memory, &plan.pool, &options)?;
+    is_ours.store(1);
+    let created = Created {
+        pool: plan.pool.clone(),
+    };
     let mut report = torture(&args, &plan, out)?;
     if args.keep || !report.is_clean() {
         report.kept = Some(folder.keep());

@@ -1,14 +1,15 @@
 //! JSON lines: an object a line.
 //!
 //! The key is a field's content: the text of a string, else its JSON. `FIELD_hex` in place of `FIELD` holds any
-//! bytes as hexadecimal digits. A value of one field is its content, too. One of several fields, and one of all
+//! bytes as hexadecimal digits. No field of an object is there twice. A value of one field is its content, too. One of several fields, and one of all
 //! that is left if that is not just `value` or `value_hex`, is a JSON object of them, each written as it came.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::BufRead;
 
 use serde::Deserialize;
-use serde::de::{MapAccess, Visitor};
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::layout::Columns;
@@ -40,8 +41,12 @@ impl<'t> Deserialize<'t> for Fields<'t> {
 
             fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Fields<'t>, A::Error> {
                 let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
+                let mut names = HashSet::new();
+                while let Some((name, value)) = map.next_entry::<String, _>()? {
+                    if !names.insert(name.clone()) {
+                        return Err(A::Error::custom(format!("the field {name:?} is there twice")));
+                    }
+                    fields.push((name, value));
                 }
                 Ok(Fields(fields))
             }

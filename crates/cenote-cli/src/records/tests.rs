@@ -168,6 +168,53 @@ fn bad_records_are_told_and_passed() {
 }
 
 #[test]
+fn lines_are_counted_whatever_was_left_out() {
+    let second = columns("2", &[]);
+    for (format, text, wanted) in [
+        (Format::Csv, "a,b\n\n\nc\nd,e\n", vec![4]),
+        (Format::Csv, "a,b\r\n\r\n\r\nc\r\nd,e\r\n", vec![4]),
+        (Format::Csv, "\n\nc\n\nd\n", vec![3, 5]),
+        (Format::Csv, "\u{feff}\nc\na,b", vec![2]),
+        (Format::Csv, "a,\"b\n\nb\"\n\nc", vec![5]),
+        (Format::Tsv, "a\tb\n\n\nc\n", vec![4]),
+    ] {
+        let found = all(format, &second, false, text.as_bytes());
+        let lines: Vec<u64> = found
+            .iter()
+            .filter_map(|found| Some(found.as_ref().err()?.0))
+            .collect();
+        assert_eq!(lines, wanted, "{text:?}");
+    }
+    // Also far behind what is kept of the file.
+    for line_end in ["\n", "\r\n"] {
+        let mut text = format!("some,thing{line_end}{line_end}").repeat(20_000);
+        text += &format!("c{line_end}");
+        let found = all(Format::Csv, &second, false, text.as_bytes());
+        let last = found.last().unwrap().as_ref().unwrap_err();
+        assert_eq!(last.0, 40_001, "{line_end:?}");
+    }
+}
+
+#[test]
+fn no_field_is_there_twice() {
+    let good = r#"{"key":"a","value":"b"}"#;
+    for line in [
+        r#"{"key":"a","key":"b","value":1}"#,
+        r#"{"key":"a","value":1,"value":1}"#,
+        r#"{"key":"a","x":1,"y":2,"\u0078":3}"#,
+        r#"{"key":"a","value":1,"key_hex":"61","key_hex":"62"}"#,
+    ] {
+        let text = format!("{good}\n{line}\n{good}");
+        let found = all(Format::Jsonl, &Columns::default(), false, text.as_bytes());
+        let Err((number, why)) = &found[1] else {
+            panic!("{line}: {found:?}")
+        };
+        assert_eq!((*number, found.len()), (2, 3), "{line}");
+        assert!(why.contains("twice"), "{line}: {why}");
+    }
+}
+
+#[test]
 fn columns_that_cannot_be() {
     for (format, columns) in [
         (Format::Tsv, columns("0", &[])),

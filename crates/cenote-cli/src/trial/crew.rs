@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+
 use super::control::Control;
 use super::fault::Fault;
 use super::waits;
@@ -118,11 +120,10 @@ impl Crew {
         Ok(())
     }
 
-    fn signal(&self, worker: u32, signal: i32) {
-        if let Some(pid) = self.pid(worker) {
-            // SAFETY: a plain system call; the process is our child and was not waited for yet, so that its id
-            // is still its own.
-            unsafe { libc::kill(pid as libc::pid_t, signal) };
+    fn signal(&self, worker: u32, signal: Signal) {
+        if let Some(child) = &self.member(worker).child {
+            // It was not waited for yet, so that its id is still its own. It may have ended.
+            let _ = kill_process(Pid::from_child(child), signal);
         }
     }
 
@@ -133,13 +134,13 @@ impl Crew {
         self.control
             .announce_stop(worker, member.stops)
             .map_err(Failure::io("the control file"))?;
-        self.signal(worker, libc::SIGSTOP);
+        self.signal(worker, Signal::STOP);
         Ok(())
     }
 
     /// Lets a stopped worker go on.
     pub fn resume(&mut self, worker: u32) {
-        self.signal(worker, libc::SIGCONT);
+        self.signal(worker, Signal::CONT);
         self.members[worker as usize].is_stopped = false;
     }
 
@@ -149,7 +150,7 @@ impl Crew {
         let dies = member.child.is_some() && !member.is_killed;
         if dies {
             member.is_killed = true;
-            self.signal(worker, libc::SIGKILL);
+            self.signal(worker, Signal::KILL);
         }
         dies
     }
@@ -164,7 +165,8 @@ impl Crew {
             };
             member.child = None;
             member.incarnation += 1;
-            let expected = status.success() || member.is_killed && status.signal() == Some(libc::SIGKILL);
+            let expected =
+                status.success() || member.is_killed && status.signal() == Some(Signal::KILL.as_raw());
             ended.push((worker, (!expected).then(|| self.surprise(worker, status))));
         }
         ended
@@ -232,8 +234,8 @@ impl Drop for Crew {
 
 /// Has the kernel kill this process when the supervisor dies.
 pub fn die_with_parent() {
-    // SAFETY: PR_SET_PDEATHSIG takes a signal's number and touches no memory of ours.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // There is nothing to do where the kernel refuses that.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
 /// A worker's end: its fault, if it has one, is left in a file for the supervisor. Whether there was none.

@@ -89,6 +89,37 @@ fn exports_load_as_they_were() {
 }
 
 #[test]
+fn ordered_maps_are_loaded_and_exported() {
+    let here = Here::new();
+    let lines: String = (0..5_000)
+        .map(|n| format!("{:04}\tvalue {n}\n", n * 7 % 5_000))
+        .collect();
+    let ran = here.run_with(
+        "load ./p --create --ordered --processes 3 --json",
+        lines.as_bytes(),
+    );
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let loaded: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(
+        (&loaded["records"], &loaded["keys"]),
+        (&5_000.into(), &5_000.into())
+    );
+    let mut sorted: Vec<&str> = lines.lines().collect();
+    sorted.sort_unstable();
+    let wanted = sorted.join("\n") + "\n";
+    assert!(here.ok("export ./p") == wanted);
+    assert!(here.ok("scan ./p --from 0000 --limit 2").starts_with("0000\t"));
+    // One that is there keeps its kind.
+    here.ok("export ./p sorted.tsv");
+    here.ok("load ./p sorted.tsv");
+    assert!(here.ok("export ./p") == wanted);
+    assert_eq!(here.json("fsck ./p")["clean"], true);
+    here.ok("load ./p sorted.tsv --map hash");
+    let message = here.fails(1, "load ./p sorted.tsv --map hash --ordered");
+    assert!(message.contains("is a hash map"), "{message}");
+}
+
+#[test]
 fn cities() {
     let here = Here::new();
     here.ok("create ./n --noncoherent");

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use cenote::pod::geometry::Geometry;
 use cenote::pod::superblock::{HEADER_BYTES, Superblock};
 
-use super::Here;
+use super::{Here, kill};
 
 /// An agent or a monitor that is running.
 struct Running {
@@ -38,8 +38,7 @@ impl Running {
     }
 
     fn signal(&self, signal: i32) {
-        // SAFETY: a child of ours that nobody has waited for.
-        unsafe { libc::kill(self.child.id() as i32, signal) };
+        kill(self.child.id().into(), signal);
     }
 
     fn ends(mut self) -> Option<i32> {

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::Here;
+use super::{Here, kill};
 
 #[test]
 fn each_worker_knows_its_number_and_keeps_it() {
@@ -119,8 +119,7 @@ fn signals_are_handed_on_and_nobody_is_left() {
     }
     // The traps are set soon after.
     std::thread::sleep(Duration::from_millis(200));
-    // SAFETY: a plain system call; the process is our child and was not waited for.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    kill(child.id().into(), libc::SIGTERM);
     let begun = Instant::now();
     assert_eq!(child.wait().unwrap().code(), Some(128 + libc::SIGTERM));
     assert!(

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 type Lines = Arc<Mutex<Vec<Value>>>;
@@ -108,6 +109,6 @@ pub fn until_ended(child: &mut Child, patience: Duration) -> Option<Option<i32>>
 
 /// Sends a signal to a child that nobody has waited for.
 pub fn kill(child: &Child, signal: i32) {
-    // SAFETY: `kill` takes no pointers; the process is a child of this test.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+    let signal = Signal::from_named_raw(signal).unwrap();
+    kill_process(Pid::from_child(child), signal).unwrap();
 }

@@ -279,6 +279,15 @@ impl Figure {
 
     /// Writes the numbers and the chart to files of the figure's name in a folder, which is made if it is missing.
     pub fn save(&self, folder: &Path) -> Result<Files, ReproduceError> {
+        self.save_by(folder, write)
+    }
+
+    /// The same, where `write` writes each file.
+    pub fn save_by<E: From<ReproduceError>>(
+        &self,
+        folder: &Path,
+        write: impl Fn(&Path, &str) -> Result<(), E>,
+    ) -> Result<Files, E> {
         let files = Files {
             json: folder.join(format!("{}.json", self.name)),
             svg: folder.join(format!("{}.svg", self.name)),

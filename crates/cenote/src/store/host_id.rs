@@ -1,5 +1,7 @@
 //! Which host this is: an id that the administrator gives, and that stays the same when the machine starts anew.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
@@ -10,6 +12,11 @@ pub const HOST_VARIABLE: &str = "CENOTE_HOST";
 pub const HOST_FILE_VARIABLE: &str = "CENOTE_HOST_FILE";
 /// That file, if the variable is not set.
 pub const HOST_FILE: &str = "/etc/cenote/host";
+/// Bytes that it has at most.
+const FILE_MAX: u64 = 4096;
+
+const IN_FILE: &str = "the file that gives the host's id";
+const WHY: &str = "a host's id is a whole number; 0 stands for a machine that is no part of a pod";
 
 /// The id of this host: `given`, or else what the environment says in `CENOTE_HOST`, or else the file that
 /// `CENOTE_HOST_FILE` names, or else `/etc/cenote/host`. 0, a machine on its own, if there is none of these.
@@ -24,8 +31,15 @@ pub fn host_id(given: Option<u32>) -> Result<u32> {
     }
     let named = std::env::var_os(HOST_FILE_VARIABLE).map(PathBuf::from);
     let path = named.clone().unwrap_or_else(|| PathBuf::from(HOST_FILE));
-    match std::fs::read_to_string(&path) {
-        Ok(text) => parse("the file that gives the host's id", &text),
+    let mut text = String::new();
+    let read = File::open(&path).and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text));
+    match read {
+        Ok(len) if len as u64 > FILE_MAX => Err(Error::Option {
+            option: IN_FILE,
+            value: format!("more than {FILE_MAX} bytes"),
+            why: WHY,
+        }),
+        Ok(_) => parse(IN_FILE, &text),
         Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => Ok(0),
         Err(source) => Err(Error::Io { path, source }),
     }
@@ -35,7 +49,7 @@ fn parse(option: &'static str, text: &str) -> Result<u32> {
     text.trim().parse().map_err(|_| Error::Option {
         option,
         value: format!("{:?}", text.trim()),
-        why: "a host's id is a whole number; 0 stands for a machine that is no part of a pod",
+        why: WHY,
     })
 }
 

@@ -16,6 +16,7 @@ use hdrhistogram::Histogram;
 use super::plan::{ACTIONS, Measured, Plan, counts_array, place};
 use crate::failure::Failure;
 use crate::map::{AnyMap, MapKind};
+use crate::threads::start_all;
 
 /// Of so many operations one is timed; a prime, so that it does not keep step with anything.
 pub const SAMPLE: u64 = 61;
@@ -50,9 +51,8 @@ fn run_threads<M: Memory>(pool: &Pool<M>, plan: &Plan, ready: impl FnOnce()) -> 
     let barrier = Barrier::new(plan.threads as usize + 1);
     std::thread::scope(|scope| {
         let barrier = &barrier;
-        let threads: Vec<_> = (0..plan.threads)
-            .map(|thread| scope.spawn(move || run_thread(pool, plan, thread, barrier)))
-            .collect();
+        let work = |thread| move || run_thread(pool, plan, thread, barrier);
+        let threads = start_all(scope, "bench", (0..plan.threads).map(work))?;
         barrier.wait();
         ready();
         barrier.wait();

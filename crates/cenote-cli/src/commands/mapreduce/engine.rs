@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::commands::worker::Role;
 use crate::failure::Failure;
 use crate::pool::on_pool;
+use crate::threads::start_all;
 
 /// How long the supervisor waits between two looks at progress.
 const LOOK: Duration = Duration::from_millis(50);
@@ -165,10 +166,8 @@ fn in_pool<M: Mapped>(
 
 fn by_threads<M: Mapped>(pool: &Pool<M>, order: &Order, job: &dyn Job) -> Result<(), Failure> {
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..order.workers)
-            .map(|_| scope.spawn(|| join(pool, &order.name, job, 0)))
-            .collect();
-        for thread in threads {
+        let work = || join(pool, &order.name, job, 0).map_err(Failure::from);
+        for thread in start_all(scope, "worker", (0..order.workers).map(|_| work))? {
             thread
                 .join()
                 .map_err(|_| Failure::failed("a worker thread panicked"))??;

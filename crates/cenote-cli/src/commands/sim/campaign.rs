@@ -2,7 +2,7 @@
 //! file, so that a campaign that was interrupted goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -12,8 +12,10 @@ use cenote_sim::subjects::Subject;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::destination;
 use crate::failure::Failure;
 use crate::output::{Output, count};
+use crate::threads::start_all;
 
 /// Arguments.
 ///
@@ -170,7 +172,10 @@ pub fn run(args: &Args, out: &Output) -> Result<ExitCode, Failure> {
         }
     };
     let outcomes: Vec<Result<(), Failure>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        let threads = match start_all(scope, "part", (0..jobs).map(|_| work)) {
+            Ok(threads) => threads,
+            Err(failure) => return vec![Err(failure)],
+        };
         let failed = || Err(Failure::failed("a thread of the campaign panicked"));
         threads
             .into_iter()
@@ -245,13 +250,7 @@ fn told_by(program: &Path, arguments: &[String]) -> Result<Option<String>, Failu
 /// The file of results, and the parts in it. A line that was cut short counts for nothing.
 fn results(path: &Path) -> Result<(File, BTreeSet<String>), Failure> {
     let failed = || Failure::io(path.display().to_string());
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .read(true)
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(failed())?;
+    let mut file = destination::append(path)?;
     let mut text = String::new();
     file.seek(SeekFrom::Start(0)).map_err(failed())?;
     file.read_to_string(&mut text).map_err(failed())?;

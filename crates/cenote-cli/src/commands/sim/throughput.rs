@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::commands::bench::plan::Form;
 use crate::failure::Failure;
 use crate::output::{Output, count};
+use crate::whole_file::Target;
 
 /// Arguments.
 ///
@@ -121,6 +122,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         seed: args.seed,
         profiles_regions: args.profile_regions || args.folded.is_some(),
     };
+    let folded = args.folded.as_deref().map(Target::at).transpose()?;
     let begin = Instant::now();
     let outcome = measure(&plan).map_err(|error| match error {
         ThroughputError::Scans(_) | ThroughputError::LoadLater | ThroughputError::None(_) => {
@@ -129,10 +131,10 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         _ => Failure::failed(error.to_string()),
     })?;
     let wall = begin.elapsed().as_secs_f64();
-    if let Some(path) = &args.folded {
+    if let (Some(path), Some(target)) = (&args.folded, folded) {
         let lines = outcome.workloads.iter().flat_map(|done| &done.profiled.folded);
         let text: String = lines.map(|line| format!("{line}\n")).collect();
-        std::fs::write(path, text).map_err(Failure::io(path.display().to_string()))?;
+        target.write(|to| to.write_all(text.as_bytes()).map_err(Failure::io(path.display())))?;
     }
     for (workload, throughput) in plan.workloads.iter().zip(outcome.workloads) {
         let answer = Answer {

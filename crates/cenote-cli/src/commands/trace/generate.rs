@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::commands::bench::number;
 use crate::failure::Failure;
 use crate::output::{Output, count};
-use crate::whole_file;
+use crate::whole_file::Target;
 
 /// How sizes are distributed over keys.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -27,7 +27,7 @@ enum ShapeArg {
 /// Requests are drawn independently of each other; the same arguments make the same file.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where to. A name that ends in .gz is compressed
+    /// Where to; `-` is standard output. A name that ends in .gz is compressed
     file: PathBuf,
     /// Imitate the published figures of a cluster of Twitter's, as cluster26; other options override them
     #[arg(long)]
@@ -118,12 +118,17 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         Error::Unfit(why) => Failure::Misuse(why),
         other => Failure::Failed(other.to_string()),
     })?;
-    whole_file::write(&args.file, |mut to| {
+    let target = Target::at(&args.file)?;
+    let is_quiet = target.is_stdout();
+    target.write(|mut to| {
         records
             .into_iter()
             .try_for_each(|record| write_line(&record, &mut to))
             .map_err(Failure::io(args.file.display()))
     })?;
+    if is_quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
     let done = json!({
         "file": args.file,
         "operations": spec.operations,

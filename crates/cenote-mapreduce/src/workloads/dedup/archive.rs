@@ -170,9 +170,9 @@ impl Archive<'_> {
     }
 }
 
-/// Unpacks an archive into a file, which is made or overwritten; every chunk is compared with its checksum. Returns the length
+/// Unpacks an archive into an empty file that can be read, too; every chunk is compared with its checksum. Returns the length
 /// of what was unpacked.
-pub fn undedup(archive: &Path, output: &Path) -> Result<u64> {
+pub fn undedup(archive: &Path, output: &File) -> Result<u64> {
     let file = File::open(archive).map_err(Error::file(archive))?;
     let all = file.metadata().map_err(Error::file(archive))?.len();
     let mut reader = Archive {
@@ -181,19 +181,10 @@ pub fn undedup(archive: &Path, output: &Path) -> Result<u64> {
         at: 0,
     };
     let len = reader.header()?;
-    let original = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(output)
-        .map_err(Error::file(output))?;
     let mut done = 0;
     while done < len {
-        let content = reader.record(&original, done)?;
-        original
-            .write_all_at(&content, done)
-            .map_err(Error::file(output))?;
+        let content = reader.record(output, done)?;
+        output.write_all_at(&content, done).map_err(Error::Output)?;
         done += content.len() as u64;
     }
     match done == len && reader.at == all.max(HEADER) {

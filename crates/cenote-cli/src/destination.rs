@@ -1,0 +1,280 @@
+//! What a file is written to that a user named: judged before the work begins, because nothing that is not ours to replace may go.
+//!
+//! | what is there | what is done |
+//! |---|---|
+//! | nothing | a file is made |
+//! | a regular file that the user may read and write | it is replaced; its mode stays, its owner where the kernel permits that |
+//! | a pool, by its first bytes or as memory of a device; a folder; a block device; a socket | refused |
+//! | a pipe, a character device, standard output and error by whatever name | written through |
+//! | a symbolic link | what it leads to; the link stays |
+//! | a link, file or pipe of another user's in a folder like `/tmp`, where everybody may plant one | refused, also where the kernel would not (`fs.protected_symlinks`) |
+
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use cenote::memory::Backing;
+use cenote::pod::superblock::MAGIC;
+use rustix::fs::OFlags;
+
+use crate::failure::Failure;
+
+/// Links that are followed one after the other to a name that does not exist yet.
+const LINKS_MAX: u32 = 40;
+
+/// Where bytes go.
+#[derive(Debug)]
+pub enum Destination {
+    /// To what is there, and stays.
+    Through(File),
+    /// To standard output, or the file that it is.
+    Stdout(File),
+    /// To a file that takes this name when it is complete: the path has no link in it.
+    Named(PathBuf, Option<Metadata>),
+}
+
+/// What a file is, for a sentence: `a folder`.
+pub fn kind_of(kind: FileType) -> &'static str {
+    match () {
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_block_device() => "a block device",
+        () if kind.is_char_device() => "a character device",
+        () if kind.is_symlink() => "a symbolic link",
+        () => "a file",
+    }
+}
+
+/// Whether two are one file, by whatever names.
+pub fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Whether a file begins as a pool does.
+pub fn is_pool(file: &File) -> io::Result<bool> {
+    let mut head = [0; 8];
+    match file.read_exact_at(&mut head, 0) {
+        Ok(()) => Ok(u64::from_le_bytes(head) == MAGIC),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Judges what a user named.
+pub fn judge(name: &Path) -> Result<Destination, Failure> {
+    if name.as_os_str() == "-" {
+        return Ok(Destination::Stdout(own(&io::stdout()).map_err(Failure::stdout)?));
+    }
+    refuse_planted(name)?;
+    let Some((path, found)) = follow(name).map_err(Failure::io(name.display()))? else {
+        return new(name, 0);
+    };
+    let refused = |what: &str| Err(Failure::failed(format!("{}: {what}", name.display())));
+    let kind = found.file_type();
+    if kind.is_dir() {
+        return refused("it is a folder; name a file in it");
+    }
+    if kind.is_block_device() {
+        return refused("it is a block device, which is not written to; name a file");
+    }
+    // A pipe that is standard output is written through by any name, and a file that a shell has opened keeps what is in it.
+    for (number, stream) in [(1, own(&io::stdout())), (2, own(&io::stderr()))] {
+        let Ok(stream) = stream else { continue };
+        if stream.metadata().is_ok_and(|stream| is_same(&stream, &found)) && !is_pool_file(&path, &found)? {
+            return Ok(match number {
+                1 => Destination::Stdout(stream),
+                _ => Destination::Through(stream),
+            });
+        }
+    }
+    if kind.is_socket() {
+        return refused("it is a socket, which cannot be opened as a file is; name a file or a pipe");
+    }
+    if matches!(Backing::at(name), Ok(Some(backing)) if backing.device().is_some()) {
+        return refused("it is memory of a device, which may hold a pool; name a file");
+    }
+    if !kind.is_file() || is_descriptor(name) {
+        return through(name, &found);
+    }
+    replaceable(name, &path, &found)?;
+    Ok(Destination::Named(path, Some(found)))
+}
+
+/// A descriptor of ours, as one that can be closed.
+fn own(stream: &impl AsFd) -> io::Result<File> {
+    stream.as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// Where a name leads, and what is there; `None` if there is nothing. Nothing is opened, so that no pipe waits for its other end.
+fn follow(name: &Path) -> io::Result<Option<(PathBuf, Metadata)>> {
+    let found = match rustix::fs::open(name, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty()) {
+        Ok(found) => File::from(found).metadata()?,
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    // What has no name of its own, such as a pipe, keeps this one.
+    let path = std::fs::canonicalize(name).unwrap_or_else(|_| name.to_owned());
+    Ok(Some((path, found)))
+}
+
+/// Fails if the name, or what it leads to, may have been planted: it is another user's, and its folder is one in which everybody may
+/// make files and nobody may remove those of others. The folder's owner is trusted.
+fn refuse_planted(name: &Path) -> Result<(), Failure> {
+    let mut path = name.to_owned();
+    for _ in 0..LINKS_MAX {
+        let folder = folder_of(&path);
+        // What cannot be looked at is not opened either, which tells why.
+        let (Ok(found), Ok(folder_found)) = (path.symlink_metadata(), folder.metadata()) else {
+            return Ok(());
+        };
+        let is_open_to_all = folder_found.mode() & 0o1002 == 0o1002;
+        let owners = [rustix::process::geteuid().as_raw(), folder_found.uid()];
+        if is_open_to_all && !owners.contains(&found.uid()) {
+            let (what, user) = (kind_of(found.file_type()), found.uid());
+            return Err(Failure::failed(format!(
+                "{}: {} is {what} of another user's ({user}), in a folder where everybody may make one; name a file of your own",
+                name.display(),
+                path.display()
+            )));
+        }
+        match std::fs::read_link(&path) {
+            Ok(link) => path = folder.join(link),
+            Err(_) => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// The folder that a path is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+/// The destination of a name, or of the link that has it, where there is nothing yet.
+fn new(name: &Path, links: u32) -> Result<Destination, Failure> {
+    let failed = || Failure::io(name.display());
+    let file = name
+        .file_name()
+        .filter(|_| !name.as_os_str().as_bytes().ends_with(b"/"));
+    let Some(file) = file else {
+        return Err(failed()(io::ErrorKind::NotFound.into()));
+    };
+    let folder = folder_of(name);
+    if let Ok(link) = std::fs::read_link(name) {
+        return match links {
+            LINKS_MAX => Err(failed()(rustix::io::Errno::LOOP.into())),
+            _ => new(&folder.join(link), links + 1),
+        };
+    }
+    let folder = std::fs::canonicalize(folder).map_err(failed())?;
+    Ok(Destination::Named(folder.join(file), None))
+}
+
+/// Whether a name is that of one of this process's descriptors, as a shell's `>(…)` makes them: the file behind it is kept, too.
+fn is_descriptor(name: &Path) -> bool {
+    let folder = name
+        .parent()
+        .and_then(|folder| std::fs::canonicalize(folder).ok());
+    folder.is_some_and(|folder| folder.starts_with("/proc") && folder.ends_with("fd"))
+}
+
+/// Opens what is there, without changing it; a pipe once somebody reads it.
+fn through(name: &Path, found: &Metadata) -> Result<Destination, Failure> {
+    let failed = || Failure::io(name.display());
+    if found.is_file() && is_pool_file(name, found)? {
+        return Err(pool(name));
+    }
+    let mut options = OpenOptions::new();
+    options.append(found.is_file()).write(true);
+    let file = options
+        .custom_flags(OFlags::NOCTTY.bits() as i32)
+        .open(name)
+        .map_err(failed())?;
+    match is_same(&file.metadata().map_err(failed())?, found) {
+        true => Ok(Destination::Through(file)),
+        false => Err(changed(name)),
+    }
+}
+
+/// Fails unless a regular file may be replaced: one that the user may read, so that it is known to be no pool, and write.
+fn replaceable(name: &Path, path: &Path, found: &Metadata) -> Result<(), Failure> {
+    let failed = || Failure::io(name.display());
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+        .open(path)
+        .map_err(failed())?;
+    if !is_same(&file.metadata().map_err(failed())?, found) {
+        return Err(changed(name));
+    }
+    match is_pool(&file).map_err(failed())? {
+        true => Err(pool(name)),
+        false => Ok(()),
+    }
+}
+
+/// Judges a path without links again, right before its file is replaced: what has come meanwhile must be a file that may go.
+pub fn judge_again(name: &Path, path: &Path) -> Result<(), Failure> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Failure::io(name.display())(error)),
+        Ok(found) if found.is_file() => replaceable(name, path, &found),
+        Ok(_) => Err(changed(name)),
+    }
+}
+
+/// Opens a file to go on with it at its end, and to read what is in it; made if there is none.
+pub fn append(name: &Path) -> Result<File, Failure> {
+    let failed = || Failure::io(name.display());
+    refuse_planted(name)?;
+    if let Ok(found) = name.metadata()
+        && !found.is_file()
+    {
+        let what = kind_of(found.file_type());
+        return Err(Failure::failed(format!(
+            "{}: it is {what}; name a file",
+            name.display()
+        )));
+    }
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .append(true)
+        .create(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(name)
+        .map_err(failed())?;
+    match is_pool(&file).map_err(failed())? {
+        true => Err(pool(name)),
+        false => Ok(file),
+    }
+}
+
+fn is_pool_file(path: &Path, found: &Metadata) -> Result<bool, Failure> {
+    if !found.is_file() {
+        return Ok(false);
+    }
+    let file = File::open(path).map_err(Failure::io(path.display()))?;
+    is_pool(&file).map_err(Failure::io(path.display()))
+}
+
+fn pool(name: &Path) -> Failure {
+    Failure::failed(format!(
+        "{}: it is a pool, which stays; name another file, or remove it first",
+        name.display()
+    ))
+}
+
+fn changed(name: &Path) -> Failure {
+    Failure::failed(format!(
+        "{}: somebody else put something there meanwhile; it stays",
+        name.display()
+    ))
+}
