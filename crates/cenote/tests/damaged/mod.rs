@@ -1,7 +1,14 @@
 //! A pool to be damaged, and the use of all that it offers; shared by the damage test and the fuzz target.
 
-#[allow(dead_code, reason = "not all who share this file damage ordered maps alone")]
+#![allow(dead_code, reason = "not all who share these files damage everything")]
+
+pub mod child;
+pub mod content;
+pub mod live;
+pub mod oracle;
 pub mod ordered;
+pub mod places;
+pub mod random;
 
 use std::path::Path;
 
@@ -14,7 +21,7 @@ pub fn options() -> Options {
         max: 64 << 20,
         processes: 8,
         workers: 8,
-        names: 8,
+        names: 24,
         ..Options::default()
     }
 }
@@ -52,8 +59,29 @@ pub fn fill<M: cenote::memory::Mapped>(path: &Path) {
             tasks.forget(task).unwrap();
         }
     }
+    fill_locks(&pool);
     // As a killed process leaves it: nothing is given back.
     std::mem::forget((map, large, ordered, tasks, pool));
+}
+
+/// Locks of all kinds, some held, and a group with members.
+fn fill_locks<M: cenote::memory::Mapped>(pool: &Pool<M>) {
+    let (mutex, queue, rw) = (
+        pool.mutex("mutex").unwrap(),
+        pool.queue_mutex("queue").unwrap(),
+        pool.rwlock("rw").unwrap(),
+    );
+    let semaphore = pool.semaphore("semaphore", 3).unwrap();
+    let mutexes = pool.mutexes("mutexes", 8).unwrap();
+    let (spin, condvar) = (pool.spin_mutex("spin").unwrap(), pool.condvar("condvar").unwrap());
+    drop(spin.lock().unwrap());
+    condvar.notify_all().unwrap();
+    std::mem::forget((mutex.lock().unwrap(), queue.lock().unwrap(), rw.read().unwrap()));
+    std::mem::forget((semaphore.acquire().unwrap(), mutexes.at(3).unwrap().lock().map(drop).unwrap()));
+    let group = pool.group("group", live::TOKEN).unwrap();
+    std::mem::forget((group.join("one").unwrap(), group.observe().unwrap()));
+    group.join("two").unwrap().leave().unwrap();
+    std::mem::forget((mutex, queue, rw, semaphore, group));
 }
 
 /// Uses all of a pool that may be damaged. Errors are fine.
