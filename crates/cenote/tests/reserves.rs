@@ -18,7 +18,10 @@ fn options() -> Options {
 
 /// A key that was there before, and its value.
 fn known(n: u64) -> (Vec<u8>, Vec<u8>) {
-    (format!("known {n}").into_bytes(), vec![n as u8; (n * 37 % 900) as usize])
+    (
+        format!("known {n}").into_bytes(),
+        vec![n as u8; (n * 37 % 900) as usize],
+    )
 }
 
 /// A pool with a map, whose file may be written behind its back.
@@ -32,7 +35,11 @@ fn scene<M: Mapped>(run: impl FnOnce(&std::path::Path, &std::fs::File)) {
             map.put(&key, &value).unwrap();
         }
     }
-    let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
     run(&path, &file);
 }
 
@@ -41,7 +48,10 @@ fn write_and_look<M: Mapped>(pool: &Pool<M>) {
     let map = pool.map("m").unwrap();
     for n in 0..2_000u64 {
         // Whether it succeeds is not asked here.
-        let _ = map.put(format!("fresh {n}").as_bytes(), &vec![0xee; (n * 31 % 5_000) as usize]);
+        let _ = map.put(
+            format!("fresh {n}").as_bytes(),
+            &vec![0xee; (n * 31 % 5_000) as usize],
+        );
     }
     for (key, value) in (0..400).map(known) {
         let found = map.get(&key).unwrap().map(|found| found.to_vec());
@@ -88,7 +98,12 @@ fn in_use<M: Mapped>() {
         let map = pool.map("m").unwrap();
         map.put(b"fresh", &[1; 100]).unwrap();
         let record = pool.worker().unwrap().record();
-        for words in [0xf, u64::MAX >> 1, Reserve::new(1 << 30, 0, 0xf).0, Reserve::new(0, 0xffff, 0xf).0] {
+        for words in [
+            0xf,
+            u64::MAX >> 1,
+            Reserve::new(1 << 30, 0, 0xf).0,
+            Reserve::new(0, 0xffff, 0xf).0,
+        ] {
             for class in 0..CLASSES {
                 file.write_all_at(&words.to_le_bytes(), record.reserve(class).offset())
                     .unwrap();
@@ -150,7 +165,8 @@ fn what_is_in_use_is_not_reserved() {
         let record = pool.worker().unwrap().record();
         let mem_word = |class| {
             let mut word = [0; 8];
-            file.read_exact_at(&mut word, record.reserve(class).offset()).unwrap();
+            file.read_exact_at(&mut word, record.reserve(class).offset())
+                .unwrap();
             Reserve(u64::from_le_bytes(word))
         };
         let (class, reserve) = (0..CLASSES)

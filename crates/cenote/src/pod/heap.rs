@@ -92,7 +92,11 @@ pub fn allocate_for<M: Memory>(
             make_room_for_take(worker);
             let reserve = untaken(worker, class);
             if reserve.mask() != 0 {
-                return Ok(take_later(worker, lowest(worker, actor, class, reserve)?, destination));
+                return Ok(take_later(
+                    worker,
+                    lowest(worker, actor, class, reserve)?,
+                    destination,
+                ));
             }
         }
     }
@@ -108,7 +112,11 @@ pub fn allocate_for<M: Memory>(
     }
     if !M::COHERENT && is_of_operation(worker, actor, destination) && !mutant::is(Mutant::NamedLate) {
         make_room_for_take(worker);
-        return Ok(take_later(worker, lowest(worker, actor, class, reserve)?, destination));
+        return Ok(take_later(
+            worker,
+            lowest(worker, actor, class, reserve)?,
+            destination,
+        ));
     }
     take_reserved(worker, actor, class, reserve, destination)
 }
@@ -320,7 +328,12 @@ fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) ->
     let is_its = || {
         let block = Block::decode(table_word(worker, unit).load(worker.mem()));
         let (class, owner) = (class as u8, actor.me);
-        block == Block::Slab { class, ready: true, owner }
+        block
+            == Block::Slab {
+                class,
+                ready: true,
+                owner,
+            }
     };
     if !is_whole(worker, unit, &TABLE[class]) || M::COHERENT && !is_its() {
         return Err(misreserved(actor, class));
@@ -465,9 +478,11 @@ pub fn settle_own<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> R
 #[inline]
 fn settle<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u16) -> bool) -> Result<()> {
     let unit = worker.geometry().unit_of(object);
-    if (object - worker.geometry().data) & (UNIT - 1) != 0 {
+    if object.wrapping_sub(worker.geometry().data) & (UNIT - 1) != 0 {
         return Ok(());
     }
+    // The name of it lies in the pool: somebody may have changed it since it was written there.
+    worker.check("an object's offset", object, UNIT)?;
     let word = table_word(worker, unit);
     let current = word.load(worker.mem());
     if let Block::Range {

@@ -53,7 +53,10 @@ mod tests {
     #[test]
     fn what_is_not_valid_has_neither_block_nor_cells() {
         let reserve = Reserve::new(3, 5, 0b1010);
-        assert_eq!((reserve.unit(), reserve.word(), reserve.mask()), (Some(3), 5, 0b1010));
+        assert_eq!(
+            (reserve.unit(), reserve.word(), reserve.mask()),
+            (Some(3), 5, 0b1010)
+        );
         assert!(reserve.is_sound() && Reserve::NONE.is_sound());
         let damaged = Reserve(reserve.0 & !Reserve::VALID);
         assert_eq!((damaged.unit(), damaged.mask()), (None, 0));

@@ -3,13 +3,15 @@
 use std::ops::Range;
 
 use cenote::Kind;
-use cenote::pod::geometry::{ANNEX_BYTES, ENTRY_BYTES, Geometry, PROCESS_BYTES, Parameters, UNIT, WORKER_BYTES};
+use cenote::pod::geometry::{
+    ANNEX_BYTES, ENTRY_BYTES, Geometry, PROCESS_BYTES, Parameters, UNIT, WORKER_BYTES,
+};
 
-use super::options;
-use super::random::Random;
+use crate::options;
+use crate::random::Random;
 
-/// Bytes that a thread's bed has in its worker's annex, and may have at the end of its worker's record. Nothing is damaged there: the
-/// kernel's list of robust locks runs through them.
+/// Bytes that a thread's bed has in its worker's annex, and may have at the end of its worker's record. Nothing is damaged there, nor in the
+/// state of a place, by which two may lie down in one bed: the C library's list of robust locks runs through it.
 pub const BED_BYTES: u64 = 64;
 
 /// The parts of a pool.
@@ -56,7 +58,8 @@ impl Places {
             (within < u64::from(geometry.parameters.workers) * each).then_some(within % each)
         };
         within(geometry.annex_table, ANNEX_BYTES).is_some_and(|within| within < BED_BYTES)
-            || within(geometry.worker_table, WORKER_BYTES).is_some_and(|within| within >= WORKER_BYTES - BED_BYTES)
+            || within(geometry.worker_table, WORKER_BYTES)
+                .is_some_and(|within| !(BED_BYTES..WORKER_BYTES - BED_BYTES).contains(&within))
     }
 
     /// Parts of tables that are in use.

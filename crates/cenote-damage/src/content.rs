@@ -1,4 +1,4 @@
-//! All that a pool made by [`fill`](super::fill) holds, as reads tell it.
+//! All that a pool made by [`fill`](crate::fill) holds, as reads tell it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -9,9 +9,9 @@ use cenote::memory::Mapped;
 use cenote::sync::Patience;
 use cenote::{Pool, Range};
 
-use super::options;
-use super::places::Places;
-use super::random::Random;
+use crate::options;
+use crate::places::Places;
+use crate::random::Random;
 
 /// How long anybody waits for a lock.
 const MOMENT: Duration = Duration::from_micros(300);
@@ -56,7 +56,10 @@ fn hash<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
         let key = format!("key {}", n % 90);
         match random.below(9) {
             0 => drop(map.get_u64(n)),
-            1 => drop(map.get(key.as_bytes()).map(|found| found.map(|value| value.to_vec()))),
+            1 => drop(
+                map.get(key.as_bytes())
+                    .map(|found| found.map(|value| value.to_vec())),
+            ),
             2 => drop(map.put_u64(n, n)),
             3 => drop(map.put(key.as_bytes(), &value(random))),
             4 => drop(map.remove(&n.to_le_bytes())),
@@ -85,7 +88,10 @@ fn ordered<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
         };
         match random.below(10) {
             0 => drop(map.get_u64(n)),
-            1 => drop(map.get(key.as_bytes()).map(|found| found.map(|value| value.to_vec()))),
+            1 => drop(
+                map.get(key.as_bytes())
+                    .map(|found| found.map(|value| value.to_vec())),
+            ),
             2 => drop(map.put_u64(n, n)),
             3 => drop(map.put(key.as_bytes(), &value(random))),
             4 => drop(map.remove(&from)),
@@ -112,7 +118,9 @@ fn tasks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     for _ in 0..4 {
         let task = random.below(72);
         let _ = tasks.take(0);
-        let _ = tasks.result(task).map(|result| result.map(|bytes| bytes.to_vec()));
+        let _ = tasks
+            .result(task)
+            .map(|result| result.map(|bytes| bytes.to_vec()));
         let _ = tasks.commit(task, &value(random));
         let _ = (tasks.forget(task), tasks.is_done(), tasks.committed());
     }
@@ -122,12 +130,27 @@ fn tasks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
 fn locks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     let patience = || Patience::during(MOMENT);
     match random.below(9) {
-        0 => drop(pool.mutex("mutex").map(|lock| lock.lock_with(patience()).map(drop))),
-        1 => drop(pool.spin_mutex("spin").map(|lock| lock.lock_with(patience()).map(drop))),
-        2 => drop(pool.queue_mutex("queue").map(|lock| lock.lock_with(patience()).map(drop))),
-        3 => drop(pool.rwlock("rw").map(|lock| lock.write_with(patience()).map(drop))),
+        0 => drop(
+            pool.mutex("mutex")
+                .map(|lock| lock.lock_with(patience()).map(drop)),
+        ),
+        1 => drop(
+            pool.spin_mutex("spin")
+                .map(|lock| lock.lock_with(patience()).map(drop)),
+        ),
+        2 => drop(
+            pool.queue_mutex("queue")
+                .map(|lock| lock.lock_with(patience()).map(drop)),
+        ),
+        3 => drop(
+            pool.rwlock("rw")
+                .map(|lock| lock.write_with(patience()).map(drop)),
+        ),
         4 => drop(pool.rwlock("rw").map(|lock| lock.read_with(patience()).map(drop))),
-        5 => drop(pool.semaphore("semaphore", 3).map(|lock| lock.acquire_with(patience()).map(drop))),
+        5 => drop(
+            pool.semaphore("semaphore", 3)
+                .map(|lock| lock.acquire_with(patience()).map(drop)),
+        ),
         6 => {
             if let (Ok(condvar), Ok(lock)) = (pool.condvar("condvar"), pool.mutex("mutex")) {
                 let _ = (condvar.notify_one(), condvar.notify_all());
@@ -146,8 +169,18 @@ fn locks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
             let Ok(lock) = pool.mutex("mutex") else { return 1 };
             let guard = lock.lock_with(patience());
             std::thread::scope(|scope| {
-                scope.spawn(|| drop(pool.mutex("mutex").map(|lock| lock.lock_with(patience()).map(drop))));
-                scope.spawn(|| drop(pool.queue_mutex("queue").map(|lock| lock.lock_with(patience()).map(drop))));
+                scope.spawn(|| {
+                    drop(
+                        pool.mutex("mutex")
+                            .map(|lock| lock.lock_with(patience()).map(drop)),
+                    )
+                });
+                scope.spawn(|| {
+                    drop(
+                        pool.queue_mutex("queue")
+                            .map(|lock| lock.lock_with(patience()).map(drop)),
+                    )
+                });
             });
             drop(guard);
         }
@@ -187,7 +220,12 @@ fn whole<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
         12..16 => drop(pool.recover()),
         16 => {
             // Another thread comes, writes and goes.
-            std::thread::scope(|scope| scope.spawn(|| drop(pool.map("m").map(|map| map.put(b"t", b"t")))).join()).ok();
+            std::thread::scope(|scope| {
+                scope
+                    .spawn(|| drop(pool.map("m").map(|map| map.put(b"t", b"t"))))
+                    .join()
+            })
+            .ok();
         }
         _ => drop(pool.failures()),
     }

@@ -17,8 +17,8 @@ use std::path::Path;
 use cenote::memory::Mapped;
 use cenote::{FsckReport, Pool, Result};
 
-use super::content::{self, Content, MAPS, ORDERED, differences};
-use super::options;
+use crate::content::{self, Content, MAPS, ORDERED, differences};
+use crate::options;
 
 /// What became of damage that was not silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,11 @@ const SIZES: [usize; 12] = [0, 1, 17, 40, 100, 250, 600, 1_000, 3_000, 7_000, 15
 const FRESH: u64 = 25;
 
 /// Judges a damaged pool; `Err` says what went unseen.
-pub fn judge<M: Mapped>(path: &Path, before: &Content, allowance: usize) -> std::result::Result<Seen, String> {
+pub fn judge<M: Mapped>(
+    path: &Path,
+    before: &Content,
+    allowance: usize,
+) -> std::result::Result<Seen, String> {
     let Ok(pool) = Pool::<M>::open(path, &options()) else {
         return Ok(Seen::Noticed);
     };
@@ -46,12 +50,16 @@ pub fn judge<M: Mapped>(path: &Path, before: &Content, allowance: usize) -> std:
     }
     let read = content::read(&pool);
     if let Some(((name, key), Err(error))) = read.iter().find(|(_, value)| value.is_err()) {
-        return Err(format!("fsck is clean, and {name} {key:x?} cannot be read: {error}"));
+        return Err(format!(
+            "fsck is clean, and {name} {key:x?} cannot be read: {error}"
+        ));
     }
     if let (count, Some(first)) = differences(before, &read)
         && count > allowance
     {
-        return Err(format!("fsck is clean, and {count} keys read otherwise, as {first}"));
+        return Err(format!(
+            "fsck is clean, and {count} keys read otherwise, as {first}"
+        ));
     }
     let (fresh, errors) = write_fresh(&pool);
     let mut expected = read;
@@ -67,7 +75,9 @@ pub fn judge<M: Mapped>(path: &Path, before: &Content, allowance: usize) -> std:
     }
     let is_clean = |report: Result<FsckReport>| match report {
         Ok(report) if report.is_clean() => Ok(()),
-        other => Err(format!("fsck was clean, no call has failed, and now it says: {other:?}")),
+        other => Err(format!(
+            "fsck was clean, no call has failed, and now it says: {other:?}"
+        )),
     };
     is_clean(pool.fsck(false))?;
     drop(pool);
@@ -102,21 +112,17 @@ fn write_fresh<M: Mapped>(pool: &Pool<M>) -> (Content, u64) {
     };
     for name in MAPS {
         match pool.existing_map(name) {
-            Ok(map) => write(
-                name,
-                &|key, value| map.put(key, value).is_ok(),
-                &|key| map.remove(key).is_ok(),
-            ),
+            Ok(map) => write(name, &|key, value| map.put(key, value).is_ok(), &|key| {
+                map.remove(key).is_ok()
+            }),
             // What is not there any more is seen by the reads that follow.
             Err(_) => {}
         }
     }
     match pool.existing_ordered(ORDERED) {
-        Ok(map) => write(
-            ORDERED,
-            &|key, value| map.put(key, value).is_ok(),
-            &|key| map.remove(key).is_ok(),
-        ),
+        Ok(map) => write(ORDERED, &|key, value| map.put(key, value).is_ok(), &|key| {
+            map.remove(key).is_ok()
+        }),
         Err(_) => {}
     }
     (fresh, errors)
