@@ -17,7 +17,7 @@ fn sound() -> &'static Vec<u8> {
     SOUND.get_or_init(|| {
         let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
         let path = folder.path().join("sound");
-        cenote_damage::fill::<Coherent>(&path);
+        cenote_damage::fill::<Coherent>(&path).expect("a pool with everything in it");
         std::fs::read(&path).expect("the pool that was just made")
     })
 }

@@ -148,6 +148,13 @@ pub fn use_all<M: Mapped>(path: &Path) -> Result<()> {
         let _ = (map.first(), map.last(), map.len());
         let _ = map.for_each(|_, _| {});
     }
+    let mut random = random::Random::new(7);
+    for _ in 0..100 {
+        live::locks(&pool, &mut random);
+        live::group(&pool, &mut random);
+        live::tasks(&pool, &mut random);
+        live::whole(&pool, &mut random);
+    }
     let _ = pool.collect();
     let _ = pool.recover();
     let _ = pool.fsck(false);

@@ -111,7 +111,7 @@ fn ordered<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     20
 }
 
-fn tasks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
+pub(crate) fn tasks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     let Ok(tasks) = pool.existing_tasks("tasks") else {
         return 1;
     };
@@ -127,7 +127,7 @@ fn tasks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     24
 }
 
-fn locks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
+pub(crate) fn locks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     let patience = || Patience::during(MOMENT);
     match random.below(9) {
         0 => drop(
@@ -192,7 +192,7 @@ fn locks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     3
 }
 
-fn group<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
+pub(crate) fn group<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     let Ok(group) = pool.group("group", TOKEN) else {
         return 1;
     };
@@ -210,7 +210,7 @@ fn group<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     8
 }
 
-fn whole<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
+pub(crate) fn whole<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     match random.below(24) {
         0 => drop(pool.fsck(random.below(2) == 0)),
         1 => drop(pool.trim()),

@@ -619,6 +619,14 @@ pub(super) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor) -> Res
         return Ok(());
     }
     worker.check("a retired list", chunk, CHUNK_BYTES)?;
+    // Behind the last entry is another's object.
+    if which >> CHUNK_ENTRIES != 0 {
+        let at = actor.record.freeing_which().offset();
+        return Err(Error::corrupt(
+            "which entries of a retired list are being freed",
+            at,
+        ));
+    }
     // What cannot be found was freed, and its block with it.
     let places = || {
         indexes(which).filter_map(|index| {
