@@ -12,15 +12,12 @@ use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 
 mod fresh;
 
-#[path = "../../crates/cenote/tests/damaged/mod.rs"]
-mod damaged;
-
 fn sound() -> &'static Vec<u8> {
     static SOUND: OnceLock<Vec<u8>> = OnceLock::new();
     SOUND.get_or_init(|| {
         let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
         let path = folder.path().join("sound");
-        damaged::fill::<Coherent>(&path);
+        cenote_damage::fill::<Coherent>(&path).expect("a pool with everything in it");
         std::fs::read(&path).expect("the pool that was just made")
     })
 }
@@ -47,7 +44,7 @@ fuzz_target!(|commands: &[u8]| {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
     let path = folder.path().join("damaged");
     std::fs::write(&path, &bytes).expect("room for a copy");
-    let _ = damaged::use_all::<Coherent>(&path);
+    let _ = cenote_damage::use_all::<Coherent>(&path);
 });
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {

@@ -12,11 +12,7 @@ use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 
 mod fresh;
 
-#[allow(dead_code)]
-#[path = "../../crates/cenote/tests/damaged/mod.rs"]
-mod damaged;
-
-use damaged::ordered::{Place, fill, judge, places};
+use cenote_damage::ordered::{Place, fill, judge, places};
 
 fn sound() -> &'static (Vec<u8>, Vec<Place>) {
     static SOUND: OnceLock<(Vec<u8>, Vec<Place>)> = OnceLock::new();

@@ -136,3 +136,23 @@ fn the_demo_verifies_everything() {
     assert_eq!(summary["memory"]["leaked_bytes"], 0);
     assert_eq!(summary["pool"], Value::Null);
 }
+
+/// One process changes bytes while others use them: errors, and nothing else.
+#[test]
+fn damage_is_errors_and_nothing_else() {
+    for memory in [&[][..], &["--noncoherent"]] {
+        let (code, report) = torture(
+            &[
+                &["--damage", "--seconds", "4", "--workers", "3", "--seed", "11"],
+                memory,
+            ]
+            .concat(),
+        );
+        assert_eq!(code, Some(0), "{report:#}");
+        assert_eq!(report["faults"], serde_json::json!([]), "{report:#}");
+        assert_eq!(number(&report, "seed"), 11);
+        for name in ["rounds", "processes", "calls", "changes"] {
+            assert!(number(&report, name) > 0, "{report:#}");
+        }
+    }
+}

@@ -3,20 +3,24 @@
 //! Each case damages a copy of a well-filled pool and uses it in a child process, so that a fault or a hang is seen
 //! as one. The seed of a case is printed when it fails; `CENOTE_TEST_SEED` and `CENOTE_DAMAGE_CASES` change the run.
 
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
-
 use cenote::pod::directory;
 use cenote::{Coherent, Noncoherent, Pool};
-use damaged::{fill, options, use_all};
+use cenote_damage::child::{Ended, PATIENCE, end, number, start, tell_faults};
+use cenote_damage::oracle::{Seen, judge};
+use cenote_damage::places::Places;
+use cenote_damage::random::Random;
+use cenote_damage::{content, fill, options, use_all};
 use rand::prelude::*;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-mod damaged;
-
-/// A child that takes longer than this is taken to loop for ever.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Exit codes of a child for what became of the damage.
+const OUTCOMES: [(i32, Option<Seen>); 4] = [
+    (40, Some(Seen::Noticed)),
+    (41, Some(Seen::Sound)),
+    (42, Some(Seen::Late)),
+    (43, None),
+];
 
 /// The child's side; does nothing unless it is started as one.
 #[test]
@@ -24,106 +28,106 @@ fn child() {
     let Ok(path) = std::env::var("CENOTE_DAMAGED_POOL") else {
         return;
     };
-    let path = Path::new(&path);
-    let outcome = match std::env::var("CENOTE_DAMAGED_KIND").as_deref() {
-        Ok("noncoherent") => use_all::<Noncoherent>(path),
-        _ => use_all::<Coherent>(path),
+    tell_faults();
+    let seen = match std::env::var("CENOTE_DAMAGED_KIND").as_deref() {
+        Ok("noncoherent") => use_or_judge::<Noncoherent>(Path::new(&path)),
+        _ => use_or_judge::<Coherent>(Path::new(&path)),
     };
-    if let Err(error) = outcome {
+    let code = OUTCOMES.iter().find(|(_, known)| *known == seen);
+    std::process::exit(code.map_or(1, |(code, _)| *code));
+}
+
+/// Has the oracle judge a pool, if there is a content to judge by; then uses all of it.
+fn use_or_judge<M: cenote::memory::Mapped>(path: &Path) -> Option<Seen> {
+    let seen = std::env::var("CENOTE_SOUND_CONTENT").ok().map(|sound| {
+        let before = content::load(Path::new(&sound)).unwrap();
+        let allowance = number("CENOTE_ALLOWANCE").unwrap() as usize;
+        judge::<M>(path, &before, allowance).unwrap_or_else(|unseen| panic!("{unseen}"))
+    });
+    if let Err(error) = use_all::<M>(path) {
         assert!(!error.to_string().is_empty());
     }
+    seen
 }
 
-/// The parts of a pool, so that damage is not all spent on values.
-fn interesting(rng: &mut StdRng, bytes: &[u8]) -> usize {
-    let tables = 4096 + 8 * 256 + 8 * 4096 + 8 * 256;
-    let data = 2 << 20;
-    match rng.random_range(0..10) {
-        0 => rng.random_range(0..640.min(bytes.len())),
-        1..4 => rng.random_range(0..tables.min(bytes.len())),
-        4 => rng.random_range(tables.min(bytes.len() - 1)..(tables + 64 * 1024).min(bytes.len())),
-        5..8 => rng.random_range(data.min(bytes.len() - 1)..(data + (6 << 16)).min(bytes.len())),
-        _ => rng.random_range(0..bytes.len()),
-    }
-}
-
-fn damage(rng: &mut StdRng, bytes: &mut Vec<u8>) -> String {
-    if rng.random_range(0..12) == 0 {
-        let len = rng.random_range(0..bytes.len());
+/// Damages a pool; says how, and how many keys may read otherwise after it.
+fn damage(random: &mut Random, bytes: &mut Vec<u8>) -> (String, usize) {
+    if random.below(12) == 0 {
+        let len = random.below(bytes.len() as u64) as usize;
         bytes.truncate(len);
-        return format!("truncated to {len}");
+        return (format!("truncated to {len}"), 0);
     }
-    let count = [1, 1, 2, 8, 100][rng.random_range(0..5)];
-    let mut places = Vec::new();
+    let places = Places::new(bytes.len() as u64);
+    let count = [1, 1, 1, 2, 8, 40][random.below(6) as usize];
+    let (mut what, mut allowance) = (Vec::new(), 0);
     for _ in 0..count {
-        let at = interesting(rng, bytes);
-        match rng.random_range(0..4) {
-            0 => bytes[at] ^= 1 << rng.random_range(0..8),
-            1 => bytes[at] = rng.random(),
-            2 => bytes[at] = [0, 0xff][rng.random_range(0..2)],
-            // A whole word from elsewhere: plausible, and wrong.
-            _ => {
-                let (from, to) = (interesting(rng, bytes) & !7, at & !7);
-                if from + 8 <= bytes.len() && to + 8 <= bytes.len() {
-                    bytes.copy_within(from..from + 8, to);
-                }
-            }
-        }
-        places.push(at);
+        let word = |at: u64| u64::from_le_bytes(bytes[at as usize..at as usize + 8].try_into().unwrap());
+        let change = places.change(random, word);
+        let at = change.at as usize;
+        bytes[at..at + change.bytes.len()].copy_from_slice(&change.bytes);
+        // A key that is another one now is missing, and one too many.
+        allowance += if places.is_data(change.at) { 2 } else { 0 };
+        what.push(format!("{:#x}: {:x?}", change.at, change.bytes));
     }
-    places.truncate(8);
-    format!("{count} places, the first {places:x?}")
+    what.truncate(8);
+    (
+        format!("{count} places, the first {}", what.join(", ")),
+        allowance,
+    )
 }
 
 fn run<M: cenote::memory::Mapped>(cases: u64) {
-    let seed: u64 = std::env::var("CENOTE_TEST_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(1);
-    let cases = std::env::var("CENOTE_DAMAGE_CASES")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(cases);
+    let seed = number("CENOTE_TEST_SEED").unwrap_or(1);
+    let cases = number("CENOTE_DAMAGE_CASES").unwrap_or(cases);
     println!("seed: CENOTE_TEST_SEED={seed}, {cases} cases");
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let sound = folder.path().join("sound");
-    fill::<M>(&sound);
-    let sound = std::fs::read(sound).unwrap();
+    let (sound, text) = (folder.path().join("sound"), folder.path().join("content"));
+    fill::<M>(&sound).unwrap();
+    let bytes_of_sound = std::fs::read(&sound).unwrap();
+    {
+        let pool: Pool<M> = Pool::open(&sound, &options()).unwrap();
+        assert!(pool.fsck(false).unwrap().is_clean());
+        content::store(&content::read(&pool), &text).unwrap();
+    }
+    let (mut counts, mut failures) = ([0; OUTCOMES.len()], Vec::new());
     for case in seed..seed + cases {
-        let mut rng = StdRng::seed_from_u64(case);
-        let mut bytes = sound.clone();
-        let what = damage(&mut rng, &mut bytes);
+        let mut random = Random::new(case);
+        let mut bytes = bytes_of_sound.clone();
+        let (what, allowance) = damage(&mut random, &mut bytes);
         let path = folder.path().join("damaged");
         std::fs::write(&path, &bytes).unwrap();
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--nocapture"])
-            .env("CENOTE_DAMAGED_POOL", &path)
-            .env("CENOTE_DAMAGED_KIND", M::NAME)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let begun = Instant::now();
-        let status = loop {
-            match child.try_wait().unwrap() {
-                Some(status) => break Some(status),
-                None if begun.elapsed() > PATIENCE => {
-                    child.kill().unwrap();
-                    child.wait().unwrap();
-                    break None;
-                }
-                None => std::thread::sleep(Duration::from_millis(1)),
-            }
+        let allowance = allowance.to_string();
+        let mut variables = vec![
+            ("CENOTE_DAMAGED_POOL", path.to_str().unwrap()),
+            ("CENOTE_DAMAGED_KIND", M::NAME),
+        ];
+        // Others come upon the damage in other ways than by a check.
+        if random.below(4) > 0 {
+            variables.push(("CENOTE_SOUND_CONTENT", text.to_str().unwrap()));
+            variables.push(("CENOTE_ALLOWANCE", &allowance));
+        }
+        let ended = end(start(&variables), PATIENCE);
+        let outcome = match ended {
+            Ended::Status(code) => OUTCOMES.iter().position(|(known, _)| *known == code),
+            _ => None,
         };
-        if !status.is_some_and(|status| status.success()) {
-            let mut text = String::new();
-            let _ = std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut text);
-            panic!(
-                "CENOTE_TEST_SEED={case} CENOTE_DAMAGE_CASES=1 ({what}): {status:?} (none: it hung)\n{text}"
-            );
+        match outcome {
+            Some(n) => counts[n] += 1,
+            None => failures.push(format!(
+                "CENOTE_TEST_SEED={case} CENOTE_DAMAGE_CASES=1 ({what}): {ended}"
+            )),
         }
         std::fs::remove_file(&path).unwrap();
+        if number("CENOTE_DAMAGE_GO_ON").is_none() && !failures.is_empty() {
+            break;
+        }
     }
+    let [noticed, sound, late, used] = counts;
+    println!(
+        "{noticed} noticed, {sound} sound, {late} late, {used} used only, {} failures",
+        failures.len()
+    );
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]

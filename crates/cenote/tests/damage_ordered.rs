@@ -11,14 +11,8 @@ use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
 use cenote::{Coherent, Noncoherent};
-use damaged::ordered::{Outcome, Part, Place, fill, judge, places};
+use cenote_damage::ordered::{Outcome, Part, Place, fill, judge, places};
 use rand::prelude::*;
-
-#[allow(
-    dead_code,
-    reason = "the pool with everything in it is damaged by another test"
-)]
-mod damaged;
 
 /// A child that takes longer than this is taken to loop for ever.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,11 +7,13 @@
 //! | `worker`, `owned`, `shared` | a worker process and its operations |
 //! | `content` | keys, and what their values are like |
 //! | `latency` | how long operations took, which outlives a worker as its journal does |
+//! | `damage` | a process that changes bytes of a pool while others use it |
 //! | `state`, `verdict` | journals beside the pool: what must be there, is there, and nothing else |
 //!
 //! What it shares with `soak` is in `trial/`.
 
 mod content;
+pub mod damage;
 mod latency;
 mod owned;
 mod plan;
@@ -70,6 +72,10 @@ pub struct Args {
     /// The kind of the maps
     #[arg(long, value_enum, default_value_t = MapKind::Hash)]
     map: MapKind,
+    /// Kill nobody: change bytes of a pool with everything in it while the workers use it, many times. They may get errors; none ends by a
+    /// signal or hangs
+    #[arg(long, conflicts_with_all = ["kills_per_second", "pool", "size", "map", "keep", "plant"])]
+    damage: bool,
     /// Keep the pool and the journals
     #[arg(long)]
     keep: bool,
@@ -144,6 +150,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         .prefix("cenote-torture-")
         .tempdir_in(&base);
     let folder = folder.map_err(Failure::io(base.display()))?;
+    if args.damage {
+        return run_damage(&args, seed, folder.path(), out);
+    }
     let plan = Plan {
         pool: args.pool.clone().unwrap_or_else(|| folder.path().join("pool")),
         folder: folder.path().to_owned(),
@@ -195,6 +204,31 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Runs it with damage instead of kills.
+fn run_damage(args: &Args, seed: u64, folder: &Path, out: &Output) -> Result<ExitCode, Failure> {
+    let settings = damage::Settings {
+        seed,
+        workers: args.workers,
+        time: Duration::from_secs(args.seconds),
+        memory: args.memory.kind(),
+        folder: folder.to_owned(),
+    };
+    if !out.json {
+        out.line(format!(
+            "seed {seed}: {} workers use pools of {} memory while their bytes change, {} seconds",
+            settings.workers,
+            settings.memory.name(),
+            args.seconds
+        ))?;
+    }
+    let doomed = folder.to_owned();
+    crate::interrupt::on_interrupt(move || {
+        let _ = std::fs::remove_dir_all(doomed);
+        eprintln!("cenote: interrupted; the pools are removed");
+    });
+    damage::run(&settings, out)
 }
 
 /// The pool's file, removed in the end.

@@ -24,6 +24,8 @@ pub enum Role {
     Bench,
     /// Writes and journals until it is killed.
     Torture,
+    /// Uses a pool while it is damaged.
+    Damage,
     /// Goes through the phases of a long run.
     Soak,
     /// Indexes its share of the demo's data.
@@ -40,6 +42,7 @@ impl Role {
             Self::Load => "load",
             Self::Bench => "bench",
             Self::Torture => "torture",
+            Self::Damage => "damage",
             Self::Soak => "soak",
             Self::Demo => "demo",
             Self::Mapreduce => "mapreduce",
@@ -64,6 +67,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Role::Load => super::load::worker(args.args),
         Role::Bench => super::bench::worker(args.args),
         Role::Torture => super::torture::worker(args.args),
+        Role::Damage => super::torture::damage::worker(&args.args),
         Role::Soak => super::soak::worker(args.args),
         Role::Demo => super::demo::worker(args.args),
         Role::Mapreduce => super::mapreduce::worker(args.args),

@@ -247,3 +247,76 @@ fn formats_are_guessed() {
     );
     assert_eq!(Format::choose(None, None).unwrap(), Format::Tsv);
 }
+
+/// Damaged texts of each format are read or refused, line by line; what is read can be written and read again.
+///
+/// `CENOTE_TEST_SEED` and `CENOTE_DAMAGE_CASES` change the run.
+#[test]
+fn damaged_texts_are_read_or_refused() {
+    use cenote_damage::child::number;
+    use cenote_damage::random::Random;
+    const SAMPLES: [&str; 5] = [
+        "key\tvalue\na\\tb\\x41\t1\n\n\\\\\t\n",
+        "key,value,more\r\n\"a \"\"quoted\"\"\nline\",2,\"x,y\"\n,,\n",
+        "{\"key\":\"a\",\"value\":\"b\"}\n{\"key\":{\"base64\":\"YQ==\"},\"value\":[1,null,{\"x\":1e9}]}\n",
+        "\u{feff}key\tvalue\n\r\n\0\t\u{fffd}\n",
+        "{\"key\":\"\\ud800\",\"value\":\"\\u0000\"}\n\"just text\"\n12\n",
+    ];
+    let seed = number("CENOTE_TEST_SEED").unwrap_or(1);
+    let cases = number("CENOTE_DAMAGE_CASES").unwrap_or(6_000);
+    println!("seed: CENOTE_TEST_SEED={seed}, {cases} cases");
+    for case in seed..seed + cases {
+        let mut random = Random::new(case);
+        let format = [Format::Tsv, Format::Csv, Format::Jsonl][random.below(3) as usize];
+        let mut text = SAMPLES[random.below(5) as usize]
+            .as_bytes()
+            .repeat(1 + random.below(3) as usize);
+        for _ in 0..random.below(8) {
+            let at = random.below(text.len() as u64) as usize;
+            match random.below(5) {
+                0 => text[at] ^= 1 << random.below(8),
+                1 => text[at] = b"\t\n\r\",\\{}[]:x\0\xff"[random.below(14) as usize],
+                2 => drop(text.drain(at..(at + 5).min(text.len()))),
+                3 => text.truncate(at + 1),
+                _ => text.insert(at, random.next() as u8),
+            }
+            if text.is_empty() {
+                break;
+            }
+        }
+        let columns = match random.below(3) {
+            0 => Columns::default(),
+            1 => columns("key", &["value"]),
+            _ => Columns {
+                header: true,
+                ..columns("2", &["1", "3"])
+            },
+        };
+        let told = || format!("CENOTE_TEST_SEED={case} CENOTE_DAMAGE_CASES=1 ({format:?}, {text:x?})");
+        let Ok(mut source) = read(format, &columns, random.below(2) == 0, Box::new(&text[..])) else {
+            continue;
+        };
+        let mut pairs = Vec::new();
+        for step in 0.. {
+            assert!(step <= text.len() + 2, "no end: {}", told());
+            let mut pair = Pair::default();
+            match source.next(&mut pair) {
+                Ok(Next::Pair) => pairs.push(pair),
+                Ok(Next::Bad { line, why }) => assert!(line > 0 && !why.is_empty(), "{}", told()),
+                Ok(Next::End) | Err(_) => break,
+            }
+        }
+        let mut sink = Sink::new(format, Vec::new());
+        for pair in &pairs {
+            sink.write(&pair.key, &pair.value).unwrap();
+        }
+        let written = sink.finish().unwrap();
+        let again: Vec<_> = all(format, &Columns::default(), false, &written)
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(again, pairs, "{}", told());
+        // What options say of sizes.
+        let _ = cenote::parse_size(&String::from_utf8_lossy(&text[..text.len().min(12)]));
+    }
+}

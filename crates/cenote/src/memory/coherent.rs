@@ -30,6 +30,10 @@ impl Memory for Coherent {
         self.mapping.reserve(at, len, unshared)
     }
 
+    fn is_backed(&self, end: u64) -> bool {
+        self.mapping.is_backed(end)
+    }
+
     fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
         self.mapping.punch(at, len)
     }

@@ -232,6 +232,11 @@ impl Mapping {
         }
     }
 
+    /// See [`super::Memory::is_backed`].
+    pub(super) fn is_backed(&self, end: u64) -> bool {
+        end <= self.len && self.file_len().is_ok_and(|len| end <= len)
+    }
+
     /// Reserves a range of the file on its file system, growing the file if it is shorter. After it, touching
     /// the range cannot fail. If it is `unshared`, in huge pages as far as the kernel makes them: to make one it waits for all
     /// who map the file, for a tenth of a second while some of them are killed.

@@ -108,6 +108,13 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// What is `unshared`, because no other process has the pool open, may take the kernel longer, to make huge pages of it.
     fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError>;
 
+    /// Whether there is memory behind all offsets below `end`: whoever touches what a file does not have is ended by a signal.
+    ///
+    /// Cost: a system call where there is a file.
+    fn is_backed(&self, _end: u64) -> bool {
+        true
+    }
+
     /// Gives a range that was reserved back. Until it is reserved again, nobody may touch it; then it holds anything.
     fn punch(&self, _at: u64, _len: u64) -> Result<(), MapError> {
         Err(MapError::Unsupported("giving bytes of a pool back"))

@@ -185,13 +185,21 @@ pub(super) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     // What is retired is ripe two epochs later; each look goes through a part of the list.
     let mut looks_left = 4;
     let mut goes_on = false;
+    // A list that is a cycle has no end to come to.
+    let mut steps_left = chunks_max(worker)? / u64::from(worker.limits().collect_chunks.max(1)) + 4;
     while looks_left > 0 {
         let least = epoch::ripe_below(worker, epoch::advance(worker));
         let look = look(worker, worker.actor(), least, goes_on)?;
         goes_on = true;
         freed += look.freed;
-        if look.freed == 0 && !look.went_on {
-            looks_left -= 1;
+        match look.went_on {
+            _ if look.freed > 0 => {}
+            false => looks_left -= 1,
+            true if steps_left == 0 => {
+                let head = worker.record().head().offset();
+                return Err(Error::corrupt("a retired list without end", head));
+            }
+            true => steps_left -= 1,
         }
     }
     Ok(freed)
@@ -611,6 +619,14 @@ pub(super) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor) -> Res
         return Ok(());
     }
     worker.check("a retired list", chunk, CHUNK_BYTES)?;
+    // Behind the last entry is another's object.
+    if which >> CHUNK_ENTRIES != 0 {
+        let at = actor.record.freeing_which().offset();
+        return Err(Error::corrupt(
+            "which entries of a retired list are being freed",
+            at,
+        ));
+    }
     // What cannot be found was freed, and its block with it.
     let places = || {
         indexes(which).filter_map(|index| {

@@ -92,22 +92,33 @@ pub fn allocate_for<M: Memory>(
             make_room_for_take(worker);
             let reserve = untaken(worker, class);
             if reserve.mask() != 0 {
-                return Ok(take_later(worker, lowest(worker, class, reserve), destination));
+                return Ok(take_later(
+                    worker,
+                    lowest(worker, actor, class, reserve)?,
+                    destination,
+                ));
             }
         }
     }
     settle_takes(worker);
     let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
     if reserve.mask() != 0 {
-        return Ok(take_reserved(worker, actor, class, reserve, destination));
+        return take_reserved(worker, actor, class, reserve, destination);
     }
     refill(worker, actor, class)?;
     let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
+    if reserve.mask() == 0 {
+        return Err(misreserved(actor, class));
+    }
     if !M::COHERENT && is_of_operation(worker, actor, destination) && !mutant::is(Mutant::NamedLate) {
         make_room_for_take(worker);
-        return Ok(take_later(worker, lowest(worker, class, reserve), destination));
+        return Ok(take_later(
+            worker,
+            lowest(worker, actor, class, reserve)?,
+            destination,
+        ));
     }
-    Ok(take_reserved(worker, actor, class, reserve, destination))
+    take_reserved(worker, actor, class, reserve, destination)
 }
 
 /// Whether what is allocated for a destination is named by the record of the worker's own operation.
@@ -143,16 +154,28 @@ fn take_kept<M: Memory>(worker: &Worker<M>, class: usize, kept: Kept, destinatio
     object
 }
 
-/// The cell of a reserve that is taken next.
+/// The cell of a reserve, which has some, that is taken next. That the block is the actor's was seen when the reserve got it; somebody who
+/// damages the pool may have changed it since, so what is handed out is an object of some block in the pool at least.
 #[inline]
-fn lowest<M: Memory>(worker: &Worker<M>, class: usize, reserve: Reserve) -> Taken {
+fn lowest<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, reserve: Reserve) -> Result<Taken> {
+    let layout = &TABLE[class];
     let index = reserve.word() * 4 + reserve.mask().trailing_zeros();
     let unit = reserve.unit().unwrap_or_default();
-    Taken {
-        object: worker.geometry().unit_offset(unit) + TABLE[class].offset_of(index),
+    let object = worker.geometry().unit_offset(unit) + layout.offset_of(index);
+    if index >= layout.objects || worker.check("", object, u64::from(layout.size)).is_err() {
+        return Err(misreserved(actor, class));
+    }
+    Ok(Taken {
+        object,
         class: class as u32,
         source: Source::Reserve { unit, index },
-    }
+    })
+}
+
+/// A reserve that cannot be right.
+#[cold]
+fn misreserved(actor: Actor, class: usize) -> Error {
+    Error::corrupt("a worker's reserve", actor.record.reserve(class).offset())
 }
 
 #[inline]
@@ -162,9 +185,9 @@ fn take_reserved<M: Memory>(
     class: usize,
     reserve: Reserve,
     destination: OwnedWord,
-) -> u64 {
+) -> Result<u64> {
     let mem = worker.mem();
-    let taken = lowest(worker, class, reserve);
+    let taken = lowest(worker, actor, class, reserve)?;
     let name = || {
         destination.set(mem, taken.object);
         mem.persist(destination.offset(), 8);
@@ -183,7 +206,7 @@ fn take_reserved<M: Memory>(
     }
     crash_point(Point::AllocTaken);
     worker.last_taken.set(taken);
-    taken.object
+    Ok(taken.object)
 }
 
 /// Gives back what `allocate` gave and nobody else has seen. What an operation has published that could not be finished stays: whoever
@@ -266,7 +289,7 @@ fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) 
 /// Fills the reserve of a class.
 #[cold]
 fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<()> {
-    if take_from_block(worker, actor, class) || adopt_hinted(worker, actor, class)? {
+    if take_from_block(worker, actor, class)? || adopt_hinted(worker, actor, class)? {
         return Ok(());
     }
     let layout = &TABLE[class];
@@ -279,7 +302,7 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
         room::make_room(worker)?;
     }
     let looks_everywhere = !worker.is_pinned() || worker.is_thorough.get();
-    if take_from_block(worker, actor, class) || looks_everywhere && adopt_any(worker, actor, class)? {
+    if take_from_block(worker, actor, class)? || looks_everywhere && adopt_any(worker, actor, class)? {
         return Ok(());
     }
     allocate_slab(worker, actor, class).map_err(|error| match error {
@@ -294,14 +317,32 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
 }
 
 /// Takes up to four free cells of the current block into the reserve; abandons the block if it has none.
-fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> bool {
+///
+/// On coherent memory the block table is asked first whether the block is the actor's, as a load there costs little.
+fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
     let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
-    let Some(unit) = reserve.unit() else { return false };
+    let Some(unit) = reserve.unit() else {
+        // Nothing, or nothing that was ever written: there is no block to go on with.
+        return Ok(false);
+    };
+    let is_its = || {
+        let block = Block::decode(table_word(worker, unit).load(worker.mem()));
+        let (class, owner) = (class as u8, actor.me);
+        block
+            == Block::Slab {
+                class,
+                ready: true,
+                owner,
+            }
+    };
+    if !is_whole(worker, unit, &TABLE[class]) || M::COHERENT && !is_its() {
+        return Err(misreserved(actor, class));
+    }
     if take_cells(worker, actor, class, unit, reserve.word()) {
-        return true;
+        return Ok(true);
     }
     abandon(worker, actor, class, unit);
-    false
+    Ok(false)
 }
 
 /// Takes up to four free cells of a block into the reserve, which has none, of the words from one on.
@@ -437,9 +478,11 @@ pub fn settle_own<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> R
 #[inline]
 fn settle<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u16) -> bool) -> Result<()> {
     let unit = worker.geometry().unit_of(object);
-    if (object - worker.geometry().data) & (UNIT - 1) != 0 {
+    if object.wrapping_sub(worker.geometry().data) & (UNIT - 1) != 0 {
         return Ok(());
     }
+    // The name of it lies in the pool: somebody may have changed it since it was written there.
+    worker.check("an object's offset", object, UNIT)?;
     let word = table_word(worker, unit);
     let current = word.load(worker.mem());
     if let Block::Range {
@@ -496,6 +539,9 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
     for (class, layout) in TABLE.iter().enumerate() {
         let word = actor.record.reserve(class);
         let reserve = Reserve(word.get(mem));
+        if !reserve.is_sound() {
+            return Err(misreserved(actor, class));
+        }
         let Some(unit) = reserve.unit() else { continue };
         if !is_whole(worker, unit, layout) {
             return Err(Error::corrupt("a reserved block", word.offset()));

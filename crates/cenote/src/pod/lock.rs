@@ -55,6 +55,13 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         if waited < FAILURES_PER_LOOK {
             continue;
         }
+        // Nobody takes it twice, and nobody else writes this: who waited would wait for itself.
+        if owner == mine {
+            return Err(Error::corrupt(
+                "a lock that says that its waiter holds it, seen",
+                word.offset(),
+            ));
+        }
         if waited.is_multiple_of(FAILURES_PER_LOOK) && unknown.is_gone(worker, owner)? {
             if word == TRIM_LOCK && !mutant::is(Mutant::TakenOverUnsettled) {
                 // What the dead owner had committed under both locks is done before anybody else has this one.

@@ -292,6 +292,10 @@ fn finish<M: Memory>(
     let record = actor.record;
     let counter = record.counter().get(mem);
     if counter != 0 {
+        // The record lies in the pool: somebody may have changed it since the operation began.
+        if counter & 7 != 0 || worker.check("", counter, 8).is_err() {
+            return Err(Error::corrupt("a counter in an operation record", counter));
+        }
         let (word, count) = (OwnedWord::at(counter), record.count().get(mem));
         if mutant::is(Mutant::CountNotWrittenBack) {
             word.set(mem, count);

@@ -25,9 +25,16 @@ impl Reserve {
         (self.0 >> 4) as u32 & 0xffff
     }
 
-    /// The cells taken and not used.
+    /// The cells taken and not used; none where there is no block.
+    #[inline(always)]
     pub fn mask(self) -> u64 {
-        self.0 & 0xf
+        // The highest bit says that the word is valid: spread over all, it costs no branch.
+        (self.0 as i64 >> 63) as u64 & self.0 & 0xf
+    }
+
+    /// Whether the library writes such words: nothing, or a block.
+    pub fn is_sound(self) -> bool {
+        self.0 == 0 || self.0 & Self::VALID != 0
     }
 
     /// The same without the cell of an object, if it is one of the word's.
@@ -36,5 +43,23 @@ impl Reserve {
             true => Self(self.0 & !(1 << (index % 4))),
             false => self,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_valid_has_neither_block_nor_cells() {
+        let reserve = Reserve::new(3, 5, 0b1010);
+        assert_eq!(
+            (reserve.unit(), reserve.word(), reserve.mask()),
+            (Some(3), 5, 0b1010)
+        );
+        assert!(reserve.is_sound() && Reserve::NONE.is_sound());
+        let damaged = Reserve(reserve.0 & !Reserve::VALID);
+        assert_eq!((damaged.unit(), damaged.mask()), (None, 0));
+        assert!(!damaged.is_sound());
     }
 }

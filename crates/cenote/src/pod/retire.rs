@@ -402,6 +402,10 @@ fn weight<M: Memory>(worker: &Worker<M>, object: u64) -> u64 {
         let class = worker.classes.get(unit).and_then(|class| TABLE.get(class));
         return class.map_or(LINE, |class| u64::from(class.size));
     }
+    // What a record names that somebody damages meanwhile may be anything.
+    if worker.check("", object, 1).is_err() {
+        return 0;
+    }
     match Block::decode(table_word(worker, unit).load(worker.mem())) {
         Block::Slab { class, .. } => TABLE
             .get(usize::from(class))

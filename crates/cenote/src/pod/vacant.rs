@@ -10,10 +10,12 @@
 //!
 //! A list that is damaged is left as it is, and [told](super::failures): it keeps nobody who collects in passing from what he does.
 
+use super::class::CLASSES;
 use super::collect::{collect, make_way};
 use super::failures::Task;
 use super::heap::return_reserves;
 use super::record::{Phase, State, WorkerRecord};
+use super::reserve::Reserve;
 use super::retire::{Actor, refresh, spare};
 use super::superblock::ORPHANS;
 use super::takeover::{finish_what_was_begun, inherit_list};
@@ -104,6 +106,27 @@ pub fn forget_damaged_spare<M: Memory>(worker: &Worker<M>, index: u32) -> Result
             actor.record.spare().set(mem, 0);
         }
         Ok(is_damaged)
+    })?;
+    Ok(forgot.unwrap_or(false))
+}
+
+/// `fsck --repair`: a vacant record forgets reserves that cannot be any. Whether it has.
+pub fn forget_damaged_reserves<M: Memory>(worker: &Worker<M>, index: u32) -> Result<bool> {
+    let mem = worker.mem();
+    let word = WorkerRecord::new(worker.geometry(), index).state().load(mem);
+    if State::decode(word).phase != Phase::Free {
+        return Ok(false);
+    }
+    let forgot = with_claim(worker, index, word, |actor| {
+        let mut has_any = false;
+        for class in 0..CLASSES {
+            let word = actor.record.reserve(class);
+            if !Reserve(word.get(mem)).is_sound() {
+                word.set(mem, Reserve::NONE.0);
+                has_any = true;
+            }
+        }
+        Ok(has_any)
     })?;
     Ok(forgot.unwrap_or(false))
 }

@@ -86,6 +86,8 @@ pub struct Worker<M: Memory> {
     depth: Cell<u32>,
     /// Bytes known to be committed.
     committed: Cell<u64>,
+    /// As many units as are known to have memory.
+    backed_units: Cell<u64>,
     /// Incoherent memory: the epoch as it was seen when the announcement stood.
     epoch_since: Cell<u64>,
     /// Incoherent memory: the time of the present announcement. It grows; what was read under another may have been reused.
@@ -264,6 +266,7 @@ impl<M: Memory> Worker<M> {
             brief: M::COHERENT && lazy && replicate,
             depth: Cell::new(0),
             committed: Cell::new(0),
+            backed_units: Cell::new(0),
             epoch_since: Cell::new(0),
             stamp: Cell::new(0),
             local,
@@ -547,15 +550,22 @@ impl<M: Memory> Worker<M> {
         }
     }
 
-    /// Units committed now.
+    /// Units committed now. A number that has grown is believed when there is memory behind so many.
+    ///
+    /// Cost: a sync load; when it has grown, a system call.
     pub fn committed_units(&self) -> Result<u64> {
         let units = COMMITTED.load(self.mem());
-        if units > self.geometry().parameters.max_units {
+        if units <= self.backed_units.get() {
+            return Ok(units);
+        }
+        let is_possible = units <= self.geometry().parameters.max_units;
+        if !is_possible || !self.mem().is_backed(self.geometry().unit_offset(units)) {
             return Err(Error::corrupt(
                 "the number of committed units",
                 COMMITTED.offset(),
             ));
         }
+        self.backed_units.set(units);
         Ok(units)
     }
 }

@@ -386,6 +386,7 @@ impl<M: Memory> Audit<'_, M> {
     fn walk_records(&mut self) -> Result<()> {
         let worker = self.worker;
         let mem = worker.mem();
+        let mut attached_workers = Vec::new();
         for index in 0..worker.pod().workers_high() {
             let record = WorkerRecord::new(worker.geometry(), index);
             let walked = (|| {
@@ -424,8 +425,30 @@ impl<M: Memory> Audit<'_, M> {
                         self.mark(object, Mark::Held);
                     }
                 }
-                self.mark_reserves(record, index + 1);
+                attached_workers.push((record, index + 1));
             }
+            self.check_reserve_words(index, attached)?;
+        }
+        // Once all lists are known: nothing that is in one is reserved.
+        for (record, me) in attached_workers {
+            self.mark_reserves(record, me);
+        }
+        Ok(())
+    }
+
+    /// Reports words of reserves that the library never writes. Repair clears those of places that nobody has.
+    fn check_reserve_words(&mut self, index: u32, attached: bool) -> Result<()> {
+        let worker = self.worker;
+        let record = WorkerRecord::new(worker.geometry(), index);
+        let damaged = |class: &usize| !Reserve(record.reserve(*class).peek(worker.mem())).is_sound();
+        let Some(class) = (0..CLASSES).find(damaged) else {
+            return Ok(());
+        };
+        if self.repair && !attached && vacant::forget_damaged_reserves(worker, index)? {
+            self.report.repaired_places += 1;
+        } else {
+            let at = record.reserve(class).offset();
+            self.problem(Error::corrupt("a worker's reserve", at));
         }
         Ok(())
     }
@@ -437,21 +460,47 @@ impl<M: Memory> Audit<'_, M> {
         Ok(())
     }
 
-    /// What a reserve says of a block that is not its worker's is old.
+    /// What a reserve says of a block that is not its worker's is old. Nothing that is reserved is referred to otherwise, and its cells say
+    /// that they are taken: all do not only for the moment before they are.
     fn mark_reserves(&mut self, record: WorkerRecord, me: u32) {
         let units = self.report.committed_bytes / UNIT;
+        let mem = self.worker.mem();
         for (class, layout) in TABLE.iter().enumerate() {
-            let reserve = Reserve(record.reserve(class).peek(self.worker.mem()));
-            let Some(unit) = reserve.unit().filter(|&unit| unit < units) else {
+            let word = record.reserve(class);
+            let reserve = Reserve(word.peek(mem));
+            let Some(unit) = reserve.unit() else {
                 continue;
             };
+            if unit.checked_add(layout.units()).is_none_or(|end| end > units) {
+                self.problem(Error::corrupt("a worker's reserve", word.offset()));
+                continue;
+            }
             let block = Block::decode(table_word(self.worker, unit).load(self.worker.mem()));
             if !matches!(block, Block::Slab { owner, .. } if u32::from(owner) == me) {
                 continue;
             }
-            for bit in (0..4).filter(|bit| reserve.mask() & 1 << bit != 0) {
-                let within = layout.offset_of(reserve.word() * 4 + bit);
-                self.mark(self.worker.geometry().unit_offset(unit) + within, Mark::Held);
+            let mut free = 0;
+            let reserved: Vec<u32> = (0..4).filter(|bit| reserve.mask() & 1 << bit != 0).collect();
+            for bit in &reserved {
+                let index = reserve.word() * 4 + bit;
+                if index >= layout.objects {
+                    self.problem(Error::corrupt("a worker's reserve", word.offset()));
+                    break;
+                }
+                let object = self.worker.geometry().unit_offset(unit) + layout.offset_of(index);
+                if let Some(Mark::Reachable | Mark::Retired) = self.marks.get(&object) {
+                    self.problem(Error::corrupt("an object in use that is reserved, seen", object));
+                    continue;
+                }
+                free += usize::from(Cell::new(self.worker, unit, class, index).load(mem) == CELL_FREE);
+                self.mark(object, Mark::Held);
+            }
+            let is_own = record == self.worker.record();
+            if free > 0 && (is_own || free < reserved.len()) {
+                self.problem(Error::corrupt(
+                    "a reserve of what its block says is free, seen",
+                    word.offset(),
+                ));
             }
         }
     }

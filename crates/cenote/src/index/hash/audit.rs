@@ -1,6 +1,6 @@
 //! Walking a map for `fsck`: everything it refers to, and whether it is what it should be. Nobody writes meanwhile.
 
-use super::level::{GROUP_SLOTS, Level, TENTATIVE};
+use super::level::{CHUNK_GROUPS, GROUP_SLOTS, Level, TENTATIVE};
 use super::object;
 use super::slot::{Slot, fingerprint};
 use super::{HashMap, next_level, share};
@@ -47,13 +47,35 @@ impl<M: Memory> HashMap<M> {
             reach(this.offset);
             audit.levels += 1;
             audit.slots += this.groups * (GROUP_SLOTS + 1);
+            let mut spares = Vec::new();
             for group in 0..this.groups {
-                self.audit_group(&this, group, &mut audit, &mut reach, &mut suspect)?;
+                self.audit_group(&this, group, &mut audit, &mut spares, &mut reach, &mut suspect)?;
             }
+            self.audit_spares(&this, spares, &mut suspect);
             level = Level::decode(worker, this.next().load(worker.mem()))?;
         }
         self.audit_replicas(root, &mut suspect);
         Ok(audit)
+    }
+
+    /// A spare line is linked once, and after it was taken: else the next chain gets it as well.
+    fn audit_spares(&self, level: &Level, mut spares: Vec<u64>, suspect: &mut impl FnMut(Error)) {
+        let taken = level.spares_taken().load(self.worker.mem());
+        spares.sort_unstable();
+        let is_twice = spares.windows(2).any(|pair| pair[0] == pair[1]);
+        let end = level.spare(taken);
+        if is_twice || spares.last().zip(end).is_some_and(|(&last, end)| last >= end) {
+            suspect(Error::corrupt(
+                "a map's level with more spare lines in use than were taken, seen",
+                level.spares_taken().offset(),
+            ));
+        }
+    }
+
+    /// Whether the chunk of a group says that it has moved. Then its groups are looked at no more, and go with the level.
+    fn is_done(&self, level: &Level, group: u64) -> bool {
+        let (word, bit) = level.done(group / CHUNK_GROUPS);
+        SyncWord::at(word).load(self.worker.mem()) & bit != 0
     }
 
     /// While the root stays what it was, and is not being moved, no settled replica shows another level.
@@ -76,19 +98,33 @@ impl<M: Memory> HashMap<M> {
         level: &Level,
         group: u64,
         audit: &mut Audit,
+        spares: &mut Vec<u64>,
         reach: &mut impl FnMut(u64),
         suspect: &mut impl FnMut(Error),
     ) -> Result<()> {
         let worker = &*self.worker;
         let mut slots = Vec::new();
+        // Said last, and so asked first.
+        let is_done = self.is_done(level, group);
         self.each_slot(level, group, |at: SyncWord| {
             slots.push((at, Slot(at.load(worker.mem()))))
         })?;
+        if is_done
+            && slots
+                .iter()
+                .any(|(_, slot)| slot.as_link().is_none() && !slot.is_moved())
+        {
+            suspect(Error::corrupt(
+                "a group that is said to have moved, and has not, seen",
+                level.group(group),
+            ));
+        }
         for (at, slot) in slots {
             if let Some(line) = slot.as_link() {
                 audit.lines += 1;
-                if !level.is_spare(line) {
-                    reach(line);
+                match level.is_spare(line) {
+                    true => spares.push(line),
+                    false => reach(line),
                 }
             } else if slot.is_claimed() {
                 if !is_being_put(worker, at) && Slot(at.load(worker.mem())) == slot {

@@ -7,7 +7,7 @@ use std::path::Path;
 use cenote::memory::Mapped;
 use cenote::{Ordered, Pool, Range};
 
-use super::options;
+use crate::options;
 
 /// What the map holds while it is sound.
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -1,11 +1,27 @@
-//! A pool to be damaged, and the use of all that it offers; shared by the damage test and the fuzz target.
+//! Pools to be damaged, the use of all that they offer, and the oracle that judges what damage does; shared by tests, fuzz targets and
+//! `cenote torture --damage`. What runs is in `docs/fuzzing.md`.
+//!
+//! | file | |
+//! |---|---|
+//! | here | a pool with everything in it, and calls of all kinds on one that was damaged |
+//! | `places` | where a pool can be damaged, and how |
+//! | `content`, `oracle` | what can be read; whether what `fsck` calls clean holds |
+//! | `live` | calls on a pool whose bytes change meanwhile, and the one who changes them |
+//! | `ordered` | an ordered map alone, damaged part by part |
+//! | `child` | processes whose signals, panics and hangs are seen |
 
-#[allow(dead_code, reason = "not all who share this file damage ordered maps alone")]
+pub mod child;
+pub mod content;
+pub mod live;
+pub mod oracle;
 pub mod ordered;
+pub mod places;
+pub mod random;
 
 use std::path::Path;
 
-use cenote::{Options, Pool};
+use cenote::memory::Mapped;
+use cenote::{Options, Pool, Result};
 
 /// Small tables, so that damage hits something.
 pub fn options() -> Options {
@@ -14,50 +30,71 @@ pub fn options() -> Options {
         max: 64 << 20,
         processes: 8,
         workers: 8,
-        names: 8,
+        names: 24,
         ..Options::default()
     }
 }
 
 /// A pool with everything in it: several sizes, a map on the move, retired objects, a worker that died.
-pub fn fill<M: cenote::memory::Mapped>(path: &Path) {
-    let pool: Pool<M> = Pool::create(path, &options()).unwrap();
-    let map = pool.map("m").unwrap();
+pub fn fill<M: Mapped>(path: &Path) -> Result<()> {
+    let pool: Pool<M> = Pool::create(path, &options())?;
+    let map = pool.map("m")?;
     for i in 0..5_400u64 {
-        map.put_u64(i, i).unwrap();
+        map.put_u64(i, i)?;
     }
-    let large = pool.map("large").unwrap();
+    let large = pool.map("large")?;
     for i in 0..40u64 {
-        large
-            .put(format!("key {i}").as_bytes(), &vec![7; (i * i * 60) as usize])
-            .unwrap();
+        large.put(format!("key {i}").as_bytes(), &vec![7; (i * i * 60) as usize])?;
     }
     for i in 0..300u64 {
-        map.put_u64(i, !i).unwrap();
-        map.remove(&(i * 3).to_le_bytes()).unwrap();
+        map.put_u64(i, !i)?;
+        map.remove(&(i * 3).to_le_bytes())?;
     }
-    let ordered = pool.ordered("ordered").unwrap();
+    let ordered = pool.ordered("ordered")?;
     for i in 0..3_000u64 {
-        ordered.put_u64(i * 7919 % 3_000, i).unwrap();
+        ordered.put_u64(i * 7919 % 3_000, i)?;
     }
     for i in 0..200u64 {
         let key = format!("a key that begins like others {}", i % 150);
-        ordered.put(key.as_bytes(), &vec![7; (i * i) as usize]).unwrap();
-        ordered.remove(&(i * 3).to_be_bytes()).unwrap();
+        ordered.put(key.as_bytes(), &vec![7; (i * i) as usize])?;
+        ordered.remove(&(i * 3).to_be_bytes())?;
     }
-    let tasks = pool.tasks("tasks", &cenote::Plan::phases(vec![60, 9])).unwrap();
+    let tasks = pool.tasks("tasks", &cenote::Plan::phases(vec![60, 9]))?;
     for task in 0..40u64 {
-        tasks.commit(task, &vec![7; (task * task) as usize]).unwrap();
+        tasks.commit(task, &vec![7; (task * task) as usize])?;
         if task % 4 == 0 {
-            tasks.forget(task).unwrap();
+            tasks.forget(task)?;
         }
     }
+    fill_locks(&pool)?;
     // As a killed process leaves it: nothing is given back.
     std::mem::forget((map, large, ordered, tasks, pool));
+    Ok(())
+}
+
+/// Locks of all kinds, some held, and a group with members.
+fn fill_locks<M: Mapped>(pool: &Pool<M>) -> Result<()> {
+    let (mutex, queue, rw) = (
+        pool.mutex("mutex")?,
+        pool.queue_mutex("queue")?,
+        pool.rwlock("rw")?,
+    );
+    let semaphore = pool.semaphore("semaphore", 3)?;
+    let mutexes = pool.mutexes("mutexes", 8)?;
+    let (spin, condvar) = (pool.spin_mutex("spin")?, pool.condvar("condvar")?);
+    drop(spin.lock()?);
+    condvar.notify_all()?;
+    std::mem::forget((mutex.lock()?, queue.lock()?, rw.read()?));
+    std::mem::forget((semaphore.acquire()?, mutexes.at(3)?.lock().map(drop)?));
+    let group = pool.group("group", live::TOKEN)?;
+    std::mem::forget((group.join("one")?, group.observe()?));
+    group.join("two")?.leave()?;
+    std::mem::forget((mutex, queue, rw, semaphore, group));
+    Ok(())
 }
 
 /// Uses all of a pool that may be damaged. Errors are fine.
-pub fn use_all<M: cenote::memory::Mapped>(path: &Path) -> cenote::Result<()> {
+pub fn use_all<M: Mapped>(path: &Path) -> Result<()> {
     let pool: Pool<M> = Pool::open(path, &options())?;
     let _ = pool.stat();
     for name in ["m", "large", "new"] {
@@ -110,6 +147,13 @@ pub fn use_all<M: cenote::memory::Mapped>(path: &Path) -> cenote::Result<()> {
         let _ = map.put_all((0..500u64).map(|n| (n.to_be_bytes(), n.to_be_bytes())));
         let _ = (map.first(), map.last(), map.len());
         let _ = map.for_each(|_, _| {});
+    }
+    let mut random = random::Random::new(7);
+    for _ in 0..100 {
+        live::locks(&pool, &mut random);
+        live::group(&pool, &mut random);
+        live::tasks(&pool, &mut random);
+        live::whole(&pool, &mut random);
     }
     let _ = pool.collect();
     let _ = pool.recover();

@@ -1,0 +1,129 @@
+//! The oracle of all tests and fuzz targets that damage a pool: damage may destroy, but it must not go unseen.
+//!
+//! **What `fsck` calls clean must hold.** After damage, a pool is opened and checked. If that fails or finds anything, the damage is
+//! *noticed*, and nothing more is asked of it. If the pool is clean:
+//!
+//! 1. A full read of everything gives no error, and all ways to read tell the same ([`content::read`]).
+//! 2. It gives what was there before the damage, but for so many keys as the damage has hit at most (`allowance`): keys and values have no
+//!    checksums. Damage to the tables before the data hits none.
+//! 3. Then fresh keys are put and removed, of all sizes, in all maps. Whatever of that succeeds can be read, and everything else reads as in
+//!    1. Writes may fail with an error: then damage was noticed late.
+//! 4. If none has failed, `fsck` calls the pool clean still, and so it does when the pool is opened again.
+//!
+//! [`judge`] asks exactly this.
+
+use std::path::Path;
+
+use cenote::memory::Mapped;
+use cenote::{FsckReport, Pool, Result};
+
+use crate::content::{self, Content, MAPS, ORDERED, differences};
+use crate::options;
+
+/// What became of damage that was not silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// The pool cannot be opened, or `fsck` reports something.
+    Noticed,
+    /// `fsck` called it clean, and it is.
+    Sound,
+    /// `fsck` called it clean, all reads are right, and a later call failed with an error.
+    Late,
+}
+
+/// Sizes of fresh values: of small classes, of blocks of several units, of ranges.
+const SIZES: [usize; 12] = [0, 1, 17, 40, 100, 250, 600, 1_000, 3_000, 7_000, 15_000, 70_000];
+/// Fresh keys of each size in each map.
+const FRESH: u64 = 25;
+
+/// Judges a damaged pool; `Err` says what went unseen.
+pub fn judge<M: Mapped>(
+    path: &Path,
+    before: &Content,
+    allowance: usize,
+) -> std::result::Result<Seen, String> {
+    let Ok(pool) = Pool::<M>::open(path, &options()) else {
+        return Ok(Seen::Noticed);
+    };
+    if !pool.fsck(false).is_ok_and(|report| report.is_clean()) {
+        return Ok(Seen::Noticed);
+    }
+    let read = content::read(&pool);
+    if let Some(((name, key), Err(error))) = read.iter().find(|(_, value)| value.is_err()) {
+        return Err(format!(
+            "fsck is clean, and {name} {key:x?} cannot be read: {error}"
+        ));
+    }
+    if let (count, Some(first)) = differences(before, &read)
+        && count > allowance
+    {
+        return Err(format!(
+            "fsck is clean, and {count} keys read otherwise, as {first}"
+        ));
+    }
+    let (fresh, errors) = write_fresh(&pool);
+    let mut expected = read;
+    expected.extend(fresh);
+    let now = content::read(&pool);
+    if let (count, Some(first)) = differences(&expected, &now) {
+        return Err(format!(
+            "fsck was clean, and after writes of others {count} keys read otherwise, as {first} ({errors} errors)"
+        ));
+    }
+    if errors > 0 {
+        return Ok(Seen::Late);
+    }
+    let is_clean = |report: Result<FsckReport>| match report {
+        Ok(report) if report.is_clean() => Ok(()),
+        other => Err(format!(
+            "fsck was clean, no call has failed, and now it says: {other:?}"
+        )),
+    };
+    is_clean(pool.fsck(false))?;
+    drop(pool);
+    let pool = Pool::<M>::open(path, &options()).map_err(|error| format!("it opens no more: {error}"))?;
+    is_clean(pool.fsck(false))?;
+    Ok(Seen::Sound)
+}
+
+/// Puts fresh keys, and removes some again. Returns what is there of them, and how many calls have failed.
+fn write_fresh<M: Mapped>(pool: &Pool<M>) -> (Content, u64) {
+    let (mut fresh, mut errors) = (Content::new(), 0);
+    let mut write = |name: &str, put: &dyn Fn(&[u8], &[u8]) -> bool, remove: &dyn Fn(&[u8]) -> bool| {
+        for (n, size) in (0..FRESH).flat_map(|n| SIZES.map(|size| (n, size))) {
+            if size > 10_000 && n > 2 {
+                continue;
+            }
+            let key = format!("fresh {name} {size} {n}").into_bytes();
+            let value = vec![n as u8 ^ 0x5a; size];
+            // A call that fails leaves a key as it was.
+            if !put(&key, &value) {
+                errors += 1;
+                continue;
+            }
+            let is_removed = n % 3 == 1;
+            if is_removed && !remove(&key) {
+                errors += 1;
+            } else if is_removed {
+                continue;
+            }
+            fresh.insert((name.to_owned(), key), Ok(value));
+        }
+    };
+    for name in MAPS {
+        match pool.existing_map(name) {
+            Ok(map) => write(name, &|key, value| map.put(key, value).is_ok(), &|key| {
+                map.remove(key).is_ok()
+            }),
+            // What is not there any more is seen by the reads that follow.
+            Err(_) => {}
+        }
+    }
+    match pool.existing_ordered(ORDERED) {
+        Ok(map) => write(ORDERED, &|key, value| map.put(key, value).is_ok(), &|key| {
+            map.remove(key).is_ok()
+        }),
+        Err(_) => {}
+    }
+    (fresh, errors)
+}

@@ -1,0 +1,132 @@
+//! Where a pool can be damaged, so that damage is not all spent on values.
+
+use std::ops::Range;
+
+use cenote::Kind;
+use cenote::pod::geometry::{
+    ANNEX_BYTES, ENTRY_BYTES, Geometry, PROCESS_BYTES, Parameters, UNIT, WORKER_BYTES,
+};
+
+use crate::options;
+use crate::random::Random;
+
+/// Bytes that a thread's bed has in its worker's annex, and may have at the end of its worker's record. Nothing is damaged there, nor in the
+/// state of a place, by which two may lie down in one bed: the C library's list of robust locks runs through it.
+pub const BED_BYTES: u64 = 64;
+
+/// The parts of a pool.
+#[derive(Clone, Debug)]
+pub struct Places {
+    geometry: Geometry,
+    len: u64,
+}
+
+/// One change of some bytes.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Where.
+    pub at: u64,
+    /// What is there then.
+    pub bytes: Vec<u8>,
+}
+
+impl Places {
+    /// Those of a pool made with [`options`], of this many bytes.
+    pub fn new(len: u64) -> Self {
+        let options = options();
+        let geometry = Geometry::new(Parameters {
+            kind: Kind::Coherent,
+            max_units: options.max / UNIT,
+            processes: options.processes,
+            workers: options.workers,
+            entries: options.names,
+            hosts: options.hosts,
+        });
+        Self { geometry, len }
+    }
+
+    /// Whether an offset is of the data, and not of the tables before it.
+    pub fn is_data(&self, at: u64) -> bool {
+        at >= self.geometry.data
+    }
+
+    /// Whether nothing may be damaged there.
+    pub fn is_left_out(&self, at: u64) -> bool {
+        let geometry = &self.geometry;
+        let within = |table: u64, each: u64| {
+            let within = at.checked_sub(table)?;
+            (within < u64::from(geometry.parameters.workers) * each).then_some(within % each)
+        };
+        within(geometry.annex_table, ANNEX_BYTES).is_some_and(|within| within < BED_BYTES)
+            || within(geometry.worker_table, WORKER_BYTES)
+                .is_some_and(|within| !(BED_BYTES..WORKER_BYTES - BED_BYTES).contains(&within))
+    }
+
+    /// Parts of tables that are in use.
+    fn tables(&self) -> [Range<u64>; 12] {
+        let g = &self.geometry;
+        let part = |at: u64, len: u64| at..at + len;
+        [
+            part(0, 640),
+            part(g.process_table, 4 * PROCESS_BYTES),
+            part(g.worker_table, 1024),
+            part(g.worker_table, 4 * WORKER_BYTES),
+            part(g.annex_table, 4 * ANNEX_BYTES),
+            part(g.host_table, 256),
+            part(g.event_log, 512),
+            part(g.directory, 20 * ENTRY_BYTES),
+            part(g.directory, 20 * ENTRY_BYTES),
+            part(g.block_table, 64 * 8),
+            part(g.hints, 16),
+            part(g.tree, 256),
+        ]
+    }
+
+    /// Some offset where a damage is worth its while.
+    pub fn pick(&self, random: &mut Random) -> u64 {
+        loop {
+            let tables = self.tables();
+            let range = match random.below(20) {
+                0..9 => tables[random.below(tables.len() as u64) as usize].clone(),
+                // The first lines of units: cells, or the first objects.
+                9..12 => {
+                    let unit = random.below((self.len - self.geometry.data) / UNIT);
+                    let at = self.geometry.data + unit * UNIT;
+                    at..at + 2048
+                }
+                12..17 => self.geometry.data..self.geometry.data + 12 * UNIT,
+                _ => 0..self.len,
+            };
+            let at = range.start + random.below(range.end.min(self.len) - range.start);
+            if !self.is_left_out(at) {
+                return at;
+            }
+        }
+    }
+
+    /// Some change of a place; `word` reads an aligned word of the pool.
+    pub fn change(&self, random: &mut Random, word: impl Fn(u64) -> u64) -> Change {
+        let at = self.pick(random);
+        let aligned = at & !7;
+        let byte = word(aligned).to_le_bytes()[(at % 8) as usize];
+        let whole = |value: u64| Change {
+            at: aligned,
+            bytes: value.to_le_bytes().to_vec(),
+        };
+        let one = |value| Change {
+            at,
+            bytes: vec![value],
+        };
+        match random.below(12) {
+            0..4 => one(byte ^ 1 << random.below(8)),
+            4..6 => one(random.next() as u8),
+            6 => one([0, 0xff][random.below(2) as usize]),
+            // A whole word from elsewhere: plausible, and wrong.
+            7..9 => whole(word(self.pick(random) & !7)),
+            // An offset in the pool, or a little behind it.
+            9 => whole(random.below(self.len + 4 * UNIT) & !15),
+            10 => whole(word(aligned).wrapping_add(random.below(3)).wrapping_sub(1)),
+            _ => whole(random.next() >> random.below(64)),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Words of a worker's record that cannot be right, one by one: whoever recovers it, attaches to its place or is using it gets an error at most.
+
+use std::os::unix::fs::FileExt;
+
+use cenote::memory::Mapped;
+use cenote::pod::record::{WorkerRecord, operation};
+use cenote::pod::retire::CHUNK_ENTRIES;
+use cenote::{Coherent, Noncoherent, Options, Pool};
+
+fn options() -> Options {
+    Options {
+        size: 2 << 20,
+        max: 32 << 20,
+        workers: 8,
+        ..Options::default()
+    }
+}
+
+/// Damages the record of a place that somebody has left, or of the worker that goes on writing.
+fn with_record<M: Mapped>(damage: impl Fn(&std::fs::File, WorkerRecord, u64)) {
+    for is_own in [false, true] {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("pool");
+        let pool: Pool<M> = Pool::create(&path, &options()).unwrap();
+        let map = pool.map("m").unwrap();
+        for n in 0..3_000u64 {
+            map.put(&n.to_le_bytes(), &[7; 100]).unwrap();
+        }
+        let worker = pool.worker().unwrap();
+        let place = if is_own { u32::from(worker.me()) - 1 } else { 5 };
+        let end = worker.geometry().unit_offset(worker.committed_units().unwrap());
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        damage(&file, WorkerRecord::new(worker.geometry(), place), end);
+        cenote::pod::superblock::WORKERS_HIGH.store(worker.mem(), 8);
+        for n in 0..600u64 {
+            let _ = map.put(&n.to_le_bytes(), &[8; 100]);
+            let _ = map.remove(&(n + 1_000).to_le_bytes());
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..5 {
+                scope.spawn(|| pool.map("m").map(|map| map.put(b"key", &[8; 100])));
+            }
+        });
+        let _ = (pool.collect(), pool.recover(), pool.fsck(false), pool.fsck(true));
+        drop((map, worker, pool));
+        let _ = Pool::<M>::open(&path, &options()).map(|pool| pool.fsck(true));
+    }
+}
+
+fn set(file: &std::fs::File, at: u64, word: u64) {
+    file.write_all_at(&word.to_le_bytes(), at).unwrap();
+}
+
+/// Words that name something outside: behind the end, in the tables, unaligned, far away.
+fn outside(end: u64) -> [u64; 6] {
+    [end, end + (40 << 30), 4096, 12_345_677, u64::MAX, 1 << 62]
+}
+
+fn each_word<M: Mapped>() {
+    for which in 0..6 {
+        with_record::<M>(|file, record, end| {
+            let word = outside(end)[which];
+            for named in [
+                record.counter(),
+                record.new_object(),
+                record.old_object(),
+                record.slot(),
+            ] {
+                set(file, named.offset(), word);
+            }
+            for named in record.companions().into_iter().chain(record.old_companions()) {
+                set(file, named.offset(), word);
+            }
+            set(file, record.operation().offset(), operation::COMMITTED);
+        });
+        with_record::<M>(|file, record, end| {
+            for named in [
+                record.aux_object(),
+                record.aux_word(),
+                record.freeing(),
+                record.retiring(),
+            ] {
+                set(file, named.offset(), outside(end)[which]);
+            }
+            for named in [
+                record.head(),
+                record.tail(),
+                record.spare(),
+                record.root(),
+                record.root_level(),
+            ] {
+                set(file, named.offset(), outside(end)[which]);
+            }
+        });
+    }
+}
+
+#[test]
+fn words_that_name_something_outside() {
+    each_word::<Coherent>();
+}
+
+#[test]
+fn and_on_incoherent_memory() {
+    each_word::<Noncoherent>();
+}
+
+/// A bit behind the last entry of a chunk once had recovery change a word of the object behind the chunk.
+#[test]
+fn entries_that_no_chunk_has_are_an_error() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let pool: Pool = Pool::create(&path, &options()).unwrap();
+    let map = pool.map("m").unwrap();
+    // A neighbour, found by what it holds.
+    map.put(b"a key of its own", &[0xa6; 1000]).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(64).position(|window| window == [0xa6; 64]).unwrap() as u64;
+    let value = at.next_multiple_of(64) + 64;
+    let worker = pool.worker().unwrap();
+    let record = WorkerRecord::new(worker.geometry(), 5);
+    cenote::pod::superblock::WORKERS_HIGH.store(worker.mem(), 8);
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    set(&file, record.freeing_which().offset(), 1 << CHUNK_ENTRIES);
+    set(&file, record.freeing().offset(), value - 1024 + 1);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let _ = pool.map("m").map(|map| map.put(b"key", &[8; 100]));
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            });
+        }
+    });
+    assert_eq!(
+        map.get(b"a key of its own").unwrap().as_deref(),
+        Some(&[0xa6; 1000][..])
+    );
+}
+
+/// A number of committed units that the file does not have: nothing is touched there.
+#[test]
+fn more_units_than_the_file_has_are_an_error() {
+    fn check<M: Mapped>() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("pool");
+        let pool: Pool<M> = Pool::create(&path, &options()).unwrap();
+        let map = pool.map("m").unwrap();
+        map.put(b"key", &[1; 100]).unwrap();
+        let worker = pool.worker().unwrap();
+        cenote::pod::superblock::COMMITTED.store(worker.mem(), 32 << 20 >> 16);
+        let error = pool.fsck(false).unwrap_err().to_string();
+        assert!(error.contains("committed units"), "{error}");
+        assert!(
+            worker
+                .check("an object", worker.geometry().unit_offset(400), 64)
+                .is_err()
+        );
+        std::thread::scope(|scope| {
+            scope
+                .spawn(|| pool.map("m").map(|map| map.put(b"k", &[2; 9_000])).is_ok())
+                .join()
+        })
+        .unwrap();
+    }
+    check::<Coherent>();
+    check::<Noncoherent>();
+}
+
+/// A lock of the pool's own that names the one who wants it: it once waited for itself.
+#[test]
+fn nobody_waits_for_itself() {
+    fn check<M: Mapped>() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("pool");
+        let pool: Pool<M> = Pool::create(&path, &options()).unwrap();
+        let map = pool.map("m").unwrap();
+        let worker = pool.worker().unwrap();
+        let mine = u64::from(worker.me()) | u64::from(worker.generation()) << 32;
+        for word in [
+            cenote::pod::superblock::HEAP_LOCK,
+            cenote::pod::superblock::DIRECTORY_LOCK,
+        ] {
+            word.store(worker.mem(), mine);
+            // One of them needs units, the other a name.
+            let outcomes = [
+                map.put(b"key", &[1; 100_000]).is_err(),
+                pool.ordered("new").is_err(),
+            ];
+            assert!(outcomes.contains(&true), "{outcomes:?}");
+            word.store(worker.mem(), 0);
+        }
+        map.put(b"key", &[1; 100_000]).unwrap();
+    }
+    check::<Coherent>();
+    check::<Noncoherent>();
+}
