@@ -18,16 +18,11 @@ pub fn start(variables: &[(&str, &str)]) -> Child {
         .expect("another process")
 }
 
-/// A fault whose trace has this is known, and counted as no failure: beds lie in the pool, and the C library follows what is written there.
-const KNOWN: &str = "memory/deathbed.rs";
-
 /// How a process has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// With a status of its own.
     Status(i32),
-    /// By a fault that is known.
-    Known,
     /// By a signal or a panic: what, and what it has said.
     Broken(String),
     /// Not at all: it was killed. What its threads were at.
@@ -38,7 +33,6 @@ impl std::fmt::Display for Ended {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Status(status) => write!(to, "exit status {status}"),
-            Self::Known => write!(to, "a known fault"),
             Self::Broken(how) => write!(to, "{how}"),
             Self::Hung(threads) => write!(to, "it hung\n{threads}"),
         }
@@ -71,7 +65,6 @@ pub fn end(mut child: Child, patience: Duration) -> Ended {
     let text = listener.join().unwrap_or_default();
     match status.code() {
         Some(code) if code != 101 && !text.contains("panicked at") => Ended::Status(code),
-        _ if text.contains(KNOWN) => Ended::Known,
         _ => Ended::Broken(format!("{status}\n{text}")),
     }
 }

@@ -10,10 +10,6 @@ use cenote::pod::geometry::{
 use crate::options;
 use crate::random::Random;
 
-/// Bytes that a thread's bed has in its worker's annex, and may have at the end of its worker's record. Nothing is damaged there, nor in the
-/// state of a place, by which two may lie down in one bed: the C library's list of robust locks runs through it.
-pub const BED_BYTES: u64 = 64;
-
 /// The parts of a pool.
 #[derive(Clone, Debug)]
 pub struct Places {
@@ -50,20 +46,8 @@ impl Places {
         at >= self.geometry.data
     }
 
-    /// Whether nothing may be damaged there.
-    pub fn is_left_out(&self, at: u64) -> bool {
-        let geometry = &self.geometry;
-        let within = |table: u64, each: u64| {
-            let within = at.checked_sub(table)?;
-            (within < u64::from(geometry.parameters.workers) * each).then_some(within % each)
-        };
-        within(geometry.annex_table, ANNEX_BYTES).is_some_and(|within| within < BED_BYTES)
-            || within(geometry.worker_table, WORKER_BYTES)
-                .is_some_and(|within| !(BED_BYTES..WORKER_BYTES - BED_BYTES).contains(&within))
-    }
-
     /// Parts of tables that are in use.
-    fn tables(&self) -> [Range<u64>; 12] {
+    fn tables(&self) -> [Range<u64>; 14] {
         let g = &self.geometry;
         let part = |at: u64, len: u64| at..at + len;
         [
@@ -71,6 +55,8 @@ impl Places {
             part(g.process_table, 4 * PROCESS_BYTES),
             part(g.worker_table, 1024),
             part(g.worker_table, 4 * WORKER_BYTES),
+            part(g.bed(0) - 8, 16),
+            part(g.bed(1) - 8, 16),
             part(g.annex_table, 4 * ANNEX_BYTES),
             part(g.host_table, 256),
             part(g.event_log, 512),
@@ -84,24 +70,19 @@ impl Places {
 
     /// Some offset where a damage is worth its while.
     pub fn pick(&self, random: &mut Random) -> u64 {
-        loop {
-            let tables = self.tables();
-            let range = match random.below(20) {
-                0..9 => tables[random.below(tables.len() as u64) as usize].clone(),
-                // The first lines of units: cells, or the first objects.
-                9..12 => {
-                    let unit = random.below((self.len - self.geometry.data) / UNIT);
-                    let at = self.geometry.data + unit * UNIT;
-                    at..at + 2048
-                }
-                12..17 => self.geometry.data..self.geometry.data + 12 * UNIT,
-                _ => 0..self.len,
-            };
-            let at = range.start + random.below(range.end.min(self.len) - range.start);
-            if !self.is_left_out(at) {
-                return at;
+        let tables = self.tables();
+        let range = match random.below(20) {
+            0..9 => tables[random.below(tables.len() as u64) as usize].clone(),
+            // The first lines of units: cells, or the first objects.
+            9..12 => {
+                let unit = random.below((self.len - self.geometry.data) / UNIT);
+                let at = self.geometry.data + unit * UNIT;
+                at..at + 2048
             }
-        }
+            12..17 => self.geometry.data..self.geometry.data + 12 * UNIT,
+            _ => 0..self.len,
+        };
+        range.start + random.below(range.end.min(self.len) - range.start)
     }
 
     /// Some change of a place; `word` reads an aligned word of the pool.

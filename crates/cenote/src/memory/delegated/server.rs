@@ -18,6 +18,8 @@
 //! There is one server at a time; who it is, is decided elsewhere (see [`super::serving`]). The one before must have made its
 //! last access.
 
+use std::cell::Cell;
+
 use super::mailbox::{Entry, Mailbox, Mailboxes, Request, Wish};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
@@ -57,6 +59,8 @@ pub struct Server<M: Memory> {
     boxes: Mailboxes,
     /// Bytes of the pool's addresses.
     limit: u64,
+    /// Below here there is memory.
+    backed: Cell<u64>,
     seen: Vec<Seen>,
     pass: u64,
     /// The pass from which on all boxes are to be looked at.
@@ -87,6 +91,7 @@ impl<M: Memory> Server<M> {
             mem,
             boxes,
             limit,
+            backed: Cell::new(0),
             seen: vec![Seen::default(); boxes.count as usize],
             pass: 0,
             // In the first pass: the last server may have left clients asleep.
@@ -129,8 +134,15 @@ impl<M: Memory> Server<M> {
         }
     }
 
+    /// Whether there is a word, wherever who asks says that it is. Cost: a system call where one is farther behind than any before it.
     fn is_word(&self, at: u64) -> bool {
-        at.is_multiple_of(8) && at < self.limit
+        if !at.is_multiple_of(8) || at >= self.limit {
+            return false;
+        }
+        if at >= self.backed.get() && self.mem.is_backed(at + 8) {
+            self.backed.set(at + 8);
+        }
+        at < self.backed.get()
     }
 
     /// Carries out what is asked for now; how many requests were answered.
