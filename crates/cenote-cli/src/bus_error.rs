@@ -5,7 +5,6 @@
 //! calls. A bus error that has nothing to do with a pool ends the command as it would without a handler.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cenote::memory::mapped_at;
 
@@ -14,16 +13,16 @@ const ROOM: usize = 6144;
 /// What the kernel says where a processor reports memory that has failed.
 const FAILED_MEMORY: [libc::c_int; 2] = [4, 5];
 
-/// Whether the message is JSON.
-static JSON: AtomicBool = AtomicBool::new(false);
-
 /// Has bus errors in pools explained from now on, as JSON if results are.
 pub fn explain(json: bool) {
-    JSON.store(json, Ordering::Relaxed);
+    let handler: extern "C" fn(_, _, _) = match json {
+        true => handle::<true>,
+        false => handle::<false>,
+    };
     // SAFETY: all zeroes is a valid `sigaction`; the handler has the form that SA_SIGINFO wants, and keeps to what a handler may do.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handle as extern "C" fn(_, _, _) as usize;
+        action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO;
         libc::sigemptyset(&mut action.sa_mask);
         // Without it bus errors are what they were.
@@ -31,7 +30,11 @@ pub fn explain(json: bool) {
     }
 }
 
-extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn handle<const JSON: bool>(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    _: *mut libc::c_void,
+) {
     // SAFETY: with SA_SIGINFO the kernel hands over a valid structure. Its address is one if the kernel raised the signal: then its code is positive.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     let found = if code > 0 { mapped_at(address) } else { None };
@@ -43,14 +46,13 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
         }
         return;
     };
-    let is_json = JSON.load(Ordering::Relaxed);
     let mut text = Text::default();
-    let (begin, end): (&[u8], &[u8]) = match is_json {
+    let (begin, end): (&[u8], &[u8]) = match JSON {
         true => (b"{\"error\": \"", b"\"}\n"),
         false => (b"cenote: ", b"\n"),
     };
     text.plain(begin);
-    text.name(pool.descriptor, is_json);
+    text.name(pool.descriptor, JSON);
     text.plain(match () {
         () if FAILED_MEMORY.contains(&code) => b": the machine's memory has failed at offset 0x",
         () if is_shorter(pool.descriptor, pool.offset) => {
