@@ -40,6 +40,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
     let file = (args.file.as_os_str() != "-").then_some(&*args.file);
     let format = Format::choose(args.format, file)?;
+    // Standard output may have been opened on the pool, too.
+    Target::at(Path::new("-"))?.made_of(&path)?;
     let target = file.map(|file| Target::at(file)?.made_of(&path)).transpose()?;
     let is_quiet = target.as_ref().is_some_and(Target::is_stdout);
     let written = on_pool!(&path, &Options::default(), |pool| match target {
