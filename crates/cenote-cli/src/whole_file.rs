@@ -5,6 +5,7 @@
 //! file that is replaced stays. A new one is everybody's whom the user's umask admits; what is made of a pool, nobody's who may not
 //! read the pool.
 
+use std::cell::Cell;
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, BufWriter, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
@@ -91,9 +92,14 @@ impl Target {
 
     /// Writes it by `work`; what that returns is returned when the file has its name.
     pub fn write<T>(self, work: impl FnOnce(&mut dyn Write) -> Result<T, Failure>) -> Result<T, Failure> {
-        let is_packed = is_gzip(&self.name);
-        self.fill(|file, failure| {
-            let mut buffered = BufWriter::with_capacity(BUFFER, file);
+        let (is_packed, is_stdout) = (is_gzip(&self.name), self.is_stdout());
+        let is_closed = Cell::new(false);
+        let done = self.fill(|file, failure| {
+            let noted = Noted {
+                file,
+                is_closed: &is_closed,
+            };
+            let mut buffered = BufWriter::with_capacity(BUFFER, noted);
             let done = if is_packed {
                 let mut gzip = GzEncoder::new(&mut buffered, Compression::default());
                 let done = work(&mut gzip)?;
@@ -104,7 +110,11 @@ impl Target {
             };
             buffered.flush().map_err(failure)?;
             Ok(done)
-        })
+        });
+        match is_stdout && is_closed.get() {
+            true => Err(Failure::PipeClosed),
+            false => done,
+        }
     }
 
     /// Writes it by `work`, which also reads what it has written.
@@ -179,6 +189,26 @@ impl Target {
             return make(pool.mode() & ALL);
         }
         Ok(temporary)
+    }
+}
+
+/// A file, and whether it was a pipe that nobody reads any more: that whoever reads standard output has enough is no failure.
+struct Noted<'f> {
+    file: &'f File,
+    is_closed: &'f Cell<bool>,
+}
+
+impl Write for Noted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes);
+        if let Err(error) = &written {
+            self.is_closed.set(error.kind() == io::ErrorKind::BrokenPipe);
+        }
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 

@@ -42,6 +42,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
     let file = (args.file.as_os_str() != "-").then_some(&*args.file);
     let format = Format::choose(args.format, file)?;
+    // Standard output may have been opened on the pool, too.
+    Target::at(Path::new("-"))?.made_of(&path)?;
     let target = file.map(|file| Target::at(file)?.made_of(&path)).transpose()?;
     let is_quiet = target.as_ref().is_some_and(Target::is_stdout);
     let (written, is_snapshot) = on_source!(&path, args.read, out, |source| match target {

@@ -127,6 +127,36 @@ fn what_is_no_file_is_written_through() {
     assert!(command.status().unwrap().success());
     let told = std::fs::read_to_string(here.path("told")).unwrap();
     assert_eq!(told, "first\nkey\tvalue\n");
+    // Whoever has read enough of it makes nothing fail; the pool that is read is not appended to.
+    for line in [
+        "export ./p ./out --format tsv",
+        "trace generate - --operations 2M",
+    ] {
+        let mut child = here
+            .command(line.split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            (output.status.code(), output.stderr.len()),
+            (Some(0), 0),
+            "{line}"
+        );
+    }
+    let before = here.path("p").metadata().unwrap().len();
+    for name in ["-", "./out", "/dev/fd/1"] {
+        let pool = std::fs::File::options()
+            .append(true)
+            .open(here.path("p"))
+            .unwrap();
+        let mut command = here.command(["export", "./p", name, "--format", "tsv"]);
+        let status = command.stdout(pool).stderr(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), Some(1), "{name}");
+    }
+    assert_eq!(here.path("p").metadata().unwrap().len(), before);
     for link in ["full", "out"] {
         assert!(here.path(link).symlink_metadata().unwrap().is_symlink(), "{link}");
     }
