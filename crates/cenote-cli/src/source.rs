@@ -32,7 +32,7 @@ pub enum Source<M: Memory> {
         _worker: Rc<Worker<M>>,
     },
     /// Without one.
-    Reader(Reader<M>),
+    Reader(Box<Reader<M>>),
 }
 
 /// A pair of a map.
@@ -72,7 +72,7 @@ impl<M: Mapped> Source<M> {
             true => eprintln!("{}", serde_json::json!({ "snapshot": true, "why": why })),
             false => eprintln!("cenote: a snapshot, read without a place in the pool: {why}"),
         }
-        Ok(Self::Reader(reader))
+        Ok(Self::Reader(Box::new(reader)))
     }
 }
 

@@ -6,9 +6,8 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cenote::memory::Mapped;
+use cenote::memory::{LocalWord, Mapped};
 use cenote::{Coherent, Error, Map, Noncoherent, Options, Ordered, Pool, Range, Reader};
 use rand::prelude::*;
 
@@ -166,10 +165,10 @@ fn reads_under_writes<M: Mapped, K: Kind<M>>(writes: u64) {
         K::put(&map, &key(n), &value(&key(n), n, 40));
     }
     drop(map);
-    let (left, found) = (AtomicU64::new(2), AtomicU64::new(0));
+    let (done, found) = (LocalWord::default(), LocalWord::default());
     std::thread::scope(|scope| {
         for thread in 0..2 {
-            let (pool, left) = (&pool, &left);
+            let (pool, done) = (&pool, &done);
             scope.spawn(move || {
                 let mut rng = StdRng::seed_from_u64(seed ^ thread);
                 let map = K::writer(pool);
@@ -182,31 +181,31 @@ fn reads_under_writes<M: Mapped, K: Kind<M>>(writes: u64) {
                         K::put(&map, &key(n), &value(&key(n), rng.random(), size));
                     }
                 }
-                left.fetch_sub(1, Ordering::Release);
+                done.add(1);
             });
         }
         for thread in 2..4 {
-            let (path, left, found) = (&path, &left, &found);
+            let (path, done, found) = (&path, &done, &found);
             scope.spawn(move || {
                 let mut rng = StdRng::seed_from_u64(seed ^ thread);
                 let reader = Pool::<M>::open_read_only(path, &Options::default()).unwrap();
-                while left.load(Ordering::Acquire) > 0 {
+                while done.load() < 2 {
                     for _ in 0..50 {
                         let n = rng.random_range(0..KEYS);
                         match unless_busy(K::get(&reader, &key(n))) {
                             Some(Some(read)) => {
                                 certify(&key(n), &read);
-                                found.fetch_add(1, Ordering::Relaxed);
+                                found.add(1);
                             }
                             Some(None) => assert!(n % 2 == 1, "{n} is there all the time"),
                             None => {}
                         }
                     }
                     let all = unless_busy(K::all(&reader)).unwrap_or_default();
-                    let is_even = |key: &[u8]| key.last().unwrap() % 2 == 0;
+                    let is_even = |key: &[u8]| key.last().unwrap().is_multiple_of(2);
                     let even = all.iter().filter(|(key, _)| is_even(key)).count() as u64;
                     assert!(
-                        all.is_empty() || even % (KEYS / 2) == 0,
+                        all.is_empty() || even.is_multiple_of(KEYS / 2),
                         "{even} are there all the time"
                     );
                     all.iter().for_each(|(key, value)| certify(key, value));
@@ -215,7 +214,7 @@ fn reads_under_writes<M: Mapped, K: Kind<M>>(writes: u64) {
             });
         }
     });
-    assert!(found.into_inner() > 0);
+    assert!(found.load() > 0);
     // Nobody writes now: all that is there is seen, and sound.
     let reader = Pool::<M>::open_read_only(&path, &Options::default()).unwrap();
     assert!(K::all(&reader).unwrap().len() as u64 >= KEYS / 2);
@@ -425,12 +424,12 @@ fn reads_while_damage_goes_on<M: Mapped>(rounds: u64) {
             .step_by(8)
             .filter(|&at| whole[at as usize..][..8] != [0; 8])
             .collect();
-        let is_done = AtomicBool::new(false);
+        let is_done = LocalWord::default();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut rng = StdRng::seed_from_u64(seed ^ round);
                 let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
-                while !is_done.load(Ordering::Acquire) {
+                while is_done.load() == 0 {
                     let [at, from] = [(); 2].map(|()| used[rng.random_range(0..used.len())]);
                     let mut word = [0; 8];
                     file.read_exact_at(&mut word, at).unwrap();
@@ -453,7 +452,7 @@ fn reads_while_damage_goes_on<M: Mapped>(rounds: u64) {
             if let Ok(reader) = reader {
                 (0..20).for_each(|_| read_all(&reader, &mut rng));
             }
-            is_done.store(true, Ordering::Release);
+            is_done.store(1);
         });
     }
 }

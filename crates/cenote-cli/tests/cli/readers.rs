@@ -72,7 +72,8 @@ fn reads_as_snapshot(run: impl Fn(&str) -> Ran, rest: &str) {
     }
     for line in ["get ./p k3", "stat ./p", "fsck ./p"] {
         let ran = run(&format!("{line} {rest} --json"));
-        let object: serde_json::Value = serde_json::from_str(&ran.text()).expect(&ran.text());
+        let text = ran.text();
+        let object: serde_json::Value = serde_json::from_str(&text).expect(&text);
         assert_eq!(object["snapshot"], true, "{line}: {ran:?}");
     }
     assert_eq!(run(&format!("get ./p none {rest}")).code, Some(1));

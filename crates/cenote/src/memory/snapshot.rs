@@ -316,8 +316,11 @@ impl<M: Memory> Memory for Snapshot<M> {
 #[derive(Default)]
 struct Copies {
     count: LocalWord,
-    blocks: [OnceLock<Box<[OnceLock<Box<[u8]>>]>>; BLOCKS],
+    blocks: [OnceLock<Block>; BLOCKS],
 }
+
+/// Places for copies.
+type Block = Box<[OnceLock<Box<[u8]>>]>;
 
 /// Enough for as many copies as a count of 32 bits has.
 const BLOCKS: usize = 32;
