@@ -44,7 +44,7 @@ fn run<M: Mapped>(cases: u64) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let (sound, path) = (folder.path().join("sound"), folder.path().join("pool"));
     cenote_damage::fill::<M>(&sound).unwrap();
-    let (mut changes, mut calls, mut known, mut failures) = (0, 0, 0, Vec::new());
+    let (mut changes, mut calls, mut failures) = (0, 0, Vec::new());
     for case in seed..seed + cases {
         std::fs::copy(&sound, &path).unwrap();
         let mut random = Random::new(case);
