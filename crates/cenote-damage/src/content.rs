@@ -37,10 +37,11 @@ fn read_map<M: Mapped>(pool: &Pool<M>, name: &str, content: &mut Content) {
         }
     };
     let mut walked = BTreeMap::new();
-    if let Err(error) = map.for_each(|key, value| drop(walked.insert(key.to_vec(), value.to_vec()))) {
+    let ended = map.for_each(|key, value| drop(walked.insert(key.to_vec(), value.to_vec())));
+    if let Err(error) = &ended {
         content.extend([whole(format!("the walk: {error}"))]);
     }
-    if walked.len() as u64 != map.len() {
+    if ended.is_ok() && walked.len() as u64 != map.len() {
         content.extend([whole(format!("{} keys, length {}", walked.len(), map.len()))]);
     }
     for (key, value) in walked {

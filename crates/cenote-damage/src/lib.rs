@@ -149,7 +149,7 @@ pub fn use_all<M: Mapped>(path: &Path) -> Result<()> {
         let _ = map.for_each(|_, _| {});
     }
     let mut random = random::Random::new(7);
-    for _ in 0..100 {
+    for _ in 0..15 {
         live::locks(&pool, &mut random);
         live::group(&pool, &mut random);
         live::tasks(&pool, &mut random);

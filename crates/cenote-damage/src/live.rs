@@ -45,7 +45,7 @@ pub fn exercise<M: Mapped>(path: &Path, seed: u64, until: Instant) -> u64 {
 fn value(random: &mut Random) -> Vec<u8> {
     let sizes = [0, 8, 20, 100, 600, 3_000, 16_000, 100_000];
     let size = sizes[(random.below(8) * random.below(8) / 7) as usize];
-    vec![random.next() as u8; size]
+    vec![random.draw() as u8; size]
 }
 
 fn hash<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {

@@ -111,19 +111,15 @@ fn write_fresh<M: Mapped>(pool: &Pool<M>) -> (Content, u64) {
         }
     };
     for name in MAPS {
-        match pool.existing_map(name) {
-            Ok(map) => write(name, &|key, value| map.put(key, value).is_ok(), &|key| {
-                map.remove(key).is_ok()
-            }),
-            // What is not there any more is seen by the reads that follow.
-            Err(_) => {}
+        // What is not there any more is seen by the reads that follow.
+        if let Ok(map) = pool.existing_map(name) {
+            let put = |key: &[u8], value: &[u8]| map.put(key, value).is_ok();
+            write(name, &put, &|key| map.remove(key).is_ok());
         }
     }
-    match pool.existing_ordered(ORDERED) {
-        Ok(map) => write(ORDERED, &|key, value| map.put(key, value).is_ok(), &|key| {
-            map.remove(key).is_ok()
-        }),
-        Err(_) => {}
+    if let Ok(map) = pool.existing_ordered(ORDERED) {
+        let put = |key: &[u8], value: &[u8]| map.put(key, value).is_ok();
+        write(ORDERED, &put, &|key| map.remove(key).is_ok());
     }
     (fresh, errors)
 }

@@ -100,14 +100,14 @@ impl Places {
         };
         match random.below(12) {
             0..4 => one(byte ^ 1 << random.below(8)),
-            4..6 => one(random.next() as u8),
+            4..6 => one(random.draw() as u8),
             6 => one([0, 0xff][random.below(2) as usize]),
             // A whole word from elsewhere: plausible, and wrong.
             7..9 => whole(word(self.pick(random) & !7)),
             // An offset in the pool, or a little behind it.
             9 => whole(random.below(self.len + 4 * UNIT) & !15),
             10 => whole(word(aligned).wrapping_add(random.below(3)).wrapping_sub(1)),
-            _ => whole(random.next() >> random.below(64)),
+            _ => whole(random.draw() >> random.below(64)),
         }
     }
 }

@@ -278,7 +278,7 @@ fn damaged_texts_are_read_or_refused() {
                 1 => text[at] = b"\t\n\r\",\\{}[]:x\0\xff"[random.below(14) as usize],
                 2 => drop(text.drain(at..(at + 5).min(text.len()))),
                 3 => text.truncate(at + 1),
-                _ => text.insert(at, random.next() as u8),
+                _ => text.insert(at, random.draw() as u8),
             }
             if text.is_empty() {
                 break;

@@ -186,7 +186,7 @@ pub(super) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let mut looks_left = 4;
     let mut goes_on = false;
     // A list that is a cycle has no end to come to.
-    let mut steps_left = chunks_max(worker)? / u64::from(worker.limits().collect_chunks.max(1)) + 4;
+    let mut steps_left = chunks_max(worker)? / worker.limits().collect_chunks.max(1) + 4;
     while looks_left > 0 {
         let least = epoch::ripe_below(worker, epoch::advance(worker));
         let look = look(worker, worker.actor(), least, goes_on)?;

@@ -1,6 +1,6 @@
 //! Walking a map for `fsck`: everything it refers to, and whether it is what it should be. Nobody writes meanwhile.
 
-use super::level::{CHUNK_GROUPS, GROUP_SLOTS, Level, TENTATIVE};
+use super::level::{CHUNK_GROUPS, GROUP_SLOTS, LINE_SLOTS, Level, TENTATIVE};
 use super::object;
 use super::slot::{Slot, fingerprint};
 use super::{HashMap, next_level, share};
@@ -20,6 +20,8 @@ pub struct Audit {
     pub lines: u64,
     /// Slots of all levels, for the fill.
     pub slots: u64,
+    /// Whether the level that is walked has a next one.
+    moves: bool,
 }
 
 impl<M: Memory> HashMap<M> {
@@ -48,6 +50,8 @@ impl<M: Memory> HashMap<M> {
             audit.levels += 1;
             audit.slots += this.groups * (GROUP_SLOTS + 1);
             let mut spares = Vec::new();
+            // Asked before the slots: what has moved by then has a level to have moved to.
+            audit.moves = this.next().load(worker.mem()) != 0;
             for group in 0..this.groups {
                 self.audit_group(&this, group, &mut audit, &mut spares, &mut reach, &mut suspect)?;
             }
@@ -119,7 +123,23 @@ impl<M: Memory> HashMap<M> {
                 level.group(group),
             ));
         }
-        for (at, slot) in slots {
+        let has_left = |slot: &Slot| slot.is_moved() || slot.is_frozen();
+        if !audit.moves
+            && slots.iter().any(|(_, slot)| has_left(slot))
+            && level.next().load(worker.mem()) == 0
+        {
+            suspect(Error::corrupt(
+                "a slot that has moved, of a level that does not move, seen",
+                level.group(group),
+            ));
+        }
+        for (n, (at, slot)) in (0..).zip(slots) {
+            // The last slot of the group, and of each further line.
+            let may_link = n >= GROUP_SLOTS && (n - GROUP_SLOTS).is_multiple_of(LINE_SLOTS);
+            if slot.as_link().is_some() && (!may_link || has_left(&slot)) {
+                suspect(Error::corrupt("a link in the place of a key, seen", at.offset()));
+                continue;
+            }
             if let Some(line) = slot.as_link() {
                 audit.lines += 1;
                 match level.is_spare(line) {
