@@ -83,10 +83,7 @@ fn run<M: Mapped>(cases: u64) {
             break;
         }
     }
-    println!(
-        "{calls} calls, {changes} changes, {} failures",
-        failures.len()
-    );
+    println!("{calls} calls, {changes} changes, {} failures", failures.len());
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

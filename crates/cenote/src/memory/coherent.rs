@@ -30,6 +30,10 @@ impl Memory for Coherent {
         self.mapping.reserve(at, len, unshared)
     }
 
+    fn is_there(&self, at: u64) -> bool {
+        self.mapping.is_there(at)
+    }
+
     fn is_backed(&self, end: u64) -> bool {
         self.mapping.is_backed(end)
     }

@@ -70,6 +70,10 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.reserve(at, len, unshared)
     }
 
+    fn is_there(&self, at: u64) -> bool {
+        self.0.is_there(at)
+    }
+
     fn is_backed(&self, end: u64) -> bool {
         self.0.is_backed(end)
     }

@@ -237,6 +237,19 @@ impl Mapping {
         end <= self.len && self.file_len().is_ok_and(|len| end <= len)
     }
 
+    /// See [`super::Memory::is_there`]. A system call that reads its argument from there, and does nothing as its first one means nothing, says so if it
+    /// cannot.
+    pub(super) fn is_there(&self, at: u64) -> bool {
+        if at >= self.len {
+            return false;
+        }
+        let word = self.view().aligned(at, 8);
+        let no_set = std::ptr::null_mut::<u8>();
+        // SAFETY: the kernel reads eight bytes, if it can, and then refuses an action that there is none of.
+        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, -1, word, no_set, 8) };
+        io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
+    }
+
     /// Reserves a range of the file on its file system, growing the file if it is shorter. After it, touching
     /// the range cannot fail. If it is `unshared`, in huge pages as far as the kernel makes them: to make one it waits for all
     /// who map the file, for a tenth of a second while some of them are killed.
@@ -528,4 +541,34 @@ fn out_of_bounds(at: u64, len: u64, mapped: u64) -> ! {
     // Offsets are validated where they are read from the pool; to get here is a defect of this library, and to
     // go on would be to touch memory that is not ours.
     panic!("offset {at:#x} with length {len:#x} lies outside the mapping of {mapped:#x} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_does_not_have_is_not_there() {
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        file.set_len(2 * PAGE).unwrap();
+        let mapping = Mapping::of_file(file, 4 * PAGE).unwrap();
+        for (at, is_there) in [
+            (0, true),
+            (2 * PAGE - 8, true),
+            (2 * PAGE, false),
+            (4 * PAGE - 8, false),
+            (4 * PAGE, false),
+        ] {
+            assert_eq!(mapping.is_there(at), is_there, "{at}");
+            assert_eq!(mapping.is_backed(at + 8), is_there, "{at}");
+        }
+        // A thread that has no descriptors sees the same.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // SAFETY: the thread has a table of descriptors of its own from then on, which is empty.
+                unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, libc::CLOSE_RANGE_UNSHARE) };
+                assert!(mapping.is_there(2 * PAGE - 8) && !mapping.is_there(2 * PAGE));
+            });
+        });
+    }
 }

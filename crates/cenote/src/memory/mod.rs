@@ -115,6 +115,13 @@ pub trait Memory: Clone + Send + Sync + 'static {
         true
     }
 
+    /// Whether there is memory behind a word, for one that has no descriptor of the file, as a [thread that serves](Delegated) has none.
+    ///
+    /// Cost: a system call.
+    fn is_there(&self, _at: u64) -> bool {
+        true
+    }
+
     /// Gives a range that was reserved back. Until it is reserved again, nobody may touch it; then it holds anything.
     fn punch(&self, _at: u64, _len: u64) -> Result<(), MapError> {
         Err(MapError::Unsupported("giving bytes of a pool back"))

@@ -66,6 +66,10 @@ impl<M: Memory> Memory for Delegated<M> {
         self.base.reserve(at, len, unshared)
     }
 
+    fn is_there(&self, at: u64) -> bool {
+        self.base.is_there(at)
+    }
+
     fn is_backed(&self, end: u64) -> bool {
         self.base.is_backed(end)
     }

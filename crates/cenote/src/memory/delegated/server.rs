@@ -139,7 +139,7 @@ impl<M: Memory> Server<M> {
         if !at.is_multiple_of(8) || at >= self.limit {
             return false;
         }
-        if at >= self.backed.get() && self.mem.is_backed(at + 8) {
+        if at >= self.backed.get() && self.mem.is_there(at) {
             self.backed.set(at + 8);
         }
         at < self.backed.get()
