@@ -49,13 +49,13 @@ impl ProcessName {
 /// Which file is meant, whatever its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
-    device: u64,
-    inode: u64,
+    pub(super) device: u64,
+    pub(super) inode: u64,
 }
 
 impl FileId {
     /// That of a file of which the kernel has told.
-    pub(super) fn of(found: &fs::Metadata) -> Self {
+    fn of(found: &fs::Metadata) -> Self {
         Self {
             device: found.dev(),
             inode: found.ino(),

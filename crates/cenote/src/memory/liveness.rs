@@ -257,7 +257,8 @@ impl Liveness for FileLock {
     }
 
     fn file(&self) -> Option<FileId> {
-        self.file.metadata().ok().map(|found| FileId::of(&found))
+        let (device, inode) = self.place().ok()?;
+        Some(FileId { device, inode })
     }
 
     fn of_this_thread(&self) -> Option<Box<dyn Liveness>> {
