@@ -54,6 +54,14 @@ pub fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
+/// Opens a file to look at it, which makes nobody wait, whatever has taken its name.
+pub fn open_to_look(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32)
+        .open(path)
+}
+
 /// Whether a file begins as a pool does.
 pub fn is_pool(file: &File) -> io::Result<bool> {
     let mut head = [0; 8];
@@ -69,9 +77,9 @@ pub fn judge(name: &Path) -> Result<Destination, Failure> {
     if name.as_os_str() == "-" {
         return Ok(Destination::Stdout(own(&io::stdout()).map_err(Failure::stdout)?));
     }
-    refuse_planted(name)?;
-    let Some((path, found)) = follow(name).map_err(Failure::io(name.display()))? else {
-        return new(name, 0);
+    let (path, found) = follow(name)?;
+    let Some(found) = found else {
+        return new(name, &path);
     };
     let refused = |what: &str| Err(Failure::failed(format!("{}: {what}", name.display())));
     let kind = found.file_type();
@@ -94,13 +102,16 @@ pub fn judge(name: &Path) -> Result<Destination, Failure> {
     if kind.is_socket() {
         return refused("it is a socket, which cannot be opened as a file is; name a file or a pipe");
     }
-    if matches!(Backing::at(name), Ok(Some(backing)) if backing.device().is_some()) {
+    if matches!(Backing::at(&path), Ok(Some(backing)) if backing.device().is_some()) {
         return refused("it is memory of a device, which may hold a pool; name a file");
     }
-    if !kind.is_file() || is_descriptor(name) {
-        return through(name, &found);
+    if !kind.is_file() || is_descriptor(&path) {
+        return through(name, &path, &found);
     }
     replaceable(name, &path, &found)?;
+    let path = std::fs::canonicalize(folder_of(&path))
+        .map(|folder| folder.join(path.file_name().unwrap_or_default()))
+        .map_err(Failure::io(name.display()))?;
     Ok(Destination::Named(path, Some(found)))
 }
 
@@ -109,44 +120,44 @@ fn own(stream: &impl AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// Where a name leads, and what is there; `None` if there is nothing. Nothing is opened, so that no pipe waits for its other end.
-fn follow(name: &Path) -> io::Result<Option<(PathBuf, Metadata)>> {
-    let found = match rustix::fs::open(name, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty()) {
-        Ok(found) => File::from(found).metadata()?,
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    // What has no name of its own, such as a pipe, keeps this one.
-    let path = std::fs::canonicalize(name).unwrap_or_else(|_| name.to_owned());
-    Ok(Some((path, found)))
-}
-
-/// Fails if the name, or what it leads to, may have been planted: it is another user's, and its folder is one in which everybody may
-/// make files and nobody may remove those of others. The folder's owner is trusted.
-fn refuse_planted(name: &Path) -> Result<(), Failure> {
+/// Where a name leads: a path of which the last part is no link, and what is there. Nothing is opened, so that no pipe waits for its other end.
+///
+/// Each link is judged by the descriptor by which it is read: who plants another one meanwhile is not followed. Fails if a link, or what is there, may have been planted:
+/// it is another user's, and its folder is one in which everybody may make files and nobody may remove those of others. The folder's owner is trusted.
+fn follow(name: &Path) -> Result<(PathBuf, Option<Metadata>), Failure> {
+    let failed = || Failure::io(name.display());
     let mut path = name.to_owned();
     for _ in 0..LINKS_MAX {
-        let folder = folder_of(&path);
-        // What cannot be looked at is not opened either, which tells why.
-        let (Ok(found), Ok(folder_found)) = (path.symlink_metadata(), folder.metadata()) else {
-            return Ok(());
+        // What a descriptor leads to is ours, and may have no name.
+        let is_own = is_descriptor(&path);
+        let flags = OFlags::PATH | OFlags::CLOEXEC | if is_own { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let found = match rustix::fs::open(&path, flags, rustix::fs::Mode::empty()) {
+            Ok(found) => File::from(found),
+            Err(rustix::io::Errno::NOENT) => return Ok((path, None)),
+            Err(error) => return Err(failed()(error.into())),
         };
-        let is_open_to_all = folder_found.mode() & 0o1002 == 0o1002;
-        let owners = [rustix::process::geteuid().as_raw(), folder_found.uid()];
-        if is_open_to_all && !owners.contains(&found.uid()) {
-            let (what, user) = (kind_of(found.file_type()), found.uid());
+        let is = found.metadata().map_err(failed())?;
+        if is_own {
+            return Ok((path, Some(is)));
+        }
+        let folder = folder_of(&path);
+        let folder_is = folder.metadata().map_err(failed())?;
+        let owners = [rustix::process::geteuid().as_raw(), folder_is.uid()];
+        if folder_is.mode() & 0o1002 == 0o1002 && !owners.contains(&is.uid()) {
+            let (what, user) = (kind_of(is.file_type()), is.uid());
             return Err(Failure::failed(format!(
                 "{}: {} is {what} of another user's ({user}), in a folder where everybody may make one; name a file of your own",
                 name.display(),
                 path.display()
             )));
         }
-        match std::fs::read_link(&path) {
-            Ok(link) => path = folder.join(link),
-            Err(_) => return Ok(()),
+        if !is.is_symlink() {
+            return Ok((path, Some(is)));
         }
+        let link = rustix::fs::readlinkat(&found, "", Vec::new()).map_err(|error| failed()(error.into()))?;
+        path = folder.join(std::ffi::OsStr::from_bytes(link.as_bytes()));
     }
-    Ok(())
+    Err(failed()(rustix::io::Errno::LOOP.into()))
 }
 
 /// The folder that a path is in.
@@ -156,23 +167,16 @@ fn folder_of(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// The destination of a name, or of the link that has it, where there is nothing yet.
-fn new(name: &Path, links: u32) -> Result<Destination, Failure> {
+/// The destination of a name that leads to a path where there is nothing yet.
+fn new(name: &Path, path: &Path) -> Result<Destination, Failure> {
     let failed = || Failure::io(name.display());
-    let file = name
+    let file = path
         .file_name()
-        .filter(|_| !name.as_os_str().as_bytes().ends_with(b"/"));
+        .filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"));
     let Some(file) = file else {
         return Err(failed()(io::ErrorKind::NotFound.into()));
     };
-    let folder = folder_of(name);
-    if let Ok(link) = std::fs::read_link(name) {
-        return match links {
-            LINKS_MAX => Err(failed()(rustix::io::Errno::LOOP.into())),
-            _ => new(&folder.join(link), links + 1),
-        };
-    }
-    let folder = std::fs::canonicalize(folder).map_err(failed())?;
+    let folder = std::fs::canonicalize(folder_of(path)).map_err(failed())?;
     Ok(Destination::Named(folder.join(file), None))
 }
 
@@ -185,16 +189,16 @@ fn is_descriptor(name: &Path) -> bool {
 }
 
 /// Opens what is there, without changing it; a pipe once somebody reads it.
-fn through(name: &Path, found: &Metadata) -> Result<Destination, Failure> {
+fn through(name: &Path, path: &Path, found: &Metadata) -> Result<Destination, Failure> {
     let failed = || Failure::io(name.display());
-    if found.is_file() && is_pool_file(name, found)? {
+    if found.is_file() && is_pool_file(path, found)? {
         return Err(pool(name));
     }
     let mut options = OpenOptions::new();
     options.append(found.is_file()).write(true);
     let file = options
         .custom_flags(OFlags::NOCTTY.bits() as i32)
-        .open(name)
+        .open(path)
         .map_err(failed())?;
     match is_same(&file.metadata().map_err(failed())?, found) {
         true => Ok(Destination::Through(file)),
@@ -233,8 +237,8 @@ pub fn judge_again(name: &Path, path: &Path) -> Result<(), Failure> {
 /// Opens a file to go on with it at its end, and to read what is in it; made if there is none.
 pub fn append(name: &Path) -> Result<File, Failure> {
     let failed = || Failure::io(name.display());
-    refuse_planted(name)?;
-    if let Ok(found) = name.metadata()
+    let (path, found) = follow(name)?;
+    if let Some(found) = &found
         && !found.is_file()
     {
         let what = kind_of(found.file_type());
@@ -247,10 +251,14 @@ pub fn append(name: &Path) -> Result<File, Failure> {
     let file = options
         .read(true)
         .append(true)
-        .create(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(name)
+        .create_new(found.is_none())
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+        .open(&path)
         .map_err(failed())?;
+    let is = file.metadata().map_err(failed())?;
+    if found.is_some_and(|found| !is_same(&is, &found)) {
+        return Err(changed(name));
+    }
     match is_pool(&file).map_err(failed())? {
         true => Err(pool(name)),
         false => Ok(file),
@@ -261,7 +269,7 @@ fn is_pool_file(path: &Path, found: &Metadata) -> Result<bool, Failure> {
     if !found.is_file() {
         return Ok(false);
     }
-    let file = File::open(path).map_err(Failure::io(path.display()))?;
+    let file = open_to_look(path).map_err(Failure::io(path.display()))?;
     is_pool(&file).map_err(Failure::io(path.display()))
 }
 

@@ -3,7 +3,7 @@
 //! Its name may be that of a socket which one before us has left: ours, and nobody answers on it. Anything else that has the name
 //! stays, at the beginning and at the end.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::destination::{is_pool, is_same, kind_of};
+use crate::destination::{is_pool, is_same, kind_of, open_to_look};
 use crate::failure::Failure;
 
 /// A socket, as long as this lives.
@@ -76,7 +76,7 @@ fn remove_left(path: &Path) -> Result<(), Failure> {
     let refused = |why: String| Err(Failure::failed(format!("{}: {why}", path.display())));
     let found = path.symlink_metadata().map_err(failed())?;
     if !found.file_type().is_socket() {
-        let is_pool = found.is_file() && File::open(path).and_then(|file| is_pool(&file)).unwrap_or(false);
+        let is_pool = found.is_file() && open_to_look(path).and_then(|file| is_pool(&file)).unwrap_or(false);
         let what = if is_pool {
             "a pool"
         } else {

@@ -42,13 +42,23 @@ pub fn signals() -> std::sync::mpsc::Receiver<i32> {
     receiver
 }
 
+/// Has a file that would become longer than a limit of this process (`ulimit -f`) be an error of the call that writes it, and no signal. Call it before other
+/// threads are started.
+pub fn block_file_size() {
+    block_these(&[libc::SIGXFSZ]);
+}
+
 fn block() -> libc::sigset_t {
+    block_these(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+}
+
+fn block_these(which: &[libc::c_int]) -> libc::sigset_t {
     // SAFETY: an all-zero set is a valid place for sigemptyset to initialise; the calls only touch that set and
     // this thread's mask.
     unsafe {
         let mut signals: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut signals);
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        for &signal in which {
             libc::sigaddset(&mut signals, signal);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());

@@ -1,6 +1,5 @@
 //! Which pool a command means, and opening it as the kind of memory that it was created for.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use cenote::memory::{Backing, MapError};
 use cenote::pod::geometry::UNIT;
 use cenote::pod::superblock::{HEADER_BYTES, Superblock};
 
+use crate::destination::open_to_look;
 use crate::failure::Failure;
 
 /// The pool that a command works on.
@@ -62,7 +62,7 @@ pub fn room(path: &Path) -> Result<u64, Failure> {
     if let Ok(Some(Backing::Device(device))) = Backing::at(path) {
         return Ok(device.len);
     }
-    let file = File::open(path).map_err(failed())?;
+    let file = open_to_look(path).map_err(failed())?;
     let mut head = [0; HEADER_BYTES];
     if let Err(error) = file.read_exact_at(&mut head, 0)
         && error.kind() != io::ErrorKind::UnexpectedEof

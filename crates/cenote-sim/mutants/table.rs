@@ -165,7 +165,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         BeforeKept | DeadTakenForOwner | HeldNotSettled | PastNotUnlinked | QueuedLate | SeenPutAtRest
         | SlotTakenStanding | UnlinkNotCounted => quick(coherent(Queue, 3, 2, 12, 2, Random)),
         NextTurnSettled => slow(coherent(Queue, 3, 3, 20, 3, Random)),
-        UnlinkOverlooked => quick(coherent(Queue, 3, 3, 20, 3, Random)),
+        UnlinkOverlooked => quick(coherent(Queue, 2, 4, 20, 4, Random)),
         StaleWordTaken | SeizedUnasked | QueuedUnasked | RemovedAtRest | RemovedEndRestored
         | FreedBeforeVacated => quick(coherent(Removal, 3, 2, 14, 2, Random)),
         LeftInFrontKept => slow(Plan {

@@ -143,6 +143,9 @@ pub enum Error {
         /// The option of `cenote create` that sets it.
         flag: &'static str,
     },
+    /// Something was to be changed by one who reads the pool without a place.
+    #[error("the pool is open to be read, without a place in it; open it with one to change something")]
+    ReadOnly,
     /// Others changed the pool in every attempt to read it without a place.
     #[error(
         "others change the pool too quickly for who reads it without a place; try again, or have one of them make room and read with a place"

@@ -74,12 +74,13 @@ impl Window {
                 pages,
             )
         };
-        let window = Self { pages };
         if again != pages {
-            window.unmap();
+            // The first page may be gone already, and its address somebody else's.
+            // SAFETY: the second page is still this thread's alone.
+            unsafe { libc::munmap(pages.wrapping_byte_add(PAGE), PAGE) };
             return None;
         }
-        Some(window)
+        Some(Self { pages })
     }
 
     fn mutex(self) -> *mut libc::pthread_mutex_t {
@@ -100,16 +101,17 @@ impl Window {
                 0,
             )
         };
-        if own != self.pages {
+        // There may be no memory for it. Then the word in the pool has to do, if it is there still: nobody but a hostile process writes to that now.
+        // SAFETY: looks whether the page is mapped.
+        if own != self.pages && unsafe { libc::msync(self.pages, PAGE, libc::MS_ASYNC) } != 0 {
             return;
         }
         // SAFETY: takes nothing and gives the id of the calling thread.
         let id = unsafe { libc::gettid() };
-        // SAFETY: the futex word is in this thread's own page now. It has locked the mutex, and has not unlocked it.
-        let unlocked = unsafe {
-            self.mutex().cast::<u32>().write(id as u32);
-            libc::pthread_mutex_unlock(self.mutex())
-        };
+        // SAFETY: the futex word is in a page that is mapped and aligned; it is accessed atomically.
+        unsafe { AtomicU32::from_ptr(self.mutex().cast()) }.store(id as u32, Ordering::SeqCst);
+        // SAFETY: this thread has locked the mutex, and has not unlocked it.
+        let unlocked = unsafe { libc::pthread_mutex_unlock(self.mutex()) };
         if unlocked == 0 {
             self.unmap();
         }

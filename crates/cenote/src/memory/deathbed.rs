@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use super::bed_mutex::{Lies, PrivateBed};
 use super::kernel::{Kernel, Lying, SLEEPS_BY_MAX};
+use super::kill::mapped_at_address;
 use super::mapping::View;
 
 /// The bit that the kernel sets when the owner has died.
@@ -176,6 +177,10 @@ impl Kernel for View {
         // SAFETY: wakes one who waits for a word of the mapping; touches no memory of ours.
         let woken = unsafe { libc::syscall(libc::SYS_futex, self.aligned(bell, 8), libc::FUTEX_WAKE, 1) };
         woken > 0
+    }
+
+    fn mapped_file(&self) -> Option<String> {
+        mapped_at_address(self.aligned(0, 8) as u64)
     }
 
     fn now(&self) -> u64 {

@@ -35,6 +35,11 @@ pub trait Kernel {
     /// Wakes one of those who sleep by a bell; one system call. Whether somebody slept.
     fn rouse_one(&self, bell: u64) -> bool;
 
+    /// The pool's file, as the kernel names it among a process's mappings: device and inode; `None` if it is no file's.
+    fn mapped_file(&self) -> Option<String> {
+        None
+    }
+
     /// Nanoseconds since 1970.
     fn now(&self) -> u64;
 }

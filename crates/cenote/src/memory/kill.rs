@@ -5,8 +5,9 @@
 //! through a descriptor that was opened *before* these were compared.
 //!
 //! The name stands in the pool, where anybody who may write to it may write any name. So it only says where to look: nobody is signalled
-//! of whom the kernel does not say that it holds the liveness lock of the place. `/proc/PID/fdinfo` shows the locks of a process's open files,
-//! byte by byte, and `/proc/PID/fd` which files these are. Where the name leads to nobody, the holder is looked for among all processes.
+//! of whom the kernel does not say that it holds the liveness lock of the place, and has the pool mapped. `/proc/PID/task/TID/fdinfo` shows the locks of open files,
+//! `fd` beside it which files these are, and `maps` what is mapped. A lock alone proves nothing: its description may have been sent to one who takes what is sent. Where
+//! the name leads to nobody, the holder is looked for among all processes. To look into processes of other users takes `CAP_SYS_PTRACE`, and to signal them `CAP_KILL`.
 //!
 //! A signal that was sent proves nothing. That a process is gone is proved by its lock alone ([`super::Liveness`]).
 
@@ -77,12 +78,26 @@ pub trait Killer: Send {
 #[derive(Debug)]
 pub(crate) struct Sigkill {
     lock_file: FileId,
+    /// The pool, as the kernel names it among mappings.
+    pool: String,
 }
 
 impl Sigkill {
-    /// For processes whose liveness locks are on a file.
-    pub(crate) fn new(lock_file: FileId) -> Self {
-        Self { lock_file }
+    /// For processes whose liveness locks are on a file, and which have a pool mapped.
+    pub(crate) fn new(lock_file: FileId, pool: String) -> Self {
+        Self { lock_file, pool }
+    }
+
+    /// Has a process killed if it holds a lock; `false` if it does not. One that is ending already has no memory any more: it is found, and not signalled.
+    fn kill_holder(&self, pid: u32, number: u32, is_meant: impl FnOnce() -> bool) -> Result<bool, MapError> {
+        let Some(descriptor) = open(pid)? else {
+            return Ok(false);
+        };
+        match holds(pid, self.lock_file, number, &self.pool) {
+            Holds::Nothing => Ok(false),
+            Holds::AsItEnds => Ok(is_meant()),
+            Holds::It => Ok(is_meant() && signal(&descriptor)?),
+        }
     }
 }
 
@@ -97,13 +112,12 @@ impl Killer for Sigkill {
             started(&proc) == Some(who.started)
                 && namespace(&proc) == Some(who.namespace)
                 && innermost_pid(&proc) == Some(who.pid)
-                && holds(pid, self.lock_file, number)
         };
         if is_ours {
-            return kill_if(who.pid, is_it);
+            return self.kill_holder(who.pid, number, || is_it(who.pid));
         }
         for pid in processes()? {
-            if kill_if(pid, is_it)? {
+            if is_it(pid) && self.kill_holder(pid, number, || is_it(pid))? {
                 return Ok(true);
             }
         }
@@ -113,7 +127,7 @@ impl Killer for Sigkill {
     fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError> {
         let mut found = false;
         for pid in processes()? {
-            found |= kill_if(pid, |pid| holds(pid, self.lock_file, number) && is_meant())?;
+            found |= self.kill_holder(pid, number, is_meant)?;
         }
         Ok(found)
     }
@@ -126,14 +140,6 @@ fn processes() -> Result<Vec<u32>, MapError> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     Ok(pids.filter(|&pid| pid != std::process::id()).collect())
-}
-
-/// Kills a process if it is the one that is meant, and no other one that has its id by now.
-fn kill_if(pid: u32, is_meant: impl FnOnce(u32) -> bool) -> Result<bool, MapError> {
-    let Some(descriptor) = open(pid)? else {
-        return Ok(false);
-    };
-    Ok(is_meant(pid) && signal(&descriptor)?)
 }
 
 /// A descriptor of a process; `None` if there is none of that id.
@@ -214,22 +220,73 @@ fn innermost_pid(proc: &Path) -> Option<u32> {
     ids.split_whitespace().last()?.parse().ok()
 }
 
-/// Whether a process has a description of a file open that holds the lock of a byte.
-fn holds(pid: u32, file: FileId, number: u32) -> bool {
-    let byte = (LOCK_BASE + i64::from(number)).to_string();
-    let proc = PathBuf::from(format!("/proc/{pid}"));
-    let Ok(open) = fs::read_dir(proc.join("fdinfo")) else {
+/// What a process has of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    /// Not the lock, or not the pool.
+    Nothing,
+    /// The lock, and no memory any more.
+    AsItEnds,
+    /// The lock, and the pool.
+    It,
+}
+
+/// Whether a process holds the lock of a byte, and has a pool mapped. Each of its threads is asked: threads may have descriptors of their own, and the first one may
+/// have ended before the others.
+fn holds(pid: u32, file: FileId, number: u32, pool: &str) -> Holds {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Holds::Nothing;
+    };
+    let has_lock = |thread: &Path| has_lock(thread, file, LOCK_BASE + i64::from(number));
+    let threads = threads.flatten().map(|thread| thread.path());
+    let Some(thread) = threads.into_iter().find(|thread| has_lock(thread)) else {
+        return Holds::Nothing;
+    };
+    match fs::read_to_string(thread.join("maps")) {
+        Ok(maps) if maps.is_empty() => Holds::AsItEnds,
+        Ok(maps) if maps.lines().any(|line| mapped(line).as_deref() == Some(pool)) => Holds::It,
+        _ => Holds::Nothing,
+    }
+}
+
+/// Whether a thread has a description of a file open that holds the lock of a byte. Locks of adjacent bytes are shown as one.
+fn has_lock(thread: &Path, file: FileId, byte: i64) -> bool {
+    let Ok(open) = fs::read_dir(thread.join("fdinfo")) else {
         return false;
+    };
+    let holds = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        // lock: 1: OFDLCK ADVISORY WRITE -1 00:1c:42 FIRST LAST
+        let [_, _, "OFDLCK", _, "WRITE", .., first, last] = fields[..] else {
+            return false;
+        };
+        let last = last.parse().unwrap_or(i64::MAX);
+        first.parse().is_ok_and(|first: i64| (first..=last).contains(&byte))
     };
     open.flatten().any(|entry| {
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
         let mut locks = text.lines().filter(|line| line.starts_with("lock:"));
-        locks.any(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            // lock: 1: OFDLCK ADVISORY WRITE -1 00:1c:42 FIRST LAST
-            matches!(fields[..], [_, _, "OFDLCK", _, "WRITE", .., first, last] if first == byte && last == byte)
-        }) && fs::metadata(proc.join("fd").join(entry.file_name())).is_ok_and(|found| FileId::of(&found) == file)
+        locks.any(holds)
+            && fs::metadata(thread.join("fd").join(entry.file_name())).is_ok_and(|found| FileId::of(&found) == file)
     })
+}
+
+/// The file of a line of `maps`, device and inode: `FIRST-LAST rw-s OFFSET 00:1c 42 NAME`.
+fn mapped(line: &str) -> Option<String> {
+    let mut fields = line.split_ascii_whitespace().skip(3);
+    Some(format!("{} {}", fields.next()?, fields.next()?))
+}
+
+/// The file that this process has mapped at an address, as the kernel names it among mappings: device and inode.
+pub(super) fn mapped_at_address(address: u64) -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let has = |line: &&str| {
+        let (first, rest) = line.split_once('-').unwrap_or_default();
+        let last = rest.split(' ').next().unwrap_or_default();
+        let number = |text| u64::from_str_radix(text, 16).unwrap_or(0);
+        (number(first)..number(last)).contains(&address)
+    };
+    mapped(maps.lines().find(has)?)
 }
 
 #[cfg(test)]
@@ -261,13 +318,28 @@ mod tests {
         Command::new("sleep").arg("600").spawn().unwrap()
     }
 
-    /// A process that holds the lock of number 7 on a file, by a description that it has inherited.
+    /// The program that a process runs, which it has mapped: it stands for the pool.
+    fn program(child: &Child) -> String {
+        let program = fs::metadata(format!("/proc/{}/exe", child.id())).unwrap();
+        let maps = fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+        let inode = format!(" {}", program.ino());
+        let files = maps.lines().filter_map(mapped);
+        files.into_iter().find(|file| file.ends_with(&inode)).unwrap()
+    }
+
+    /// A process that holds the locks of number 7 on a file, by a description that it has inherited.
     fn holder(path: &Path) -> (Tethered, Sigkill) {
         FileLock::make(path, 0o600).unwrap();
         let lock = FileLock::open(path).unwrap();
         assert!(lock.try_lock(7).unwrap());
         let child = Command::new("sleep").arg("600").stdin(lock.description()).spawn();
-        (Tethered(child.unwrap()), Sigkill::new(lock.file().unwrap()))
+        let child = Tethered(child.unwrap());
+        // Until it runs the program.
+        while !fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap().starts_with("sleep") {
+            std::thread::yield_now();
+        }
+        let pool = program(&child);
+        (child, Sigkill::new(lock.file().unwrap(), pool))
     }
 
     fn name_of(child: &Child) -> ProcessName {
@@ -309,6 +381,10 @@ mod tests {
         let (_other, mut of_other) = self::holder(&folder.path().join("others"));
         let mut stranger = Tethered(sleeper());
         assert!(!killer.kill(name_of(&stranger), 7).unwrap());
+        // One that has the lock and nothing of the pool: somebody may have sent it the description.
+        let mut of_pool = Sigkill::new(killer.lock_file, "00:00 1".to_owned());
+        assert!(!of_pool.kill(name_of(&holder), 7).unwrap());
+        assert!(!of_pool.kill_holders(7, &|| true).unwrap());
         // One with the lock of that number on another file.
         assert!(!of_other.kill(name_of(&holder), 7).unwrap());
         assert!(stranger.0.try_wait().unwrap().is_none());
@@ -333,10 +409,16 @@ mod tests {
         assert!(lock.try_lock(7).unwrap());
         let file = FileId::of(&fs::metadata(&path).unwrap());
         let inode = file.inode + 1;
-        assert!(holds(std::process::id(), file, 7));
-        assert!(!holds(std::process::id(), file, 8));
-        assert!(!holds(std::process::id(), FileId { inode, ..file }, 7));
+        let code = mapped_at_address(holds as fn(_, _, _, _) -> _ as usize as u64).unwrap();
+        let of = |file, number| holds(std::process::id(), file, number, &code);
+        assert_eq!(of(file, 7), Holds::It);
+        assert_eq!(of(file, 8), Holds::Nothing);
+        assert_eq!(of(FileId { inode, ..file }, 7), Holds::Nothing);
+        assert_eq!(holds(std::process::id(), file, 7, "00:00 1"), Holds::Nothing);
+        // Adjacent locks of one description are one.
+        assert!(lock.try_lock(8).unwrap() && lock.try_lock(6).unwrap());
+        assert_eq!([6, 7, 8].map(|number| of(file, number)), [Holds::It; 3]);
         // This process is never killed by its own hand.
-        assert!(!Sigkill::new(file).kill_holders(7, &|| true).unwrap());
+        assert!(!Sigkill::new(file, code).kill_holders(7, &|| true).unwrap());
     }
 }

@@ -109,8 +109,8 @@ impl<M: Memory> Fence<M> for KillFence {
         if let Some((index, pid)) = not_found {
             self.looks.insert(host, (generation, looks.wrapping_add(1)));
             return Ok(Fenced::Failed(format!(
-                "the lock of place {index} (process {pid}) is held, and no process that holds it can be found or killed; end it, or give this monitor a \
-                 program that fences (--fence)"
+                "the lock of place {index} (process {pid}) is held, and no process of the pool that holds it can be found and killed (of other users' processes \
+                 it takes CAP_SYS_PTRACE to find out, and CAP_KILL); end it, or give this monitor a program that fences (--fence)"
             )));
         }
         if are_left && !mutant::is(Mutant::FenceBelieved) {

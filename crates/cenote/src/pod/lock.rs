@@ -41,6 +41,10 @@ pub fn identity<M: Memory>(worker: &Worker<M>) -> u64 {
 /// Takes the lock, from a dead owner if need be.
 pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_, M>> {
     let mem = worker.mem();
+    if worker.pod().is_observer() {
+        // It would wait for ever.
+        return Err(Error::ReadOnly);
+    }
     let mine = identity(worker);
     // Those who wait leave the word alone for longer and longer: who releases it must get through.
     let patience = Contention::new(mine);

@@ -249,7 +249,10 @@ impl<M: Memory> HostAgent<M> {
         let mut fence: Box<dyn Fence<M>> = match &watch.fence {
             Some(command) => Box::new(CommandFence::new(command.clone(), watch.fence_time_out)),
             None => Box::new(KillFence::new(
-                Box::new(Sigkill::new(worker.pod().lock_file()?)),
+                Box::new(Sigkill::new(
+                    worker.pod().lock_file()?,
+                    worker.mem().kernel().mapped_file().unwrap_or_default(),
+                )),
                 worker.pod().identity().name.machine,
             )),
         };

@@ -6,10 +6,14 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::Worker;
 
-/// Checks the group at an offset: its header, its members, the events that somebody has yet to read. Takes its lock.
+/// Checks the group at an offset: its header, its members, the events that somebody has yet to read. Takes its lock, but for one that only reads: what that finds
+/// while others change the group, or have died at it, is looked at again.
 pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
     let group = Group::at(worker, at)?;
-    let _held = group.enter(worker)?;
+    let _held = match worker.pod().is_observer() {
+        true => None,
+        false => Some(group.enter(worker)?),
+    };
     let counted = group.counted(worker);
     let joined = group
         .all(worker)?

@@ -179,7 +179,11 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
             if !pairs.iter().all(|(key, value)| each(key, value)) || pairs.len() < wanted {
                 return Ok(());
             }
-            end = pairs.into_iter().next_back().map(|(key, _)| key);
+            let last = pairs.into_iter().next_back().map(|(key, _)| key);
+            if end.is_some() && last >= end {
+                return Err(Error::corrupt("the order of keys, in the map", self.header));
+            }
+            end = last;
         }
     }
 }
