@@ -7,11 +7,12 @@
 //! 2. It gives what was there before the damage, but for so many keys as the damage has hit at most (`allowance`): keys and values have no
 //!    checksums. Damage to the tables before the data hits none.
 //! 3. Then fresh keys are put and removed, of all sizes, in all maps. Whatever of that succeeds can be read, and everything else reads as in
-//!    1. Writes may fail with an error: then damage was noticed late.
+//!    1. Writes may fail with an error: then damage was noticed late, and nothing is known of the key that was written.
 //! 4. If none has failed, `fsck` calls the pool clean still, and so it does when the pool is opened again.
 //!
 //! [`judge`] asks exactly this.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use cenote::memory::Mapped;
@@ -61,10 +62,12 @@ pub fn judge<M: Mapped>(
             "fsck is clean, and {count} keys read otherwise, as {first}"
         ));
     }
-    let (fresh, errors) = write_fresh(&pool);
+    let (fresh, uncertain) = write_fresh(&pool);
+    let errors = uncertain.len();
     let mut expected = read;
     expected.extend(fresh);
-    let now = content::read(&pool);
+    let mut now = content::read(&pool);
+    now.retain(|key, _| !uncertain.contains(key));
     if let (count, Some(first)) = differences(&expected, &now) {
         return Err(format!(
             "fsck was clean, and after writes of others {count} keys read otherwise, as {first} ({errors} errors)"
@@ -86,9 +89,13 @@ pub fn judge<M: Mapped>(
     Ok(Seen::Sound)
 }
 
-/// Puts fresh keys, and removes some again. Returns what is there of them, and how many calls have failed.
-fn write_fresh<M: Mapped>(pool: &Pool<M>) -> (Content, u64) {
-    let (mut fresh, mut errors) = (Content::new(), 0);
+/// Keys of structures.
+type Keys = BTreeSet<(String, Vec<u8>)>;
+
+/// Puts fresh keys, and removes some again. Returns what is there of them, and those of which a call has failed: it may have been in effect by
+/// then.
+fn write_fresh<M: Mapped>(pool: &Pool<M>) -> (Content, Keys) {
+    let (mut fresh, mut uncertain) = (Content::new(), Keys::new());
     let mut write = |name: &str, put: &dyn Fn(&[u8], &[u8]) -> bool, remove: &dyn Fn(&[u8]) -> bool| {
         for (n, size) in (0..FRESH).flat_map(|n| SIZES.map(|size| (n, size))) {
             if size > 10_000 && n > 2 {
@@ -96,18 +103,12 @@ fn write_fresh<M: Mapped>(pool: &Pool<M>) -> (Content, u64) {
             }
             let key = format!("fresh {name} {size} {n}").into_bytes();
             let value = vec![n as u8 ^ 0x5a; size];
-            // A call that fails leaves a key as it was.
-            if !put(&key, &value) {
-                errors += 1;
-                continue;
+            let (is_removed, at) = (n % 3 == 1, (name.to_owned(), key.clone()));
+            if !put(&key, &value) || is_removed && !remove(&key) {
+                uncertain.insert(at);
+            } else if !is_removed {
+                fresh.insert(at, Ok(value));
             }
-            let is_removed = n % 3 == 1;
-            if is_removed && !remove(&key) {
-                errors += 1;
-            } else if is_removed {
-                continue;
-            }
-            fresh.insert((name.to_owned(), key), Ok(value));
         }
     };
     for name in MAPS {
@@ -121,5 +122,5 @@ fn write_fresh<M: Mapped>(pool: &Pool<M>) -> (Content, u64) {
         let put = |key: &[u8], value: &[u8]| map.put(key, value).is_ok();
         write(ORDERED, &put, &|key| map.remove(key).is_ok());
     }
-    (fresh, errors)
+    (fresh, uncertain)
 }

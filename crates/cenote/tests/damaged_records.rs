@@ -194,3 +194,31 @@ fn nobody_waits_for_itself() {
     check::<Coherent>();
     check::<Noncoherent>();
 }
+
+/// The word of a block's further unit, by which objects in it are found: what was removed there once leaked, and `fsck` had said clean.
+#[test]
+fn words_within_blocks_are_checked() {
+    use cenote::pod::block::Block;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool: Pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
+    let map = pool.map("m").unwrap();
+    map.put(b"slab", &[1; 15_000]).unwrap();
+    map.put(b"range", &[1; 400_000]).unwrap();
+    let worker = pool.worker().unwrap();
+    let word = |unit| cenote::pod::slab::table_word(&worker, unit);
+    let block = |unit| Block::decode(word(unit).load(worker.mem()));
+    let units = worker.committed_units().unwrap();
+    let tail = (0..units).find(|&unit| block(unit) == Block::Tail).unwrap();
+    let within_range = (0..units)
+        .find(|&unit| matches!(block(unit), Block::Range { units: 7, .. }))
+        .unwrap()
+        + 3;
+    assert!(pool.fsck(false).unwrap().is_clean());
+    for unit in [tail, within_range] {
+        let sound = word(unit).load(worker.mem());
+        word(unit).store(worker.mem(), 0x0707_0707_0707_0707);
+        assert!(!pool.fsck(false).unwrap().is_clean());
+        word(unit).store(worker.mem(), sound);
+        assert!(pool.fsck(false).unwrap().is_clean());
+    }
+}

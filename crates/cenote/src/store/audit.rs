@@ -539,12 +539,14 @@ impl<M: Memory> Audit<'_, M> {
                 {
                     let layout = &TABLE[usize::from(class)];
                     self.check_owner(at, unit, usize::from(class), owner);
+                    self.check_rest(unit, layout.units(), Block::Tail);
                     self.sweep_slab(unit, usize::from(class), layout, ready);
                     layout.units()
                 }
                 Block::Range {
                     units: len, state, ..
                 } if len > 0 => {
+                    self.check_rest(unit, u64::from(len).min(units - unit), Block::Free);
                     self.sweep_range(unit, len, state)?;
                     u64::from(len)
                 }
@@ -563,6 +565,18 @@ impl<M: Memory> Audit<'_, M> {
             ));
         }
         Ok(())
+    }
+
+    /// What the words of a block's further units say: by those its objects are found, and of a range they say so again once it is freed.
+    fn check_rest(&mut self, first: u64, units: u64, expected: Block) {
+        let worker = self.worker;
+        let word = |unit| table_word(worker, unit).load(worker.mem());
+        let before = word(first);
+        let other = (first + 1..first + units).find(|&unit| Block::decode(word(unit)) != expected);
+        if let Some(unit) = other.filter(|_| word(first) == before) {
+            let at = table_word(worker, unit).offset();
+            self.problem(Error::corrupt("a block table word within a block, seen", at));
+        }
     }
 
     /// Who owns a block has it in the reserve, or nobody would ever abandon it.
