@@ -76,7 +76,10 @@ fn remove_left(path: &Path) -> Result<(), Failure> {
     let refused = |why: String| Err(Failure::failed(format!("{}: {why}", path.display())));
     let found = path.symlink_metadata().map_err(failed())?;
     if !found.file_type().is_socket() {
-        let is_pool = found.is_file() && open_to_look(path).and_then(|file| is_pool(&file)).unwrap_or(false);
+        let is_pool = found.is_file()
+            && open_to_look(path)
+                .and_then(|file| is_pool(&file))
+                .unwrap_or(false);
         let what = if is_pool {
             "a pool"
         } else {

@@ -113,6 +113,7 @@ fn main() -> ExitCode {
     };
     let out = output::Output::new(cli.json);
     bus_error::explain(cli.json);
+    interrupt::block_file_size();
     pool::set_given(pool::Given {
         host: cli.host,
         lock_file: cli.lock_file,

@@ -325,6 +325,37 @@ const PROCESSES: u64 = 4096;
 const WORKERS: u64 = 2 * 4096;
 const BEHIND_WORKERS: u64 = WORKERS + 8 * (4096 + 1024);
 
+/// `fsck` of one that holds everything that has a lock of its own.
+fn audits_what_has_locks<M: Mapped>() {
+    let folder = folder();
+    let path = folder.path().join("pool");
+    let pool = Pool::<M>::create(&path, &options()).unwrap();
+    filled_with_names(&pool);
+    let member = pool.group("group", b"token").unwrap().join("member").unwrap();
+    let (says, said) = std::sync::mpsc::channel();
+    let theirs = path.clone();
+    // One that waits for ever is not waited for.
+    std::thread::spawn(move || {
+        let reader = Pool::<M>::open_read_only(&theirs, &options()).unwrap();
+        says.send(reader.fsck().unwrap()).unwrap();
+    });
+    let report = said.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+    assert!(report.is_clean(), "{report:#?}");
+    drop(member);
+}
+
+fn filled_with_names<M: Mapped>(pool: &Pool<M>) {
+    pool.map("map").unwrap().put(b"key", b"value").unwrap();
+    let mutex = pool.mutex("mutex").unwrap();
+    drop(mutex.lock().unwrap());
+}
+
+#[test]
+fn an_audit_without_a_place_waits_for_no_lock() {
+    audits_what_has_locks::<Coherent>();
+    audits_what_has_locks::<Noncoherent>();
+}
+
 fn reads_beside_damaged_records<M: Mapped>(rng: &mut StdRng) {
     let folder = folder();
     let path = folder.path().join("pool");

@@ -442,3 +442,28 @@ fn another_users_file_is_replaced_only_where_that_is_permitted() {
     assert_eq!(std::fs::read_to_string(mine.join("fixed")).unwrap(), "old");
     assert_eq!(names(&mine), ["fixed", "shut"]);
 }
+
+#[test]
+fn a_file_that_may_not_become_so_long_is_an_error_and_nothing_is_left() {
+    let here = prepared();
+    for (line, limit) in [
+        ("export ./p out --format tsv", 0),
+        ("trace generate out --operations 100000", 4096),
+    ] {
+        let mut command = Command::new("prlimit");
+        command
+            .arg(format!("--fsize={limit}"))
+            .arg(env!("CARGO_BIN_EXE_cenote"));
+        let out = command
+            .args(line.split(' '))
+            .current_dir(here.path("."))
+            .output()
+            .unwrap();
+        assert_eq!(out.status.code(), Some(1), "{line}: {out:?}");
+        let left = names(&here.path("."));
+        assert!(
+            left.iter().all(|name| !name.contains("partial") && name != "out"),
+            "{line}: {left:?}"
+        );
+    }
+}

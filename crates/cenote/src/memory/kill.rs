@@ -261,13 +261,16 @@ fn has_lock(thread: &Path, file: FileId, byte: i64) -> bool {
             return false;
         };
         let last = last.parse().unwrap_or(i64::MAX);
-        first.parse().is_ok_and(|first: i64| (first..=last).contains(&byte))
+        first
+            .parse()
+            .is_ok_and(|first: i64| (first..=last).contains(&byte))
     };
     open.flatten().any(|entry| {
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
         let mut locks = text.lines().filter(|line| line.starts_with("lock:"));
         locks.any(holds)
-            && fs::metadata(thread.join("fd").join(entry.file_name())).is_ok_and(|found| FileId::of(&found) == file)
+            && fs::metadata(thread.join("fd").join(entry.file_name()))
+                .is_ok_and(|found| FileId::of(&found) == file)
     })
 }
 
@@ -335,7 +338,10 @@ mod tests {
         let child = Command::new("sleep").arg("600").stdin(lock.description()).spawn();
         let child = Tethered(child.unwrap());
         // Until it runs the program.
-        while !fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap().starts_with("sleep") {
+        while !fs::read_to_string(format!("/proc/{}/comm", child.id()))
+            .unwrap()
+            .starts_with("sleep")
+        {
             std::thread::yield_now();
         }
         let pool = program(&child);
