@@ -251,6 +251,11 @@ mutants! {
     FreedBeforeVacated = "freed-before-vacated", "a lock that is removed is given up before its name is";
     NameNotReread = "name-not-reread", "who reads a lock's name does not look whether it was removed meanwhile";
     DeadReaderAwaited = "dead-reader-awaited", "a writer waits for readers that have died";
+    ReserveUnjudged = "reserve-unjudged", "a reserve's word without its valid bit has cells";
+    UnitsBelieved = "units-believed", "a number of committed units that the file does not have is believed";
+    LinkFollowed = "link-followed", "a pool is opened by a link";
+    OwnerBelieved = "owner-believed", "a pool that every user may write is opened like any other";
+    HolderUnmapped = "holder-unmapped", "a fence kills who holds the lock of a place, although it has not mapped the pool";
     SnapshotNotValidated = "snapshot-not-validated", "who reads without a place believes what it read although the epoch has moved on meanwhile";
 }
 

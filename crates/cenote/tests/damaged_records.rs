@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use cenote::memory::Mapped;
+use cenote::memory::{Mapped, SyncWord};
 use cenote::pod::record::{WorkerRecord, operation};
 use cenote::pod::retire::CHUNK_ENTRIES;
 use cenote::{Coherent, Noncoherent, Options, Pool};
@@ -221,4 +221,24 @@ fn words_within_blocks_are_checked() {
         word(unit).store(worker.mem(), sound);
         assert!(pool.fsck(false).unwrap().is_clean());
     }
+}
+
+/// A map whose entry says that it is an index of another kind, of which `fsck` knows nothing: its memory was given back as leaked, and all was clean.
+#[test]
+fn a_name_of_another_kind_is_reported() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let pool: Pool<Coherent> = Pool::create(&path, &options()).unwrap();
+    drop(pool.ordered("o").unwrap());
+    let worker = pool.worker().unwrap();
+    let word = SyncWord::at(worker.geometry().entry(0));
+    let entry = word.load(worker.mem());
+    assert_ne!(entry, 0);
+    word.store(worker.mem(), entry | 15);
+    drop(worker);
+    let problems = pool.fsck(false).unwrap().problems;
+    assert!(
+        problems.iter().any(|problem| problem.contains("kind of a name")),
+        "{problems:?}"
+    );
 }

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use super::liveness::LOCK_BASE;
 use super::mapping::{MapError, os};
+use crate::mutant::{self, Mutant};
 
 /// What a process is known by on its machine, whatever namespace it lives in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,6 +246,7 @@ fn holds(pid: u32, file: FileId, number: u32, pool: &str) -> Holds {
     match fs::read_to_string(thread.join("maps")) {
         Ok(maps) if maps.is_empty() => Holds::AsItEnds,
         Ok(maps) if maps.lines().any(|line| mapped(line).as_deref() == Some(pool)) => Holds::It,
+        Ok(_) if mutant::is(Mutant::HolderUnmapped) => Holds::It,
         _ => Holds::Nothing,
     }
 }
@@ -394,6 +396,18 @@ mod tests {
         // One with the lock of that number on another file.
         assert!(!of_other.kill(name_of(&holder), 7).unwrap());
         assert!(stranger.0.try_wait().unwrap().is_none());
+    }
+
+    #[test]
+    #[cfg(feature = "mutants")]
+    fn a_fence_that_believes_a_lock_kills_a_stranger() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut holder, killer) = holder(&folder.path().join("locks"));
+        let mut of_pool = Sigkill::new(killer.lock_file, "00:00 1".to_owned());
+        mutant::choose(Some(Mutant::HolderUnmapped));
+        assert!(of_pool.kill(name_of(&holder), 7).unwrap());
+        mutant::choose(None);
+        assert!(!holder.0.wait().unwrap().success());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use super::backing::Backing;
 use super::mapping::{MapError, os};
+use crate::mutant::{self, Mutant};
 
 /// Why a path is refused that names a link.
 pub(super) const LINK: &str = "it is a symbolic link, which is not followed, as others may have planted it; name the file that it points to";
@@ -102,6 +103,7 @@ fn follow(path: &Path) -> libc::c_int {
     let number = path.as_os_str().as_bytes().strip_prefix(b"/proc/self/fd/");
     match number {
         Some(number) if !number.is_empty() && number.iter().all(u8::is_ascii_digit) => 0,
+        _ if mutant::is(Mutant::LinkFollowed) => 0,
         _ => libc::O_NOFOLLOW,
     }
 }
@@ -119,7 +121,7 @@ fn judge(file: &File, trust: Trust) -> Result<(), MapError> {
 
 fn distrust(found: &Metadata, user: u32, trust: Trust) -> Option<Distrust> {
     let (owner, mode) = (found.uid(), found.mode() & PERMISSIONS);
-    if trust == Trust::All {
+    if trust == Trust::All || mutant::is(Mutant::OwnerBelieved) {
         return None;
     }
     if owner != user && owner != 0 {

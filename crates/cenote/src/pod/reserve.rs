@@ -1,5 +1,7 @@
 //! The word of a reserve: what a worker has taken out of a block and not used yet (see `heap`).
 
+use crate::mutant::{self, Mutant};
+
 /// A reserve word: block, cell word, mask of taken cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserve(pub u64);
@@ -29,7 +31,8 @@ impl Reserve {
     #[inline(always)]
     pub fn mask(self) -> u64 {
         // The highest bit says that the word is valid: spread over all, it costs no branch.
-        (self.0 as i64 >> 63) as u64 & self.0 & 0xf
+        let is_judged = !mutant::is(Mutant::ReserveUnjudged);
+        ((self.0 as i64 >> 63) as u64 | u64::from(!is_judged).wrapping_neg()) & self.0 & 0xf
     }
 
     /// Whether the library writes such words: nothing, or a block.

@@ -30,7 +30,7 @@ use crate::pod::holes::units_in_holes;
 use crate::pod::record::{Phase, State, WorkerRecord};
 use crate::pod::reserve::Reserve;
 use crate::pod::retire;
-use crate::pod::slab::{Cell, table_word};
+use crate::pod::slab::{Cell, Place, locate, table_word};
 use crate::pod::superblock::HOLES;
 use crate::pod::tasks::TaskList;
 use crate::pod::units::repair_range;
@@ -272,10 +272,15 @@ impl<M: Memory> Audit<'_, M> {
                 self.mark(offset, Mark::Reachable);
                 group::audit(worker, offset)
             }
-            KIND_BASELINE => {
-                self.mark(offset, Mark::Reachable);
-                Ok(())
-            }
+            // It has a range of its own, unlike the header of anything else.
+            KIND_BASELINE => match locate(worker, offset) {
+                Ok(Place::Range { .. }) => {
+                    self.mark(offset, Mark::Reachable);
+                    Ok(())
+                }
+                Ok(Place::Slab(_)) => Err(Error::corrupt("the kind of a name", offset)),
+                Err(error) => Err(error),
+            },
             KIND_LOCK => Ok(()),
             KIND_LOCKS => audit_locks::walk_array(worker, offset, |at| self.mark(at, Mark::Reachable)),
             _ => Err(Error::corrupt("the kind of a name", offset)),

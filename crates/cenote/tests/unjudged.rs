@@ -1,0 +1,67 @@
+//! Checks that are left out (planted faults): what they are for happens. So the tests of the checks can fail.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use cenote::mutant::{Mutant, choose};
+use cenote::pod::reserve::Reserve;
+use cenote::pod::superblock::COMMITTED;
+use cenote::{Coherent, Options, Pool};
+
+/// Runs something with a fault planted, and without.
+fn with_and_without<R>(fault: Mutant, run: impl Fn() -> R) -> [R; 2] {
+    [Some(fault), None].map(|planted| {
+        choose(planted);
+        let done = run();
+        choose(None);
+        done
+    })
+}
+
+fn pool_in(folder: &Path, mode: u32) -> std::path::PathBuf {
+    let path = folder.join("pool");
+    let pool = Pool::<Coherent>::create(&path, &Options::default()).unwrap();
+    pool.map("m").unwrap().put(b"key", b"value").unwrap();
+    drop(pool);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+#[test]
+fn a_word_without_its_valid_bit_reserves_something() {
+    let cells = || Reserve(0xf).mask();
+    assert_eq!(with_and_without(Mutant::ReserveUnjudged, cells), [0xf, 0]);
+}
+
+#[test]
+fn units_that_the_file_does_not_have_are_taken_for_committed() {
+    let is_believed = with_and_without(Mutant::UnitsBelieved, || {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let pool = Pool::<Coherent>::open(pool_in(folder.path(), 0o600), &Options::default()).unwrap();
+        let worker = pool.worker().unwrap();
+        let units = COMMITTED.load(worker.mem());
+        COMMITTED.store(worker.mem(), 2 * units);
+        let is_believed = worker.committed_units().is_ok();
+        COMMITTED.store(worker.mem(), units);
+        is_believed
+    });
+    assert_eq!(is_believed, [true, false]);
+}
+
+#[test]
+fn a_link_is_followed() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = pool_in(folder.path(), 0o600);
+    let link = folder.path().join("link");
+    symlink(path, &link).unwrap();
+    let opens = || Pool::<Coherent>::open_read_only(&link, &Options::default()).is_ok();
+    assert_eq!(with_and_without(Mutant::LinkFollowed, opens), [true, false]);
+}
+
+#[test]
+fn what_every_user_may_write_is_opened() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = pool_in(folder.path(), 0o666);
+    let opens = || Pool::<Coherent>::open(&path, &Options::default()).is_ok();
+    assert_eq!(with_and_without(Mutant::OwnerBelieved, opens), [true, false]);
+}
