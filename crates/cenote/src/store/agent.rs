@@ -152,8 +152,10 @@ impl Agent {
         let work = move || match Worker::attach(&its_pod, true) {
             Ok(worker) => {
                 drop(its_pod);
+                // Before it is said to have begun: until then the process has lost whom it had before.
+                let attendant = Attendant::begin(&worker);
                 let _ = begun.send(Ok(()));
-                run(&worker, &errands);
+                run(&worker, attendant, &errands);
             }
             Err(error) => drop(begun.send(Err(error))),
         };
@@ -219,8 +221,7 @@ impl Drop for Agent {
     }
 }
 
-fn run<M: Memory>(worker: &Worker<M>, errands: &Errands) {
-    let mut attendant = Attendant::begin(worker);
+fn run<M: Memory>(worker: &Worker<M>, mut attendant: Attendant, errands: &Errands) {
     let mut watch = Watch::default();
     let mut trimmer = Trimmer::default();
     let mut looked = Instant::now();
