@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cenote::memory::Mapped;
-use cenote::{Pool, Range};
+use cenote::{Error, Pool, Range};
 
 /// What is read: a structure and a key, and the value or what kept it from being read.
 pub type Content = BTreeMap<(String, Vec<u8>), Result<Vec<u8>, String>>;
@@ -15,6 +15,10 @@ pub const MAPS: [&str; 2] = ["m", "large"];
 pub const ORDERED: &str = "ordered";
 /// The task list that is.
 pub const TASKS: &str = "tasks";
+/// The group that is.
+pub const GROUP: &str = "group";
+/// The locks that are, and the array of locks.
+pub const LOCKS: [&str; 7] = ["mutex", "spin", "queue", "rw", "semaphore", "condvar", "mutexes"];
 
 /// Reads everything in all ways. What two ways tell differently, or not at all, is an error of its own in the content.
 pub fn read<M: Mapped>(pool: &Pool<M>) -> Content {
@@ -24,13 +28,53 @@ pub fn read<M: Mapped>(pool: &Pool<M>) -> Content {
     }
     read_ordered(pool, &mut content);
     read_tasks(pool, &mut content);
+    open_others(pool, &mut content);
     content
+}
+
+/// What is not there is not read: its keys are missed. A group of which nothing but the token differs is another group.
+fn is_missing(error: &Error) -> bool {
+    use Error::{NoSuchGroup, NoSuchLock, NoSuchMap, NoSuchTasks, Token};
+    matches!(
+        error,
+        NoSuchMap { .. } | NoSuchTasks { .. } | NoSuchLock { .. } | NoSuchGroup { .. } | Token { .. }
+    )
+}
+
+/// What has no values is there, or is not.
+fn open_others<M: Mapped>(pool: &Pool<M>, content: &mut Content) {
+    let [mutex, spin, queue, rw, semaphore, condvar, mutexes] = LOCKS;
+    let opened = [
+        (mutex, pool.existing_mutex(mutex).map(drop)),
+        (spin, pool.existing_spin_mutex(spin).map(drop)),
+        (queue, pool.existing_queue_mutex(queue).map(drop)),
+        (rw, pool.existing_rwlock(rw).map(drop)),
+        (semaphore, pool.existing_semaphore(semaphore).map(drop)),
+        (condvar, pool.existing_condvar(condvar).map(drop)),
+        (mutexes, pool.existing_mutexes(mutexes).map(drop)),
+        (
+            GROUP,
+            pool.existing_group(GROUP, crate::live::TOKEN)
+                .and_then(|group| group.members())
+                .map(drop),
+        ),
+    ];
+    for (name, opened) in opened {
+        match opened {
+            Err(error) if is_missing(&error) => {}
+            opened => {
+                let found = opened.map(|()| Vec::new()).map_err(|error| error.to_string());
+                content.insert((name.to_owned(), b"(there)".to_vec()), found);
+            }
+        }
+    }
 }
 
 fn read_map<M: Mapped>(pool: &Pool<M>, name: &str, content: &mut Content) {
     let whole = |what: String| ((name.to_owned(), b"(whole)".to_vec()), Err(what));
     let map = match pool.existing_map(name) {
         Ok(map) => map,
+        Err(error) if is_missing(&error) => return,
         Err(error) => {
             content.extend([whole(error.to_string())]);
             return;
@@ -59,6 +103,7 @@ fn read_ordered<M: Mapped>(pool: &Pool<M>, content: &mut Content) {
     let whole = |what: String| ((ORDERED.to_owned(), b"(whole)".to_vec()), Err(what));
     let map = match pool.existing_ordered(ORDERED) {
         Ok(map) => map,
+        Err(error) if is_missing(&error) => return,
         Err(error) => {
             content.extend([whole(error.to_string())]);
             return;
@@ -100,6 +145,7 @@ fn read_ordered<M: Mapped>(pool: &Pool<M>, content: &mut Content) {
 fn read_tasks<M: Mapped>(pool: &Pool<M>, content: &mut Content) {
     let tasks = match pool.existing_tasks(TASKS) {
         Ok(tasks) => tasks,
+        Err(error) if is_missing(&error) => return,
         Err(error) => {
             content.insert((TASKS.to_owned(), b"(whole)".to_vec()), Err(error.to_string()));
             return;

@@ -4,12 +4,13 @@
 //! | file | |
 //! |---|---|
 //! | here | a pool with everything in it, and calls of all kinds on one that was damaged |
-//! | `places` | where a pool can be damaged, and how |
+//! | `places`, `aim` | where a pool can be damaged, and how; parts of it that damage is aimed at |
 //! | `content`, `oracle` | what can be read; whether what `fsck` calls clean holds |
 //! | `live` | calls on a pool whose bytes change meanwhile, and the one who changes them |
 //! | `ordered` | an ordered map alone, damaged part by part |
 //! | `child` | processes whose signals, panics and hangs are seen |
 
+pub mod aim;
 pub mod child;
 pub mod content;
 pub mod live;
@@ -153,6 +154,7 @@ pub fn use_all<M: Mapped>(path: &Path) -> Result<()> {
         live::locks(&pool, &mut random);
         live::group(&pool, &mut random);
         live::tasks(&pool, &mut random);
+        live::names(&pool, &mut random);
         live::whole(&pool, &mut random);
     }
     let _ = pool.collect();

@@ -1,6 +1,7 @@
 //! Calls of all kinds on a pool whose bytes change meanwhile, and the one who changes them.
 
 use std::fs::File;
+use std::ops;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use cenote::memory::Mapped;
 use cenote::sync::Patience;
 use cenote::{Pool, Range};
 
+use crate::aim::Part;
 use crate::options;
 use crate::places::Places;
 use crate::random::Random;
@@ -18,8 +20,9 @@ const MOMENT: Duration = Duration::from_micros(300);
 /// The token of the group.
 pub const TOKEN: &[u8] = b"token";
 
-/// Runs calls on a pool until a moment, and opens it anew now and then. Errors are fine. Returns how many calls there were.
-pub fn exercise<M: Mapped>(path: &Path, seed: u64, until: Instant) -> u64 {
+/// Runs calls on a pool until a moment, most of them on one part, and opens it anew now and then. Errors are fine. Returns how many calls
+/// there were.
+pub fn exercise<M: Mapped>(path: &Path, seed: u64, part: Part, until: Instant) -> u64 {
     let (mut random, mut calls) = (Random::new(seed), 0);
     while Instant::now() < until {
         let Ok(pool) = Pool::<M>::open(path, &options()) else {
@@ -29,17 +32,29 @@ pub fn exercise<M: Mapped>(path: &Path, seed: u64, until: Instant) -> u64 {
         };
         let anew = Instant::now() + Duration::from_millis(20 + random.below(400));
         while Instant::now() < until.min(anew) {
-            calls += match random.below(16) {
-                0..5 => hash(&pool, &mut random),
-                5..9 => ordered(&pool, &mut random),
-                9 => tasks(&pool, &mut random),
-                10..13 => locks(&pool, &mut random),
-                13 => group(&pool, &mut random),
-                _ => whole(&pool, &mut random),
+            let draw = random.below(16);
+            calls += match (part, draw) {
+                (Part::Locks, 0..12) => locks(&pool, &mut random),
+                (Part::Groups, 0..12) => group(&pool, &mut random),
+                (Part::Tasks, 0..12) => tasks(&pool, &mut random),
+                (Part::Names, 0..12) => names(&pool, &mut random),
+                _ => anything(&pool, &mut random, draw),
             };
         }
     }
     calls
+}
+
+fn anything<M: Mapped>(pool: &Pool<M>, random: &mut Random, draw: u64) -> u64 {
+    match draw {
+        0..5 => hash(pool, random),
+        5..9 => ordered(pool, random),
+        9 => tasks(pool, random),
+        10..13 => locks(pool, random),
+        13 => group(pool, random),
+        14 => names(pool, random),
+        _ => whole(pool, random),
+    }
 }
 
 fn value(random: &mut Random) -> Vec<u8> {
@@ -210,6 +225,30 @@ pub(crate) fn group<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     8
 }
 
+/// Names that are there, as what they are and as what they are not, and names that are not there.
+pub(crate) fn names<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
+    let known = pool.names().unwrap_or_default();
+    let fresh = format!("name {}", random.below(6));
+    let name = match known.get(random.below(2 * known.len() as u64) as usize) {
+        Some(name) => name,
+        None => &fresh,
+    };
+    match random.below(12) {
+        0 => drop(pool.map(name)),
+        1 => drop(pool.existing_map(name)),
+        2 => drop(pool.ordered(name)),
+        3 => drop(pool.existing_ordered(name)),
+        4 => drop(pool.mutex(name)),
+        5 => drop(pool.existing_rwlock(name)),
+        6 => drop(pool.existing_tasks(name)),
+        7 => drop(pool.existing_group(name, TOKEN)),
+        8 => drop(pool.mutexes(name, 3)),
+        9 | 10 => drop(pool.remove_lock_with(&fresh, Patience::during(MOMENT))),
+        _ => drop(pool.stat()),
+    }
+    2
+}
+
 pub(crate) fn whole<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     match random.below(24) {
         0 => drop(pool.fsck(random.below(2) == 0)),
@@ -251,10 +290,16 @@ impl Manner {
     }
 }
 
-/// Changes bytes of a pool's file until a moment. Returns how often.
-pub fn damage(path: &Path, random: &mut Random, manner: Manner, until: Instant) -> std::io::Result<u64> {
+/// Changes bytes of a pool's file until a moment, most of them in some parts if there are any. Returns how often.
+pub fn damage(
+    path: &Path,
+    random: &mut Random,
+    aim: &[ops::Range<u64>],
+    manner: Manner,
+    until: Instant,
+) -> std::io::Result<u64> {
     let file = File::options().read(true).write(true).open(path)?;
-    let places = Places::new(file.metadata()?.len());
+    let places = Places::new(file.metadata()?.len()).aimed(aim);
     let read = |at: u64, len: usize| {
         let mut bytes = vec![0; len];
         let _ = file.read_exact_at(&mut bytes, at);

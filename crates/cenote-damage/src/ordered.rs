@@ -7,12 +7,12 @@ use std::path::Path;
 use cenote::memory::Mapped;
 use cenote::{Ordered, Pool, Range};
 
+use crate::content::{Content, ORDERED};
 use crate::options;
+use crate::oracle::{self, Seen};
 
 /// What the map holds while it is sound.
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-const NAME: &str = "ordered";
 
 /// The parts of an ordered map that damage can hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +72,7 @@ pub fn model() -> Model {
 /// Makes the pool, and says where the map's header is.
 pub fn fill<M: Mapped>(path: &Path) -> usize {
     let pool: Pool<M> = Pool::create(path, &options()).unwrap();
-    let map = pool.ordered(NAME).unwrap();
+    let map = pool.ordered(ORDERED).unwrap();
     for n in 0..3_000u64 {
         map.put_u64(n * 7919 % 3_000, 0).unwrap();
     }
@@ -151,32 +151,13 @@ pub fn places(bytes: &[u8], header: usize) -> Vec<Place> {
     places
 }
 
-/// What became of damage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The pool cannot be opened, or `fsck` reports something.
-    Noticed,
-    /// Everything reads as before.
-    Harmless,
-    /// `fsck` reports nothing, and something reads otherwise.
-    Unseen,
-}
-
-/// Looks whether `fsck` notices, and whether reads are as before; then uses the map in all ways. Errors are fine.
-pub fn judge<M: Mapped>(path: &Path) -> Outcome {
+/// Has the oracle judge the pool; then uses the map in all ways. Errors are fine. `Err` says what went unseen.
+pub fn judge<M: Mapped>(path: &Path, before: &Content, allowance: usize) -> Result<Seen, String> {
+    let seen = oracle::judge::<M>(path, before, allowance);
     let Ok(pool) = Pool::<M>::open(path, &options()) else {
-        return Outcome::Noticed;
+        return seen;
     };
-    let report = pool.fsck(false);
-    let reads = pool.existing_ordered(NAME).map(|map| is_as_before(&map));
-    let outcome = match (report, reads) {
-        (Ok(report), Ok(is_right)) if report.is_clean() => match is_right {
-            true => Outcome::Harmless,
-            false => Outcome::Unseen,
-        },
-        _ => Outcome::Noticed,
-    };
-    if let Ok(map) = pool.existing_ordered(NAME) {
+    if let Ok(map) = pool.existing_ordered(ORDERED) {
         use_map(&map);
     }
     let _ = (
@@ -185,28 +166,26 @@ pub fn judge<M: Mapped>(path: &Path) -> Outcome {
         pool.fsck(false).is_ok(),
         pool.fsck(true).is_ok(),
     );
-    outcome
+    seen
 }
 
-/// Whether all reads of a map give what the model has.
-fn is_as_before<M: Mapped>(map: &Ordered<M>) -> bool {
-    let model = model();
-    let gets = model.iter().all(|(key, value)| {
-        let found = map.get(key);
-        found.is_ok_and(|found| found.as_deref() == Some(&value[..]))
-    });
-    let missing = (0..300u64).all(|n| matches!(map.get_u64(n * 10), Ok(None)));
-    let (mut found, mut back) = (Vec::new(), Vec::new());
-    let scan = map.scan(Range::ALL, |key, value| {
-        found.push((key.to_vec(), value.to_vec()));
-        true
-    });
-    let reverse = map.scan_reverse(Range::ALL, |key, value| {
-        back.push((key.to_vec(), value.to_vec()));
-        true
-    });
-    back.reverse();
-    gets && missing && scan.is_ok() && reverse.is_ok() && back == found && found.into_iter().eq(model)
+/// What the sound pool holds, as the oracle reads it.
+pub fn content() -> Content {
+    let pairs = model().into_iter();
+    pairs
+        .map(|(key, value)| ((ORDERED.to_owned(), key), Ok(value)))
+        .collect()
+}
+
+impl Part {
+    /// In how many keys a map may differ after damage to this: wrong bytes of keys and values can be right ones of another map, as there is
+    /// nothing to compare them with. A key that is another one now is missing, and one too many.
+    pub fn allowance(self) -> usize {
+        match self {
+            Self::LeafValue | Self::RecordValue | Self::RecordLengths | Self::LeafHead | Self::RecordKey => 2,
+            _ => 0,
+        }
+    }
 }
 
 /// All calls, on keys everywhere in the order.

@@ -15,6 +15,7 @@ use crate::random::Random;
 pub struct Places {
     geometry: Geometry,
     len: u64,
+    aimed: Vec<Range<u64>>,
 }
 
 /// One change of some bytes.
@@ -38,7 +39,17 @@ impl Places {
             entries: options.names,
             hosts: options.hosts,
         });
-        Self { geometry, len }
+        Self {
+            geometry,
+            len,
+            aimed: Vec::new(),
+        }
+    }
+
+    /// Has most damage hit some parts.
+    pub fn aimed(mut self, at: &[Range<u64>]) -> Self {
+        self.aimed = at.to_vec();
+        self
     }
 
     /// Whether an offset is of the data, and not of the tables before it.
@@ -70,6 +81,13 @@ impl Places {
 
     /// Some offset where a damage is worth its while.
     pub fn pick(&self, random: &mut Random) -> u64 {
+        if !self.aimed.is_empty() && random.below(8) > 0 {
+            let range = &self.aimed[random.below(self.aimed.len() as u64) as usize];
+            let end = range.end.min(self.len);
+            // What is first in an object says what it is.
+            let len = [end - range.start, 64][random.below(2) as usize];
+            return range.start + random.below(len.min(end - range.start));
+        }
         let tables = self.tables();
         let range = match random.below(20) {
             0..9 => tables[random.below(tables.len() as u64) as usize].clone(),

@@ -19,9 +19,11 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
         Mutant::GivenUpUnasked | Mutant::RecoveryTakenForRival => Some("tests/refusals.rs"),
         Mutant::SnapshotNotValidated => Some("tests/snapshots.rs"),
         // What no simulator has: files, other processes, damage.
-        Mutant::ReserveUnjudged | Mutant::UnitsBelieved | Mutant::LinkFollowed | Mutant::OwnerBelieved => {
-            Some("crates/cenote/tests/unjudged.rs")
-        }
+        Mutant::ReserveUnjudged
+        | Mutant::UnitsBelieved
+        | Mutant::LengthUnjudged
+        | Mutant::LinkFollowed
+        | Mutant::OwnerBelieved => Some("crates/cenote/tests/unjudged.rs"),
         Mutant::HolderUnmapped => Some("crates/cenote/src/memory/kill.rs"),
         _ => None,
     }
@@ -143,8 +145,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeafCached | FenceIgnored | SplitWithoutFence | PageOfRootKept => {
             quick(noncoherent(Ordered, 3, 2, 12, 1, Random))
         }
-        SnapshotNotValidated | ReserveUnjudged | UnitsBelieved | LinkFollowed | OwnerBelieved
-        | HolderUnmapped => quick(coherent(Hash, 2, 1, 12, 0, Random)),
+        SnapshotNotValidated | ReserveUnjudged | UnitsBelieved | LengthUnjudged | LinkFollowed
+        | OwnerBelieved | HolderUnmapped => quick(coherent(Hash, 2, 1, 12, 0, Random)),
         GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))
         }

@@ -253,6 +253,7 @@ mutants! {
     DeadReaderAwaited = "dead-reader-awaited", "a writer waits for readers that have died";
     ReserveUnjudged = "reserve-unjudged", "a reserve's word without its valid bit has cells";
     UnitsBelieved = "units-believed", "a number of committed units that the file does not have is believed";
+    LengthUnjudged = "length-unjudged", "an audit believes lengths that reach into other objects";
     LinkFollowed = "link-followed", "a pool is opened by a link";
     OwnerBelieved = "owner-believed", "a pool that every user may write is opened like any other";
     HolderUnmapped = "holder-unmapped", "a fence kills who holds the lock of a place, although it has not mapped the pool";

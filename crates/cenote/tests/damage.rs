@@ -5,12 +5,14 @@
 
 use cenote::pod::directory;
 use cenote::{Coherent, Noncoherent, Pool};
+use cenote_damage::aim::Part;
 use cenote_damage::child::{Ended, PATIENCE, end, number, start, tell_faults};
 use cenote_damage::oracle::{Seen, judge};
 use cenote_damage::places::Places;
 use cenote_damage::random::Random;
 use cenote_damage::{content, fill, options, use_all};
 use rand::prelude::*;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -50,14 +52,14 @@ fn use_or_judge<M: cenote::memory::Mapped>(path: &Path) -> Option<Seen> {
     seen
 }
 
-/// Damages a pool; says how, and how many keys may read otherwise after it.
-fn damage(random: &mut Random, bytes: &mut Vec<u8>) -> (String, usize) {
+/// Damages a pool, in some parts above all; says how, and how many keys may read otherwise after it.
+fn damage(random: &mut Random, aim: &[Range<u64>], bytes: &mut Vec<u8>) -> (String, usize) {
     if random.below(12) == 0 {
         let len = random.below(bytes.len() as u64) as usize;
         bytes.truncate(len);
         return (format!("truncated to {len}"), 0);
     }
-    let places = Places::new(bytes.len() as u64);
+    let places = Places::new(bytes.len() as u64).aimed(aim);
     let count = [1, 1, 1, 2, 8, 40][random.below(6) as usize];
     let (mut what, mut allowance) = (Vec::new(), 0);
     for _ in 0..count {
@@ -76,7 +78,7 @@ fn damage(random: &mut Random, bytes: &mut Vec<u8>) -> (String, usize) {
     )
 }
 
-fn run<M: cenote::memory::Mapped>(cases: u64) {
+fn run<M: cenote::memory::Mapped>(part: Part, cases: u64) {
     let seed = number("CENOTE_TEST_SEED").unwrap_or(1);
     let cases = number("CENOTE_DAMAGE_CASES").unwrap_or(cases);
     println!("seed: CENOTE_TEST_SEED={seed}, {cases} cases");
@@ -84,16 +86,20 @@ fn run<M: cenote::memory::Mapped>(cases: u64) {
     let (sound, text) = (folder.path().join("sound"), folder.path().join("content"));
     fill::<M>(&sound).unwrap();
     let bytes_of_sound = std::fs::read(&sound).unwrap();
-    {
+    let aim = {
         let pool: Pool<M> = Pool::open(&sound, &options()).unwrap();
         assert!(pool.fsck(false).unwrap().is_clean());
-        content::store(&content::read(&pool), &text).unwrap();
-    }
+        let content = content::read(&pool);
+        assert!(content.values().all(Result::is_ok), "nothing is damaged yet");
+        content::store(&content, &text).unwrap();
+        part.ranges(&pool, &bytes_of_sound)
+    };
+    assert_eq!(aim.is_empty(), part == Part::Everything);
     let (mut counts, mut failures) = ([0; OUTCOMES.len()], Vec::new());
     for case in seed..seed + cases {
         let mut random = Random::new(case);
         let mut bytes = bytes_of_sound.clone();
-        let (what, allowance) = damage(&mut random, &mut bytes);
+        let (what, allowance) = damage(&mut random, &aim, &mut bytes);
         let path = folder.path().join("damaged");
         std::fs::write(&path, &bytes).unwrap();
         let allowance = allowance.to_string();
@@ -132,12 +138,36 @@ fn run<M: cenote::memory::Mapped>(cases: u64) {
 
 #[test]
 fn a_damaged_pool_gives_errors() {
-    run::<Coherent>(250);
+    run::<Coherent>(Part::Everything, 250);
 }
 
 #[test]
 fn a_damaged_noncoherent_pool_gives_errors() {
-    run::<Noncoherent>(40);
+    run::<Noncoherent>(Part::Everything, 40);
+}
+
+#[test]
+fn damaged_locks_give_errors() {
+    run::<Coherent>(Part::Locks, 30);
+    run::<Noncoherent>(Part::Locks, 8);
+}
+
+#[test]
+fn damaged_groups_give_errors() {
+    run::<Coherent>(Part::Groups, 30);
+    run::<Noncoherent>(Part::Groups, 8);
+}
+
+#[test]
+fn damaged_tasks_give_errors() {
+    run::<Coherent>(Part::Tasks, 30);
+    run::<Noncoherent>(Part::Tasks, 8);
+}
+
+#[test]
+fn damaged_names_give_errors() {
+    run::<Coherent>(Part::Names, 30);
+    run::<Noncoherent>(Part::Names, 8);
 }
 
 #[test]

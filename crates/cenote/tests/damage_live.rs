@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
-use cenote::{Coherent, Noncoherent};
+use cenote::{Coherent, Noncoherent, Pool};
+use cenote_damage::aim::Part;
 use cenote_damage::child::{Ended, end, number, start, tell_faults};
 use cenote_damage::live::{Manner, damage, exercise};
 use cenote_damage::random::Random;
@@ -27,16 +28,17 @@ fn child() {
     let seed = number("CENOTE_DAMAGED_SEED").unwrap();
     let until = Instant::now() + Duration::from_millis(number("CENOTE_DAMAGE_MS").unwrap());
     let path = Path::new(&path);
+    let part = Part::of_name(&std::env::var("CENOTE_DAMAGED_PART").unwrap());
     let calls = match std::env::var("CENOTE_DAMAGED_KIND").as_deref() {
-        Ok("noncoherent") => exercise::<Noncoherent>(path, seed, until),
-        _ => exercise::<Coherent>(path, seed, until),
+        Ok("noncoherent") => exercise::<Noncoherent>(path, seed, part, until),
+        _ => exercise::<Coherent>(path, seed, part, until),
     };
     std::fs::write(path.with_extension(format!("calls-{seed}")), calls.to_string()).unwrap();
     // What is left to be dropped was dropped: nothing else of the test's program is asked.
     std::process::exit(0);
 }
 
-fn run<M: Mapped>(cases: u64) {
+fn run<M: Mapped>(part: Part, cases: u64) {
     let seed = number("CENOTE_TEST_SEED").unwrap_or(1);
     let cases = number("CENOTE_DAMAGE_CASES").unwrap_or(cases);
     let time = number("CENOTE_DAMAGE_MS").unwrap_or(300);
@@ -44,6 +46,11 @@ fn run<M: Mapped>(cases: u64) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let (sound, path) = (folder.path().join("sound"), folder.path().join("pool"));
     cenote_damage::fill::<M>(&sound).unwrap();
+    std::fs::copy(&sound, &path).unwrap();
+    let aim = {
+        let pool: Pool<M> = Pool::open(&path, &cenote_damage::options()).unwrap();
+        part.ranges(&pool, &std::fs::read(&sound).unwrap())
+    };
     let (mut changes, mut calls, mut failures) = (0, 0, Vec::new());
     for case in seed..seed + cases {
         std::fs::copy(&sound, &path).unwrap();
@@ -56,13 +63,14 @@ fn run<M: Mapped>(cases: u64) {
                 start(&[
                     ("CENOTE_DAMAGED_POOL", path.to_str().unwrap()),
                     ("CENOTE_DAMAGED_KIND", M::NAME),
+                    ("CENOTE_DAMAGED_PART", part.name()),
                     ("CENOTE_DAMAGED_SEED", &user),
                     ("CENOTE_DAMAGE_MS", &time_text),
                 ])
             })
             .collect();
         let until = Instant::now() + Duration::from_millis(time);
-        changes += damage(&path, &mut random, manner, until).unwrap();
+        changes += damage(&path, &mut random, &aim, manner, until).unwrap();
         for user in users {
             match end(user, HANG) {
                 Ended::Status(0) => {}
@@ -89,10 +97,34 @@ fn run<M: Mapped>(cases: u64) {
 
 #[test]
 fn bytes_change_while_a_pool_is_used() {
-    run::<Coherent>(20);
+    run::<Coherent>(Part::Everything, 20);
 }
 
 #[test]
 fn bytes_change_while_a_noncoherent_pool_is_used() {
-    run::<Noncoherent>(6);
+    run::<Noncoherent>(Part::Everything, 6);
+}
+
+#[test]
+fn bytes_of_locks_change() {
+    run::<Coherent>(Part::Locks, 6);
+    run::<Noncoherent>(Part::Locks, 2);
+}
+
+#[test]
+fn bytes_of_groups_change() {
+    run::<Coherent>(Part::Groups, 6);
+    run::<Noncoherent>(Part::Groups, 2);
+}
+
+#[test]
+fn bytes_of_tasks_change() {
+    run::<Coherent>(Part::Tasks, 6);
+    run::<Noncoherent>(Part::Tasks, 2);
+}
+
+#[test]
+fn bytes_of_names_change() {
+    run::<Coherent>(Part::Names, 6);
+    run::<Noncoherent>(Part::Names, 2);
 }

@@ -1,12 +1,12 @@
 //! Checks that are left out (planted faults): what they are for happens. So the tests of the checks can fail.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use cenote::mutant::{Mutant, choose};
 use cenote::pod::reserve::Reserve;
 use cenote::pod::superblock::COMMITTED;
-use cenote::{Coherent, Options, Pool};
+use cenote::{Coherent, Options, Plan, Pool};
 
 /// Runs something with a fault planted, and without.
 fn with_and_without<R>(fault: Mutant, run: impl Fn() -> R) -> [R; 2] {
@@ -46,6 +46,41 @@ fn units_that_the_file_does_not_have_are_taken_for_committed() {
         is_believed
     });
     assert_eq!(is_believed, [true, false]);
+}
+
+#[test]
+fn lengths_that_reach_into_other_objects_are_clean() {
+    for name in ["hash", "ordered", "tasks"] {
+        let is_clean = with_and_without(Mutant::LengthUnjudged, || {
+            let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+            let path = folder.path().join("pool");
+            let value = [0x5a; 104];
+            let pool = Pool::<Coherent>::create(&path, &Options::default()).unwrap();
+            match name {
+                "hash" => drop(pool.map(name).unwrap().put(b"key", &value).unwrap()),
+                "ordered" => drop(pool.ordered(name).unwrap().put(b"key", &value).unwrap()),
+                _ => drop(
+                    pool.tasks(name, &Plan::phases(vec![3]))
+                        .unwrap()
+                        .commit(1, &value),
+                ),
+            }
+            let bytes = std::fs::read(&path).unwrap();
+            let at = bytes
+                .windows(value.len())
+                .position(|bytes| bytes == value)
+                .unwrap();
+            // The value's length, of 8 bytes: behind the key's, or alone before a result.
+            let length = (at - 32..at)
+                .rev()
+                .find(|at| at % 8 == 0 && bytes[*at] == 104)
+                .unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.write_all_at(&[1], length as u64 + 1).unwrap();
+            pool.fsck(false).unwrap().is_clean()
+        });
+        assert_eq!(is_clean, [true, false], "{name}");
+    }
 }
 
 #[test]

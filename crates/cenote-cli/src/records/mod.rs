@@ -12,6 +12,8 @@ use std::path::Path;
 
 pub use layout::Columns;
 
+use cenote_ycsb::trace::Bound;
+
 use crate::failure::Failure;
 
 /// How records are written.
@@ -89,8 +91,35 @@ pub trait Source {
     fn next(&mut self, pair: &mut Pair) -> Result<Next, Failure>;
 }
 
-/// Begins to read records.
+/// Bytes that a record of a file has at most, about.
+pub const RECORD_MAX: u64 = 1 << 30;
+
+/// A file whose records have an end.
+struct Ending<'r> {
+    source: Box<dyn Source + 'r>,
+    bound: Bound,
+}
+
+impl Source for Ending<'_> {
+    fn next(&mut self, pair: &mut Pair) -> Result<Next, Failure> {
+        self.bound.renew();
+        self.source.next(pair)
+    }
+}
+
+/// Begins to read records, of at most [`RECORD_MAX`].
 pub fn read<'r>(
+    format: Format,
+    columns: &Columns,
+    raw: bool,
+    input: Box<dyn BufRead + 'r>,
+) -> Result<Box<dyn Source + 'r>, Failure> {
+    let bound = Bound::new(RECORD_MAX);
+    let source = parse(format, columns, raw, Box::new(bound.of(input)))?;
+    Ok(Box::new(Ending { source, bound }))
+}
+
+fn parse<'r>(
     format: Format,
     columns: &Columns,
     raw: bool,

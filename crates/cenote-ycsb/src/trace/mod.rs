@@ -21,6 +21,7 @@
 //! # Ok::<(), cenote_ycsb::trace::Error>(())
 //! ```
 
+mod bounded;
 mod columns;
 mod error;
 mod fit;
@@ -35,6 +36,7 @@ mod synthetic;
 mod twitter;
 mod unpack;
 
+pub use bounded::{Bound, Bounded};
 pub use columns::Columns;
 pub use error::Error;
 pub use fit::{Fit, fit};

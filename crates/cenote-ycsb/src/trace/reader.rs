@@ -6,6 +6,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
+use super::bounded::Bound;
 use super::columns::Columns;
 use super::error::Error;
 use super::lines::Stop;
@@ -13,6 +14,9 @@ use super::plain::{Csv, Oracle, Text};
 use super::record::{Record, Step};
 use super::twitter::Twitter;
 use super::unpack;
+
+/// Bytes that a record has at most: keys have 64 KiB.
+const RECORD_MAX: u64 = 16 << 20;
 
 /// What a trace is written in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +43,7 @@ pub struct Reader<'r> {
     source: Source<'r>,
     file: String,
     ended: bool,
+    bound: Bound,
 }
 
 impl Reader<'static> {
@@ -58,6 +63,8 @@ impl Reader<'static> {
 impl<'r> Reader<'r> {
     /// Reads what is not packed (any more); `file` is the name in errors.
     pub fn new(input: Box<dyn BufRead + 'r>, format: &Format, file: impl Into<String>) -> Self {
+        let bound = Bound::new(RECORD_MAX);
+        let input: Box<dyn BufRead + 'r> = Box::new(bound.of(input));
         let source = match format {
             Format::Twitter => Source::Twitter(Twitter::new(input)),
             Format::Oracle => Source::Oracle(Oracle::new(input)),
@@ -68,6 +75,7 @@ impl<'r> Reader<'r> {
             source,
             file: file.into(),
             ended: false,
+            bound,
         }
     }
 
@@ -80,6 +88,7 @@ impl<'r> Reader<'r> {
         if self.ended {
             return Ok(false);
         }
+        self.bound.renew();
         let read = match &mut self.source {
             Source::Twitter(source) => source.next(record),
             Source::Oracle(source) => source.next(record),

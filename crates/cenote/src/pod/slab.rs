@@ -214,6 +214,15 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
     }
 }
 
+/// Whether an object that is thought to have so many bytes has room for them; for those who check a pool. A length is damaged that reaches into
+/// other objects.
+pub fn check_fits<M: Memory>(worker: &Worker<M>, what: &'static str, object: u64, len: u64) -> Result<()> {
+    match locate(worker, object)?.capacity() >= len || mutant::is(Mutant::LengthUnjudged) {
+        true => Ok(()),
+        false => Err(Error::corrupt(what, object)),
+    }
+}
+
 impl Place {
     /// Bytes that the object may use.
     pub fn capacity(&self) -> u64 {

@@ -28,5 +28,6 @@ pub(super) fn walk<M: Memory>(worker: &Worker<M>, mut mark: impl FnMut(u64)) -> 
 pub(super) fn walk_array<M: Memory>(worker: &Worker<M>, offset: u64, mark: impl FnOnce(u64)) -> Result<()> {
     mark(offset);
     let array = Array::at(worker, offset)?;
+    array.check_fits(worker)?;
     (0..array.count()).try_for_each(|index| array.lock(worker, index).map(drop))
 }

@@ -15,6 +15,7 @@ use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::pod::directory::{self, KIND_LOCKS, Named};
+use crate::pod::slab::check_fits;
 use crate::pod::slots::{SLOTS, Slot};
 use crate::pod::{Worker, heap};
 
@@ -95,6 +96,12 @@ impl Array {
         };
         worker.check("an array of locks", base, LINE + array.stride * count)?;
         Ok(array)
+    }
+
+    /// Whether it has room for so many; for those who check a pool.
+    pub fn check_fits<M: Memory>(self, worker: &Worker<M>) -> Result<()> {
+        let len = LINE + self.stride * u64::from(self.count);
+        check_fits(worker, "the number of locks in an array", self.base, len)
     }
 
     /// Their form.

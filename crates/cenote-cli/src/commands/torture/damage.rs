@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use cenote::{Coherent, Delegated, Kind, Noncoherent};
+use cenote_damage::aim::Part;
 use cenote_damage::child::{Ended, end, tell_faults};
 use cenote_damage::live::{Manner, damage, exercise};
 use cenote_damage::random::Random;
@@ -110,7 +111,7 @@ fn round(settings: &Settings, sound: &Path, report: &mut Report) -> Result<(), F
             calls: calls_of(user),
         })?);
     }
-    let changes = damage(&pool, &mut random, manner, Instant::now() + ROUND);
+    let changes = damage(&pool, &mut random, &[], manner, Instant::now() + ROUND);
     report.changes += changes.map_err(Failure::io(pool.display()))?;
     for (user, child) in (0..).zip(users) {
         take_down(report, seed, "a user", end(child, HANG));
@@ -201,9 +202,9 @@ pub fn worker(args: &[String]) -> Result<ExitCode, Failure> {
     tell_faults();
     let until = Instant::now() + Duration::from_millis(orders.milliseconds);
     let calls = match orders.memory {
-        Kind::Coherent => exercise::<Coherent>(&orders.pool, orders.seed, until),
-        Kind::Noncoherent => exercise::<Noncoherent>(&orders.pool, orders.seed, until),
-        Kind::Delegated => exercise::<Delegated>(&orders.pool, orders.seed, until),
+        Kind::Coherent => exercise::<Coherent>(&orders.pool, orders.seed, Part::Everything, until),
+        Kind::Noncoherent => exercise::<Noncoherent>(&orders.pool, orders.seed, Part::Everything, until),
+        Kind::Delegated => exercise::<Delegated>(&orders.pool, orders.seed, Part::Everything, until),
     };
     std::fs::write(&orders.calls, calls.to_string()).map_err(Failure::io(orders.calls.display()))?;
     Ok(ExitCode::SUCCESS)

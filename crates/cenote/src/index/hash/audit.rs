@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::record::{WorkerRecord, operation};
+use crate::pod::slab::check_fits;
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,7 @@ impl<M: Memory> HashMap<M> {
             }
             earlier.push(this.offset);
             reach(this.offset);
+            check_fits(worker, "a level's size", this.offset, Level::bytes(this.order))?;
             audit.levels += 1;
             audit.slots += this.groups * (GROUP_SLOTS + 1);
             let mut spares = Vec::new();
@@ -159,6 +161,9 @@ impl<M: Memory> HashMap<M> {
                         }
                     }
                     Err(error) => suspect(error),
+                }
+                if !slot.is_small() {
+                    object::check_lengths(worker, slot.offset()).unwrap_or_else(&mut *suspect);
                 }
                 // While it is frozen its copy may be in the next level: the same object, and the same key.
                 if !slot.is_frozen() || !self.is_copied(level, slot)? {

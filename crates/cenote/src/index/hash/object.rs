@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, read_once};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
+use crate::pod::slab::check_fits;
 
 use super::slot::Slot;
 
@@ -124,6 +125,12 @@ fn lens<M: Memory>(worker: &Worker<M>, at: u64) -> Result<(u64, u64)> {
         .ok_or_else(|| Error::corrupt("a value's length", at + 8))?;
     worker.check("a value's length", at, len)?;
     Ok((key_len, len))
+}
+
+/// Whether the object at an offset, which is not small, has room for the lengths that it says; for those who check a pool.
+pub fn check_lengths<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
+    let (_, len) = lens(worker, at)?;
+    check_fits(worker, "the lengths of a key and its value", at, len)
 }
 
 /// The key of a slot's small object; `None` for every other kind of slot and for damage.

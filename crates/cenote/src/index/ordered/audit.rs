@@ -8,7 +8,9 @@ use super::key::head_of;
 use super::page::Page;
 use super::{FROZEN, OrderedMap};
 use crate::error::{Error, Result};
+use crate::index::hash::object;
 use crate::memory::{Memory, SyncWord};
+use crate::pod::slab::check_fits;
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +96,13 @@ impl<M: Memory> OrderedMap<M> {
             let page = visit.page;
             audit.nodes += 1;
             reach(page.at);
+            check_fits(
+                &self.worker,
+                "the size of a page",
+                page.at,
+                page.bytes().len() as u64,
+            )
+            .unwrap_or_else(&mut *suspect);
             if word != self.root() {
                 reach(node);
             }
@@ -160,7 +169,9 @@ impl<M: Memory> OrderedMap<M> {
         for n in 0..page.count() {
             audit.keys += 1;
             if page.is_record(n) {
-                reach(page.entry(n).1);
+                let record = page.entry(n).1;
+                reach(record);
+                object::check_lengths(&self.worker, record).unwrap_or_else(&mut *suspect);
             }
             let key = match page.key_alone(&self.worker, n) {
                 Ok(key) => key,

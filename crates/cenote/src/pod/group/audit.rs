@@ -1,15 +1,17 @@
 //! What `fsck` looks at in a group: everything that its words say of each other.
 
 use super::event::{Event, Status};
-use super::{EVENTS_KEPT, Group};
+use super::{EVENTS_KEPT, GROUP_BYTES, Group};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::Worker;
+use crate::pod::slab::check_fits;
 
 /// Checks the group at an offset: its header, its members, the events that somebody has yet to read. Takes its lock, but for one that only reads: what that finds
 /// while others change the group, or have died at it, is looked at again.
 pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
     let group = Group::at(worker, at)?;
+    check_fits(worker, "the size of a group", at, GROUP_BYTES)?;
     let _held = match worker.pod().is_observer() {
         true => None,
         false => Some(group.enter(worker)?),

@@ -4,7 +4,7 @@ use super::TaskList;
 use super::result::{HEADER, Slot};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::slab::locate;
+use crate::pod::slab::check_fits;
 
 /// What was found of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,12 @@ impl<M: Memory> TaskList<M> {
     pub fn audit(&self, mut reached: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audited> {
         let mut audited = Audited::default();
         reached(self.layout.header());
+        check_fits(
+            &self.worker,
+            "the number of a task list's tasks",
+            self.layout.header(),
+            self.layout.bytes(),
+        )?;
         for task in 0..self.len() {
             let slot = self.layout.slot(task);
             match Slot::decode(slot.load(self.worker.mem())) {
@@ -41,9 +47,11 @@ impl<M: Memory> TaskList<M> {
 
     fn check_result(&self, object: u64) -> Result<()> {
         let len = self.bytes_of(object)?.len() as u64;
-        match locate(&self.worker, object)?.capacity() >= len + HEADER {
-            true => Ok(()),
-            false => Err(Error::corrupt("the length of a task's result", object)),
-        }
+        check_fits(
+            &self.worker,
+            "the length of a task's result",
+            object,
+            HEADER + len,
+        )
     }
 }

@@ -208,7 +208,7 @@ impl Layout {
         self.claims_at() + (16 * self.chunks()).next_multiple_of(LINE)
     }
 
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.slots_at() + 8 * self.tasks() - self.header
     }
 

@@ -1,0 +1,17 @@
+//! Changes bytes of a group while calls on groups are made on it: errors, never a fault.
+//!
+//! `cargo fuzz run groups` with a nightly toolchain, or `cargo run --release --bin groups -- -max_total_time=60 -max_len=16 -timeout=20` in this
+//! folder with a stable one, without coverage. The first eight bytes of the input are a seed, which decides what is called and changed.
+#![no_main]
+
+use cenote_damage::aim::Part;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+
+mod fresh;
+mod live_pool;
+
+fuzz_target!(|input: &[u8]| live_pool::run(Part::Groups, input));
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    fresh::fresh(data, size, max_size, seed)
+});
