@@ -17,7 +17,7 @@ fuzz_target!(|input: &[u8]| {
         0 => Format::Twitter,
         1 => Format::Oracle,
         2 => Format::Text,
-        _ => Format::Csv("time=1,key=2,value-size=3".parse::<Columns>().expect("columns")),
+        _ => Format::Csv("time-col=1,obj-id-col=2,obj-size-col=3".parse::<Columns>().expect("columns")),
     };
     let mut reader = Reader::new(Box::new(bytes), &format, "input");
     let mut record = Record::default();
