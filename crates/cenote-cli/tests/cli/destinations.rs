@@ -391,8 +391,8 @@ fn values_and_secrets_are_read_up_to_a_limit() {
         "group list ./p g --token-file secret",
         "group list ./p g --token-file /dev/zero",
         "sim hash --seed 1 --profile /dev/zero",
-        "trace stat /dev/zero --format text",
-        "replay ./p /dev/zero --format twitter",
+        "trace stat /dev/zero --format txt",
+        "replay /dev/zero --format twitter",
     ] {
         let message = here.fails(if line.starts_with("sim") { 2 } else { 1 }, line);
         let is_told = message.contains("at most") || message.contains("more than");

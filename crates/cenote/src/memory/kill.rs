@@ -410,6 +410,59 @@ mod tests {
         assert!(!holder.0.wait().unwrap().success());
     }
 
+    /// The first thread has ended, and another goes on with what all have: the lock and the mapping are found with that one.
+    #[test]
+    fn a_process_whose_first_thread_has_ended_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks");
+        FileLock::make(&path, 0o600).unwrap();
+        let lock = FileLock::open(&path).unwrap();
+        assert!(lock.try_lock(7).unwrap());
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "memory::kill::tests::first_thread_ends", "--nocapture"])
+            .env("CENOTE_FIRST_THREAD_ENDS", "1")
+            .stdout(std::process::Stdio::null())
+            .stdin(lock.description())
+            .spawn();
+        let mut child = Tethered(child.unwrap());
+        drop(lock);
+        let begun = std::time::Instant::now();
+        let is_zombie = || {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, rest)| rest.starts_with('Z'))
+        };
+        let pool = mapped_at_address(has_lock as *const () as u64).unwrap();
+        while !is_zombie() {
+            assert!(begun.elapsed().as_secs() < 60, "its first thread does not end");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let lock_file = FileLock::open(&path).unwrap().file().unwrap();
+        assert!(Sigkill::new(lock_file, pool).kill(name_of(&child), 7).unwrap());
+        assert!(!child.0.wait().unwrap().success());
+    }
+
+    /// The child's side of that; does nothing unless it is started as one.
+    #[test]
+    fn first_thread_ends() {
+        if std::env::var_os("CENOTE_FIRST_THREAD_ENDS").is_none() {
+            return;
+        }
+        extern "C" fn end(_: libc::c_int) {
+            // SAFETY: ends the thread that this signal was sent to, and nothing else.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        }
+        // SAFETY: a handler of the right type; the signal is sent to the process's first thread alone.
+        unsafe {
+            libc::signal(
+                libc::SIGUSR1,
+                end as extern "C" fn(libc::c_int) as libc::sighandler_t,
+            );
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::getpid(), libc::SIGUSR1);
+        }
+        std::thread::sleep(std::time::Duration::from_secs(600));
+    }
+
     #[test]
     fn this_process_knows_its_name() {
         let here = ProcessName::here(Path::new("/proc/self/exe"));

@@ -1,0 +1,139 @@
+//! Words of maps that cannot be right, one by one: `fsck` says so, and every call ends.
+
+use std::rc::Rc;
+
+use cenote::index::hash::level::Level;
+use cenote::index::hash::slot::Slot;
+use cenote::index::hash::{Guidelines, HashMap};
+use cenote::memory::{Memory, SyncWord};
+use cenote::pod::{Worker, directory};
+use cenote::{Coherent, Options, Pool, Range};
+
+struct Here {
+    pool: Pool,
+    _folder: tempfile::TempDir,
+}
+
+impl Here {
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let pool = Pool::create(folder.path().join("pool"), &Options::default()).unwrap();
+        let here = Self {
+            pool,
+            _folder: folder,
+        };
+        let (map, ordered) = (here.pool.map("m").unwrap(), here.pool.ordered("o").unwrap());
+        for n in 0..2_000u64 {
+            map.put_u64(n, n).unwrap();
+            ordered.put_u64(n, n).unwrap();
+        }
+        here
+    }
+
+    fn worker(&self) -> Rc<Worker<Coherent>> {
+        self.pool.worker().unwrap()
+    }
+
+    /// The map's header.
+    fn header(&self, name: &str) -> u64 {
+        directory::find(&*self.worker(), name).unwrap().unwrap().offset
+    }
+
+    fn level(&self) -> Level {
+        let map = HashMap::at(self.worker(), self.header("m"), Guidelines::SP).unwrap();
+        map.oldest_level().unwrap().unwrap()
+    }
+
+    /// Changes a word, has `fsck` find it, uses the map, and puts the word back: then all is as before.
+    fn is_found(&self, at: u64, change: impl Fn(u64) -> u64, what: &str) {
+        let worker = self.worker();
+        let word = SyncWord::at(at);
+        let before = word.load(worker.mem());
+        word.store(worker.mem(), change(before));
+        let problems = self.pool.fsck(false).unwrap().problems;
+        assert!(
+            problems.iter().any(|problem| problem.contains(what)),
+            "{what}: {problems:?}"
+        );
+        let map = self.pool.map("m");
+        let _ = map.map(|map| (map.len(), map.get_u64(7), map.for_each(|_, _| {})));
+        word.store(worker.mem(), before);
+        assert!(self.pool.fsck(false).unwrap().is_clean());
+    }
+}
+
+#[test]
+fn levels_that_form_a_ring() {
+    let here = Here::new();
+    let level = here.level();
+    here.is_found(level.next().offset(), |_| level.reference(), "without end");
+}
+
+#[test]
+fn groups_that_are_said_to_have_moved() {
+    let here = Here::new();
+    let (word, bit) = here.level().done(0);
+    here.is_found(word, |word| word | bit, "said to have moved");
+}
+
+#[test]
+fn spare_lines_in_use_that_nobody_took() {
+    let here = Here::new();
+    let level = here.level();
+    let (spare, worker) = (level.spare(0).unwrap(), here.worker());
+    worker.mem().zero(spare, 64);
+    let free = (0..level.groups).map(|group| level.link(group));
+    let link = free
+        .into_iter()
+        .find(|link| link.load(worker.mem()) == 0)
+        .unwrap();
+    here.is_found(link.offset(), |_| Slot::link(spare).0, "than were taken");
+}
+
+#[test]
+fn a_count_of_keys_that_is_none() {
+    let here = Here::new();
+    for name in ["m", "o"] {
+        let len = |pool: &Pool| match name {
+            "m" => pool.map(name).unwrap().len(),
+            _ => pool.ordered(name).unwrap().len(),
+        };
+        let header = here.header(name);
+        let worker = here.worker();
+        let counts = (header..header + (64 << 10)).step_by(8);
+        let counter = counts
+            .map(SyncWord::at)
+            .find(|word| word.load(worker.mem()) == 2_000)
+            .unwrap();
+        assert_eq!(len(&here.pool), 2_000);
+        here.is_found(counter.offset(), |count| count + 1, "the number of its keys");
+    }
+}
+
+/// Two keys of a leaf that have changed places: a scan in either direction is an error, or all of it in the order that there is.
+#[test]
+fn keys_that_are_not_in_their_order() {
+    let here = Here::new();
+    let map = here.pool.ordered("o").unwrap();
+    let worker = here.worker();
+    let bytes = worker.geometry().unit_offset(worker.committed_units().unwrap());
+    let mem = worker.mem();
+    // Entries of a leaf are two words: the key as a number that compares, and the value. Leaves that were replaced are still there.
+    for at in (0..bytes - 32).step_by(16) {
+        let words = [0, 8, 16, 24].map(|n| mem.read_word(at + n));
+        if words == [1_000, 1_000, 1_001, 1_001] {
+            mem.write_word(at, 1_001);
+            mem.write_word(at + 16, 1_000);
+        }
+    }
+    assert!(!here.pool.fsck(false).unwrap().is_clean());
+    assert_eq!(here.pool.fsck(true).unwrap().repaired_bytes, 0);
+    let mut calls = 0;
+    let mut count = |_: &[u8], _: &[u8]| {
+        calls += 1;
+        assert!(calls <= 2 * 2_000, "it goes round");
+        true
+    };
+    let _ = map.scan(Range::ALL, &mut count);
+    let _ = map.scan_reverse(Range::ALL, &mut count);
+}
