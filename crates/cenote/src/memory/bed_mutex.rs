@@ -329,6 +329,20 @@ mod tests {
         assert!(!view.is_shown(BED, 6) && !view.has_died(BED, 6));
     }
 
+    /// The kernel maps no private page twice.
+    #[test]
+    fn a_page_that_cannot_be_mapped_again_has_no_window() {
+        // SAFETY: a fresh page, which is unmapped below and used by nobody.
+        let page = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), PAGE, libc::PROT_READ, flags, -1, 0)
+        };
+        assert_ne!(page, libc::MAP_FAILED);
+        assert!(Window::open(page.cast()).is_none());
+        // SAFETY: the page from above.
+        assert_eq!(unsafe { libc::munmap(page, PAGE) }, 0);
+    }
+
     #[test]
     fn a_death_shows_through_a_window_and_in_a_private_bed() {
         let (_folder, mapping) = of_file();
