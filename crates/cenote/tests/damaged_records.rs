@@ -1,10 +1,10 @@
 //! Words of a worker's record that cannot be right, one by one: whoever recovers it, attaches to its place or is using it gets an error at most.
 
+use cenote::pod::chunk::CHUNK_ENTRIES;
 use std::os::unix::fs::FileExt;
 
 use cenote::memory::{Mapped, SyncWord};
 use cenote::pod::record::{WorkerRecord, operation};
-use cenote::pod::retire::CHUNK_ENTRIES;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
 fn options() -> Options {

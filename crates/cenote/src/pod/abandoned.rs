@@ -5,13 +5,13 @@
 //! Who looks at the cells of a block that is not his looks at the block table first, both under a pin: the block may be free by then, but
 //! its memory is there ([`super::holes`]).
 
+use super::actor::Actor;
 use super::block::Block;
 use super::class::{Class, TABLE};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT_SHIFT;
 use super::heap::{return_reserves, take_cells};
 use super::reserve::Reserve;
-use super::retire::Actor;
 use super::slab::{CellAt, count_of, free_lanes, full_word, table_word};
 use super::units::free_slab;
 use super::worker::{Pin, Worker};

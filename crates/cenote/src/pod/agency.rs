@@ -18,6 +18,7 @@
 
 use super::crash::{Point, crash_point};
 use super::drain;
+use super::geometry::ALONE;
 use super::geometry::Geometry;
 use super::host::{self, Home, HostPhase, HostRecord, HostState};
 use super::process::{Identity, Pod};
@@ -37,7 +38,7 @@ pub fn bring_up<M: Memory>(
 ) -> Result<u32> {
     let host = identity.host;
     host::check_id(&geometry.parameters, host)?;
-    if host == host::ALONE {
+    if host == ALONE {
         return Err(Error::Host {
             host,
             why: "that is the id of a machine that is no part of a pod; ids of hosts begin with 1",

@@ -21,7 +21,16 @@
 //! whoever frees next inherits it.
 
 use super::abandoned::after_free;
+use super::actor::Actor;
 use super::block::{CELL_FREE, CELL_LIVE, RangeState};
+use super::chunk::CHUNK_BYTES;
+use super::chunk::CHUNK_ENTRIES;
+use super::chunk::GONE;
+use super::chunk::INDEX_MASK;
+use super::chunk::Position;
+use super::chunk::ROOM;
+use super::chunk::entry;
+use super::chunk::next_of;
 use super::classes::{place_of, renew_classes};
 use super::crash::{Point, crash_point};
 use super::epoch;
@@ -29,9 +38,8 @@ use super::flush;
 use super::record::WorkerRecord;
 use super::recycle::Kept;
 use super::retire::{
-    Actor, CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, Position, ROOM, await_entries, begin_anew,
-    chunks_max, count_in, ensure_room, ensure_room_for, entry, find, is_gone, lacks, mark_range, next_of,
-    next_position, push, set, set_position, span, write_back_ends,
+    await_entries, begin_anew, chunks_max, count_in, ensure_room, ensure_room_for, find, is_gone, lacks,
+    mark_range, next_position, push, set, set_position, span, write_back_ends,
 };
 use super::slab::{CellAt, Place, locate, table_word};
 use super::superblock::ORPHANS;

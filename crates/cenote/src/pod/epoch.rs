@@ -28,9 +28,6 @@ use super::worker::Worker;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 
-/// The first epoch of a pool: large enough that "minus one" never wraps.
-pub const FIRST: u64 = 8;
-
 /// The epoch to announce or to tag with.
 #[inline]
 pub fn current<M: Memory>(mem: &M, record: WorkerRecord, replicate: bool) -> u64 {

@@ -13,13 +13,16 @@
 //! A background thread that dies alone would leave its process alive and silent. From then on the workers of the process serve
 //! rounds when they collect, until a handle is opened, which begins a new thread.
 
+use super::chunk::CHUNK_BYTES;
+use super::chunk::Position;
+use super::chunk::entry;
 use std::sync::{Arc, Weak};
 
 use super::bell;
 use super::classes::{place_of, renew_classes};
 use super::collect::parts;
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
-use super::retire::{self, CHUNK_BYTES, Position, entry, may_be_range, says_gone};
+use super::retire::{self, may_be_range, says_gone};
 use super::superblock::{EPOCH, FLUSH_ROUND, LISTS_WANTED, ROUND_BELL};
 use super::takeover::Quiet;
 use super::worker::{LocalPin, Worker};

@@ -17,10 +17,12 @@
 //! Everything but the superblock and the first tables is sparse: only what belongs to committed units is reserved
 //! on the file system.
 
-use super::host::ALONE;
 use super::superblock::Kind;
 use crate::memory::LINE;
 use crate::memory::delegated::{MAILBOX_BYTES, Mailboxes};
+
+/// The host of processes on a machine that is no part of a pod.
+pub const ALONE: u32 = 0;
 
 /// Bytes of a unit, the smallest block.
 pub const UNIT: u64 = 1 << UNIT_SHIFT;

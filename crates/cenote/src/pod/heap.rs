@@ -17,6 +17,7 @@
 //! On incoherent memory each *before* is a wait for a write-back: see `takes` for what becomes of it.
 
 use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole};
+use super::actor::Actor;
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use super::class::{TABLE, class_for};
 use super::crash::{Point, crash_point};
@@ -25,7 +26,7 @@ use super::publish::{PUBLISHED, await_end};
 use super::record::operation;
 use super::recycle::Kept;
 use super::reserve::Reserve;
-use super::retire::{self, Actor};
+use super::retire;
 use super::room;
 use super::runs::Want;
 use super::slab::{

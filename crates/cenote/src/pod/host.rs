@@ -18,6 +18,7 @@
 //! All by compare-exchange of the whole word, so a late one fails. What a crash leaves, and who repairs it, is in
 //! `docs/protocols/hosts.md`.
 
+use super::geometry::ALONE;
 use super::geometry::{Geometry, Parameters};
 use super::record::{Phase, ProcessRecord, State};
 use super::superblock::HOSTS_HIGH;
@@ -25,9 +26,6 @@ use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-
-/// The host of processes on a machine that is no part of a pod.
-pub const ALONE: u32 = 0;
 
 /// What a host is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

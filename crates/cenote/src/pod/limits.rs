@@ -1,7 +1,8 @@
 //! Thresholds: after how much of something the code of a process does something else. None is in the pool, so processes may
 //! differ; a simulated process draws them small, so that what happens beyond them happens in short runs too.
 
-use super::retire::{CHUNK_ENTRIES, ROOM};
+use super::chunk::CHUNK_ENTRIES;
+use super::chunk::ROOM;
 use crate::memory::Memory;
 
 /// So many entries a chunk must have room for at least: those of some operations, and of the chunks that the head leaves meanwhile.

@@ -7,6 +7,7 @@
 //! | a worker | its process does, and its bed does not say otherwise | `docs/protocols/detection.md` |
 
 use super::drain::drain;
+use super::geometry::ALONE;
 use super::host;
 use super::process::Pod;
 use super::record::{Phase, ProcessRecord, State, WorkerRecord};
@@ -48,7 +49,7 @@ impl<M: Memory> Pod<M> {
     /// that is of no host. One of an earlier generation is dead, wherever it was.
     pub(super) fn is_judged_by_lock(&self, entry: State) -> bool {
         let is_fellow = entry.process == self.host() && entry.tag == self.host_generation() as u8;
-        !self.is_in_pod() || is_fellow || entry.process == host::ALONE
+        !self.is_in_pod() || is_fellow || entry.process == ALONE
     }
 
     /// Whether the process that a worker's state names lives: that very generation, not a later one in its place. If it does

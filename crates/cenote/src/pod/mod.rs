@@ -19,12 +19,14 @@
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
 pub mod abandoned;
+pub mod actor;
 pub mod agency;
 pub mod backlog;
 mod beats;
 pub mod bell;
 pub mod block;
 pub mod buddy;
+pub mod chunk;
 pub mod class;
 mod classes;
 pub mod collect;

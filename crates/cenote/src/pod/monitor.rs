@@ -20,6 +20,7 @@
 //! as it cannot know how far that had come. A generation that has moved (`monitor.moved`): every process sees
 //! that, and recovers what it is held back by; who leads next recovers all.
 
+use super::geometry::ALONE;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -244,7 +245,7 @@ impl Monitor {
             Ok(leads) => leads,
             // Nobody can tell whether the leader lives, as what the pool says of its host is damaged: so it counts as living.
             Err(error) => {
-                let of = leader_host(worker).unwrap_or(host::ALONE);
+                let of = leader_host(worker).unwrap_or(ALONE);
                 self.say_wrong((of, 0), error.to_string(), tell);
                 false
             }

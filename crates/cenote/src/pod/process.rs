@@ -14,6 +14,8 @@
 //! `Free(g) -> Joining(g + 1) -> Alive(g + 1)`, with the host's id and generation in the state. Whoever is of another
 //! host is judged by what the pool says of that host (see `host`), and by the kernel's lock only among its own.
 
+use super::actor::Actor;
+use super::geometry::ALONE;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -35,10 +37,10 @@ use crate::memory::{
 use crate::mutant::{self, Mutant};
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
-pub type FinishRoot<M> = fn(&Worker<M>, super::retire::Actor) -> Result<()>;
+pub type FinishRoot<M> = fn(&Worker<M>, Actor) -> Result<()>;
 /// Frees what a tagged range refers to, before the range itself is freed, following so many links. Whether nothing is left of it. Registered by the
 /// index layer.
-pub type DrainRange<M> = fn(&Worker<M>, super::retire::Actor, u64, &mut u64) -> Result<bool>;
+pub type DrainRange<M> = fn(&Worker<M>, Actor, u64, &mut u64) -> Result<bool>;
 
 /// Calls its last argument for the lines that a tagged range refers to; registered by the index layer. Other objects
 /// have none.
@@ -221,7 +223,7 @@ impl<M: Memory> Pod<M> {
             mem,
             geometry: Geometry::new(superblock.parameters),
             superblock,
-            is_in_pod: identity.host != host::ALONE,
+            is_in_pod: identity.host != ALONE,
             identity,
             hooks,
             limits,
@@ -687,7 +689,7 @@ impl<M: Memory> Pod<Snapshot<M>> {
         };
         let mut pod = Self::without_place(mem, superblock, identity, liveness, hooks, limits)?;
         pod.is_in_pod |= host::hosts_high(&pod.mem, &pod.geometry) != 0;
-        if pod.identity.host < pod.geometry.parameters.hosts && pod.identity.host != host::ALONE {
+        if pod.identity.host < pod.geometry.parameters.hosts && pod.identity.host != ALONE {
             let record = HostRecord::new(&pod.geometry, pod.identity.host);
             let state = record.read(&pod.mem).ok();
             let machine = pod.identity.name.machine;

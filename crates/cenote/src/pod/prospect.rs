@@ -5,13 +5,18 @@
 //! are free, those in holes, ranges that are retired, blocks of which all objects are free or wait, and those that the pool may grow by. All of it changes
 //! while it is looked at, so the answer is a guess, and good for a moment.
 
+use super::chunk::CHUNK_BYTES;
+use super::chunk::CHUNK_ENTRIES;
+use super::chunk::GONE;
+use super::chunk::INDEX_MASK;
+use super::chunk::entry;
 use std::collections::BTreeMap;
 
 use super::block::{Block, RangeState};
 use super::class::{CLASSES, Class, SLAB_MAX, TABLE, class_for};
 use super::geometry::UNIT;
 use super::record::WorkerRecord;
-use super::retire::{CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, entry, pending_while};
+use super::retire::pending_while;
 use super::slab::{Place, count_of, free_lanes, locate, table_word};
 use super::worker::Worker;
 use crate::error::Result;

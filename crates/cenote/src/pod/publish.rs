@@ -28,11 +28,12 @@
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
 
 use super::abandoned::after_free;
+use super::actor::Actor;
 use super::block::{CELL_FREE, CELL_LIVE};
 use super::crash::{Point, crash_point};
 use super::heap::{settle_own, settle_published};
 use super::record::{WorkerRecord, operation};
-use super::retire::{self, Actor};
+use super::retire;
 use super::slab::{Place, locate};
 use super::takes::leave_sources;
 use super::units::free_range;

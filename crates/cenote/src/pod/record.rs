@@ -298,7 +298,7 @@ impl WorkerRecord {
         [312, 352].map(|at| OwnedWord::at(self.0 + at))
     }
 
-    /// The retired list: where it begins, as [`super::retire::Position`].
+    /// The retired list: where it begins, as [`Position`](super::chunk::Position).
     #[inline]
     pub fn head(self) -> OwnedWord {
         OwnedWord::at(self.0 + 320)

@@ -23,6 +23,10 @@
 //! 6. its reserves: cells returned, blocks abandoned;
 //! 7. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
 
+use super::actor::Actor;
+use super::chunk::CHUNK_BYTES;
+use super::chunk::GONE;
+use super::chunk::next_of;
 use std::fmt::Display;
 
 use super::block::{Block, RangeState};
@@ -41,7 +45,7 @@ use super::publish::{
 };
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
 use super::reserve::Reserve;
-use super::retire::{self, Actor};
+use super::retire;
 use super::slab::{Place, locate, table_word};
 use super::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES, TRIM_LOCK};
 use super::takeover::lists_taken;
@@ -411,9 +415,9 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     if tail.chunk == 0 {
         record.tail().set_lazily(mem, head.chunk);
     } else {
-        let next = retire::next_of(tail.chunk).get(mem);
+        let next = next_of(tail.chunk).get(mem);
         if next != 0 {
-            worker.check("a retired list", next, retire::CHUNK_BYTES)?;
+            worker.check("a retired list", next, CHUNK_BYTES)?;
             record.tail().set_lazily(mem, next);
         }
     }
@@ -480,7 +484,7 @@ fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Res
         && let Some(entry) = retire::find(worker, actor, object)?
         && !mutant::is(Mutant::RecycledEntryKept)
     {
-        retire::set(worker, entry, object | retire::GONE);
+        retire::set(worker, entry, object | GONE);
     }
     Ok(left)
 }

@@ -15,10 +15,10 @@
 //! **How much is kept.** Of what was not needed from one round of shelving to the next half is really freed, the older half, and
 //! so is what a shelf has no room for. So shelves soon have no more than what is needed now and then.
 
+use super::chunk::Position;
 use std::cell::Cell;
 
 use super::class::{CLASSES, TABLE};
-use super::retire::Position;
 
 /// An entry whose object may be taken.
 #[derive(Clone, Copy, Debug, Default)]

@@ -22,7 +22,10 @@
 //! make room ([`ensure_room`]), and fail as a whole if they cannot. Entries go by [`super::collect`], which frees their objects, or by
 //! [`super::recycle`], which takes them for new ones.
 
+use super::actor::Actor;
 use super::block::{Block, CELL_LIVE, RangeState};
+use super::chunk::INDEX_MASK;
+use super::chunk::{CHUNK_BYTES, CHUNK_ENTRIES, GONE, Position, ROOM, count_of, entry, next_of};
 use super::class::TABLE;
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
@@ -35,58 +38,8 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
 
-/// Bytes of a chunk.
-pub const CHUNK_BYTES: u64 = 1024;
 /// The size class of chunks.
 const CHUNK_CLASS: usize = 19;
-/// Entries of a chunk.
-pub const CHUNK_ENTRIES: u64 = 63;
-/// Entries that one operation may append.
-pub(super) const ROOM: u64 = 4;
-/// The low bits of a head or tail word; chunks are aligned to more.
-pub(super) const INDEX_MASK: u64 = 63;
-/// In an entry's first word: the object is not retired any more.
-pub(super) const GONE: u64 = 1;
-
-/// In whose name something is done: a worker's record, and its mark. Normally the caller's own; recovery and the
-/// heirs of vacant records act for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Actor {
-    /// The record.
-    pub record: WorkerRecord,
-    /// The worker's index plus one.
-    pub me: u16,
-}
-
-/// A place in a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// The chunk, or 0.
-    pub chunk: u64,
-    /// The entry in it.
-    pub index: u64,
-}
-
-impl Position {
-    pub(super) fn decode(word: u64) -> Self {
-        Self {
-            chunk: word & !INDEX_MASK,
-            index: word & INDEX_MASK,
-        }
-    }
-
-    pub(super) fn encode(self) -> u64 {
-        self.chunk | self.index
-    }
-}
-
-pub(super) fn next_of(chunk: u64) -> OwnedWord {
-    OwnedWord::at(chunk)
-}
-
-pub(super) fn count_of(chunk: u64) -> OwnedWord {
-    OwnedWord::at(chunk + 8)
-}
 
 /// Entries of a chunk of the list that ends at `tail`.
 pub(super) fn count_in<M: Memory>(worker: &Worker<M>, chunk: u64, tail: Position) -> u64 {
@@ -96,12 +49,6 @@ pub(super) fn count_in<M: Memory>(worker: &Worker<M>, chunk: u64, tail: Position
         count_of(chunk).peek(worker.mem())
     };
     count.min(CHUNK_ENTRIES)
-}
-
-/// The object and the epoch of an entry.
-pub fn entry(chunk: u64, index: u64) -> (OwnedWord, OwnedWord) {
-    let at = chunk + 16 + 16 * index;
-    (OwnedWord::at(at), OwnedWord::at(at + 8))
 }
 
 /// Where the list of a record begins and ends now.

@@ -13,8 +13,9 @@
 //! a host does it the other way round. So one of the two sees the other, and nobody of a host serves until the word is clear again.
 //! One that was killed leaves it set: the next one clears it, when it ends in peace.
 
+use super::geometry::ALONE;
 use super::geometry::Geometry;
-use super::host::{ALONE, Home, HostInstance, HostRecord, HostState};
+use super::host::{Home, HostInstance, HostRecord, HostState};
 use super::superblock::{HOSTLESS_SERVES, Kind, SEAT};
 use crate::error::{Error, Result};
 use crate::memory::Memory;

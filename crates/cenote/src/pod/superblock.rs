@@ -146,7 +146,7 @@ impl Superblock {
                 },
                 None => error.into(),
             })?;
-        EPOCH.store(mem, super::epoch::FIRST << 1);
+        EPOCH.store(mem, EPOCH_FIRST << 1);
         // With the header it is a pool: on a device a creator may be killed before, and leaves none.
         mem.write(0, &self.encode());
         Ok(())
@@ -221,3 +221,6 @@ impl Superblock {
         Ok(())
     }
 }
+
+/// The first epoch of a pool: large enough that "minus one" never wraps.
+pub const EPOCH_FIRST: u64 = 8;

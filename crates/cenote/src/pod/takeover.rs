@@ -29,7 +29,15 @@
 //! **What others know of the list.** A worker that does not hold its list has begun nothing: its record names no object that is
 //! or may be in a list. Recovery that looks through the lists of others for an object counts moves before and after.
 
+use super::actor::Actor;
 use super::bell;
+use super::chunk::CHUNK_BYTES;
+use super::chunk::CHUNK_ENTRIES;
+use super::chunk::Position;
+use super::chunk::ROOM;
+use super::chunk::count_of;
+use super::chunk::entry;
+use super::chunk::next_of;
 use super::failures::Task;
 use super::geometry::WORKER_BYTES;
 use super::heap;
@@ -37,9 +45,7 @@ use super::lock;
 use super::record::{Phase, State, WorkerRecord, operation};
 use super::recovery::{self, Recovered, finish_record};
 use super::redo::Transaction;
-use super::retire::{
-    self, Actor, CHUNK_BYTES, CHUNK_ENTRIES, Position, ROOM, count_of, entry, lacks, next_of, span,
-};
+use super::retire::{self, lacks, span};
 use super::superblock::{HEAP_LOCK, LISTS_TAKEN, LISTS_WANTED, ROUND_BELL};
 use super::worker::{LocalPin, Worker};
 use super::{crash::Point, crash::crash_point, epoch};

@@ -6,10 +6,11 @@
 //! the names, which the operation's exchange waits for anyway; then it leaves ([`settle_takes`]). Whatever else changes a reserve or frees entries
 //! settles first.
 
+use super::chunk::GONE;
+use super::chunk::entry;
 use super::crash::{Point, crash_point};
 use super::recycle::Kept;
 use super::reserve::Reserve;
-use super::retire::{self, GONE};
 use super::worker::Worker;
 use crate::memory::{Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
@@ -125,7 +126,7 @@ pub(super) fn leave_source<M: Memory>(worker: &Worker<M>, taken: &Taken) {
             word
         }
         Source::List { chunk, index, .. } => {
-            let (word, _) = retire::entry(chunk, index);
+            let (word, _) = entry(chunk, index);
             if !mutant::is(Mutant::RecycledEntryKept) {
                 word.set_lazily(mem, taken.object | GONE);
             }
@@ -169,7 +170,7 @@ pub(super) fn put_back<M: Memory>(worker: &Worker<M>, taken: &Taken, named: Owne
             if worker.recycler.round() != round {
                 return false;
             }
-            let (word, _) = retire::entry(chunk, index);
+            let (word, _) = entry(chunk, index);
             word.set(mem, taken.object);
             mem.persist(word.offset(), 8);
             shelve_again(worker, taken);

@@ -10,13 +10,14 @@
 //!
 //! A list that is damaged is left as it is, and [told](super::failures): it keeps nobody who collects in passing from what he does.
 
+use super::actor::Actor;
 use super::class::CLASSES;
 use super::collect::{collect, make_way};
 use super::failures::Task;
 use super::heap::return_reserves;
 use super::record::{Phase, State, WorkerRecord};
 use super::reserve::Reserve;
-use super::retire::{Actor, refresh, spare};
+use super::retire::{refresh, spare};
 use super::superblock::ORPHANS;
 use super::takeover::{finish_what_was_begun, inherit_list};
 use super::worker::Worker;

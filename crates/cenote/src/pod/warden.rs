@@ -23,6 +23,7 @@
 
 use super::beats::Heard;
 use super::fence::Fenced;
+use super::geometry::ALONE;
 use super::geometry::Geometry;
 use super::host::{self, Home, HostInstance, HostPhase, HostRecord};
 use super::monitor::Look;
@@ -131,7 +132,7 @@ impl<M: Memory> Warden<M> {
     /// new beat.
     pub fn new(mem: M, geometry: Geometry, host: u32, machine: u64, missed_max: u64) -> Result<Self> {
         host::check_id(&geometry.parameters, host)?;
-        if host == host::ALONE {
+        if host == ALONE {
             return Err(Error::Host {
                 host,
                 why: "a monitor needs a host id of its own, from 1 on",

@@ -4,6 +4,7 @@
 //! record's owned words. [`Worker::pin`] announces that it is reading: from then on, until the [`Pin`] is dropped,
 //! nothing that it can reach is reused.
 
+use super::actor::Actor;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,7 +18,6 @@ use super::geometry::{Geometry, UNIT};
 use super::limits::Limits;
 use super::process::Pod;
 use super::record::{IDLE, Phase, State, WorkerRecord};
-use super::retire::Actor;
 use super::slots::OwnSlots;
 use super::superblock::{COMMITTED, DEATH_BELL, WORKERS_HIGH};
 use crate::error::{Error, Result};

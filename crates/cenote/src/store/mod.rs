@@ -21,7 +21,7 @@ mod trim;
 mod warden;
 
 pub use crate::pod::failures::Failure;
-pub use crate::pod::host::ALONE;
+pub use crate::pod::geometry::ALONE;
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
 pub use device::device_room;
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};

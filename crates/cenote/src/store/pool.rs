@@ -1,5 +1,6 @@
 //! A pool, as a process has it open, and its maps.
 
+use crate::pod::geometry::ALONE;
 use std::any::Any;
 use std::cell::RefCell;
 use std::fs::File;
@@ -132,7 +133,7 @@ impl<M: Mapped> Pool<M> {
                 why: "it has room for something from the beginning; what is given is rounded up to 64 KiB",
             });
         }
-        if options.host != host::ALONE {
+        if options.host != ALONE {
             return Err(Error::Host {
                 host: options.host,
                 why: "pools are created with host 0; then start the agents of the hosts that shall share it",
@@ -191,7 +192,7 @@ impl<M: Mapped> Pool<M> {
         let pod = join(path, options, trust, Pod::join)?;
         if !pod.is_in_pod() && !host::up(pod.mem(), pod.geometry())?.is_empty() {
             return Err(Error::Host {
-                host: host::ALONE,
+                host: ALONE,
                 why: "the pool is a pod's; say which host this is, by --host, CENOTE_HOST or /etc/cenote/host",
             });
         }
@@ -512,15 +513,15 @@ pub(super) fn format<M: Mapped>(
 ) -> Result<()> {
     superblock.format(&mem)?;
     let trust = options.trust_in_what_was_made();
-    let liveness = Box::new(open_locks(path, lock_file, superblock.id, host::ALONE, trust)?);
+    let liveness = Box::new(open_locks(path, lock_file, superblock.id, ALONE, trust)?);
     serve(
         &mem,
         &Geometry::new(superblock.parameters),
         lock_file,
         &liveness,
-        host::ALONE,
+        ALONE,
     )?;
-    let identity = Identity::here(path, lock_file, host::ALONE);
+    let identity = Identity::here(path, lock_file, ALONE);
     let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;
     growth::commit_initial(&worker, options.size.div_ceil(UNIT))

@@ -1,5 +1,6 @@
 //! Figures of a pool: what `cenote stat` shows.
 
+use crate::pod::superblock::EPOCH_FIRST;
 use std::rc::Rc;
 
 use super::pool::Pool;
@@ -10,7 +11,6 @@ use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::backlog::{self, Amount};
 use crate::pod::directory::{self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS};
-use crate::pod::epoch;
 use crate::pod::failures::Failure;
 use crate::pod::geometry::UNIT;
 use crate::pod::group::Group;
@@ -315,7 +315,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         processes,
         hosts,
         workers: attached.len() as u32,
-        epoch: (EPOCH.load(mem) >> 1).max(epoch::FIRST),
+        epoch: (EPOCH.load(mem) >> 1).max(EPOCH_FIRST),
         retired_objects: backlog.retired.objects,
         retired_bytes: backlog.retired.bytes,
         held_back: backlog.since.map(|since| HeldBackStat {

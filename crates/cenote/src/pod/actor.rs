@@ -1,0 +1,13 @@
+//! In whose name something is done.
+
+use super::record::WorkerRecord;
+
+/// In whose name something is done: a worker's record, and its mark. Normally the caller's own; recovery and the
+/// heirs of vacant records act for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The record.
+    pub record: WorkerRecord,
+    /// The worker's index plus one.
+    pub me: u16,
+}
