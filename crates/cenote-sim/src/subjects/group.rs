@@ -260,8 +260,8 @@ fn read<const C: bool>(
             }
             return Ok(n);
         };
-        let is_own = event.identity == cenote::pod::lock::identity(worker)
-            && matches!(event.kind, Kind::Joined | Kind::Rejoined);
+        let is_own =
+            event.identity == worker.identity() && matches!(event.kind, Kind::Joined | Kind::Rejoined);
         if is_first && !is_own {
             shared.log.fault(format!("a member's first event is {event:?}"));
         }

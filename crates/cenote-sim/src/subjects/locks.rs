@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use cenote::memory::Memory;
 use cenote::pod::geometry::Parameters;
-use cenote::pod::lock::identity;
 use cenote::pod::{Pod, Worker};
 use cenote::sync::guard::Release;
 use cenote::sync::object::Form;
@@ -162,7 +161,7 @@ impl<const C: bool> Thread<'_, C> {
             Event::Requested {
                 lock: number,
                 process,
-                worker: Owner::of(identity(&self.worker)),
+                worker: Owner::of(self.worker.identity()),
             },
         );
         let taken = lock.take(mode, patience)?;

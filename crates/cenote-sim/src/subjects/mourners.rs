@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cenote::group::{Creation, Event, Group, Kind, Seat, Status, hosts_died};
 use cenote::pod::host::HostInstance;
-use cenote::pod::{Worker, lock};
+use cenote::pod::{Worker};
 use cenote::{Error, Result};
 
 use super::Log;
@@ -59,10 +59,8 @@ impl Mourners {
     ) -> Result<Option<Seat>> {
         let group = Group::open(worker, NAME, TOKEN)?;
         // Before it joins: afterwards it may be dead.
-        let identity = lock::identity(worker);
-        self.origins
-            .borrow_mut()
-            .insert(identity, HostInstance::of(worker));
+        let identity = worker.identity();
+        self.origins.borrow_mut().insert(identity, worker.host_instance());
         match group.join(worker, &context.thread().to_string()) {
             Err(Error::GroupFull { .. } | Error::GroupCrowded { .. }) => Ok(None),
             other => other.map(Some),

@@ -9,7 +9,6 @@ use cenote::index::hash::HashMap;
 use cenote::index::ordered::OrderedMap;
 use cenote::pod::geometry::Parameters;
 use cenote::pod::group::{Creation, Group, Seat};
-use cenote::pod::lock::identity;
 use cenote::pod::{Pod, Worker};
 use cenote::store::{Stat, stat};
 use cenote::sync::{Patience, QueueLock};
@@ -139,7 +138,7 @@ fn hold<const C: bool>(
         return Ok(());
     };
     guard.set_note(note);
-    let me = Owner::of(identity(worker));
+    let me = Owner::of(worker.identity());
     for seen in stat(worker, None)?.locks {
         let owner = seen.seen.owner.map(|owner| owner.who);
         if owner != Some(me) || seen.seen.note != note {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use cenote::memory::Memory;
 use cenote::pod::directory::{self, KIND_LOCK};
 use cenote::pod::geometry::Parameters;
-use cenote::pod::lock::identity;
 use cenote::pod::{Pod, Worker};
 use cenote::sync::guard::Release;
 use cenote::sync::object::Form;
@@ -226,10 +225,10 @@ impl<const C: bool> Thread<'_, C> {
             Event::Requested {
                 lock: number,
                 process,
-                worker: Owner::of(identity(&self.worker)),
+                worker: Owner::of(self.worker.identity()),
             },
         );
-        let me = Owner::of(identity(&self.worker));
+        let me = Owner::of(self.worker.identity());
         let asked = (me.worker, me.generation);
         self.shared.known.borrow_mut().asked.insert(asked, number);
         let was_removed = self.shared.known.borrow().removed.contains(&number);

@@ -8,7 +8,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::pod::geometry::Parameters;
-use cenote::pod::lock::identity;
 use cenote::pod::{Pod, Worker};
 use cenote::sync::semaphore::Permit;
 use cenote::sync::{Patience, Semaphore};
@@ -143,7 +142,7 @@ fn work<const C: bool>(
 ) -> cenote::Result<()> {
     let load = shared.load;
     let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
-    let me = Owner::of(identity(&worker));
+    let me = Owner::of(worker.identity());
     shared
         .threads
         .borrow_mut()
@@ -217,7 +216,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
     let member = Member::join(context, false)?;
     {
         let worker = Rc::new(Worker::attach(&member.pod, true)?);
-        let me = Owner::of(identity(&worker));
+        let me = Owner::of(worker.identity());
         match Semaphore::open(worker.clone(), NAME) {
             Err(Error::NoSuchLock { .. }) if shared.is_removed.get() => {
                 // Another one of the name: nothing of the first is left.

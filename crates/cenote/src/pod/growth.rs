@@ -9,30 +9,16 @@ use super::lock;
 use super::record::{Phase, ProcessRecord, State};
 use super::redo::Transaction;
 use super::runs::{Effort, Runs, Want};
+use super::shortage::{NO_SPACE, lacking_room};
 use super::superblock::{COMMITTED, HEAP_LOCK};
 use super::units::find_free;
 use super::worker::Worker;
 use crate::error::{Error, Result};
-use crate::memory::{MapError, Memory};
+use crate::memory::Memory;
 
 /// The pool grows by this many units at a time, if it can: 4 MiB. The first touch of a page is what takes long, most of
 /// all in a virtual machine whose host has yet to find one: up to 2 ms a MiB.
 const GROWTH_UNITS: u64 = 64;
-
-/// Why a pool is full that might grow.
-pub(super) const NO_SPACE: &str = "its file system has no space left";
-/// The same, of this process.
-pub(super) const FILE_SIZE_LIMIT: &str =
-    "this process may not make its file larger: EFBIG, see `ulimit -f`; another one might";
-
-/// Why bytes could not be reserved, and how many, if it is that there is no room for them.
-pub(super) fn lacking_room(error: &MapError) -> Option<(&'static str, u64)> {
-    match error {
-        MapError::NoSpace { bytes } => Some((NO_SPACE, *bytes)),
-        MapError::FileSizeLimit { bytes } => Some((FILE_SIZE_LIMIT, *bytes)),
-        _ => None,
-    }
-}
 
 /// Whether `units` adjacent units are free, or never will be by this. If not, grows the pool by one step. For what can
 /// be tried again later, so that nobody waits while the pool grows by much.

@@ -22,7 +22,7 @@ use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use super::class::{TABLE, class_for};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
-use super::publish::{PUBLISHED, await_end};
+use super::record::PUBLISHED;
 use super::record::operation;
 use super::recycle::Kept;
 use super::reserve::Reserve;
@@ -60,7 +60,7 @@ pub fn allocate<M: Memory>(worker: &Worker<M>, len: u64) -> Result<u64> {
 /// Allocates a further object that will be published together with the current operation's new one.
 pub fn allocate_companion<M: Memory>(worker: &Worker<M>, which: usize, len: u64) -> Result<u64> {
     let actor = worker.actor();
-    await_end(worker);
+    worker.await_end();
     allocate_for(worker, actor, len, actor.record.companions()[which], 0)
 }
 

@@ -22,7 +22,6 @@ use super::geometry::ALONE;
 use super::geometry::{Geometry, Parameters};
 use super::record::{Phase, ProcessRecord, State};
 use super::superblock::HOSTS_HIGH;
-use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -293,14 +292,6 @@ pub struct HostInstance {
 }
 
 impl HostInstance {
-    /// The host that the pool of a worker was joined under.
-    pub fn of<M: Memory>(worker: &Worker<M>) -> Self {
-        Self {
-            host: worker.pod().host(),
-            generation: worker.pod().host_generation(),
-        }
-    }
-
     /// Reads a word.
     pub fn decode(word: u64) -> Self {
         Self {

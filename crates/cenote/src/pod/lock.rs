@@ -33,11 +33,6 @@ pub struct Held<'w, M: Memory> {
     worker: &'w Worker<M>,
 }
 
-/// What a lock's word is while this worker holds it.
-pub fn identity<M: Memory>(worker: &Worker<M>) -> u64 {
-    u64::from(worker.me()) | u64::from(worker.generation()) << 32
-}
-
 /// Takes the lock, from a dead owner if need be.
 pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_, M>> {
     let mem = worker.mem();
@@ -45,7 +40,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         // It would wait for ever.
         return Err(Error::ReadOnly);
     }
-    let mine = identity(worker);
+    let mine = worker.identity();
     // Those who wait leave the word alone for longer and longer: who releases it must get through.
     let patience = Contention::new(mine);
     let (mut waited, mut unknown) = (0u32, Unknown::default());
@@ -114,7 +109,7 @@ impl Unknown {
 /// asked again and again: one sync load while somebody has it.
 pub fn hold<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<bool> {
     let mem = worker.mem();
-    let mine = identity(worker);
+    let mine = worker.identity();
     let owner = word.load(mem);
     if owner == mine {
         return Ok(true);
@@ -126,7 +121,7 @@ pub fn hold<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<bool> {
 /// Gives a lock back that was taken by [`hold`], if this worker has it. It says who does something: what that one has stored may be seen
 /// after it.
 pub fn let_go<M: Memory>(worker: &Worker<M>, word: SyncWord) {
-    let _ = word.compare_exchange_acquire(worker.mem(), identity(worker), 0);
+    let _ = word.compare_exchange_acquire(worker.mem(), worker.identity(), 0);
 }
 
 /// Whether an identity belongs to nobody alive.
@@ -165,7 +160,7 @@ pub fn is_owner_gone<M: Memory>(
 pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u32, generation: u32) {
     let dead = u64::from(index + 1) | u64::from(generation) << 32;
     if word
-        .compare_exchange_acquire(worker.mem(), dead, identity(worker))
+        .compare_exchange_acquire(worker.mem(), dead, worker.identity())
         .is_ok()
     {
         drop(Held { word, worker });
@@ -192,6 +187,6 @@ impl<M: Memory> Drop for Held<'_, M> {
         // A failed exchange would mean that somebody took us for dead: then the lock is no longer ours to release.
         let _ = self
             .word
-            .compare_exchange(self.worker.mem(), identity(self.worker), 0);
+            .compare_exchange(self.worker.mem(), self.worker.identity(), 0);
     }
 }

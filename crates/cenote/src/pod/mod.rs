@@ -21,6 +21,7 @@
 pub mod abandoned;
 pub mod actor;
 pub mod agency;
+pub mod auxiliary;
 pub mod backlog;
 mod beats;
 pub mod bell;
@@ -63,6 +64,7 @@ pub mod retire;
 pub mod room;
 mod runs;
 pub mod seat;
+mod shortage;
 pub mod slab;
 pub mod slots;
 pub mod superblock;

@@ -354,7 +354,7 @@ fn accuse<M: Memory>(
     if !record.exchange(mem, state, next) {
         return false;
     }
-    record.fencer().store(mem, lock::identity(worker));
+    record.fencer().store(mem, worker.identity());
     record.fenced_at().store(mem, clock());
     tell(Event::Accused {
         host: id,
@@ -375,9 +375,9 @@ fn pursue<M: Memory>(
     let mem = worker.mem();
     let (host, generation) = (id, state.generation);
     let record = HostRecord::new(worker.geometry(), id);
-    let is_mine = record.fencer().load(mem) == lock::identity(worker);
+    let is_mine = record.fencer().load(mem) == worker.identity();
     if !is_mine {
-        record.fencer().store(mem, lock::identity(worker));
+        record.fencer().store(mem, worker.identity());
     }
     if is_mine || !mutant::is(Mutant::FenceInherited) {
         match fence.fence(worker, host, generation)? {

@@ -614,7 +614,7 @@ impl<M: Memory> Pod<M> {
 
     /// A worker is this process's background thread from now on, or nobody is.
     pub(super) fn attended_by(&self, worker: Option<&Worker<M>>) {
-        self.attendant.store(worker.map_or(0, super::lock::identity));
+        self.attendant.store(worker.map_or(0, Worker::identity));
     }
 
     /// Whether this process's background thread has died, and the process has not.

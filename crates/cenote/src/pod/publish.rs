@@ -27,23 +27,17 @@
 //! Auxiliary allocations (levels, chain lines, list chunks, maps) are published by words that never change again
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
 
-use super::abandoned::after_free;
 use super::actor::Actor;
-use super::block::{CELL_FREE, CELL_LIVE};
+use super::auxiliary::{clear_auxiliary, discard_auxiliary, link_auxiliary};
 use super::crash::{Point, crash_point};
 use super::heap::{settle_own, settle_published};
-use super::record::{WorkerRecord, operation};
+use super::record::{PUBLISHED, WorkerRecord, operation};
 use super::retire;
-use super::slab::{Place, locate};
 use super::takes::leave_sources;
-use super::units::free_range;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
-
-/// Marks an `aux_word` that is a single-writer word.
-pub const OWNED_LINK: u64 = 1;
 
 /// Bits of a slot that say how far its move to another level has come; the rest stays as it was.
 pub const SLOT_MOVE_BITS: u64 = 0b11;
@@ -53,9 +47,6 @@ pub const SLOT_CLAIMED: u64 = 0b10;
 
 /// What a slot holds whose claim was given up or taken away: a tombstone that names nobody.
 pub const SLOT_CLEARED: u64 = 0b1000;
-
-/// In the name of a companion: its operation has happened.
-pub(super) const PUBLISHED: u64 = 1;
 
 /// One change of one slot.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +143,7 @@ pub fn publish_with_companions<M: Memory>(
     let words = worker.record().old_companions();
     // In lines that are written back together with the operation.
     if old != [0; 2] {
-        await_end(worker);
+        worker.await_end();
     }
     words[0].set(worker.mem(), old[0]);
     if old[1] != 0 {
@@ -167,15 +158,6 @@ pub fn publish_with_companions<M: Memory>(
             }
             Ok(Err(found))
         }
-    }
-}
-
-/// Waits until the end of the last operation is written back. Before a companion is named: that has a line of its own, which
-/// must not reach memory while the other still says that the last operation happened.
-#[inline]
-pub(super) fn await_end<M: Memory>(worker: &Worker<M>) {
-    if !M::COHERENT && worker.is_end_in_flight.replace(false) && !mutant::is(Mutant::EndNotAwaited) {
-        worker.mem().fence();
     }
 }
 
@@ -374,27 +356,6 @@ pub(super) fn finish_with_companions<M: Memory>(
     finish(worker, actor, is_repeated, true)
 }
 
-/// Names the word that will publish the auxiliary allocation, and what it will hold.
-pub fn link_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor, word: u64, expected: u64) {
-    let mem = worker.mem();
-    if mutant::is(Mutant::AuxiliaryNotNamed) {
-        return;
-    }
-    // The word last: until it is there, nothing is published.
-    actor.record.aux_expected().set(mem, expected);
-    actor.record.aux_word().set(mem, word);
-    mem.persist(actor.record.aux_object().offset(), 24);
-}
-
-/// Forgets the auxiliary allocation, after it was published or freed.
-pub fn clear_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) {
-    let mem = worker.mem();
-    actor.record.aux_object().set(mem, 0);
-    actor.record.aux_word().set(mem, 0);
-    actor.record.aux_expected().set(mem, 0);
-    mem.persist(actor.record.aux_object().offset(), 24);
-}
-
 /// Publishes the auxiliary allocation `object` by a compare-exchange of `word` from 0 to `expected`. If another was
 /// faster, the object is freed and `false` returned.
 pub fn publish_auxiliary<M: Memory>(
@@ -416,93 +377,4 @@ pub fn publish_auxiliary<M: Memory>(
     }
     discard_auxiliary(worker, actor)?;
     Ok(false)
-}
-
-/// Frees an auxiliary allocation that nobody else has seen; repeatable from any step. Its block is still the actor's
-/// (nothing of its class was allocated since), so nobody can have taken its cell once it is free.
-pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
-    let mem = worker.mem();
-    let object = actor.record.aux_object().get(mem);
-    if object != 0 {
-        let place = locate(worker, object)?;
-        forget_lines(mem, object, place.capacity());
-        mem.must_not_be_cached(object, place.capacity());
-        match place {
-            Place::Slab(cell) => {
-                if cell.load(mem) == CELL_LIVE {
-                    cell.change(mem, CELL_LIVE, actor.me);
-                }
-                if cell.load(mem) == actor.me {
-                    let before = cell.change(mem, actor.me, CELL_FREE);
-                    after_free(worker, cell.at, before);
-                }
-            }
-            Place::Range { unit, units, .. } => {
-                free_range(worker, unit, units, &[(actor.record.aux_object(), 0)])?;
-            }
-        }
-    }
-    clear_auxiliary(worker, actor);
-    Ok(())
-}
-
-/// Drops lines that this host has written from its cache, before another may reuse them unseen.
-#[cfg_attr(feature = "mutants", track_caller)]
-pub(super) fn forget_lines<M: Memory>(mem: &M, at: u64, len: u64) {
-    if !M::COHERENT {
-        mem.invalidate(at, len);
-        mem.fence();
-    }
-}
-
-/// Marks `aux_object` as a chain line that is being taken out of a range about to be freed.
-pub const DRAINING: u64 = 1;
-
-/// Takes the object that `link` refers to out of a private list of such objects and frees it; repeatable from any
-/// step. `link` holds `expected` while the object is still in the list, and `next` afterwards.
-pub fn drain_auxiliary<M: Memory>(
-    worker: &Worker<M>,
-    actor: Actor,
-    link: SyncWord,
-    expected: u64,
-    object: u64,
-    next: u64,
-) -> Result<()> {
-    let mem = worker.mem();
-    let cell = match locate(worker, object) {
-        Ok(Place::Slab(cell)) => cell,
-        // Out of the list and freed already, and its block with it.
-        _ if link.load(mem) != expected => {
-            clear_auxiliary(worker, actor);
-            return Ok(());
-        }
-        _ => return Err(Error::corrupt("a chain line", object)),
-    };
-    // The object last: until it is there, nothing is drained.
-    actor.record.aux_expected().set(mem, expected);
-    actor.record.aux_word().set(mem, link.offset());
-    actor.record.aux_object().set(mem, object | DRAINING);
-    mem.persist(actor.record.aux_object().offset(), 24);
-    if link.load(mem) == expected {
-        match cell.load(mem) {
-            CELL_LIVE => {
-                cell.change(mem, CELL_LIVE, actor.me);
-            }
-            mark if mark == actor.me => {}
-            _ => {
-                return Err(Error::corrupt(
-                    "a chain line that is free and linked, seen",
-                    object,
-                ));
-            }
-        }
-        link.store(mem, next);
-    }
-    crash_point(Point::DrainedLine);
-    if cell.load(mem) == actor.me {
-        let before = cell.change(mem, actor.me, CELL_FREE);
-        after_free(worker, cell.at, before);
-    }
-    clear_auxiliary(worker, actor);
-    Ok(())
 }

@@ -8,6 +8,15 @@
 use super::geometry::Geometry;
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 
+/// In the name of a companion: its operation has happened.
+pub(crate) const PUBLISHED: u64 = 1;
+
+/// Marks an `aux_word` that is a single-writer word.
+pub const OWNED_LINK: u64 = 1;
+
+/// Marks `aux_object` as a chain line that is being taken out of a range about to be freed.
+pub const DRAINING: u64 = 1;
+
 /// `announced` of a worker that reads nothing, and of a record that was never used. Epochs begin later.
 pub const IDLE: u64 = 0;
 

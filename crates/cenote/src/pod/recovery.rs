@@ -24,9 +24,15 @@
 //! 7. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
 
 use super::actor::Actor;
+use super::auxiliary::clear_auxiliary;
+use super::auxiliary::discard_auxiliary;
+use super::auxiliary::drain_auxiliary;
 use super::chunk::CHUNK_BYTES;
 use super::chunk::GONE;
 use super::chunk::next_of;
+use super::record::DRAINING;
+use super::record::OWNED_LINK;
+use super::record::PUBLISHED;
 use std::fmt::Display;
 
 use super::block::{Block, RangeState};
@@ -39,10 +45,7 @@ use super::heap;
 use super::lock;
 use super::log;
 use super::process::Dead;
-use super::publish::{
-    DRAINING, OWNED_LINK, PUBLISHED, SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS, clear_auxiliary,
-    discard_auxiliary, drain_auxiliary, finish_with_companions,
-};
+use super::publish::{SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS, finish_with_companions};
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
 use super::reserve::Reserve;
 use super::retire;
@@ -299,7 +302,7 @@ fn begin_entry<M: Memory>(worker: &Worker<M>, index: u32, state: State) -> log::
     let mem = worker.mem();
     let mut entry = log::Entry {
         dead: u64::from(index + 1) | u64::from(state.generation) << 32,
-        recoverer: lock::identity(worker),
+        recoverer: worker.identity(),
         began: mem.kernel().now(),
         ..log::Entry::default()
     };

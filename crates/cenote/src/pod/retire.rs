@@ -23,6 +23,8 @@
 //! [`super::recycle`], which takes them for new ones.
 
 use super::actor::Actor;
+use super::auxiliary::clear_auxiliary;
+use super::auxiliary::link_auxiliary;
 use super::block::{Block, CELL_LIVE, RangeState};
 use super::chunk::INDEX_MASK;
 use super::chunk::{CHUNK_BYTES, CHUNK_ENTRIES, GONE, Position, ROOM, count_of, entry, next_of};
@@ -30,7 +32,7 @@ use super::class::TABLE;
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT;
 use super::heap::allocate_for;
-use super::publish::{OWNED_LINK, clear_auxiliary, link_auxiliary};
+use super::record::OWNED_LINK;
 use super::record::WorkerRecord;
 use super::slab::{Place, locate, table_word};
 use super::worker::Worker;

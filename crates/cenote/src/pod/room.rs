@@ -6,12 +6,13 @@
 //! number of moments, on incoherent memory for more of them as long as it sees epochs and flush rounds move on: there each process drops all
 //! lines of what waits from its cache, which takes long for some hundred MiB where processors are few.
 
+use super::shortage::FILE_SIZE_LIMIT;
+use super::shortage::NO_SPACE;
 use std::time::Duration;
 
 use super::abandoned::reclaim_empty_blocks;
 use super::collect;
 use super::flush;
-use super::growth::{FILE_SIZE_LIMIT, NO_SPACE};
 use super::prospect;
 use super::takeover;
 use super::worker::Worker;

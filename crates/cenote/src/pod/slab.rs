@@ -15,7 +15,6 @@
 use super::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
 use super::class::{Class, TABLE, block_start};
 use super::geometry::UNIT;
-use super::publish::forget_lines;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
@@ -247,6 +246,15 @@ impl Place {
             } => Some(*owner),
             Self::Range { .. } => Some(CELL_LIVE),
         }
+    }
+}
+
+/// Drops lines that this host has written from its cache, before another may reuse them unseen.
+#[cfg_attr(feature = "mutants", track_caller)]
+pub(super) fn forget_lines<M: Memory>(mem: &M, at: u64, len: u64) {
+    if !M::COHERENT {
+        mem.invalidate(at, len);
+        mem.fence();
     }
 }
 

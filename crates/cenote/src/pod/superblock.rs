@@ -3,10 +3,10 @@
 //! Byte diagrams are in `docs/pool-format.md`. The first two lines never change after creation and carry a
 //! checksum; each mutable word has a line of its own.
 
+use super::shortage::lacking_room;
 use std::path::Path;
 
 use super::geometry::{Geometry, Parameters, UNIT, UNIT_SHIFT};
-use super::growth::lacking_room;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 

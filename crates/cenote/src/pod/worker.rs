@@ -5,6 +5,7 @@
 //! nothing that it can reach is reused.
 
 use super::actor::Actor;
+use super::host::HostInstance;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -322,6 +323,29 @@ impl<M: Memory> Worker<M> {
         forked(self.watch)
     }
 
+    /// What names it in locks, now and never again: its place plus one, and its generation.
+    #[inline]
+    pub fn identity(&self) -> u64 {
+        u64::from(self.me()) | u64::from(self.generation()) << 32
+    }
+
+    /// The host that its process joined under.
+    pub fn host_instance(&self) -> HostInstance {
+        HostInstance {
+            host: self.pod.host(),
+            generation: self.pod.host_generation(),
+        }
+    }
+
+    /// Waits until the end of the last operation is written back. Before a companion is named: that has a line of its own, which
+    /// must not reach memory while the other still says that the last operation happened.
+    #[inline]
+    pub(super) fn await_end(&self) {
+        if !M::COHERENT && self.is_end_in_flight.replace(false) && !mutant::is(Mutant::EndNotAwaited) {
+            self.mem.fence();
+        }
+    }
+
     /// Its record and mark.
     #[inline]
     pub fn actor(&self) -> Actor {
@@ -464,7 +488,7 @@ impl<M: Memory> Worker<M> {
         }
         if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
             // A name that is over would be taken for evidence once the object is used again, which the old announcement prevents.
-            super::publish::await_end(self);
+            self.await_end();
             self.actor.record.expect_end_in_memory(self.mem());
             self.local.refresh.store(0);
             let epoch = self.epoch_to_announce();

@@ -26,7 +26,6 @@ use crate::pod::Worker;
 use crate::pod::bell;
 use crate::pod::contention::Contention;
 use crate::pod::crash::{Point, crash_point};
-use crate::pod::lock::identity;
 use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
 
 /// A thread's handle on a lock of any form.
@@ -86,7 +85,7 @@ impl<M: Memory> Handle<M> {
             watch: worker.pod().watch(),
             word: object.word(),
             end: object.end(),
-            mine: identity(&worker),
+            mine: worker.identity(),
             me: worker.me(),
             is_lazy: worker.pod().relies_on_barrier(),
             unasked: Cell::new(0),

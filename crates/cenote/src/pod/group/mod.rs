@@ -260,7 +260,7 @@ impl Group {
     ///
     /// Cost: the lock, some loads a member, about sixty sync stores.
     pub fn join<M: Memory>(&self, worker: &Worker<M>, name: &str) -> Result<Seat> {
-        self.join_from(worker, name, HostInstance::of(worker))
+        self.join_from(worker, name, worker.host_instance())
     }
 
     /// The same for a member that counts as one of a host: it ends with that one's generation too.
@@ -290,7 +290,7 @@ impl Group {
             .iter()
             .filter(|(_, member)| member.status == Status::Joined);
         self.make_room(worker, joined.count() as u64)?;
-        let identity = lock::identity(worker);
+        let identity = worker.identity();
         let member = Member {
             name: name.to_owned(),
             status: Status::Joined,
@@ -327,8 +327,8 @@ impl Group {
         self.tell_of_the_gone(worker)?;
         let place = self.free_place(&self.all(worker)?)?;
         let read = self.counted(worker);
-        let identity = lock::identity(worker);
-        let origin = HostInstance::of(worker);
+        let identity = worker.identity();
+        let origin = worker.host_instance();
         let observer = Member {
             name: String::new(),
             status: Status::Observer,

@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::crash::{Point, crash_point};
-use crate::pod::lock::{identity, is_gone};
+use crate::pod::lock::is_gone;
 
 /// What there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl<M: Memory> TaskList<M> {
         let mem = self.worker.mem();
         let mut mine = self.mine.get()?;
         let is_open = |task: &u64| self.layout.slot(*task).load(mem) == 0;
-        let is_mine = mine.claim.load(mem) == identity(&self.worker);
+        let is_mine = mine.claim.load(mem) == self.worker.identity();
         let task = match mine.role {
             _ if !is_mine => None,
             Role::Owner => (mine.from..mine.to).find(is_open),
@@ -172,7 +172,7 @@ impl<M: Memory> TaskList<M> {
             Role::Owner => owner,
             Role::Helper => helper,
         };
-        let mine = identity(&self.worker);
+        let mine = self.worker.identity();
         if claim
             .compare_exchange_acquire(self.worker.mem(), found, mine)
             .is_err()
@@ -210,7 +210,7 @@ impl<M: Memory> TaskList<M> {
 
     /// Claims a chunk that somebody has or had; whether there was one to claim.
     fn claim_used(&self, phase: &Phase, below: u64, patience: u64) -> bool {
-        let (mem, me) = (self.worker.mem(), identity(&self.worker));
+        let (mem, me) = (self.worker.mem(), self.worker.identity());
         let is_free = |claimer: u64| {
             if claimer == me || claimer == 0 || mutant::is(Mutant::ClaimOfTheDead) {
                 return claimer == me || claimer == 0;

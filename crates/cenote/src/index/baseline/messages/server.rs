@@ -214,11 +214,7 @@ fn claim<M: Memory>(queues: &Queues<M>) -> Result<(u32, bool)> {
     for place in 0..limit {
         let identity = queues.identity(place);
         let found = identity.load(mem);
-        if lock::is_gone(worker, found)?
-            && identity
-                .compare_exchange(mem, found, lock::identity(worker))
-                .is_ok()
-        {
+        if lock::is_gone(worker, found)? && identity.compare_exchange(mem, found, worker.identity()).is_ok() {
             return Ok((place, found != 0));
         }
     }
@@ -235,7 +231,7 @@ fn release<M: Memory>(queues: &Queues<M>, place: u32) {
     if !worker.is_forked() {
         let _ = queues
             .identity(place)
-            .compare_exchange(worker.mem(), lock::identity(worker), 0);
+            .compare_exchange(worker.mem(), worker.identity(), 0);
     }
 }
 
