@@ -11,8 +11,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cenote::group::{Creation, Event, Group, Kind, Seat, Status, hosts_died};
+use cenote::pod::Worker;
 use cenote::pod::host::HostInstance;
-use cenote::pod::{Worker};
 use cenote::{Error, Result};
 
 use super::Log;

@@ -42,6 +42,7 @@ pub fn hooks<M: Memory>() -> Hooks<M> {
         drain_range: hash::resize::drain_range,
         range_lines: hash::resize::range_lines,
         settle_held: settle_held::<M>,
+        inner: crate::pod::inner_hooks(),
         steps: &[Step {
             name: "groups",
             run: group::died,

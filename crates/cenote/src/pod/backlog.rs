@@ -14,17 +14,6 @@ use super::worker::Worker;
 use crate::error::Result;
 use crate::memory::Memory;
 
-/// The present epoch cannot be advanced.
-///
-/// Cost: a sync load, and once for each epoch that is held back a compare-exchange.
-pub(super) fn note<M: Memory>(mem: &M, epoch: u64) {
-    let noted = HELD_BACK.load(mem);
-    if noted as u32 != epoch as u32 {
-        let seconds = mem.kernel().now() / 1_000_000_000;
-        let _ = HELD_BACK.compare_exchange_acquire(mem, noted, seconds << 32 | u64::from(epoch as u32));
-    }
-}
-
 /// A worker that has been reading since before the present epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Holder {

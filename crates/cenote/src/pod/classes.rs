@@ -4,8 +4,6 @@
 //! nobody makes the block anew before it is counted. So of an object that is not free, what is remembered holds if nothing was counted
 //! between the look into the table and a look at the count that comes after the object was seen.
 
-use std::cell::Cell as Plain;
-
 use super::class::{TABLE, block_start};
 use super::slab::{Cell, Place, locate};
 use super::superblock::BLOCKS_FREED;
@@ -13,40 +11,6 @@ use super::worker::Worker;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-
-/// Units that a worker remembers.
-const REMEMBERED: u64 = 4096;
-
-/// Size classes of blocks by unit.
-#[derive(Debug)]
-pub struct Classes {
-    classes: Box<[Plain<u64>]>,
-    /// The count of blocks given back, from before all of it.
-    as_of: Plain<u64>,
-}
-
-impl Classes {
-    /// None yet. On coherent memory none ever: the table is in the cache.
-    pub fn new<M: Memory>() -> Self {
-        let count = if M::COHERENT { 0 } else { REMEMBERED };
-        Self {
-            classes: (0..count).map(|_| Plain::new(0)).collect(),
-            as_of: Plain::new(0),
-        }
-    }
-
-    /// A block of a class has this unit.
-    pub(super) fn remember(&self, unit: u64, class: usize) {
-        if let Some(entry) = self.classes.get((unit % REMEMBERED) as usize) {
-            entry.set(unit << 8 | (class as u64 + 1));
-        }
-    }
-
-    pub(super) fn get(&self, unit: u64) -> Option<usize> {
-        let entry = self.classes.get((unit % REMEMBERED) as usize)?.get();
-        (entry >> 8 == unit && entry & 0xff != 0).then(|| (entry & 0xff) as usize - 1)
-    }
-}
 
 /// Forgets what may not hold for the objects that the caller has seen before: all of it, if a block was given back.
 ///

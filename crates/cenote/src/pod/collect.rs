@@ -99,7 +99,7 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
         take_over(worker, Whose::Quiet)?;
     }
     if found == 0 {
-        super::recovery::recover_if_held_back(worker)?;
+        recover_if_held_back(worker)?;
     }
     Ok(())
 }
@@ -158,7 +158,7 @@ pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
 /// Frees all that can be freed without waiting for anybody who lives: what the dead, those who left, the idle and the caller have
 /// retired. Returns how many objects.
 pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
-    super::recovery::recover_dead(worker)?;
+    (worker.pod().hooks().inner.recover_dead)(worker)?;
     let _hold = worker.hold_list()?;
     let mut left = 0;
     if !mutant::is(Mutant::IdleListLeft) {
@@ -736,5 +736,20 @@ pub(super) fn finish_chunk<M: Memory>(
     // Complete with the next fence: before the chunk can be freed, which is said to be retired as long as its entry is there.
     record.retiring().set_lazily(mem, 0);
     mem.write_back(record.retiring().offset(), 8);
+    Ok(())
+}
+
+/// Recovers the dead if one of them holds reclamation back.
+fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    let mem = worker.mem();
+    let least = epoch::least(worker);
+    for (index, state) in worker.pod().attached_workers() {
+        let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
+        // One of which nobody can tell is told of by who recovers.
+        if announced == least && matches!(worker.pod().worker_lives(index, state), Ok(false)) {
+            (worker.pod().hooks().inner.recover_dead)(worker)?;
+            return Ok(());
+        }
+    }
     Ok(())
 }

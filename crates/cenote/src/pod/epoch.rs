@@ -18,12 +18,11 @@
 //! A background thread of the process withdraws those of idle workers when the epoch has moved on, and asks busy
 //! ones to announce anew.
 
-use super::backlog;
 use super::bell;
 use super::crash::{Point, crash_point};
 use super::geometry::Geometry;
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
-use super::superblock::{EPOCH, ROUND_BELL};
+use super::superblock::{EPOCH, HELD_BACK, ROUND_BELL};
 use super::worker::Worker;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -123,7 +122,18 @@ pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
             }
         }
     } else {
-        backlog::note(mem, settled >> 1);
+        note_held_back(mem, settled >> 1);
     }
     least
+}
+
+/// The present epoch cannot be advanced.
+///
+/// Cost: a sync load, and once for each epoch that is held back a compare-exchange.
+fn note_held_back<M: Memory>(mem: &M, epoch: u64) {
+    let noted = HELD_BACK.load(mem);
+    if noted as u32 != epoch as u32 {
+        let seconds = mem.kernel().now() / 1_000_000_000;
+        let _ = HELD_BACK.compare_exchange_acquire(mem, noted, seconds << 32 | u64::from(epoch as u32));
+    }
 }

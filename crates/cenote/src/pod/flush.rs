@@ -61,7 +61,7 @@ pub(super) fn flushed_until<M: Memory>(
                 from
             })
         }
-        _ => super::recovery::recover_dead(worker).map(|_| from),
+        _ => (worker.pod().hooks().inner.recover_dead)(worker).map(|()| from),
     }
 }
 

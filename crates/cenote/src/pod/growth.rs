@@ -5,13 +5,13 @@ use super::buddy::Buddy;
 use super::crash::{Point, crash_point};
 use super::geometry::{UNIT, UNIT_SHIFT};
 use super::holes::{self, Hole};
+use super::lives::is_alone;
 use super::lock;
-use super::record::{Phase, ProcessRecord, State};
 use super::redo::Transaction;
+use super::runs::find_free;
 use super::runs::{Effort, Runs, Want};
 use super::shortage::{NO_SPACE, lacking_room};
 use super::superblock::{COMMITTED, HEAP_LOCK};
-use super::units::find_free;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -244,17 +244,6 @@ fn reserve_units<M: Memory>(worker: &Worker<M>, committed: u64, target: u64) -> 
         worker.mem().reserve(at + skip, len - skip, unshared)?;
     }
     Ok(())
-}
-
-/// Whether no other process has the pool open, nor is one dead in it; as far as this host's cache knows, which is enough to choose how
-/// space is reserved.
-pub(super) fn is_alone<M: Memory>(worker: &Worker<M>) -> bool {
-    let geometry = worker.geometry();
-    let taken = (0..geometry.parameters.processes)
-        .map(|index| ProcessRecord::new(geometry, index).state().offset())
-        .map(|state| worker.mem().load_speculative(state))
-        .filter(|&state| State::decode(state).phase != Phase::Free);
-    taken.take(2).count() < 2
 }
 
 /// Commits the first units of a pool that is being created.

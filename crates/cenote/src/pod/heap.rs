@@ -26,15 +26,15 @@ use super::record::PUBLISHED;
 use super::record::operation;
 use super::recycle::Kept;
 use super::reserve::Reserve;
-use super::retire;
-use super::room;
 use super::runs::Want;
 use super::slab::{
     Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
 };
+use super::taken::Source;
+use super::taken::Taken;
 use super::takes::{
-    Source, Taken, clear, forget_take, leave_source, make_room_for_take, put_back, settle_takes,
-    shelve_again, take_later, untaken,
+    clear, forget_take, leave_source, make_room_for_take, put_back, settle_takes, shelve_again, take_later,
+    untaken,
 };
 use super::units::{allocate_units, free_range, free_slab, too_large};
 use super::worker::Worker;
@@ -278,8 +278,7 @@ fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) 
                 return Ok(());
             }
             // An operation that has claimed a level to retire may have used the rest of the room.
-            retire::ensure_room_for(worker, actor, 1)?;
-            retire::retire(worker, actor, object)?;
+            (worker.pod().hooks().inner.retire)(worker, actor, object)?;
             clear(worker, named);
             Ok(())
         }
@@ -300,7 +299,7 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
     }
     // Full. Under a pin nothing recent ripens: an operation ends its pin and tries again.
     if !worker.is_pinned() {
-        room::make_room(worker)?;
+        (worker.pod().hooks().inner.make_room)(worker)?;
     }
     let looks_everywhere = !worker.is_pinned() || worker.is_thorough.get();
     if take_from_block(worker, actor, class)? || looks_everywhere && adopt_any(worker, actor, class)? {
@@ -449,7 +448,7 @@ fn allocate_range<M: Memory>(
     };
     let outcome = match attempt() {
         Err(Error::Full { .. }) if !worker.is_pinned() => {
-            room::make_room(worker)?;
+            (worker.pod().hooks().inner.make_room)(worker)?;
             attempt()
         }
         other => other,

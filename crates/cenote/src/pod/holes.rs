@@ -35,7 +35,7 @@ use super::buddy::Buddy;
 use super::crash::{Point, crash_point};
 use super::epoch;
 use super::geometry::UNIT;
-use super::growth::is_alone;
+use super::lives::is_alone;
 use super::lock;
 use super::redo::Transaction;
 use super::slab::table_word;

@@ -11,6 +11,7 @@ use super::geometry::ALONE;
 use super::host;
 use super::process::Pod;
 use super::record::{Phase, ProcessRecord, State, WorkerRecord};
+use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -188,4 +189,15 @@ impl<M: Memory> Pod<M> {
         };
         origin.is_up(self.mem(), self.geometry())
     }
+}
+
+/// Whether no other process has the pool open, nor is one dead in it; as far as this host's cache knows, which is enough to choose how
+/// space is reserved.
+pub(crate) fn is_alone<M: Memory>(worker: &Worker<M>) -> bool {
+    let geometry = worker.geometry();
+    let taken = (0..geometry.parameters.processes)
+        .map(|index| ProcessRecord::new(geometry, index).state().offset())
+        .map(|state| worker.mem().load_speculative(state))
+        .filter(|&state| State::decode(state).phase != Phase::Free);
+    taken.take(2).count() < 2
 }

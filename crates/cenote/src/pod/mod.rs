@@ -21,6 +21,7 @@
 pub mod abandoned;
 pub mod actor;
 pub mod agency;
+mod attach;
 pub mod auxiliary;
 pub mod backlog;
 mod beats;
@@ -29,6 +30,7 @@ pub mod block;
 pub mod buddy;
 pub mod chunk;
 pub mod class;
+mod class_cache;
 mod classes;
 pub mod collect;
 pub(crate) mod contention;
@@ -68,6 +70,7 @@ mod shortage;
 pub mod slab;
 pub mod slots;
 pub mod superblock;
+mod taken;
 pub mod takeover;
 mod takes;
 pub mod tasks;
@@ -78,5 +81,22 @@ pub mod watch;
 pub mod word_cache;
 pub mod worker;
 
+use crate::memory::Memory;
+
 pub use process::Pod;
 pub use worker::{Pin, Worker};
+
+/// What folders of the pod are told of those above them.
+pub fn inner_hooks<M: Memory>() -> process::Inner<M> {
+    process::Inner {
+        make_room: room::make_room,
+        retire: |worker, actor, object| {
+            retire::ensure_room_for(worker, actor, 1)?;
+            retire::retire(worker, actor, object)
+        },
+        recover_dead: |worker| recovery::recover_dead(worker).map(drop),
+        finish_record: |worker, actor| {
+            recovery::finish_record(worker, actor, &mut recovery::Recovered::default())
+        },
+    }
+}

@@ -100,8 +100,23 @@ pub struct Hooks<M: Memory> {
     pub range_lines: RangeLines<M>,
     /// See [`SettleHeld`].
     pub settle_held: SettleHeld<M>,
+    /// What the pod's own folders need of those above them.
+    pub inner: Inner<M>,
     /// How structures recover that have no part in a worker's record. Groups come first, so that nobody waits for the rest.
     pub steps: &'static [Step<M>],
+}
+
+/// What folders of the pod need of those above them: who allocates may have to free first, and who frees to recover the dead.
+#[derive(Clone, Copy)]
+pub struct Inner<M: Memory> {
+    /// Frees what can be freed, and gives empty blocks back.
+    pub make_room: fn(&Worker<M>) -> Result<()>,
+    /// Retires an object of the actor that nobody has seen, and that cannot be given back otherwise.
+    pub retire: fn(&Worker<M>, Actor, u64) -> Result<()>,
+    /// Recovers every dead process.
+    pub recover_dead: fn(&Worker<M>) -> Result<()>,
+    /// Finishes or undoes whatever a record says was begun.
+    pub finish_record: fn(&Worker<M>, Actor) -> Result<()>,
 }
 
 /// What a process says of itself.

@@ -170,21 +170,6 @@ fn free_place<M: Memory>(worker: &Worker<M>, index: u32, recovered: &mut Recover
     Ok(())
 }
 
-/// Recovers the dead if one of them holds reclamation back.
-pub(super) fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    let mem = worker.mem();
-    let least = super::epoch::least(worker);
-    for (index, state) in worker.pod().attached_workers() {
-        let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
-        // One of which nobody can tell is told of by who recovers.
-        if announced == least && matches!(worker.pod().worker_lives(index, state), Ok(false)) {
-            recover_dead(worker)?;
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
 /// Recovers one worker that was seen to be dead in this state, if nobody else has claimed to; `false` if that is left to others, or for later.
 pub(super) fn recover_one<M: Memory>(
     worker: &Worker<M>,
@@ -377,19 +362,6 @@ pub(super) fn finish_record<M: Memory>(
     Ok(())
 }
 
-/// Brings the record that a worker has just taken into order. Normally there is nothing to do: its last worker left
-/// in peace or was recovered. What a worker could not give back when it left is given back now; what cannot be right
-/// is forgotten, so that nothing in the record of a living worker needs to be doubted.
-///
-/// The worker holds its list, for the first time.
-pub(super) fn tidy<M: Memory>(worker: &Worker<M>) {
-    let (mem, actor) = (worker.mem(), worker.actor());
-    let refreshed = retire::refresh(worker, actor.record);
-    if refreshed.is_err() || finish_record(worker, actor, &mut Recovered::default()).is_err() {
-        actor.record.forget(mem);
-    }
-}
-
 /// Says that a record has been left that may hold a list: once it is free, as who looks passes by those that are not. If its owner
 /// dies before, the list is found when somebody looks at all. The caller was its worker, or has brought it into order: its host's cache has
 /// what was left.
@@ -401,7 +373,7 @@ pub(super) fn hint_at_orphans<M: Memory>(worker: &Worker<M>, record: WorkerRecor
 }
 
 /// Withdraws the announcement, and leaves what the list holds to heirs.
-fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
+pub(crate) fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
     let mem = worker.mem();
     actor.record.write_back(mem);
     actor.record.expect_in_memory(mem);
@@ -683,20 +655,6 @@ fn is_settled<M: Memory>(worker: &Worker<M>, object: u64) -> Result<bool> {
         Place::Range { state, .. } => state != RangeState::Pending,
         Place::Slab(_) => false,
     })
-}
-
-/// What a worker that leaves in peace does: give back what it holds, free what it can.
-pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
-    let record = actor.record;
-    let _hold = worker.hold_list()?;
-    if record.root().get(worker.mem()) != 0 {
-        (worker.pod().hooks().finish_root)(worker, actor)?;
-    }
-    heap::discard_with_companions(worker)?;
-    collect::free_own(worker)?;
-    heap::return_reserves(worker, actor)?;
-    leave(worker, actor);
-    Ok(())
 }
 
 const _: () = assert!(COMMITTED.offset() < 4096, "the redo limit covers the superblock");

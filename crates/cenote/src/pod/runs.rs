@@ -10,6 +10,7 @@
 use super::block::Block;
 use super::buddy::Buddy;
 use super::holes::Hole;
+use super::redo::Transaction;
 use super::slab::table_word;
 use super::worker::Worker;
 use crate::error::{Error, Result};
@@ -208,5 +209,30 @@ impl<'w, M: Memory> Runs<'w, M> {
     fn is_hole(&self, hole: Hole) -> bool {
         let word = table_word(self.worker, hole.unit).load(self.worker.mem());
         matches!(Block::decode(word), Block::Hole { order, .. } if u32::from(order) == hole.order)
+    }
+}
+
+/// Finds adjacent units that are free. The caller has the allocator's lock.
+///
+/// A power of two of them comes from the tightest block of the tree, so that large blocks stay whole; others from the lowest run, so that
+/// they lie side by side. Where the one finds nothing the other may.
+pub(super) fn find_free<M: Memory>(
+    txn: &mut Transaction<'_, M>,
+    worker: &Worker<M>,
+    want: Want,
+    effort: Effort,
+) -> Result<Option<u64>> {
+    let (tree, runs) = (Buddy::new(worker.geometry()), Runs::new(worker));
+    let order = want.units.next_power_of_two().trailing_zeros();
+    if want.units.is_power_of_two() {
+        let block = tree.tightest(txn, order)?;
+        return match block {
+            None if want.align == 1 => runs.first_fit(want, effort),
+            block => Ok(block),
+        };
+    }
+    match runs.first_fit(want, effort)? {
+        None => tree.tightest(txn, order),
+        run => Ok(run),
     }
 }

@@ -43,7 +43,6 @@ use super::geometry::WORKER_BYTES;
 use super::heap;
 use super::lock;
 use super::record::{Phase, State, WorkerRecord, operation};
-use super::recovery::{self, Recovered, finish_record};
 use super::redo::Transaction;
 use super::retire::{self, lacks, span};
 use super::superblock::{HEAP_LOCK, LISTS_TAKEN, LISTS_WANTED, ROUND_BELL};
@@ -87,6 +86,11 @@ const HELD: u64 = 1;
 const WANTED: u64 = 2;
 
 impl<M: Memory> Worker<M> {
+    /// The hold that a worker of incoherent memory begins with.
+    pub(crate) fn first_hold(&self) -> ListHold<'_, M> {
+        ListHold { worker: self }
+    }
+
     /// Has the worker's retired list left to it until the guard is dropped. Holds nest. On coherent memory two stores to own lines;
     /// on incoherent memory two to words of the process.
     #[inline]
@@ -164,7 +168,7 @@ impl<M: Memory> Worker<M> {
         }
         if !self.is_tidy.replace(true) {
             self.holds.set(1);
-            recovery::tidy(self);
+            tidy(self);
             self.holds.set(0);
         }
         Ok(())
@@ -343,7 +347,7 @@ fn actor_of<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Actor {
 
 /// Whether a record says that its worker is in no operation, and recovery would have nothing to finish. It is so whenever the
 /// list is not held, unless somebody died.
-fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> bool {
+pub(crate) fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> bool {
     let [first, second] = record.companions();
     let [third, fourth] = record.old_companions();
     value(record.operation()) == operation::NONE
@@ -377,7 +381,7 @@ pub(super) fn finish_what_was_begun<M: Memory>(worker: &Worker<M>, from: Actor) 
     let is_over = has_nothing_begun(from.record, |word| word.get(worker.mem()));
     match is_over && is_closed(worker, from.record) {
         true => Ok(()),
-        false => finish_record(worker, from, &mut Recovered::default()),
+        false => (worker.pod().hooks().inner.finish_record)(worker, from),
     }
 }
 
@@ -713,40 +717,15 @@ pub(super) fn first_owner<M: Memory>() -> LocalWord {
     LocalWord::new(if M::COHERENT { FREE } else { HELD })
 }
 
-impl<M: Memory> Worker<M> {
-    /// What a worker that has just attached does with its record. On incoherent memory it brings that into order, and lets go of the
-    /// list. On coherent memory it does so when it first holds its list, as that may wait for a lock of dead whom only a monitor's fence
-    /// frees, and a monitor's own worker must not; unless the place is one of the dead, for which it has waited already.
-    pub(super) fn begin(&self, is_of_the_dead: bool) -> Result<()> {
-        if !M::COHERENT {
-            let _first = ListHold { worker: self };
-            if is_of_the_dead {
-                drop(lock::acquire(self, HEAP_LOCK)?);
-            }
-            self.is_tidy.set(true);
-            recovery::tidy(self);
-        } else if is_of_the_dead || mutant::is(Mutant::AttachWaits) {
-            drop(self.hold_list()?);
-        } else {
-            let (head, tail) = (self.record().head(), self.record().tail());
-            self.has_inherited
-                .set(head.get(self.mem()) != tail.get(self.mem()));
-        }
-        Ok(())
-    }
-
-    /// Gives back what a worker that leaves holds. One that has never held its list has nothing, and waits for no lock: what its place
-    /// came with is left for the next.
-    pub(super) fn end(&self) {
-        let record = self.record();
-        if !self.is_tidy.get() && has_nothing_begun(record, |word| word.get(self.mem())) {
-            return;
-        }
-        // What cannot be given back now is found by recovery or by the next to take the place. The hold is never given back: who moved
-        // the list of a record that is free would do so beside its heirs.
-        let hold = self.hold_list().map(std::mem::forget);
-        if hold.is_err() || recovery::settle(self, self.actor()).is_err() {
-            record.write_back(self.mem());
-        }
+/// Brings the record that a worker has just taken into order. Normally there is nothing to do: its last worker left
+/// in peace or was recovered. What a worker could not give back when it left is given back now; what cannot be right
+/// is forgotten, so that nothing in the record of a living worker needs to be doubted.
+///
+/// The worker holds its list, for the first time.
+pub(crate) fn tidy<M: Memory>(worker: &Worker<M>) {
+    let (mem, actor) = (worker.mem(), worker.actor());
+    let refreshed = retire::refresh(worker, actor.record);
+    if refreshed.is_err() || (worker.pod().hooks().inner.finish_record)(worker, actor).is_err() {
+        actor.record.forget(mem);
     }
 }

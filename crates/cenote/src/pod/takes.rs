@@ -11,43 +11,10 @@ use super::chunk::entry;
 use super::crash::{Point, crash_point};
 use super::recycle::Kept;
 use super::reserve::Reserve;
+use super::taken::{Source, TAKES, Taken, Takes};
 use super::worker::Worker;
 use crate::memory::{Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
-
-/// Objects that one operation may allocate.
-const TAKES: usize = 3;
-
-/// What was taken for an object, and from where: enough to put it back without looking for it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
-    pub(super) object: u64,
-    pub(super) class: u32,
-    pub(super) source: Source,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub enum Source {
-    /// A reserve: its block's first unit, and the object's number in the block.
-    Reserve { unit: u64, index: u32 },
-    /// The worker's retired list: the entry, and the recycler's round.
-    List { chunk: u64, index: u64, round: u32 },
-}
-
-impl Default for Source {
-    fn default() -> Self {
-        Self::Reserve { unit: 0, index: 0 }
-    }
-}
-
-/// What a worker has taken for its present operation and is where it was still, or was when the operation was decided.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Takes {
-    taken: [Taken; TAKES],
-    count: usize,
-    /// Whether it has left.
-    has_left: bool,
-}
 
 /// Has room for one take more.
 pub(super) fn make_room_for_take<M: Memory>(worker: &Worker<M>) {

@@ -9,7 +9,8 @@ use super::geometry::{UNIT, UNIT_SHIFT};
 use super::growth::make_room;
 use super::lock;
 use super::redo::Transaction;
-use super::runs::{Effort, Runs, Want};
+use super::runs::find_free;
+use super::runs::{Effort, Want};
 use super::slab::table_word;
 use super::superblock::{BLOCKS_FREED, HEAP_LOCK};
 use super::worker::Worker;
@@ -111,31 +112,6 @@ fn take_free<M: Memory>(
     also(&mut txn, unit);
     txn.commit()?;
     Ok(Some(unit))
-}
-
-/// Finds adjacent units that are free. The caller has the allocator's lock.
-///
-/// A power of two of them comes from the tightest block of the tree, so that large blocks stay whole; others from the lowest run, so that
-/// they lie side by side. Where the one finds nothing the other may.
-pub(super) fn find_free<M: Memory>(
-    txn: &mut Transaction<'_, M>,
-    worker: &Worker<M>,
-    want: Want,
-    effort: Effort,
-) -> Result<Option<u64>> {
-    let (tree, runs) = (Buddy::new(worker.geometry()), Runs::new(worker));
-    let order = want.units.next_power_of_two().trailing_zeros();
-    if want.units.is_power_of_two() {
-        let block = tree.tightest(txn, order)?;
-        return match block {
-            None if want.align == 1 => runs.first_fit(want, effort),
-            block => Ok(block),
-        };
-    }
-    match runs.first_fit(want, effort)? {
-        None => tree.tightest(txn, order),
-        run => Ok(run),
-    }
 }
 
 /// The error for an object that no pool of this size has room for.

@@ -5,22 +5,22 @@
 //! nothing that it can reach is reused.
 
 use super::actor::Actor;
+use super::class_cache::Classes;
 use super::host::HostInstance;
+use super::taken::Taken;
+use super::taken::Takes;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::bell;
 use super::contention::Contention;
-use super::crash::{Point, crash_point};
 use super::epoch;
 use super::geometry::{Geometry, UNIT};
 use super::limits::Limits;
 use super::process::Pod;
 use super::record::{IDLE, Phase, State, WorkerRecord};
 use super::slots::OwnSlots;
-use super::superblock::{COMMITTED, DEATH_BELL, WORKERS_HIGH};
+use super::superblock::COMMITTED;
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, LocalWord, Lying, Memory, Snapshot, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
@@ -60,11 +60,6 @@ impl LocalPin {
 
 /// How often a recoverer looks whether the background thread is done with a dead worker's announcement.
 const DISOWN_TRIES: u32 = 1000;
-/// So often places are looked for as long as some are held by the dead, or by who recovers them, or change hands: who recovers may be
-/// stopped.
-const ATTEMPTS: u32 = 500;
-/// Between two of these looks.
-const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
 /// A thread's place in the pool. It stays in its thread, whose death is its own.
 pub struct Worker<M: Memory> {
@@ -78,7 +73,7 @@ pub struct Worker<M: Memory> {
     pod: Arc<Pod<M>>,
     actor: Actor,
     generation: u32,
-    lying: Lying,
+    pub(crate) lying: Lying,
     replicate: bool,
     /// Whether announcements need no barrier, because whoever looks at them executes one for all.
     lazy: bool,
@@ -114,14 +109,14 @@ pub struct Worker<M: Memory> {
     /// Whether the place came with a list that was not empty, and still is not.
     pub(super) has_inherited: Cell<bool>,
     pub(super) hint_cursor: Cell<u64>,
-    pub(super) last_taken: Cell<super::takes::Taken>,
+    pub(super) last_taken: Cell<Taken>,
     pub(super) contention: Contention,
     /// Incoherent memory: the last operation is over, and that may not have been written back.
     pub(super) is_end_in_flight: Cell<bool>,
     /// Incoherent memory: what was allocated for the present operation.
-    pub(super) takes: Cell<super::takes::Takes>,
+    pub(super) takes: Cell<Takes>,
     /// Incoherent memory: size classes of blocks, as they were when they were looked up.
-    pub(super) classes: super::classes::Classes,
+    pub(super) classes: Classes,
     slots: OwnSlots,
     /// Numbers given to removals.
     removals: Cell<u32>,
@@ -130,120 +125,8 @@ pub struct Worker<M: Memory> {
 }
 
 impl<M: Memory> Worker<M> {
-    /// Takes a place in the worker table. If all are taken, some by the dead, those are recovered from the last place, which is
-    /// kept for that. Refused only when all places were held by the living at one time, or after half a second in which others recover
-    /// the dead and do not come to an end.
-    pub fn attach(pod: &Arc<Pod<M>>, replicate: bool) -> Result<Self> {
-        let limit = pod.geometry().parameters.workers;
-        for _ in 0..ATTEMPTS {
-            for index in 0..limit - 1 {
-                if let Some(worker) = Self::attach_at(pod, index, replicate)? {
-                    return Ok(worker);
-                }
-            }
-            if mutant::is(Mutant::AttachLooksOnce) || !Self::may_become_free(pod) {
-                break;
-            }
-            match Self::attach_at(pod, limit - 1, false)? {
-                Some(reserve) if super::recovery::recover_dead(&reserve)?.workers > 0 => {}
-                _ => pod.mem().rest(BETWEEN_ATTEMPTS),
-            }
-        }
-        Err(Error::TooMany {
-            what: "worker places",
-            limit,
-            flag: "workers",
-        })
-    }
-
-    /// Whether a place is free, or held by the dead or by who recovers or inherits it; the last one does not count. Also if one has
-    /// changed hands meanwhile: who leaves a place that was looked at already, for one that was not yet, would be seen in both.
-    fn may_become_free(pod: &Pod<M>) -> bool {
-        let look = || -> Vec<u64> {
-            (0..pod.geometry().parameters.workers - 1)
-                .map(|index| WorkerRecord::new(pod.geometry(), index).state().load(pod.mem()))
-                .collect()
-        };
-        let words = look();
-        for (index, &word) in (0..).zip(&words) {
-            let state = State::decode(word);
-            // One of which nobody can tell keeps its place.
-            if state.phase != Phase::Alive || matches!(pod.worker_lives(index, state), Ok(false)) {
-                return true;
-            }
-        }
-        // No generation comes twice: what is as it was has not changed between.
-        look() != words
-    }
-
-    /// Takes a certain place, if it is free; the last one also from a dead process.
-    fn attach_at(pod: &Arc<Pod<M>>, index: u32, replicate: bool) -> Result<Option<Self>> {
-        if pod.is_forked() {
-            return Err(Error::Forked);
-        }
-        let mem = pod.mem();
-        let record = WorkerRecord::new(pod.geometry(), index);
-        // Before the claim, so that recovery looks at every record that was ever claimed.
-        raise(mem, u64::from(index) + 1);
-        let word = record.state().load(mem);
-        let state = State::decode(word);
-        let is_last = index + 1 == pod.geometry().parameters.workers;
-        let free = match state.phase {
-            Phase::Free => true,
-            _ => is_last && matches!(pod.worker_lives(index, state), Ok(false)),
-        };
-        let generation = state.generation.wrapping_add(1);
-        let alive = pod.claim(Phase::Alive, generation);
-        if !free
-            || record
-                .state()
-                .compare_exchange_acquire(mem, word, alive.encode())
-                .is_err()
-                && !mutant::is(Mutant::StateNotClaimed)
-        {
-            return Ok(None);
-        }
-        crash_point(Point::AttachClaimed);
-        let lying = lie_down(pod, index, generation);
-        if !mutant::is(Mutant::AttachNotInvalidated) {
-            record.invalidate(mem);
-        }
-        record.announced().store(mem, IDLE);
-        if M::COHERENT {
-            record.busy().store(mem, 0);
-        }
-        epoch::catch_up(mem, record);
-        let local = Arc::new(LocalPin {
-            record,
-            generation,
-            active: LocalWord::new(0),
-            announced: LocalWord::new(IDLE),
-            refresh: LocalWord::new(0),
-            busy: super::takeover::first_owner::<M>(),
-            list_version: LocalWord::new(0),
-        });
-        if !M::COHERENT
-            && let Ok(mut all) = pod.local.lock()
-        {
-            all.retain(|other| other.strong_count() > 0);
-            all.push(Arc::downgrade(&local));
-        }
-        // On coherent memory another than there is: somebody may be about to take the list over just now.
-        let list_version = match M::COHERENT {
-            true => !record.list_version().load(mem),
-            false => 0,
-        };
-        let actor = Actor {
-            record,
-            me: index as u16 + 1,
-        };
-        let worker = Self::assemble(pod, actor, local, replicate, list_version, lying);
-        worker.begin(state.phase != Phase::Free)?;
-        Ok(Some(worker))
-    }
-
     /// A worker at the beginning, which is `actor` in the pool.
-    fn assemble(
+    pub(crate) fn assemble(
         pod: &Arc<Pod<M>>,
         actor: Actor,
         local: Arc<LocalPin>,
@@ -282,11 +165,11 @@ impl<M: Memory> Worker<M> {
             is_tidy: Cell::new(false),
             has_inherited: Cell::new(false),
             hint_cursor: Cell::new(0),
-            last_taken: Cell::new(super::takes::Taken::default()),
+            last_taken: Cell::new(Taken::default()),
             contention: Contention::new(u64::from(actor.me)),
             is_end_in_flight: Cell::new(false),
             takes: Cell::default(),
-            classes: super::classes::Classes::new::<M>(),
+            classes: Classes::new::<M>(),
             slots: OwnSlots::default(),
             removals: Cell::new(0),
             recycler: super::recycle::Recycler::default(),
@@ -516,7 +399,7 @@ impl<M: Memory> Worker<M> {
 
     /// Has the background thread leave this worker's announcement alone from now on: it may have its list of pins in hand, and the
     /// record will be another's.
-    fn disown_pin(&self) {
+    pub(crate) fn disown_pin(&self) {
         if M::COHERENT || mutant::is(Mutant::LeftWithPin) {
             return;
         }
@@ -618,59 +501,11 @@ impl<M: Memory> Worker<Snapshot<M>> {
     }
 }
 
-/// The thread's death shows from now on. Nothing that an earlier owner's host has cached of the bed may get in the way.
-fn lie_down<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Lying {
-    let (mem, bed) = (pod.mem(), pod.geometry().bed(index));
-    leave_bed(mem, bed);
-    let lying = mem.kernel().lie_down(bed, generation);
-    bell::ring(mem, DEATH_BELL);
-    lying
-}
-
 /// Drops a bed from this host's cache, where the next owner's host would not see that it was changed.
 pub(super) fn leave_bed<M: Memory>(mem: &M, bed: u64) {
     if !M::COHERENT {
         mem.invalidate(bed - 8, 16);
         mem.fence();
-    }
-}
-
-/// Raises the watermark of worker indexes.
-fn raise<M: Memory>(mem: &M, to: u64) {
-    let mut high = WORKERS_HIGH.load(mem);
-    while high < to {
-        match WORKERS_HIGH.compare_exchange_acquire(mem, high, to) {
-            Ok(_) => return,
-            Err(found) => high = found,
-        }
-    }
-}
-
-impl<M: Memory> Drop for Worker<M> {
-    fn drop(&mut self) {
-        if self.is_forked() || self.pod.is_observer() {
-            return;
-        }
-        let record = self.actor.record;
-        self.end();
-        self.disown_pin();
-        // The last store to the record: all of it is seen before that is free.
-        record.announced().announce(self.mem(), IDLE);
-        // Before the record is free: then the bed is somebody else's.
-        let bed = self.geometry.bed(u32::from(self.actor.me) - 1);
-        self.mem.kernel().get_up(bed, self.lying);
-        leave_bed(&self.mem, bed);
-        let mine = self.pod.claim(Phase::Alive, self.generation);
-        let free = State {
-            phase: Phase::Free,
-            process: 0,
-            tag: 0,
-            generation: self.generation,
-        };
-        let _ = record
-            .state()
-            .compare_exchange_acquire(self.mem(), mine.encode(), free.encode());
-        super::recovery::hint_at_orphans(self, record);
     }
 }
 

@@ -1,0 +1,35 @@
+//! What a worker remembers of the objects that its present operation has allocated.
+
+/// Objects that one operation may allocate.
+pub(crate) const TAKES: usize = 3;
+
+/// What was taken for an object, and from where: enough to put it back without looking for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Taken {
+    pub(crate) object: u64,
+    pub(crate) class: u32,
+    pub(crate) source: Source,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// A reserve: its block's first unit, and the object's number in the block.
+    Reserve { unit: u64, index: u32 },
+    /// The worker's retired list: the entry, and the recycler's round.
+    List { chunk: u64, index: u64, round: u32 },
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::Reserve { unit: 0, index: 0 }
+    }
+}
+
+/// What a worker has taken for its present operation and is where it was still, or was when the operation was decided.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Takes {
+    pub(crate) taken: [Taken; TAKES],
+    pub(crate) count: usize,
+    /// Whether it has left.
+    pub(crate) has_left: bool,
+}
