@@ -1,6 +1,7 @@
 //! Epochs: readers that look again and again at an object that others replace, free and allocate anew. There are so few
 //! objects in a block that memory is reused at once.
 
+use cenote::pod::advance::advance;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use cenote::index::hash::slot::Slot;
 use cenote::memory::Memory;
 use cenote::pod::geometry::Parameters;
 use cenote::pod::slab::locate;
-use cenote::pod::{Pod, Worker, collect, epoch, retire};
+use cenote::pod::{Pod, Worker, collect, retire};
 
 use super::allocator::{Shared, exchange, prepare, word};
 use super::assemble::{Parts, assemble};
@@ -66,14 +67,14 @@ fn work<const C: bool>(
                 }
                 match below(&mut random, 2) {
                     0 => {
-                        let least = epoch::advance(&worker);
+                        let least = advance(&worker);
                         collect::collect(&worker, worker.actor(), least).map(drop)?;
                     }
                     _ => collect::collect_now(&worker)?,
                 }
             }
             ADVANCE => {
-                epoch::advance(&worker);
+                advance(&worker);
             }
             _ => collect::collect_all(&worker)?,
         }

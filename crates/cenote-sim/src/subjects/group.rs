@@ -4,6 +4,7 @@
 //!
 //! In every other run there is a damaged group besides. It must keep nobody from being recovered.
 
+use cenote::pod::hooks::Dead;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use std::sync::Arc;
 use cenote::group::{Creation, Event, Group, Kind, Seat, Status};
 use cenote::memory::Memory;
 use cenote::pod::geometry::Parameters;
-use cenote::pod::process::Dead;
 use cenote::pod::record::Phase;
 use cenote::pod::watch::Watch;
 use cenote::pod::{Pod, Worker, directory};

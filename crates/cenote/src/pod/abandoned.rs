@@ -11,6 +11,7 @@ use super::class::{Class, TABLE};
 use super::crash::{Point, crash_point};
 use super::geometry::UNIT_SHIFT;
 use super::heap::{return_reserves, take_cells};
+use super::hints::{clear_hint, set_hint};
 use super::reserve::Reserve;
 use super::slab::{CellAt, count_of, free_lanes, full_word, table_word};
 use super::units::free_slab;
@@ -62,23 +63,6 @@ fn shield<M: Memory>(worker: &Worker<M>) -> Option<Pin<'_, M>> {
         true => None,
         false => worker.pin().ok(),
     }
-}
-
-fn hint_word<M: Memory>(worker: &Worker<M>, unit: u64) -> u64 {
-    worker.geometry().hints + unit / 64 * 8
-}
-
-fn set_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
-    let (mem, at) = (worker.mem(), hint_word(worker, unit));
-    if mem.load(at) & 1 << (unit % 64) == 0 {
-        mem.fetch_or(at, 1 << (unit % 64));
-    }
-}
-
-pub(super) fn clear_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
-    worker
-        .mem()
-        .fetch_and(hint_word(worker, unit), !(1 << (unit % 64)));
 }
 
 /// Called after a cell was freed: `before` is its word as it was.

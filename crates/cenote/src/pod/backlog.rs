@@ -5,7 +5,8 @@
 //! (`HELD_BACK`: seconds since 1970 in the high half, the low half of that epoch below). The note is about the present
 //! epoch, or says nothing: nobody has to clear it. It is for people; nothing depends on it. A crash leaves it or does not.
 
-use super::epoch;
+use super::advance::advance;
+use super::advance::least;
 use super::record::{IDLE, Phase, State, WorkerRecord};
 use super::retire;
 use super::slab::locate;
@@ -50,11 +51,11 @@ pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
     let mem = worker.mem();
     let least = match worker.pod().is_observer() {
         // It moves nothing on: who began to read lately is one behind at most.
-        true => epoch::least(worker),
+        true => least(worker),
         // After the first, who reads now is one behind at most; the second finds out.
         false => {
-            epoch::advance(worker);
-            epoch::advance(worker)
+            advance(worker);
+            advance(worker)
         }
     };
     let now = EPOCH.load(mem) >> 1;

@@ -22,6 +22,9 @@
 
 use super::abandoned::after_free;
 use super::actor::Actor;
+use super::advance::advance;
+use super::advance::least;
+use super::advance::ripe_below;
 use super::block::{CELL_FREE, CELL_LIVE, RangeState};
 use super::chunk::CHUNK_BYTES;
 use super::chunk::CHUNK_ENTRIES;
@@ -33,7 +36,6 @@ use super::chunk::entry;
 use super::chunk::next_of;
 use super::classes::{place_of, renew_classes};
 use super::crash::{Point, crash_point};
-use super::epoch;
 use super::flush;
 use super::record::WorkerRecord;
 use super::recycle::Kept;
@@ -86,7 +88,7 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
         return shelve_on(worker, until);
     }
     worker.retired_bytes_since.set(0);
-    let least = epoch::ripe_below(worker, epoch::advance(worker));
+    let least = ripe_below(worker, advance(worker));
     let found = shelve(worker, least)?;
     let looks = worker.looks.get().wrapping_add(1);
     worker.looks.set(looks);
@@ -111,7 +113,7 @@ pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
         && let Some(_right) = worker.pod().may_reclaim()
     {
         let _hold = worker.hold_list()?;
-        let least = epoch::ripe_below(worker, epoch::advance(worker));
+        let least = ripe_below(worker, advance(worker));
         collect(worker, worker.actor(), least)?;
         make_way(worker, worker.actor());
         let (head, tail) = span(worker, worker.record())?;
@@ -165,7 +167,7 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
         left = take_over(worker, Whose::Idle)?.left;
         ask_for_lists(worker);
     }
-    let inherited = inherit(worker, epoch::ripe_below(worker, epoch::least(worker)), u32::MAX)?;
+    let inherited = inherit(worker, ripe_below(worker, least(worker)), u32::MAX)?;
     let mut freed = inherited + free_own(worker)?;
     // Lists of workers that have no spare chunk, one after the other: each gets that of the caller's own list once nothing waits in it. Others may
     // become idle as fast as their lists are taken.
@@ -196,7 +198,7 @@ pub(super) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     // A list that is a cycle has no end to come to.
     let mut steps_left = chunks_max(worker)? / worker.limits().collect_chunks.max(1) + 4;
     while looks_left > 0 {
-        let least = epoch::ripe_below(worker, epoch::advance(worker));
+        let least = ripe_below(worker, advance(worker));
         let look = look(worker, worker.actor(), least, goes_on)?;
         goes_on = true;
         freed += look.freed;
@@ -219,7 +221,7 @@ pub(super) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
 /// Cost: a walk of the own list.
 fn free_scattered<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let (mem, actor) = (worker.mem(), worker.actor());
-    let least = epoch::ripe_below(worker, epoch::advance(worker));
+    let least = ripe_below(worker, advance(worker));
     let (head, tail) = span(worker, actor.record)?;
     let mut freed = 0;
     for (chunk, which) in parts(worker, actor.record, head, tail)? {
@@ -742,7 +744,7 @@ pub(super) fn finish_chunk<M: Memory>(
 /// Recovers the dead if one of them holds reclamation back.
 fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let mem = worker.mem();
-    let least = epoch::least(worker);
+    let least = least(worker);
     for (index, state) in worker.pod().attached_workers() {
         let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
         // One of which nobody can tell is told of by who recovers.

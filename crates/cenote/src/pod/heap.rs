@@ -65,7 +65,7 @@ pub fn allocate_companion<M: Memory>(worker: &Worker<M>, which: usize, len: u64)
 }
 
 /// Allocates for any actor and destination; who allocates for itself holds its list. `tag` marks a range that holds references (see
-/// [`super::process::DrainRange`]).
+/// [`DrainRange`](crate::pod::hooks::DrainRange)).
 #[inline]
 pub fn allocate_for<M: Memory>(
     worker: &Worker<M>,

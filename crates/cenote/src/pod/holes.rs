@@ -30,10 +30,10 @@
 //!
 //! Coherent memory only: elsewhere other hosts' caches may hold lines of what would be somebody else's memory.
 
+use super::advance::advance;
 use super::block::Block;
 use super::buddy::Buddy;
 use super::crash::{Point, crash_point};
-use super::epoch;
 use super::geometry::UNIT;
 use super::lives::is_alone;
 use super::lock;
@@ -260,7 +260,7 @@ pub fn punch_ripe<M: Memory>(worker: &Worker<M>, most: usize) -> Result<Trimmed>
     for hole in waiting.clone() {
         date(worker, hole.unit)?;
     }
-    let least = epoch::advance(worker);
+    let least = advance(worker);
     let mut left = most;
     for hole in waiting {
         if left > 0 && punch(worker, hole.unit, least)? {

@@ -7,7 +7,7 @@
 //! | 24 | nanoseconds since 1970 when recovery began |
 //! | 32 | nanoseconds that it took |
 //! | 40 | process id (low half) and host (high half) of the dead, as it said |
-//! | 48 | steps, a bit for each that had something to do ([`Step`](super::process::Step)s from bit 2 on); bit 0: an operation was finished, bit 1: undone, bit 63: a step failed |
+//! | 48 | steps, a bit for each that had something to do ([`Step`](crate::pod::hooks::Step)s from bit 2 on); bit 0: an operation was finished, bit 1: undone, bit 63: a step failed |
 //! | 56 | CRC-32C of the rest |
 //!
 //! **Who writes.** A recoverer takes a number from a counter in the superblock, and with it an entry, and writes that as a

@@ -20,6 +20,7 @@
 
 pub mod abandoned;
 pub mod actor;
+pub mod advance;
 pub mod agency;
 mod attach;
 pub mod auxiliary;
@@ -45,8 +46,11 @@ pub mod geometry;
 pub mod group;
 pub mod growth;
 pub mod heap;
+mod hints;
 pub mod holes;
+pub mod hooks;
 pub mod host;
+mod join;
 pub mod limits;
 mod lives;
 pub mod lock;
@@ -87,8 +91,8 @@ pub use process::Pod;
 pub use worker::{Pin, Worker};
 
 /// What folders of the pod are told of those above them.
-pub fn inner_hooks<M: Memory>() -> process::Inner<M> {
-    process::Inner {
+pub fn inner_hooks<M: Memory>() -> hooks::Inner<M> {
+    hooks::Inner {
         make_room: room::make_room,
         retire: |worker, actor, object| {
             retire::ensure_room_for(worker, actor, 1)?;

@@ -24,12 +24,15 @@
 //! 7. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
 
 use super::actor::Actor;
+use super::advance::least;
+use super::advance::ripe_below;
 use super::auxiliary::clear_auxiliary;
 use super::auxiliary::discard_auxiliary;
 use super::auxiliary::drain_auxiliary;
 use super::chunk::CHUNK_BYTES;
 use super::chunk::GONE;
 use super::chunk::next_of;
+use super::hooks::Dead;
 use super::record::DRAINING;
 use super::record::OWNED_LINK;
 use super::record::PUBLISHED;
@@ -44,7 +47,6 @@ use super::failures::Task;
 use super::heap;
 use super::lock;
 use super::log;
-use super::process::Dead;
 use super::publish::{SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS, finish_with_companions};
 use super::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord, operation};
 use super::reserve::Reserve;
@@ -275,7 +277,7 @@ fn recover_record<M: Memory>(
     leave(worker, actor);
     if held.is_err() {
         // The place is not vacant, so there will be no heirs.
-        let least = super::epoch::ripe_below(worker, super::epoch::least(worker));
+        let least = ripe_below(worker, least(worker));
         let emptied = worker.hold_list().and_then(|_hold| empty(worker, actor, least));
         return held.and(emptied.map(drop));
     }

@@ -30,6 +30,9 @@
 //! or may be in a list. Recovery that looks through the lists of others for an object counts moves before and after.
 
 use super::actor::Actor;
+use super::advance::least;
+use super::advance::ripe_below;
+use super::advance::somebody_relies_on_it;
 use super::bell;
 use super::chunk::CHUNK_BYTES;
 use super::chunk::CHUNK_ENTRIES;
@@ -47,7 +50,7 @@ use super::redo::Transaction;
 use super::retire::{self, lacks, span};
 use super::superblock::{HEAP_LOCK, LISTS_TAKEN, LISTS_WANTED, ROUND_BELL};
 use super::worker::{LocalPin, Worker};
-use super::{crash::Point, crash::crash_point, epoch};
+use super::{crash::Point, crash::crash_point};
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory, OwnedWord, compiler_barrier};
 use crate::mutant::{self, Mutant};
@@ -282,7 +285,7 @@ fn of_idle<M: Memory>(
         .collect();
     crash_point(Point::TakeoverWanted);
     // PAIRS WITH: pod::takeover::Worker::hold_list
-    let is_certain = mem.barrier_everywhere() || !epoch::somebody_relies_on_it(worker);
+    let is_certain = mem.barrier_everywhere() || !somebody_relies_on_it(worker);
     let mut count = 0;
     for (record, state, wanted, after) in candidates {
         let version = record.list_version();
@@ -574,7 +577,7 @@ fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> bool {
     if has_much_room(worker, tail) {
         return true;
     }
-    let least = epoch::ripe_below(worker, epoch::least(worker));
+    let least = ripe_below(worker, least(worker));
     let mut is_ripe = true;
     // One that is not in order is nobody's to take.
     let walked = retire::pending_while(worker, from, |_, tag| {

@@ -2,11 +2,11 @@
 //! 3.6). Whatever else a caller wants to change together with a block, a table word, a reserve, a list's head, is
 //! written by the same transaction, so that no crash comes between.
 
-use super::abandoned::clear_hint;
 use super::block::Block;
 use super::buddy::Buddy;
 use super::geometry::{UNIT, UNIT_SHIFT};
 use super::growth::make_room;
+use super::hints::clear_hint;
 use super::lock;
 use super::redo::Transaction;
 use super::runs::find_free;

@@ -1,6 +1,7 @@
 //! A pool, as a process has it open, and its maps.
 
 use crate::pod::geometry::ALONE;
+use crate::pod::hooks::Hooks;
 use std::any::Any;
 use std::cell::RefCell;
 use std::fs::File;
@@ -30,7 +31,7 @@ use crate::pod::geometry::{Geometry, Parameters, UNIT};
 use crate::pod::growth;
 use crate::pod::holes;
 use crate::pod::host;
-use crate::pod::process::{Hooks, Identity, seconds_since_1970};
+use crate::pod::process::{Identity, seconds_since_1970};
 use crate::pod::recovery::{self, Recovered};
 use crate::pod::retire;
 use crate::pod::seat::{self, HostsRight};

@@ -28,7 +28,7 @@ use crate::pod::lock::is_gone;
 use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
 
 /// Ends what the dead worker of a place holds and waits for, as far as that can be ended now. The hook of
-/// [`Hooks::settle_held`](crate::pod::process::Hooks::settle_held).
+/// [`Hooks::settle_held`](crate::pod::hooks::Hooks::settle_held).
 ///
 /// Cost: a load for each slot that was never used; for each lock that has a queue a look at all slots and, for those that stand in it, along the queue.
 pub fn settle_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {

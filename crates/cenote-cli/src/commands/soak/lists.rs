@@ -1,10 +1,11 @@
 //! What the pool's retired lists look like when a write was refused for which there was room: in whose they are, and whether they are ripe.
 
 use cenote::memory::Memory;
+use cenote::pod::advance::least;
 use cenote::pod::record::{IDLE, State, WorkerRecord};
 use cenote::pod::slab::locate;
 use cenote::pod::superblock::EPOCH;
-use cenote::pod::{Worker, epoch, retire};
+use cenote::pod::{Worker, retire};
 use serde::{Deserialize, Serialize};
 
 /// A place in the worker table whose list is not empty, or which holds reclamation back.
@@ -30,7 +31,7 @@ pub struct List {
 pub fn all<M: Memory>(worker: &Worker<M>) -> cenote::Result<Vec<List>> {
     let mem = worker.mem();
     let _pin = worker.pin()?;
-    let (now, least) = (EPOCH.load(mem) >> 1, epoch::least(worker));
+    let (now, least) = (EPOCH.load(mem) >> 1, least(worker));
     let mut found = Vec::new();
     for place in 0..worker.pod().workers_high() {
         let record = WorkerRecord::new(worker.geometry(), place);

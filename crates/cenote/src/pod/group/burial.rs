@@ -24,9 +24,9 @@ use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::crash::{Point, crash_point};
 use crate::pod::directory::{self, KIND_GROUP};
+use crate::pod::hooks::Dead;
 use crate::pod::host::HostInstance;
 use crate::pod::lock;
-use crate::pod::process::Dead;
 
 impl Group {
     /// Tells of the deaths of all members whom nobody has recovered yet, or of whose recovery the group was not told. The caller
