@@ -11,20 +11,22 @@
 //!
 //! The parts are this program with a hidden subcommand; each ends when its standard input does.
 
-use crate::subjects::{Failure, check, temporary};
-use crate::table::{Output, Style, median, table};
-use cenote::memory::Memory;
-use cenote::pod::host::{HostPhase, HostRecord};
-use cenote::{Coherent, HostAgent, Pool, Watch};
-use clap::Args;
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+
+use cenote::memory::Memory;
+use cenote::pod::format::host::{HostPhase, HostRecord};
+use cenote::{Coherent, HostAgent, Pool, Watch};
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::subjects::{Failure, check, temporary};
+use crate::table::{Output, Style, median, table};
 
 /// The host that observes, the monitor's, and the one that fails.
 const OBSERVER: u32 = 1;
@@ -272,9 +274,9 @@ impl Bench {
     fn entries<'a, M: Memory>(
         &self,
         mem: &'a M,
-        geometry: &'a cenote::pod::geometry::Geometry,
+        geometry: &'a cenote::pod::format::geometry::Geometry,
     ) -> impl Iterator<Item = u32> + 'a {
-        use cenote::pod::record::{Phase, ProcessRecord, State};
+        use cenote::pod::format::record::{Phase, ProcessRecord, State};
         (0..geometry.parameters.processes)
             .map(move |index| State::decode(ProcessRecord::new(geometry, index).state().load(mem)))
             .filter(|state| state.phase != Phase::Free)

@@ -17,7 +17,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use cenote::memory::Backing;
-use cenote::pod::superblock::MAGIC;
+use cenote::pod::format::superblock::MAGIC;
 use rustix::fs::OFlags;
 
 use crate::failure::Failure;

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use cenote::Options;
 use cenote::memory::{Backing, MapError};
-use cenote::pod::geometry::UNIT;
-use cenote::pod::superblock::{HEADER_BYTES, Superblock};
+use cenote::pod::format::geometry::UNIT;
+use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 
 use crate::destination::open_to_look;
 use crate::failure::Failure;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use cenote::memory::{MapError, Mapped, Memory};
-use cenote::pod::{Worker, host};
+use cenote::pod::{Worker, format::host};
 use cenote::store::ALONE;
 use cenote::{Error, FsckReport, MapReader, Options, OrderedReader, Pool, Range, Reader, Stat};
 

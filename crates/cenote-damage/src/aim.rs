@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cenote::Pool;
 use cenote::memory::Mapped;
-use cenote::pod::directory;
+use cenote::pod::names::directory;
 
 /// A part of what [`fill`](crate::fill) makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cenote::Kind;
-use cenote::pod::geometry::{
+use cenote::pod::format::geometry::{
     ANNEX_BYTES, ENTRY_BYTES, Geometry, PROCESS_BYTES, Parameters, UNIT, WORKER_BYTES,
 };
 

@@ -3,8 +3,8 @@
 mod judge;
 
 use cenote::Guidelines;
-use cenote::pod::geometry::Geometry;
-use cenote::pod::limits::{CHUNK_ENTRIES_MIN, Limits};
+use cenote::pod::format::geometry::Geometry;
+use cenote::pod::instance::limits::{CHUNK_ENTRIES_MIN, Limits};
 
 use crate::check::linear::Durability;
 use crate::check::spec::ordered::{Op, Ret};

@@ -1,4 +1,4 @@
-//! What the threads of a process have read of inner nodes' words, for each other (`pod/word_cache.rs`): schedules that no draw finds.
+//! What the threads of a process have read of inner nodes' words, for each other (`pod/instance/word_cache.rs`): schedules that no draw finds.
 //!
 //! In both a slow thread keeps what it has read, and a reader of the same process announces and uses it. A writer on another host, who was
 //! pinned before the epoch moved, unlinks what was read, so that it has an old tag; a collector moves the epoch. What was unlinked is then reused for
@@ -11,8 +11,8 @@ use std::rc::Rc;
 use cenote::Guidelines;
 use cenote::index::ordered::OrderedMap;
 use cenote::mutant::{Mutant, choose};
-use cenote::pod::superblock::EPOCH;
-use cenote::pod::{Worker, collect, directory};
+use cenote::pod::format::superblock::EPOCH;
+use cenote::pod::{Worker, names::directory, reclaim::collect};
 use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
 use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::{Candidate, Fault, Policy};

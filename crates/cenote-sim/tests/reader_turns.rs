@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use cenote::mutant::{Mutant, choose};
 use cenote::pod::Worker;
-use cenote::pod::slots::Slot;
+use cenote::pod::format::slots::Slot;
 use cenote::sync::ReadWriteLock;
 use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
 use cenote_sim::machine::{Capacity, Shape};

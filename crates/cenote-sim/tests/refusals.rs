@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use cenote::mutant::{Mutant, choose};
 use cenote::pod::Worker;
-use cenote::pod::slots::{Slot, Stand, Turn};
+use cenote::pod::format::slots::{Slot, Stand, Turn};
 use cenote::sync::{Mutex, Patience, Semaphore};
 use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
 use cenote_sim::machine::{Capacity, Shape};
@@ -97,7 +97,7 @@ fn die(context: &Context<true>, stage: &Stage, form: Form, patience: Patience) {
     let _guard = mutex.lock().unwrap();
     let _permit = semaphore.acquire().unwrap();
     let offset = |name| {
-        cenote::pod::directory::find(&*worker, name)
+        cenote::pod::names::directory::find(&*worker, name)
             .unwrap()
             .unwrap()
             .offset
@@ -150,7 +150,7 @@ fn recover(context: &Context<true>, stage: &Stage, patience: Patience) {
     until(context, || stage.is_held_back.get());
     let member = Member::join(context, false).unwrap();
     let worker = worker(&member);
-    cenote::pod::recovery::recover_dead(&*worker).unwrap();
+    cenote::pod::commit::recovery::recover_dead(&*worker).unwrap();
     stage.is_recovered.set(true);
     drop(worker);
     member.leave(context);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use cenote::group::{Creation, Group};
 use cenote::memory::Memory;
 use cenote::pod::Worker;
-use cenote::pod::relay::Relay;
+use cenote::pod::death::relay::Relay;
 use cenote_sim::exec::{Context, Ended, Settings, run};
 use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::RandomWalk;

@@ -49,8 +49,8 @@ pub use error::{Error, Result};
 pub use index::hash::{Guidelines, Put, Replace, Value};
 pub use index::ordered::range::Range;
 pub use memory::{Coherent, Delegated, Noncoherent};
+pub use pod::format::superblock::Kind;
 pub use pod::group;
-pub use pod::superblock::Kind;
 pub use pod::tasks::{Committed, Next, Plan};
 pub use store::{
     Condvar, Events, FsckReport, Group, GroupSize, HostAgent, Listener, Locks, Map, MapReader, MapReport,

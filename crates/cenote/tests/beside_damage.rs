@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
-use cenote::pod::record::{ProcessRecord, State, WorkerRecord};
-use cenote::pod::watch::Watch;
-use cenote::pod::{directory, retire};
+use cenote::pod::death::watch::Watch;
+use cenote::pod::format::record::{ProcessRecord, State, WorkerRecord};
+use cenote::pod::{names::directory, reclaim::retire};
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
 const TOKEN: &[u8] = b"token";

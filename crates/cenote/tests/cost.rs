@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 
 use cenote::memory::{Counting, Counts, Mapped};
-use cenote::pod::record::{Phase, State, WorkerRecord};
+use cenote::pod::format::record::{Phase, State, WorkerRecord};
 use cenote::sync::SpinLock;
 use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool};
 

@@ -18,7 +18,7 @@ use std::sync::mpsc::channel;
 
 use cenote::index::hash::level::Level;
 use cenote::memory::Mapped;
-use cenote::pod::crash::Point;
+use cenote::pod::instance::crash::Point;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
 #[path = "crash/reserves.rs"]

@@ -13,8 +13,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use cenote::memory::Mapped;
-use cenote::pod::crash::Point;
-use cenote::pod::slots::{SLOTS, Slot, Stand, Turn};
+use cenote::pod::format::slots::{SLOTS, Slot, Stand, Turn};
+use cenote::pod::instance::crash::Point;
 use cenote::sync::Patience;
 use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
 

@@ -3,7 +3,7 @@
 //! Each case damages a copy of a well-filled pool and uses it in a child process, so that a fault or a hang is seen
 //! as one. The seed of a case is printed when it fails; `CENOTE_TEST_SEED` and `CENOTE_DAMAGE_CASES` change the run.
 
-use cenote::pod::directory;
+use cenote::pod::names::directory;
 use cenote::{Coherent, Noncoherent, Pool};
 use cenote_damage::aim::Part;
 use cenote_damage::child::{Ended, PATIENCE, end, number, start, tell_faults};
@@ -326,14 +326,14 @@ fn fsck_survives_damaged_worker_records() {
             pool.map("m").unwrap().put(b"key", b"value").unwrap();
             let worker = pool.worker().unwrap();
             // Looks go as far as workers have been.
-            cenote::pod::superblock::WORKERS_HIGH.store(worker.mem(), 12);
+            cenote::pod::format::superblock::WORKERS_HIGH.store(worker.mem(), 12);
             worker.geometry().worker_table
         };
-        let mut bytes = vec![0; 4 * cenote::pod::geometry::WORKER_BYTES as usize];
+        let mut bytes = vec![0; 4 * cenote::pod::format::geometry::WORKER_BYTES as usize];
         StdRng::seed_from_u64(seed).fill(&mut bytes[..]);
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         // Behind those that this process takes.
-        let at = records + 8 * cenote::pod::geometry::WORKER_BYTES;
+        let at = records + 8 * cenote::pod::format::geometry::WORKER_BYTES;
         file.write_all_at(&bytes, at).unwrap();
         // Some are so bad that the pool is refused.
         let Ok(pool) = Pool::<Coherent>::open(&path, &options()) else {
@@ -369,7 +369,7 @@ fn repair_clears_damaged_spare_chunks() {
                 }
             });
             let worker = pool.worker().unwrap();
-            cenote::pod::superblock::WORKERS_HIGH.store(worker.mem(), 12);
+            cenote::pod::format::superblock::WORKERS_HIGH.store(worker.mem(), 12);
             worker.geometry().worker_table
         };
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -378,7 +378,7 @@ fn repair_clears_damaged_spare_chunks() {
         // Not in the pool, not a chunk, not aligned.
         let words = [u64::MAX, first_place, 12345];
         for (place, word) in (9..12).zip(words) {
-            let record = first_place + place * cenote::pod::geometry::WORKER_BYTES;
+            let record = first_place + place * cenote::pod::format::geometry::WORKER_BYTES;
             let at = record + SPARE;
             file.write_all_at(&word.to_le_bytes(), at).unwrap();
         }
@@ -402,19 +402,19 @@ fn repair_clears_damaged_spare_chunks() {
 /// What an operation has published is not given back when its end could not be written down.
 #[test]
 fn what_is_published_is_never_discarded() {
-    use cenote::pod::record::operation;
+    use cenote::pod::format::record::operation;
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
     let worker = pool.worker().unwrap();
     let (mem, record) = (worker.mem(), worker.record());
     let _hold = worker.hold_list().unwrap();
-    let object = cenote::pod::heap::allocate(&worker, 100).unwrap();
+    let object = cenote::pod::alloc::heap::allocate(&worker, 100).unwrap();
     record.operation().set(mem, operation::COMMITTED);
-    cenote::pod::heap::discard(&worker).unwrap();
-    cenote::pod::heap::discard_with_companions(&worker).unwrap();
+    cenote::pod::alloc::heap::discard(&worker).unwrap();
+    cenote::pod::alloc::heap::discard_with_companions(&worker).unwrap();
     assert_eq!(record.new_object().get(mem), object);
     record.operation().set(mem, operation::NONE);
-    cenote::pod::heap::discard(&worker).unwrap();
+    cenote::pod::alloc::heap::discard(&worker).unwrap();
     assert_eq!(record.new_object().get(mem), 0);
 }
 

@@ -6,7 +6,7 @@ use cenote::index::hash::level::Level;
 use cenote::index::hash::slot::Slot;
 use cenote::index::hash::{Guidelines, HashMap};
 use cenote::memory::{Memory, SyncWord};
-use cenote::pod::{Worker, directory};
+use cenote::pod::{Worker, names::directory};
 use cenote::{Coherent, Options, Pool, Range};
 
 struct Here {

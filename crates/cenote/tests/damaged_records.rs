@@ -1,10 +1,10 @@
 //! Words of a worker's record that cannot be right, one by one: whoever recovers it, attaches to its place or is using it gets an error at most.
 
-use cenote::pod::chunk::CHUNK_ENTRIES;
+use cenote::pod::format::chunk::CHUNK_ENTRIES;
 use std::os::unix::fs::FileExt;
 
 use cenote::memory::{Mapped, SyncWord};
-use cenote::pod::record::{WorkerRecord, operation};
+use cenote::pod::format::record::{WorkerRecord, operation};
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
 fn options() -> Options {
@@ -31,7 +31,7 @@ fn with_record<M: Mapped>(damage: impl Fn(&std::fs::File, WorkerRecord, u64)) {
         let end = worker.geometry().unit_offset(worker.committed_units().unwrap());
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         damage(&file, WorkerRecord::new(worker.geometry(), place), end);
-        cenote::pod::superblock::WORKERS_HIGH.store(worker.mem(), 8);
+        cenote::pod::format::superblock::WORKERS_HIGH.store(worker.mem(), 8);
         for n in 0..600u64 {
             let _ = map.put(&n.to_le_bytes(), &[8; 100]);
             let _ = map.remove(&(n + 1_000).to_le_bytes());
@@ -119,7 +119,7 @@ fn entries_that_no_chunk_has_are_an_error() {
     let value = at.next_multiple_of(64) + 64;
     let worker = pool.worker().unwrap();
     let record = WorkerRecord::new(worker.geometry(), 5);
-    cenote::pod::superblock::WORKERS_HIGH.store(worker.mem(), 8);
+    cenote::pod::format::superblock::WORKERS_HIGH.store(worker.mem(), 8);
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     set(&file, record.freeing_which().offset(), 1 << CHUNK_ENTRIES);
     set(&file, record.freeing().offset(), value - 1024 + 1);
@@ -147,7 +147,7 @@ fn more_units_than_the_file_has_are_an_error() {
         let map = pool.map("m").unwrap();
         map.put(b"key", &[1; 100]).unwrap();
         let worker = pool.worker().unwrap();
-        cenote::pod::superblock::COMMITTED.store(worker.mem(), 32 << 20 >> 16);
+        cenote::pod::format::superblock::COMMITTED.store(worker.mem(), 32 << 20 >> 16);
         let error = pool.fsck(false).unwrap_err().to_string();
         assert!(error.contains("committed units"), "{error}");
         assert!(
@@ -177,8 +177,8 @@ fn nobody_waits_for_itself() {
         let worker = pool.worker().unwrap();
         let mine = u64::from(worker.me()) | u64::from(worker.generation()) << 32;
         for word in [
-            cenote::pod::superblock::HEAP_LOCK,
-            cenote::pod::superblock::DIRECTORY_LOCK,
+            cenote::pod::format::superblock::HEAP_LOCK,
+            cenote::pod::format::superblock::DIRECTORY_LOCK,
         ] {
             word.store(worker.mem(), mine);
             // One of them needs units, the other a name.
@@ -198,14 +198,14 @@ fn nobody_waits_for_itself() {
 /// The word of a block's further unit, by which objects in it are found: what was removed there once leaked, and `fsck` had said clean.
 #[test]
 fn words_within_blocks_are_checked() {
-    use cenote::pod::block::Block;
+    use cenote::pod::format::block::Block;
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
     let map = pool.map("m").unwrap();
     map.put(b"slab", &[1; 15_000]).unwrap();
     map.put(b"range", &[1; 400_000]).unwrap();
     let worker = pool.worker().unwrap();
-    let word = |unit| cenote::pod::slab::table_word(&worker, unit);
+    let word = |unit| cenote::pod::alloc::slab::table_word(&worker, unit);
     let block = |unit| Block::decode(word(unit).load(worker.mem()));
     let units = worker.committed_units().unwrap();
     let tail = (0..units).find(|&unit| block(unit) == Block::Tail).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cenote::group::{Kind, Status};
 use cenote::memory::Mapped;
-use cenote::pod::host::HostInstance;
+use cenote::pod::format::host::HostInstance;
 use cenote::{Coherent, Error, Group, GroupSize, Membership, Noncoherent, Options, Pool};
 
 const TOKEN: &[u8] = b"open sesame";

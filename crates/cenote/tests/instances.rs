@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use cenote::pod::superblock::HEAP_LOCK;
-use cenote::pod::worker::Worker;
-use cenote::pod::{collect, lock, retire};
+use cenote::pod::format::superblock::HEAP_LOCK;
+use cenote::pod::instance::worker::Worker;
+use cenote::pod::{lock::lock, reclaim::collect, reclaim::retire};
 use cenote::{Coherent, Error, Options, Pool};
 
 fn options() -> Options {

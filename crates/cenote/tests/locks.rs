@@ -476,9 +476,10 @@ fn time_outs_use_up_no_slots() {
         drop(mine.lock().unwrap());
         let worker = pool.worker().unwrap();
         let left = (0..8).filter(|&n| {
-            let slot = cenote::pod::slots::Slot::new(worker.geometry(), u32::from(worker.me()) - 1, n);
-            let stand = cenote::pod::slots::Turn(slot.turn().load(worker.mem())).stand();
-            stand != cenote::pod::slots::Stand::Rest
+            let slot =
+                cenote::pod::format::slots::Slot::new(worker.geometry(), u32::from(worker.me()) - 1, n);
+            let stand = cenote::pod::format::slots::Turn(slot.turn().load(worker.mem())).stand();
+            stand != cenote::pod::format::slots::Stand::Rest
         });
         // The one behind may not have run yet.
         assert!(left.count() <= 1);

@@ -3,9 +3,9 @@
 use std::os::unix::fs::FileExt;
 
 use cenote::memory::Mapped;
-use cenote::pod::class::CLASSES;
-use cenote::pod::record::WorkerRecord;
-use cenote::pod::reserve::Reserve;
+use cenote::pod::format::class::CLASSES;
+use cenote::pod::format::record::WorkerRecord;
+use cenote::pod::format::reserve::Reserve;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
 fn options() -> Options {
@@ -138,7 +138,7 @@ fn reported<M: Mapped>() {
             file.write_all_at(&0x5fu64.to_le_bytes(), *at).unwrap();
         }
         let pool: Pool<M> = Pool::open(path, &options()).unwrap();
-        cenote::pod::superblock::WORKERS_HIGH.store(pool.worker().unwrap().mem(), 6);
+        cenote::pod::format::superblock::WORKERS_HIGH.store(pool.worker().unwrap().mem(), 6);
         let report = pool.fsck(false).unwrap();
         assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
         assert!(report.problems[0].contains("reserve"), "{:?}", report.problems);

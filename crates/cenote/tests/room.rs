@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cenote::memory::Mapped;
-use cenote::pod::class::TABLE;
+use cenote::pod::format::class::TABLE;
 use cenote::{Map, Noncoherent, Options, Pool};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;

@@ -8,7 +8,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use cenote::memory::LocalWord;
-use cenote::pod::{collect, retire};
+use cenote::pod::{reclaim::collect, reclaim::retire};
 use cenote::{Noncoherent, Options, Pool};
 
 /// Keeps the background thread that wakes it for a while: 1 then, 2 afterwards.

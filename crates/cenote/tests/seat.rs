@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cenote::memory::{Liveness, MapError, Mapped, Mapping};
-use cenote::pod::agency;
-use cenote::pod::fence::Fenced;
-use cenote::pod::geometry::Geometry;
-use cenote::pod::host::{Home, HostInstance, HostPhase, HostRecord, HostState};
-use cenote::pod::monitor::Look;
-use cenote::pod::process::Identity;
-use cenote::pod::seat::{HostsRight, Seat};
-use cenote::pod::superblock::{HEADER_BYTES, HOSTS_HIGH, SEAT, Superblock};
-use cenote::pod::warden::{Arbiter, Executioner, Names, Warden};
+use cenote::pod::format::geometry::Geometry;
+use cenote::pod::format::host::{Home, HostInstance, HostPhase, HostRecord, HostState};
+use cenote::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, SEAT, Superblock};
+use cenote::pod::hosts::agency;
+use cenote::pod::hosts::fence::Fenced;
+use cenote::pod::hosts::monitor::Look;
+use cenote::pod::hosts::seat::{HostsRight, Seat};
+use cenote::pod::hosts::warden::{Arbiter, Executioner, Names, Warden};
+use cenote::pod::instance::process::Identity;
 use cenote::{Delegated, Options, Pool};
 
 const AGENT: u32 = 3;

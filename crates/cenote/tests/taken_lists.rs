@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
 use cenote::memory::Mapped;
-use cenote::pod::class::TABLE;
+use cenote::pod::format::class::TABLE;
 use cenote::{Coherent, Error, Map, Noncoherent, Options, Plan, Pool};
 
 fn small_pool<M: Mapped>(folder: &Path) -> Pool<M> {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use cenote::memory::{Counting, Counts, LINE, Mapped, Memory};
-use cenote::pod::directory;
+use cenote::pod::names::directory;
 use cenote::{Coherent, Committed, Error, Next, Noncoherent, Options, Plan, Pool};
 use rand::prelude::*;
 

@@ -4,8 +4,8 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use cenote::mutant::{Mutant, choose};
-use cenote::pod::reserve::Reserve;
-use cenote::pod::superblock::COMMITTED;
+use cenote::pod::format::reserve::Reserve;
+use cenote::pod::format::superblock::COMMITTED;
 use cenote::{Coherent, Options, Plan, Pool};
 
 /// Runs something with a fault planted, and without.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cenote::group::Kind;
 use cenote::memory::Mapped;
-use cenote::pod::directory;
+use cenote::pod::names::directory;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
 const TOKEN: &[u8] = b"token";

@@ -1,7 +1,7 @@
 //! How far a lookup in an ordered map walks to the right, where parents do not know of nodes: counted in sync loads. Each step is one.
 
 use cenote::memory::{Counting, Counts, Mapped};
-use cenote::pod::class::TABLE;
+use cenote::pod::format::class::TABLE;
 use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Pool};
 
 /// Of a lookup: three levels, and some nodes that are not posted yet.

@@ -4,13 +4,15 @@
 //! Nobody writes to what is allocated. Each call is timed alone, the sizes and the allocators in turn; a round's figure is the
 //! median over its calls. Reading the clock twice is part of each figure.
 
-use crate::subjects::Failure;
-use crate::table::{Style, median, table};
-use cenote::memory::Mapped;
-use cenote::pod::{Worker, heap};
-use serde_json::{Value, json};
 use std::hint::black_box;
 use std::time::Instant;
+
+use cenote::memory::Mapped;
+use cenote::pod::{Worker, alloc::heap};
+use serde_json::{Value, json};
+
+use crate::subjects::Failure;
+use crate::table::{Style, median, table};
 
 /// The sizes in MiB.
 pub const MEBIBYTES: [usize; 5] = [1, 2, 4, 8, 16];

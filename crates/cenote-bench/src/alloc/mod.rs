@@ -10,16 +10,18 @@
 
 mod blocks;
 
-use crate::subjects::{Failure, check, temporary};
-use crate::table::{Output, Style, median, nanoseconds, ratio, table};
-use blocks::Blocks;
-use cenote::pod::heap;
-use cenote::{Map, Noncoherent, Pool};
-use clap::Args;
-use serde_json::{Value, json};
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
+
+use blocks::Blocks;
+use cenote::pod::alloc::heap;
+use cenote::{Map, Noncoherent, Pool};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::subjects::{Failure, check, temporary};
+use crate::table::{Output, Style, median, nanoseconds, ratio, table};
 
 /// The sizes in bytes.
 pub const SIZES: [usize; 4] = [16, 64, 256, 1024];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cenote::memory::{LocalWord, Mapped, Memory, Priority, lock_code};
-use cenote::pod::host::HostPhase;
+use cenote::pod::format::host::HostPhase;
 use cenote::store::{AgentStatus, Peers, Reporter};
 use cenote::{Coherent, Delegated, HostAgent, Kind, Noncoherent, Options};
 use serde::Serialize;

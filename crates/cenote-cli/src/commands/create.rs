@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cenote::pod::geometry::UNIT;
+use cenote::pod::format::geometry::UNIT;
 use cenote::{Kind, Options, parse_size};
 use serde::Serialize;
 

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cenote::memory::Mapped;
-use cenote::pod::monitor::Event;
-use cenote::pod::warden::SeatEvent;
+use cenote::pod::hosts::monitor::Event;
+use cenote::pod::hosts::warden::SeatEvent;
 use cenote::{Coherent, Delegated, Kind, Noncoherent, Options, WardenThread, Watch};
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cenote::pod::host::HostInstance;
-use cenote::pod::warden::{Arbiter, Names};
+use cenote::pod::format::host::HostInstance;
+use cenote::pod::hosts::warden::{Arbiter, Names};
 
 use super::ElectionArgs;
 use crate::failure::Failure;

@@ -5,8 +5,8 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use cenote::pod::geometry::Geometry;
-use cenote::pod::superblock::{HEADER_BYTES, Superblock};
+use cenote::pod::format::geometry::Geometry;
+use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 
 use super::{Here, Ran};
 

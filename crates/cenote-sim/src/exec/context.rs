@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use cenote::memory::delegated::Client;
 use cenote::memory::{Killer, Liveness, ProcessName};
-use cenote::pod::limits::Limits;
-use cenote::pod::process::Identity;
+use cenote::pod::instance::limits::Limits;
+use cenote::pod::instance::process::Identity;
 
 use super::backend::{SimMemory, arrive};
 use super::buffer::StoreBuffer;

@@ -218,7 +218,7 @@ mod tests {
             ("post<cenote_sim::exec::backend::SimMemory<false>>", Some("post")),
             ("{closure#0}<cenote_sim::exec::backend::SimMemory<false>>", None),
             (
-                "cenote::pod::publish::publish::<cenote::memory::Coherent>",
+                "cenote::pod::commit::publish::publish::<cenote::memory::Coherent>",
                 Some("publish"),
             ),
             ("add", Some("add")),
@@ -227,8 +227,8 @@ mod tests {
             assert_eq!(plain(name), wanted, "{name}");
         }
         assert_eq!(
-            in_library("/home/me/cenote/crates/cenote/src/pod/heap.rs"),
-            Some("pod/heap.rs")
+            in_library("/home/me/cenote/crates/cenote/src/pod/alloc/heap.rs"),
+            Some("pod/alloc/heap.rs")
         );
         assert_eq!(in_library("crates/cenote/src/memory/cells.rs"), None);
         assert_eq!(in_library("crates/cenote-sim/src/exec/run.rs"), None);

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use cenote::pod::geometry::Geometry;
-use cenote::pod::record::{Phase, ProcessRecord, State};
-use cenote::pod::superblock::{HEADER_BYTES, Superblock};
+use cenote::pod::format::geometry::Geometry;
+use cenote::pod::format::record::{Phase, ProcessRecord, State};
+use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 
 use super::liveness::LOCKS;
 use super::world::{Process, Stop, World};

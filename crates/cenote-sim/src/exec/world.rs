@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::memory::delegated::Client;
-use cenote::pod::limits::Limits;
+use cenote::pod::instance::limits::Limits;
 use corosensei::Yielder;
 
 use super::buffer::StoreBuffer;
@@ -25,8 +25,7 @@ use super::traffic::Traffic;
 use crate::clock::Clock;
 use crate::machine::{Found, Machine, MixedUse, Pending};
 use crate::policy::{Candidate, Fault, Phase, Policy};
-use crate::sweep;
-use crate::sweep::Moment;
+use crate::sweep::{self, Moment};
 
 /// Bytes of a page of the file system.
 const PAGE: u64 = 4096;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use cenote::index::baseline::arena::Arena;
 use cenote::memory::Memory;
-use cenote::pod::geometry::Parameters;
-use cenote::pod::superblock::Kind;
+use cenote::pod::format::geometry::Parameters;
+use cenote::pod::format::superblock::Kind;
 use cenote::pod::tasks::{Committed, Next, Plan, TaskList};
 use cenote::pod::{Pod, Worker};
 

@@ -10,8 +10,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use cenote::pod::Worker;
-use cenote::pod::geometry::Parameters;
-use cenote::pod::superblock::Kind;
+use cenote::pod::format::geometry::Parameters;
+use cenote::pod::format::superblock::Kind;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use cenote::index::hash::HashMap;
 use cenote::index::hash::slot::Slot;
 use cenote::memory::{Memory, SyncWord};
-use cenote::pod::geometry::{Parameters, UNIT};
-use cenote::pod::publish::{Change, publish};
-use cenote::pod::record::operation;
-use cenote::pod::{Pod, Worker, collect, heap};
+use cenote::pod::commit::publish::{Change, publish};
+use cenote::pod::format::geometry::{Parameters, UNIT};
+use cenote::pod::format::record::operation;
+use cenote::pod::{Pod, Worker, alloc::heap, reclaim::collect};
 
 use super::assemble::{Parts, assemble};
 use super::gathering::Gathering;

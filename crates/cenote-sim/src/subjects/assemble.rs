@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cenote::Error;
 use cenote::pod::Pod;
-use cenote::pod::geometry::Parameters;
+use cenote::pod::format::geometry::Parameters;
 
 use super::pool::{Member, format, space_is_out};
 use super::{Load, Log, Scenario};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::baseline::WordMap;
-use cenote::pod::geometry::Parameters;
+use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 use cenote::{Error, Put};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cenote::pod::geometry::Parameters;
+use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 use cenote::sync::{Condvar, Mutex, Patience};
 use rand_xoshiro::Xoshiro256PlusPlus;

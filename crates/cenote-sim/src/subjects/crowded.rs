@@ -20,13 +20,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use book::{Book, Call};
 use cenote::index::hash::HashMap;
-use cenote::pod::geometry::{Parameters, UNIT};
-use cenote::pod::superblock::EPOCH;
+use cenote::pod::format::geometry::{Parameters, UNIT};
+use cenote::pod::format::superblock::EPOCH;
 use cenote::pod::{Pod, Worker};
 use cenote::{Error, Put};
-
-use book::{Book, Call};
 use snapshot::Snapshot;
 
 use super::assemble::{Parts, assemble};

@@ -1,15 +1,15 @@
 //! Epochs: readers that look again and again at an object that others replace, free and allocate anew. There are so few
 //! objects in a block that memory is reused at once.
 
-use cenote::pod::advance::advance;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::hash::slot::Slot;
 use cenote::memory::Memory;
-use cenote::pod::geometry::Parameters;
-use cenote::pod::slab::locate;
-use cenote::pod::{Pod, Worker, collect, retire};
+use cenote::pod::alloc::slab::locate;
+use cenote::pod::format::geometry::Parameters;
+use cenote::pod::instance::advance::advance;
+use cenote::pod::{Pod, Worker, reclaim::collect, reclaim::retire};
 
 use super::allocator::{Shared, exchange, prepare, word};
 use super::assemble::{Parts, assemble};

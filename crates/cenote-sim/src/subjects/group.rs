@@ -4,17 +4,17 @@
 //!
 //! In every other run there is a damaged group besides. It must keep nobody from being recovered.
 
-use cenote::pod::hooks::Dead;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cenote::group::{Creation, Event, Group, Kind, Seat, Status};
 use cenote::memory::Memory;
-use cenote::pod::geometry::Parameters;
-use cenote::pod::record::Phase;
-use cenote::pod::watch::Watch;
-use cenote::pod::{Pod, Worker, directory};
+use cenote::pod::death::watch::Watch;
+use cenote::pod::format::geometry::Parameters;
+use cenote::pod::format::record::Phase;
+use cenote::pod::instance::hooks::Dead;
+use cenote::pod::{Pod, Worker, names::directory};
 use cenote::{Error, Result};
 
 use super::assemble::{Parts, assemble};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use cenote::index::hash::HashMap;
 use cenote::index::hash::level::Level;
 use cenote::index::ordered::OrderedMap;
-use cenote::pod::geometry::Parameters;
-use cenote::pod::{Pod, Worker, collect};
+use cenote::pod::format::geometry::Parameters;
+use cenote::pod::{Pod, Worker, reclaim::collect};
 use cenote::{Error, Guidelines, Put, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

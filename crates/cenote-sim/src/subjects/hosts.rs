@@ -18,16 +18,16 @@ use std::sync::Arc;
 
 use cenote::index::hooks;
 use cenote::memory::Memory;
-use cenote::pod::agency::{Agency, bring_up};
-use cenote::pod::collect::{self, collect_inherited};
-use cenote::pod::fence::{Fence, KillFence};
-use cenote::pod::flush::Attendant;
-use cenote::pod::geometry::{Geometry, Parameters};
-use cenote::pod::host::{HostPhase, HostRecord, hosts_high};
-use cenote::pod::monitor::{Event, Look, Monitor};
-use cenote::pod::record::{Phase, State};
-use cenote::pod::superblock::{HEADER_BYTES, Superblock};
-use cenote::pod::{Pod, Worker, recovery};
+use cenote::pod::format::geometry::{Geometry, Parameters};
+use cenote::pod::format::host::{HostPhase, HostRecord, hosts_high};
+use cenote::pod::format::record::{Phase, State};
+use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
+use cenote::pod::hosts::agency::{Agency, bring_up};
+use cenote::pod::hosts::fence::{Fence, KillFence};
+use cenote::pod::hosts::monitor::{Event, Look, Monitor};
+use cenote::pod::reclaim::collect::{self, collect_inherited};
+use cenote::pod::reclaim::flush::Attendant;
+use cenote::pod::{Pod, Worker, commit::recovery};
 use cenote::{Error, Result};
 
 use super::allocator::{self, SIZES, Shared, WORDS, exchange, word};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::memory::Memory;
-use cenote::pod::geometry::Parameters;
+use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 use cenote::sync::guard::Release;
 use cenote::sync::object::Form;

@@ -3,21 +3,21 @@
 //! One that dies alone leaves its lines in a cache that its host goes on using: they reach memory at any time later. So a host
 //! is not down when all its processes are dead: its cache must be lost. This fence switches it off.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::hooks;
 use cenote::memory::Memory;
-use cenote::pod::agency::Agency;
-use cenote::pod::fence::{Fence, Fenced};
-use cenote::pod::host::HostRecord;
-use cenote::pod::superblock::{HEADER_BYTES, Superblock};
+use cenote::pod::format::host::HostRecord;
+use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
+use cenote::pod::hosts::agency::Agency;
+use cenote::pod::hosts::fence::{Fence, Fenced};
 use cenote::pod::{Pod, Worker};
 use cenote::{Error, Result};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::cell::Cell;
-use std::rc::Rc;
 
 use super::hosts::{MONITORS, Pods, start_attendant, work};
 use super::{below, random};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use cenote::memory::Memory;
 use cenote::pod::Pod;
-use cenote::pod::failures::Failure;
+use cenote::pod::instance::failures::Failure;
 
 use super::pool;
 use crate::check::leak::Account;

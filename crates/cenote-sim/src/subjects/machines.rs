@@ -12,11 +12,11 @@ use std::path::Path;
 
 use cenote::index::hooks;
 use cenote::memory::Memory;
-use cenote::pod::agency::bring_up;
-use cenote::pod::fence::{Fence, Fenced, KillFence};
-use cenote::pod::geometry::Geometry;
-use cenote::pod::process::Identity;
-use cenote::pod::superblock::{HEADER_BYTES, Superblock};
+use cenote::pod::format::geometry::Geometry;
+use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
+use cenote::pod::hosts::agency::bring_up;
+use cenote::pod::hosts::fence::{Fence, Fenced, KillFence};
+use cenote::pod::instance::process::Identity;
 use cenote::pod::{Pod, Worker};
 use cenote::{Error, Result};
 

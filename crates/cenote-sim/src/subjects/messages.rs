@@ -15,7 +15,7 @@ use cenote::index::baseline::messages::{Client, Server, Shape, part_name, part_o
 use cenote::index::hash::HashMap;
 use cenote::index::ordered::OrderedMap;
 use cenote::memory::Memory;
-use cenote::pod::geometry::Parameters;
+use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 use cenote::{Error, Guidelines};
 

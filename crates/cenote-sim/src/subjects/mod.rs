@@ -43,7 +43,7 @@ use cenote::index::baseline::btree::BTree;
 use cenote::index::baseline::clht::Clht;
 use cenote::index::baseline::hot::Hot;
 use cenote::index::baseline::masstree::Masstree;
-use cenote::pod::geometry::Parameters;
+use cenote::pod::format::geometry::Parameters;
 use cenote::sync::object::Form;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cenote::group::{Creation, Event, Group, Kind, Seat, Status, hosts_died};
 use cenote::pod::Worker;
-use cenote::pod::host::HostInstance;
+use cenote::pod::format::host::HostInstance;
 use cenote::{Error, Result};
 
 use super::Log;

@@ -4,8 +4,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cenote::pod::directory::{self, KIND_LOCK};
-use cenote::pod::geometry::Parameters;
+use cenote::pod::format::geometry::Parameters;
+use cenote::pod::names::directory::{self, KIND_LOCK};
 use cenote::pod::{Pod, Worker};
 use cenote::sync::object::{Form, Object};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cenote::index::hash::HashMap;
 use cenote::index::ordered::OrderedMap;
-use cenote::pod::geometry::Parameters;
+use cenote::pod::format::geometry::Parameters;
 use cenote::pod::group::{Creation, Group, Seat};
 use cenote::pod::{Pod, Worker};
 use cenote::store::{Stat, stat};

@@ -6,18 +6,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::ordered::OrderedMap;
-use cenote::pod::geometry::Parameters;
-use cenote::pod::{Pod, Worker, collect};
+use cenote::pod::format::geometry::Parameters;
+use cenote::pod::{Pod, Worker, reclaim::collect};
 use cenote::{Guidelines, Put, Range, Replace};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::assemble::{Parts, assemble};
-use super::bulk;
 use super::gathering::Gathering;
 use super::hash::{account, answer, bytes_of, value_of};
 use super::holding::Holding;
 use super::pool::Member;
-use super::{Load, Log, Scenario, below, random};
+use super::{Load, Log, Scenario, below, bulk, random};
 use crate::check::spec::map::{Op, Ret};
 use crate::check::spec::ordered;
 use crate::exec::{Context, SimMemory};

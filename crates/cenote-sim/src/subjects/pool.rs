@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use cenote::index::hooks;
 use cenote::memory::Memory;
-use cenote::pod::collect::collect_inherited;
-use cenote::pod::flush::Attendant;
-use cenote::pod::geometry::{Geometry, Parameters};
-use cenote::pod::limits::Limits;
-use cenote::pod::superblock::{COMMITTED, HEADER_BYTES, Kind, Superblock};
-use cenote::pod::{Pod, Worker, growth, recovery};
+use cenote::pod::format::geometry::{Geometry, Parameters};
+use cenote::pod::format::superblock::{COMMITTED, HEADER_BYTES, Kind, Superblock};
+use cenote::pod::instance::limits::Limits;
+use cenote::pod::reclaim::collect::collect_inherited;
+use cenote::pod::reclaim::flush::Attendant;
+use cenote::pod::{Pod, Worker, alloc::growth, commit::recovery};
 use cenote::{Error, Result};
 
 use crate::exec::{Context, SimMemory};

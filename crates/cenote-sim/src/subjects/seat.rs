@@ -10,12 +10,12 @@ use std::rc::Rc;
 use cenote::Result;
 use cenote::memory::delegated::{Right, Words};
 use cenote::memory::{Killer, Liveness, Memory};
-use cenote::pod::fence::Fenced;
-use cenote::pod::geometry::{Geometry, Parameters};
-use cenote::pod::host::{HostInstance, HostPhase, HostRecord, HostState};
-use cenote::pod::monitor::Look;
-use cenote::pod::seat::HostsRight;
-use cenote::pod::warden::{Arbiter, Executioner, Names, Warden};
+use cenote::pod::format::geometry::{Geometry, Parameters};
+use cenote::pod::format::host::{HostInstance, HostPhase, HostRecord, HostState};
+use cenote::pod::hosts::fence::Fenced;
+use cenote::pod::hosts::monitor::Look;
+use cenote::pod::hosts::seat::HostsRight;
+use cenote::pod::hosts::warden::{Arbiter, Executioner, Names, Warden};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Load, Log, Scenario, below, random};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cenote::pod::geometry::Parameters;
+use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 use cenote::sync::semaphore::Permit;
 use cenote::sync::{Patience, Semaphore};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cenote::Guidelines;
 use cenote::index::baseline::WordMap;
 use cenote::index::baseline::sherman::Sherman;
-use cenote::pod::geometry::Parameters;
+use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 
 use super::assemble::{Parts, assemble};

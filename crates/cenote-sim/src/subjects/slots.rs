@@ -1,7 +1,7 @@
 //! What must be so of workers' slots when nobody runs.
 
 use cenote::pod::Worker;
-use cenote::pod::slots::{SLOTS, Slot, Stand, Turn};
+use cenote::pod::format::slots::{SLOTS, Slot, Stand, Turn};
 
 use super::Log;
 use crate::exec::SimMemory;

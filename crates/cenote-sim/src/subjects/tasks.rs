@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::memory::Memory;
-use cenote::pod::geometry::{Parameters, UNIT};
+use cenote::pod::format::geometry::{Parameters, UNIT};
 use cenote::pod::tasks::{Committed, Next, Plan, TaskList};
 use cenote::pod::{Pod, Worker};
 use rand_xoshiro::Xoshiro256PlusPlus;

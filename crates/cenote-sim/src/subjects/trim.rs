@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use cenote::pod::abandoned::reclaim_empty_blocks;
-use cenote::pod::geometry::Parameters;
-use cenote::pod::{Pod, Worker, collect, holes};
+use cenote::pod::alloc::abandoned::reclaim_empty_blocks;
+use cenote::pod::format::geometry::Parameters;
+use cenote::pod::{Pod, Worker, alloc::holes, reclaim::collect};
 
 use super::allocator::{self, SIZES, Shared, WORDS, exchange, word};
 use super::assemble::{Parts, assemble};

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use cenote::index::baseline::WordMap;
 use cenote::pod::Worker;
-use cenote::pod::geometry::{Parameters, UNIT};
-use cenote::pod::superblock::Kind;
+use cenote::pod::format::geometry::{Parameters, UNIT};
+use cenote::pod::format::superblock::Kind;
 use cenote_ycsb::trace::{self, Synthetic, synthetic};
 use cenote_ycsb::{Action, Operation, Spec, Workload, key_of_record};
 

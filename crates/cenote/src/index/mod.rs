@@ -7,12 +7,11 @@ pub mod ordered;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::directory::{
+use crate::pod::group;
+use crate::pod::instance::hooks::{Hooks, Step};
+use crate::pod::names::directory::{
     KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS, Named,
 };
-use crate::pod::group;
-use crate::pod::hooks::Hooks;
-use crate::pod::hooks::Step;
 use crate::sync::settle::settle_held;
 
 /// Where a named map is, if it is of this kind.

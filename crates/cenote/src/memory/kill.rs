@@ -11,11 +11,10 @@
 //!
 //! A signal that was sent proves nothing. That a process is gone is proved by its lock alone ([`super::Liveness`]).
 
-use std::fs;
-use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::liveness::LOCK_BASE;
 use super::mapping::{MapError, os};

@@ -18,89 +18,34 @@
 //! | `tasks` | work that outlives its workers | `docs/protocols/tasks.md` |
 //! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
-pub mod abandoned;
-pub mod actor;
-pub mod advance;
-pub mod agency;
-mod attach;
-pub mod auxiliary;
-pub mod backlog;
-mod beats;
-pub mod bell;
-pub mod block;
-pub mod buddy;
-pub mod chunk;
-pub mod class;
-mod class_cache;
-mod classes;
-pub mod collect;
-pub(crate) mod contention;
-pub mod crash;
-pub mod directory;
-mod drain;
-pub mod epoch;
-pub mod failures;
-pub mod fence;
-pub mod flush;
-pub mod geometry;
+pub mod alloc;
+pub mod commit;
+pub mod death;
+pub mod format;
 pub mod group;
-pub mod growth;
-pub mod heap;
-mod hints;
-pub mod holes;
-pub mod hooks;
-pub mod host;
-mod join;
-pub mod limits;
-mod lives;
+pub mod hosts;
+pub mod instance;
 pub mod lock;
-pub mod log;
-pub mod monitor;
-pub mod process;
-mod prospect;
-pub mod publish;
-pub mod record;
-pub mod recovery;
-pub mod recycle;
-pub mod redo;
-pub mod relay;
-pub mod rename;
-pub mod reserve;
-pub mod retire;
-pub mod room;
-mod runs;
-pub mod seat;
-mod shortage;
-pub mod slab;
-pub mod slots;
-pub mod superblock;
-mod taken;
-pub mod takeover;
-mod takes;
+pub mod names;
+pub mod reclaim;
 pub mod tasks;
-pub mod units;
-pub mod vacant;
-pub mod warden;
-pub mod watch;
-pub mod word_cache;
-pub mod worker;
 
 use crate::memory::Memory;
 
-pub use process::Pod;
-pub use worker::{Pin, Worker};
+pub use instance::process::Pod;
+pub use instance::worker::{Pin, Worker};
 
 /// What folders of the pod are told of those above them.
-pub fn inner_hooks<M: Memory>() -> hooks::Inner<M> {
-    hooks::Inner {
-        make_room: room::make_room,
+pub fn inner_hooks<M: Memory>() -> instance::hooks::Inner<M> {
+    instance::hooks::Inner {
+        make_room: reclaim::room::make_room,
         retire: |worker, actor, object| {
-            retire::ensure_room_for(worker, actor, 1)?;
-            retire::retire(worker, actor, object)
+            reclaim::retire::ensure_room_for(worker, actor, 1)?;
+            reclaim::retire::retire(worker, actor, object)
         },
-        recover_dead: |worker| recovery::recover_dead(worker).map(drop),
+        recover_dead: |worker| commit::recovery::recover_dead(worker).map(drop),
         finish_record: |worker, actor| {
-            recovery::finish_record(worker, actor, &mut recovery::Recovered::default())
+            commit::recovery::finish_record(worker, actor, &mut commit::recovery::Recovered::default())
         },
     }
 }

@@ -1,11 +1,11 @@
 //! The background thread of a process that has a pool open, where there must be one or is asked for one.
 //!
 //! On incoherent memory it serves flush rounds and looks after the announcements of idle workers; memory would never
-//! be reused without it. Where asked for, it [watches](crate::pod::watch): it sleeps until somebody dies, recovers the dead and
+//! be reused without it. Where asked for, it [watches](crate::pod::death::watch): it sleeps until somebody dies, recovers the dead and
 //! tells their groups. Where asked for, it gives memory back that stays free. And it wakes the tasks of this process that wait for events of groups.
 //!
 //! What wakers of tasks throw ends in this thread. If it dies all the same, alone, the next handle that is opened starts it again;
-//! until then [flush rounds](crate::pod::flush) are served by others of the process.
+//! until then [flush rounds](crate::pod::reclaim::flush) are served by others of the process.
 //!
 //! It sleeps by the death bell and by the bells of the groups that this process has opened. Whoever adds something that it must
 //! mind rings one of them after that.
@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 use super::trim::Trimmer;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory};
-use crate::pod::collect::collect_inherited;
-use crate::pod::flush::Attendant;
+use crate::pod::death::watch::Watch;
+use crate::pod::format::superblock::DEATH_BELL;
 use crate::pod::group::Group;
-use crate::pod::superblock::DEATH_BELL;
-use crate::pod::watch::Watch;
-use crate::pod::{Pod, Worker, bell};
+use crate::pod::reclaim::collect::collect_inherited;
+use crate::pod::reclaim::flush::Attendant;
+use crate::pod::{Pod, Worker, instance::bell};
 
 /// Between two looks on incoherent memory.
 const TICK: Duration = Duration::from_millis(1);

@@ -15,26 +15,23 @@ use crate::index::hash::resize::range_lines;
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::memory::{Memory, SyncWord};
-use crate::pod::Worker;
-use crate::pod::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
-use crate::pod::buddy::Buddy;
-use crate::pod::class::{CLASSES, Class, TABLE};
-use crate::pod::collect;
-use crate::pod::directory::{
+use crate::pod::alloc::buddy::Buddy;
+use crate::pod::alloc::heap::repair_cell;
+use crate::pod::alloc::holes::units_in_holes;
+use crate::pod::alloc::slab::{Cell, Place, locate, table_word};
+use crate::pod::alloc::units::repair_range;
+use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
+use crate::pod::format::class::{CLASSES, Class, TABLE};
+use crate::pod::format::geometry::UNIT;
+use crate::pod::format::record::{Phase, State, WorkerRecord};
+use crate::pod::format::reserve::Reserve;
+use crate::pod::format::superblock::HOLES;
+use crate::pod::names::directory::{
     self, Entry, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
 };
-use crate::pod::geometry::UNIT;
-use crate::pod::group;
-use crate::pod::heap::repair_cell;
-use crate::pod::holes::units_in_holes;
-use crate::pod::record::{Phase, State, WorkerRecord};
-use crate::pod::reserve::Reserve;
-use crate::pod::retire;
-use crate::pod::slab::{Cell, Place, locate, table_word};
-use crate::pod::superblock::HOLES;
+use crate::pod::reclaim::{collect, retire, vacant};
 use crate::pod::tasks::TaskList;
-use crate::pod::units::repair_range;
-use crate::pod::vacant;
+use crate::pod::{Worker, group};
 
 /// Problems that a report names.
 const PROBLEMS_SHOWN: usize = 100;

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::directory::{self, KIND_LOCK};
-use crate::pod::{Worker, rename};
+use crate::pod::names::directory::{self, KIND_LOCK};
+use crate::pod::{Worker, names::rename};
 use crate::sync::array::Array;
 use crate::sync::look::look;
 use crate::sync::object::Object;

@@ -12,7 +12,7 @@ use super::options::Options;
 use super::pool::{HEAD_BYTES, format, io_error, parameters, superblock, superblock_of};
 use crate::error::{Error, Result};
 use crate::memory::{Backing, Device, FileLock, LINE, Liveness, Mapped, Mapping, Memory};
-use crate::pod::geometry::{Geometry, MAX_UNITS, Parameters, UNIT};
+use crate::pod::format::geometry::{Geometry, MAX_UNITS, Parameters, UNIT};
 
 /// The number of the creators' lock: no place of a pool has it.
 const CREATION: u32 = u32::MAX;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::memory::{Memory, kill_group, tether};
 use crate::pod::Worker;
-use crate::pod::fence::{Fence, Fenced};
+use crate::pod::hosts::fence::{Fence, Fenced};
 
 /// The pause after a first failure, and the longest.
 const PAUSE: Duration = Duration::from_secs(1);

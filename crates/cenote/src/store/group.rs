@@ -31,8 +31,8 @@ use super::pool::{Pool, random_number};
 use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Memory};
 use crate::pod::Worker;
+use crate::pod::death::watch::Watch;
 use crate::pod::group::{self, Creation, Event, Member, Seat};
-use crate::pod::watch::Watch;
 
 /// How many members and events a group is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

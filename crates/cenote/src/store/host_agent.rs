@@ -17,14 +17,14 @@ use super::pool::Pool;
 use super::relaying::{Peers, Relaying};
 use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, raise_priority};
-use crate::pod::agency::Agency;
-use crate::pod::failures::{Failure, Task};
-use crate::pod::fence::{Fence, KillFence};
+use crate::pod::commit::recovery::recover_dead;
+use crate::pod::format::host::{HostPhase, HostRecord, HostState};
 use crate::pod::group::hosts_died;
-use crate::pod::host::{HostPhase, HostRecord, HostState};
-use crate::pod::monitor::{Event, Look, Monitor};
-use crate::pod::process::seconds_since_1970;
-use crate::pod::recovery::recover_dead;
+use crate::pod::hosts::agency::Agency;
+use crate::pod::hosts::fence::{Fence, KillFence};
+use crate::pod::hosts::monitor::{Event, Look, Monitor};
+use crate::pod::instance::failures::{Failure, Task};
+use crate::pod::instance::process::seconds_since_1970;
 use crate::pod::{Pod, Worker};
 
 /// Between two beats.
@@ -468,7 +468,7 @@ fn mind<M: Memory>(worker: &Worker<M>, agency: &Agency, shared: &Shared) {
 /// Whether a process of this machine that has no host's id has the pool open.
 fn hostless<M: Memory>(pod: &Pod<M>) -> Result<bool> {
     for (index, entry) in pod.entries() {
-        let is_hostless = entry.phase != crate::pod::record::Phase::Free && entry.process == 0;
+        let is_hostless = entry.phase != crate::pod::format::record::Phase::Free && entry.process == 0;
         if is_hostless && pod.is_locked(index)? {
             return Ok(true);
         }

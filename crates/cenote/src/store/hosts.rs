@@ -3,7 +3,7 @@
 use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::host::{HostRecord, HostState};
+use crate::pod::format::host::{HostRecord, HostState};
 
 impl<M: Memory> Pool<M> {
     /// What the pool says of a host. When its generation is another than before, or it is down, nothing that ran there can write any more.

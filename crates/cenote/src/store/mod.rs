@@ -20,8 +20,8 @@ mod tasks;
 mod trim;
 mod warden;
 
-pub use crate::pod::failures::Failure;
-pub use crate::pod::geometry::ALONE;
+pub use crate::pod::format::geometry::ALONE;
+pub use crate::pod::instance::failures::Failure;
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
 pub use device::device_room;
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};

@@ -1,12 +1,12 @@
 //! How a pool is created and opened.
 
-use crate::pod::geometry::ALONE;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::index::hash::Guidelines;
 use crate::memory::{FileLock, MapError, Trust, Use};
+use crate::pod::format::geometry::ALONE;
 
 /// Options for creating and opening a pool. Those of the first group only matter when it is created.
 #[derive(Clone, Debug)]

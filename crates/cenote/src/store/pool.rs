@@ -1,7 +1,5 @@
 //! A pool, as a process has it open, and its maps.
 
-use crate::pod::geometry::ALONE;
-use crate::pod::hooks::Hooks;
 use std::any::Any;
 use std::cell::RefCell;
 use std::fs::File;
@@ -23,19 +21,18 @@ use crate::memory::{
     self, Backing, Coherent, FileLock, Liveness, MapError, Mapped, Mapping, Memory, NamelessFile,
     ProcessName, Trust,
 };
-use crate::pod::agency;
-use crate::pod::collect;
-use crate::pod::directory;
-use crate::pod::failures::Failure;
-use crate::pod::geometry::{Geometry, Parameters, UNIT};
-use crate::pod::growth;
-use crate::pod::holes;
-use crate::pod::host;
-use crate::pod::process::{Identity, seconds_since_1970};
-use crate::pod::recovery::{self, Recovered};
-use crate::pod::retire;
-use crate::pod::seat::{self, HostsRight};
-use crate::pod::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
+use crate::pod::alloc::{growth, holes};
+use crate::pod::commit::recovery::{self, Recovered};
+use crate::pod::format::geometry::{ALONE, Geometry, Parameters, UNIT};
+use crate::pod::format::host;
+use crate::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
+use crate::pod::hosts::agency;
+use crate::pod::hosts::seat::{self, HostsRight};
+use crate::pod::instance::failures::Failure;
+use crate::pod::instance::hooks::Hooks;
+use crate::pod::instance::process::{Identity, seconds_since_1970};
+use crate::pod::names::directory;
+use crate::pod::reclaim::{collect, retire};
 use crate::pod::{Pod, Worker};
 
 /// A pool that this process has open. Cheap to clone; may be shared by threads.
@@ -472,7 +469,7 @@ pub(super) fn map_pool<M: Mapped>(path: &Path, trust: Trust) -> Result<(M, Super
         ));
     }
     let mem = M::over(Arc::new(mapping))?;
-    let committed = crate::pod::superblock::COMMITTED.load(&mem);
+    let committed = crate::pod::format::superblock::COMMITTED.load(&mem);
     // The length after that: the file grows before the pool does.
     Superblock::check_committed(&geometry, committed, mem.mapping().file_len()?)?;
     Ok((mem, superblock, geometry))

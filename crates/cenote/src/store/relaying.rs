@@ -1,4 +1,4 @@
-//! The threads of a host's agent that relay bells ([`crate::pod::relay`]), and tell agents of other hosts to do so.
+//! The threads of a host's agent that relay bells ([`crate::pod::death::relay`]), and tell agents of other hosts to do so.
 //!
 //! One looks at the bells as often as hosts beat. Where the agents of other hosts are known, a second one sleeps by the bells, and sends a datagram to each of
 //! them when one is rung here; a third receives theirs, and has the first look at once. A datagram says nothing but *look*: one that is lost
@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::host_agent::BEAT;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory};
-use crate::pod::relay::Relay;
+use crate::pod::death::relay::Relay;
 use crate::pod::{Pod, Worker};
 
 /// What a datagram begins with; the pool's id follows.

@@ -1,6 +1,5 @@
 //! Figures of a pool: what `cenote stat` shows.
 
-use crate::pod::superblock::EPOCH_FIRST;
 use std::rc::Rc;
 
 use super::pool::Pool;
@@ -9,17 +8,19 @@ use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
 use crate::pod::Worker;
-use crate::pod::backlog::{self, Amount};
-use crate::pod::directory::{self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS};
-use crate::pod::failures::Failure;
-use crate::pod::geometry::UNIT;
+use crate::pod::alloc::holes;
+use crate::pod::format::geometry::UNIT;
+use crate::pod::format::host::{self, HostPhase, HostRecord, HostState};
+use crate::pod::format::log::{self, Entry};
+use crate::pod::format::record::{Phase, ProcessRecord, State};
+use crate::pod::format::superblock::{EPOCH, EPOCH_FIRST, Kind, RECOVERIES};
 use crate::pod::group::Group;
-use crate::pod::holes;
-use crate::pod::host::{self, HostPhase, HostRecord, HostState};
-use crate::pod::log::{self, Entry};
-use crate::pod::record::{Phase, ProcessRecord, State};
-use crate::pod::seat;
-use crate::pod::superblock::{EPOCH, Kind, RECOVERIES};
+use crate::pod::hosts::seat;
+use crate::pod::instance::failures::Failure;
+use crate::pod::names::directory::{
+    self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
+};
+use crate::pod::reclaim::backlog::{self, Amount};
 use crate::pod::tasks::TaskList;
 use crate::sync::array::Array;
 use crate::sync::look::{Seen, look};

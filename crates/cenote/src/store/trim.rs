@@ -8,10 +8,10 @@ use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::memory::{MapError, Memory};
 use crate::pod::Worker;
-use crate::pod::abandoned::reclaim_empty_blocks;
-use crate::pod::collect::collect_all;
-use crate::pod::geometry::UNIT;
-use crate::pod::holes;
+use crate::pod::alloc::abandoned::reclaim_empty_blocks;
+use crate::pod::alloc::holes;
+use crate::pod::format::geometry::UNIT;
+use crate::pod::reclaim::collect::collect_all;
 
 /// Looks at holes that readers may be looking at, before the rest is left to a later trim.
 const LOOKS: u32 = 100;

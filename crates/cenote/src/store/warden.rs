@@ -10,11 +10,11 @@ use super::options::Options;
 use super::pool::map_pool;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Mapped, ProcessName, raise_priority};
-use crate::pod::fence::Fenced;
-use crate::pod::host::HostInstance;
-use crate::pod::monitor::Look;
-use crate::pod::seat::Seat;
-use crate::pod::warden::{Arbiter, Executioner, SeatEvent, Warden};
+use crate::pod::format::host::HostInstance;
+use crate::pod::hosts::fence::Fenced;
+use crate::pod::hosts::monitor::Look;
+use crate::pod::hosts::seat::Seat;
+use crate::pod::hosts::warden::{Arbiter, Executioner, SeatEvent, Warden};
 
 /// Between two looks while there is something to be done.
 const BUSY: std::time::Duration = std::time::Duration::from_millis(1);

@@ -14,10 +14,10 @@ use super::object::{Form, Object, bytes, write_header};
 use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
-use crate::pod::directory::{self, KIND_LOCKS, Named};
-use crate::pod::slab::check_fits;
-use crate::pod::slots::{SLOTS, Slot};
-use crate::pod::{Worker, heap};
+use crate::pod::alloc::slab::check_fits;
+use crate::pod::format::slots::{SLOTS, Slot};
+use crate::pod::names::directory::{self, KIND_LOCKS, Named};
+use crate::pod::{Worker, alloc::heap};
 
 /// "CNTLCKS" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTLCKS\x01");

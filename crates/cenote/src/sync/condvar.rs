@@ -1,6 +1,6 @@
 //! The condition variable: waiting for what others do under a lock.
 //!
-//! It is a [bell](crate::pod::bell) and its count. **Who waits** has the lock. It says in a slot that it waits, says at the bell that it sleeps, unlocks, sleeps until the count is another, and
+//! It is a [bell](crate::pod::instance::bell) and its count. **Who waits** has the lock. It says in a slot that it waits, says at the bell that it sleeps, unlocks, sleeps until the count is another, and
 //! locks again. **Who notifies** rings: it counts on, and wakes one of those who sleep, or all. Who changes what is waited for under the lock, and notifies after that,
 //! is missed by nobody: whoever had looked before had said that it sleeps.
 //!
@@ -21,10 +21,10 @@ use super::wait::Patience;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::recovery::recover_dead;
-use crate::pod::slots::Stand;
-use crate::pod::{Worker, bell, rename};
+use crate::pod::commit::recovery::recover_dead;
+use crate::pod::format::slots::Stand;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::{Worker, instance::bell, names::rename};
 
 /// The longest sleep between two looks for the dead.
 const LONGEST: Duration = Duration::from_secs(1);

@@ -30,8 +30,8 @@ use super::wait_queue::look_along;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::slots::{Stand, Turn};
+use crate::pod::format::slots::{Stand, Turn};
+use crate::pod::instance::crash::{Point, crash_point};
 
 /// So often the foremost of a queue is woken for a lock that somebody else then has, before it says that it is to have it.
 pub(super) const IN_VAIN: u32 = 4;

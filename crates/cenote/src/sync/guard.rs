@@ -11,7 +11,7 @@ use super::held::Handle;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::crash::{Point, crash_point};
+use crate::pod::instance::crash::{Point, crash_point};
 
 /// How a form of lock is given up. Implemented by the forms of this module alone.
 pub trait Release<M: Memory> {

@@ -5,7 +5,7 @@
 //! holds the lock is asked of the lock.
 //!
 //! **Who writes.** The worker, its own slots, while they are at rest or it uses them. What it knows of them it keeps in
-//! [`OwnSlots`](crate::pod::slots::OwnSlots), so that a slot in use is found without a look at the pool.
+//! [`OwnSlots`](crate::pod::format::slots::OwnSlots), so that a slot in use is found without a look at the pool.
 //!
 //! **A crash** leaves a slot that names a lock, and perhaps stands in its queue. [`settle`](super::settle) ends that. What cannot
 //! be ended yet, because somebody alive stands in front, the slot keeps until whoever comes next goes past it; until then nobody
@@ -14,19 +14,18 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::Acquired;
 use super::object::{Form, Object};
 use super::owner::free_in;
-use super::settle;
 use super::wait::{Patience, Waiting, Worth};
+use super::{Acquired, settle};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, Memory, SyncWord, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::bell;
-use crate::pod::contention::Contention;
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
+use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
+use crate::pod::instance::bell;
+use crate::pod::instance::contention::Contention;
+use crate::pod::instance::crash::{Point, crash_point};
 
 /// A thread's handle on a lock of any form.
 pub struct Handle<M: Memory> {

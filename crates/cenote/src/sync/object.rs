@@ -3,7 +3,7 @@
 //! | line | words |
 //! |---|---|
 //! | 0 | protected: what this is, and which [`Form`] |
-//! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether the queue goes first; the bell; the count of [incarnations](crate::pod::rename) |
+//! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether the queue goes first; the bell; the count of [incarnations](crate::pod::names::rename) |
 //! | 2 | sync: the note, written by the owner alone, 0 while nobody owns the lock and it was unlocked; the fencing token drawn last |
 //! | 3 | sync: the end of the queue of those who wait, where the word is something else; how often somebody was taken out of the queue |
 //! | 4 and on | reader-writer lock only, sync: a bit for each worker place that may be reading |
@@ -16,9 +16,9 @@ use super::removal::ready;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
-use crate::pod::directory::{self, KIND_LOCK, KIND_LOCKS, Named};
-use crate::pod::heap;
-use crate::pod::rename::{self, COUNT_AT, Making, UNNAMED};
+use crate::pod::alloc::heap;
+use crate::pod::names::directory::{self, KIND_LOCK, KIND_LOCKS, Named};
+use crate::pod::names::rename::{self, COUNT_AT, Making, UNNAMED};
 
 /// "LOCK" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTLOCK\x02");

@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::slots::{SLOTS, Stand};
+use crate::pod::format::slots::{SLOTS, Stand};
+use crate::pod::instance::crash::{Point, crash_point};
 
 /// A queue lock, as one thread has it open.
 pub struct QueueLock<M: Memory>(pub(super) Handle<M>);

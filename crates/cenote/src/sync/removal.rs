@@ -1,6 +1,6 @@
 //! Locks whose names are removed, and given to others: what becomes of the lock's own words.
 //!
-//! **State.** The lock's count of [incarnations](crate::pod::rename) says whether it has a name, and which handles are for it. **Removing.** The owner counts
+//! **State.** The lock's count of [incarnations](crate::pod::names::rename) says whether it has a name, and which handles are for it. **Removing.** The owner counts
 //! on, then gives the word up as free in the new incarnation, or leaves the queue of a queue lock; nobody with a handle of the old one takes that for
 //! a lock that is free. **Making ready**, for the next name: the word, if nobody alive has it, of a semaphore those of all permits, the notes, and the queue, if nobody alive stands in it. Those who do, leave.
 //!
@@ -17,9 +17,9 @@ use super::wait_queue::{look_along, put_at_rest};
 use super::{Condvar, Mutex, QueueLock, ReadWriteLock, Semaphore, SpinLock};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::directory::{self, KIND_LOCK, KIND_LOCKS};
-use crate::pod::lock::is_gone;
-use crate::pod::{Worker, rename};
+use crate::pod::lock::lock::is_gone;
+use crate::pod::names::directory::{self, KIND_LOCK, KIND_LOCKS};
+use crate::pod::{Worker, names::rename};
 
 impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
     /// Removes the lock's name, and the lock. All handles that are open fail with [`Error::LockRemoved`] from then on, also of those who wait.

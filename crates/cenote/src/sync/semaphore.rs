@@ -30,10 +30,10 @@ use super::{Acquired, Owner};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::lock::is_gone;
-use crate::pod::slots::Stand;
-use crate::pod::{Worker, bell, rename};
+use crate::pod::format::slots::Stand;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::lock::lock::is_gone;
+use crate::pod::{Worker, instance::bell, names::rename};
 
 /// A semaphore, as one thread has it open.
 pub struct Semaphore<M: Memory> {

@@ -22,13 +22,13 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::bell;
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::lock::is_gone;
-use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
+use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
+use crate::pod::instance::bell;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::lock::lock::is_gone;
 
 /// Ends what the dead worker of a place holds and waits for, as far as that can be ended now. The hook of
-/// [`Hooks::settle_held`](crate::pod::hooks::Hooks::settle_held).
+/// [`Hooks::settle_held`](crate::pod::instance::hooks::Hooks::settle_held).
 ///
 /// Cost: a load for each slot that was never used; for each lock that has a queue a look at all slots and, for those that stand in it, along the queue.
 pub fn settle_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {

@@ -25,8 +25,8 @@ use super::wait::LONGEST_REST;
 use crate::memory::{Memory, SLEEPS_BY_MAX, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::bell;
-use crate::pod::record::{Phase, State, WorkerRecord};
+use crate::pod::format::record::{Phase, State, WorkerRecord};
+use crate::pod::instance::bell;
 
 /// Between two looks of one that sleeps by a bell that other hosts ring: who rings wakes those of its own host, and clears the bell for all.
 pub(super) const APART: Duration = Duration::from_millis(10);

@@ -18,7 +18,7 @@ use super::wait::{Patience, SPINS, Waiting};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
-use crate::pod::slots::Stand;
+use crate::pod::format::slots::Stand;
 
 /// A spin lock, as one thread has it open.
 pub struct SpinLock<M: Memory>(pub(super) Handle<M>);

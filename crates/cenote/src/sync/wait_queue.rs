@@ -34,10 +34,10 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::lock::is_gone;
-use crate::pod::rename::COUNT_AT;
-use crate::pod::slots::{Place, SLOTS, Slot, Stand, Turn};
+use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::lock::lock::is_gone;
+use crate::pod::names::rename::COUNT_AT;
 
 /// Marks the end of a queue whose foremost died or panicked, and has had no successor yet.
 pub const DIRTY: u64 = 1 << 63;

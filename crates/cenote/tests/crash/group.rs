@@ -5,8 +5,8 @@ use std::path::Path;
 
 use cenote::group::{self, Event, Kind, Status};
 use cenote::memory::Mapped;
-use cenote::pod::crash::Point;
-use cenote::pod::host::HostInstance;
+use cenote::pod::format::host::HostInstance;
+use cenote::pod::instance::crash::Point;
 use cenote::{Coherent, Membership, Noncoherent, Pool};
 
 use super::{Case, Outcome, options, run_case, text};

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::mpsc::channel;
 
-use cenote::pod::crash::Point;
+use cenote::pod::instance::crash::Point;
 use cenote::{Coherent, Map, Options, Pool};
 
 use super::{Files, Outcome, text};

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use cenote::memory::Mapped;
-use cenote::pod::class::TABLE;
-use cenote::pod::crash::Point;
+use cenote::pod::format::class::TABLE;
+use cenote::pod::instance::crash::Point;
 use cenote::{Coherent, Map, Noncoherent, Options, Pool};
 
 use super::{Files, Outcome, text};

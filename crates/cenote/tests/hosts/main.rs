@@ -14,11 +14,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
-use cenote::pod::host::{self, HostPhase, HostRecord};
-use cenote::pod::lock;
-use cenote::pod::process::Identity;
-use cenote::pod::record::ProcessRecord;
-use cenote::pod::superblock::HEAP_LOCK;
+use cenote::pod::format::host::{self, HostPhase, HostRecord};
+use cenote::pod::format::record::ProcessRecord;
+use cenote::pod::format::superblock::HEAP_LOCK;
+use cenote::pod::instance::process::Identity;
+use cenote::pod::lock::lock;
 use cenote::store::HostStat;
 use cenote::{Coherent, Error, HostAgent, Noncoherent, Options, Pool};
 

@@ -17,10 +17,10 @@
 
 use cenote::memory::Memory;
 use cenote::pod::Worker;
-use cenote::pod::block::{Block, RangeState};
-use cenote::pod::class::{TABLE, class_for};
-use cenote::pod::geometry::UNIT;
-use cenote::pod::slab::table_word;
+use cenote::pod::alloc::slab::table_word;
+use cenote::pod::format::block::{Block, RangeState};
+use cenote::pod::format::class::{TABLE, class_for};
+use cenote::pod::format::geometry::UNIT;
 use serde::{Deserialize, Serialize};
 
 use super::board::Sum;

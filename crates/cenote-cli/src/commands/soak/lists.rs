@@ -1,11 +1,11 @@
 //! What the pool's retired lists look like when a write was refused for which there was room: in whose they are, and whether they are ripe.
 
 use cenote::memory::Memory;
-use cenote::pod::advance::least;
-use cenote::pod::record::{IDLE, State, WorkerRecord};
-use cenote::pod::slab::locate;
-use cenote::pod::superblock::EPOCH;
-use cenote::pod::{Worker, retire};
+use cenote::pod::alloc::slab::locate;
+use cenote::pod::format::record::{IDLE, State, WorkerRecord};
+use cenote::pod::format::superblock::EPOCH;
+use cenote::pod::instance::advance::least;
+use cenote::pod::{Worker, reclaim::retire};
 use serde::{Deserialize, Serialize};
 
 /// A place in the worker table whose list is not empty, or which holds reclamation back.

@@ -173,7 +173,7 @@ fn leak<M: Mapped>(state: &State<M>) -> Result<(), Fault> {
     let worker = state.map(Family::Words).worker();
     let word = worker.record().aux_object();
     let _hold = worker.hold_list()?;
-    cenote::pod::heap::allocate_for(worker, worker.actor(), 64, word, 0)?;
+    cenote::pod::alloc::heap::allocate_for(worker, worker.actor(), 64, word, 0)?;
     word.set(worker.mem(), 0);
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! What a pool's units are at one moment, seen without a step.
 
 use cenote::pod::Worker;
-use cenote::pod::block::{Block, RangeState};
-use cenote::pod::class::TABLE;
-use cenote::pod::slab::{full_word, table_word};
-use cenote::pod::superblock::COMMITTED;
+use cenote::pod::alloc::slab::{full_word, table_word};
+use cenote::pod::format::block::{Block, RangeState};
+use cenote::pod::format::class::TABLE;
+use cenote::pod::format::superblock::COMMITTED;
 
 use crate::exec::{Context, SimMemory};
 

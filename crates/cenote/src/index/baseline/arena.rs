@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::index::of_kind;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
-use crate::pod::directory::{self, KIND_BASELINE};
-use crate::pod::heap;
+use crate::pod::alloc::heap;
+use crate::pod::names::directory::{self, KIND_BASELINE};
 
 /// Roots that an arena has.
 pub const ROOTS: u64 = 8;

@@ -1,14 +1,13 @@
 //! Walking a map for `fsck`: everything it refers to, and whether it is what it should be. Nobody writes meanwhile.
 
 use super::level::{CHUNK_GROUPS, GROUP_SLOTS, LINE_SLOTS, Level, TENTATIVE};
-use super::object;
 use super::slot::{Slot, fingerprint};
-use super::{HashMap, next_level, share};
+use super::{HashMap, next_level, object, share};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
-use crate::pod::record::{WorkerRecord, operation};
-use crate::pod::slab::check_fits;
+use crate::pod::alloc::slab::check_fits;
+use crate::pod::format::record::{WorkerRecord, operation};
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

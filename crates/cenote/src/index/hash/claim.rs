@@ -23,16 +23,15 @@
 //!
 //! Proofs: `docs/protocols/hash.md`.
 
-use super::HashMap;
 use super::level::{LINE_SLOTS, Level, home_line};
-use super::object;
 use super::probe::{CHAIN_MAX, check_line};
 use super::slot::{Slot, fingerprint};
+use super::{HashMap, object};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::publish::{Change, is_removal_over, publish_claimed};
-use crate::pod::record::operation;
+use crate::pod::commit::publish::{Change, is_removal_over, publish_claimed};
+use crate::pod::format::record::operation;
 
 /// Where a key is to be bound.
 #[derive(Clone, Copy, PartialEq, Eq)]

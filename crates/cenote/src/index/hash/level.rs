@@ -26,7 +26,7 @@
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
-use crate::pod::geometry::{UNIT, UNIT_SHIFT};
+use crate::pod::format::geometry::{UNIT, UNIT_SHIFT};
 
 /// Slots of a line.
 pub const LINE_SLOTS: u64 = 8;

@@ -31,15 +31,15 @@ pub mod update;
 use std::cell::Cell;
 use std::rc::Rc;
 
+use level::Level;
+
 use super::of_kind;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::directory::{self, KIND_HASH};
-use crate::pod::heap;
+use crate::pod::alloc::heap;
+use crate::pod::names::directory::{self, KIND_HASH};
 use crate::pod::{Pin, Worker};
-
-use level::Level;
 pub use object::KEY_MAX;
 pub use update::{Put, Replace};
 

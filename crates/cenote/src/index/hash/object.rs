@@ -5,13 +5,12 @@
 //! | small | key (8), value (8) |
 //! | other | key length (8), value length (8), key, value |
 
+use super::slot::Slot;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, read_once};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::slab::check_fits;
-
-use super::slot::Slot;
+use crate::pod::alloc::slab::check_fits;
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 1 << 16;
@@ -41,7 +40,7 @@ pub(super) fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Writes a pair to memory that is not published, and has it written back: complete by the fence of `pod::publish`.
+/// Writes a pair to memory that is not published, and has it written back: complete by the fence of `pod::commit::publish`.
 #[inline]
 pub fn write<M: Memory>(mem: &M, at: u64, key: &[u8], value: &[u8]) {
     if is_small(key, value) {

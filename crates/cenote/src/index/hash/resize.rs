@@ -27,27 +27,25 @@
 //! has moved to it.
 
 use super::level::{self, CHUNK_GROUPS, GROUP_SLOTS, Level, TENTATIVE, UPDATING};
-use super::object;
 use super::probe::{CHAIN_MAX, Probe, check_line};
 use super::slot::Slot;
-use super::{HashMap, next_level, share};
+use super::{HashMap, next_level, object, share};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::abandoned::reclaim_empty_blocks;
-use crate::pod::actor::Actor;
-use crate::pod::auxiliary::drain_auxiliary;
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::geometry::UNIT;
-use crate::pod::growth;
-use crate::pod::heap;
-use crate::pod::lock;
-use crate::pod::publish::{publish_auxiliary, set_until_end};
-use crate::pod::retire;
-use crate::pod::room::with_room;
-use crate::pod::slab::{Place, locate, table_word};
-use crate::pod::superblock::DIRECTORY_LOCK;
+use crate::pod::alloc::abandoned::reclaim_empty_blocks;
+use crate::pod::alloc::auxiliary::drain_auxiliary;
+use crate::pod::alloc::slab::{Place, locate, table_word};
+use crate::pod::alloc::{growth, heap};
+use crate::pod::commit::publish::{publish_auxiliary, set_until_end};
+use crate::pod::format::actor::Actor;
+use crate::pod::format::geometry::UNIT;
+use crate::pod::format::superblock::DIRECTORY_LOCK;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::lock::lock;
+use crate::pod::reclaim::retire;
+use crate::pod::reclaim::room::with_room;
 
 /// The tag of ranges that hold a level.
 pub const LEVEL_TAG: u8 = 1;
@@ -61,7 +59,7 @@ const QUICK_ORDER_MAX: u32 = 8;
 /// A level whose keys fill less of its slots than this, in percent, is too large. Far from what moves leave: one to a smaller level
 /// at least 11, one to a larger level 13, as that grows fourfold, and from 54.
 const SPARSE_PERCENT: u64 = 5;
-/// Removers look whether a level is too large as often as [`crate::pod::limits::Limits::removals`] says for each of its units, but not
+/// Removers look whether a level is too large as often as [`crate::pod::instance::limits::Limits::removals`] says for each of its units, but not
 /// more seldom than for this order.
 const LOOKS_ORDER_MAX: u32 = 6;
 /// The largest level, as logarithm of its units.

@@ -19,7 +19,7 @@
 //! A slot that is not empty never becomes empty again, and binds another key only after it was claimed. Both facts carry the
 //! proofs in `docs/protocols/hash.md`. Moved slots keep what they held: recovery reads it there.
 
-use crate::pod::publish::{SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS};
+use crate::pod::commit::publish::{SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS};
 
 /// A slot's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Writing: insert, replace, compare-and-replace, remove.
 //!
-//! Each write is one compare-exchange on the slot that the search found (see `pod::publish` for what surrounds it).
+//! Each write is one compare-exchange on the slot that the search found (see `pod::commit::publish` for what surrounds it).
 //! If the slot changed meanwhile, search again: somebody else made progress. A slot that is frozen or moved means
 //! that the group is on its way to the next level: the writer moves the whole group itself and goes on there. An insertion
 //! that finds its group full takes a removed key's slot ([`super::claim`]) before it links a further line; once, so that those
@@ -15,12 +15,12 @@ use super::{HashMap, KEY_MAX};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::collect;
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::heap;
-use crate::pod::publish::{Change, publish, publish_auxiliary};
-use crate::pod::record::operation;
-use crate::pod::room::Room;
+use crate::pod::alloc::heap;
+use crate::pod::commit::publish::{Change, publish, publish_auxiliary};
+use crate::pod::format::record::operation;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::reclaim::collect;
+use crate::pod::reclaim::room::Room;
 
 /// What an upsert found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::build;
 use super::find::Visit;
 use super::key::head_of;
 use super::page::Page;
-use super::{FROZEN, OrderedMap};
+use super::{FROZEN, OrderedMap, build};
 use crate::error::{Error, Result};
 use crate::index::hash::object;
 use crate::memory::{Memory, SyncWord};
-use crate::pod::slab::check_fits;
+use crate::pod::alloc::slab::check_fits;
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

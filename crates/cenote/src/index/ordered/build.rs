@@ -5,7 +5,7 @@ use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta,
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
-use crate::pod::class;
+use crate::pod::format::class;
 
 /// What a page says besides its entries.
 #[derive(Clone, Copy, Debug)]
@@ -311,7 +311,7 @@ pub fn place<M: Memory>(mem: &M, page: &[u8], allocate: impl Fn(u64) -> Result<u
     Ok(at)
 }
 
-/// Writes a page to memory that is not published, and has it written back: complete by the fence of `pod::publish`.
+/// Writes a page to memory that is not published, and has it written back: complete by the fence of `pod::commit::publish`.
 fn write<M: Memory>(mem: &M, at: u64, bytes: &[u8]) {
     mem.write(at, bytes);
     if !M::COHERENT && !mutant::is(Mutant::PageNotWrittenBack) {

@@ -15,8 +15,8 @@ use super::{OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::{class, heap};
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::{alloc::heap, format::class};
 
 /// Bytes of a page from which on it counts as full if it has [`LONG_MIN`] entries: its separators are long.
 pub(super) const LONG_BYTES: usize = 16 << 10;

@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::index::ordered::FROZEN;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::crash::{Point, crash_point};
+use crate::pod::instance::crash::{Point, crash_point};
 
 /// Whether the only child of a root is alone on its level, and has room left: a root that is raised has one child too, which is about
 /// to be split.

@@ -20,7 +20,7 @@ use super::{FROZEN, OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::crash::{Point, crash_point};
+use crate::pod::instance::crash::{Point, crash_point};
 
 /// A node above the leaves: its level, and a key that it is responsible for.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //! (pcc-indexes, section 6.2), with the P³ guidelines.
 //!
 //! A *node* is a sync word; it refers to the node's *page*, which is written once. A change makes a new page and
-//! exchanges the word: one compare-exchange, by `pod::publish`, for a write, a split, a separator, a new root alike. A
+//! exchanges the word: one compare-exchange, by `pod::commit::publish`, for a write, a split, a separator, a new root alike. A
 //! node that is split keeps the lower part and refers to a new node behind it; its parent learns of that later, by
 //! whoever comes by. The part of the order that a node holds begins where it always did: so whatever way leads to a leaf, it
 //! leads to the right one or to one left of it, or to one that was merged into the one before it, and says so.
@@ -38,8 +38,8 @@ use super::of_kind;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::pod::Worker;
-use crate::pod::directory::{self, KIND_ORDERED};
-use crate::pod::heap;
+use crate::pod::alloc::heap;
+use crate::pod::names::directory::{self, KIND_ORDERED};
 
 pub use key::KEY_MAX;
 pub use page::{INNER_MAX, LEAF_MAX};

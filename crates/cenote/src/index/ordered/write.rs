@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 use crate::index::hash::{Put, Replace, object};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::publish::{Change, publish_with_companions};
-use crate::pod::record::operation;
-use crate::pod::room::Room;
-use crate::pod::{collect, heap};
+use crate::pod::commit::publish::{Change, publish_with_companions};
+use crate::pod::format::record::operation;
+use crate::pod::reclaim::room::Room;
+use crate::pod::{alloc::heap, reclaim::collect};
 
 /// Merges that one write may have to finish first, before the map counts as damaged.
 const HELPED_MAX: u32 = 100_000;
@@ -40,7 +40,7 @@ pub(super) enum Outcome {
     Missing,
 }
 
-/// A new page for a node, as it goes to `pod::publish`.
+/// A new page for a node, as it goes to `pod::commit::publish`.
 pub(super) struct Replacement<'b> {
     /// The node's word.
     pub word: SyncWord,

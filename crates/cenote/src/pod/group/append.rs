@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::crash::{Point, crash_point};
+use crate::pod::instance::crash::{Point, crash_point};
 
 /// Where the parts of what is written down are.
 const EVENT: usize = 0;

@@ -5,7 +5,7 @@ use super::{EVENTS_KEPT, GROUP_BYTES, Group};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::Worker;
-use crate::pod::slab::check_fits;
+use crate::pod::alloc::slab::check_fits;
 
 /// Checks the group at an offset: its header, its members, the events that somebody has yet to read. Takes its lock, but for one that only reads: what that finds
 /// while others change the group, or have died at it, is looked at again.

@@ -22,11 +22,11 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::directory::{self, KIND_GROUP};
-use crate::pod::hooks::Dead;
-use crate::pod::host::HostInstance;
-use crate::pod::lock;
+use crate::pod::format::host::HostInstance;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::hooks::Dead;
+use crate::pod::lock::lock;
+use crate::pod::names::directory::{self, KIND_GROUP};
 
 impl Group {
     /// Tells of the deaths of all members whom nobody has recovered yet, or of whose recovery the group was not told. The caller

@@ -2,7 +2,7 @@
 
 use super::layout::name_of;
 use crate::error::{Error, Result};
-use crate::pod::host::HostInstance;
+use crate::pod::format::host::HostInstance;
 
 /// What has happened in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | 0 | P | magic, members and events that there is room for, salt, SHA-256 of salt and token | the creator |
 //! | 64 | S | the lock | who changes the group |
-//! | 128 | S | the [bell](crate::pod::bell) | who has changed it |
+//! | 128 | S | the [bell](crate::pod::instance::bell) | who has changed it |
 //! | 192 | S | events counted | the lock's holder |
 //! | 200 | S | places of members that were ever used | the same |
 //! | 208 | S | the host whose members are being told dead, plus one; or 0 | the same |
@@ -14,7 +14,7 @@
 //! | 16384 | S | events, a ring, 64 bytes each | the same |
 
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::pod::geometry::UNIT;
+use crate::pod::format::geometry::UNIT;
 
 /// Bytes of a group.
 pub const GROUP_BYTES: u64 = UNIT;

@@ -15,7 +15,7 @@
 //! **Who is a member.** A worker, under a name that it keeps: who comes again under a name that left or died has rejoined. A
 //! member's words in the table belong to the lock's holder, but for its cursor.
 //!
-//! **Crash.** See `append`; the lock is one of [`lock`](super::lock), taken over from the dead. An observer's place is written without an event, its status last. A host's burial is
+//! **Crash.** See `append`; the lock is one of [`lock`](crate::pod::lock::lock), taken over from the dead. An observer's place is written without an event, its status last. A host's burial is
 //! begun by the event of its death, and finished by whoever has the lock next.
 
 mod append;
@@ -33,16 +33,16 @@ pub use layout::{EVENTS_MAX, GROUP_BYTES, MEMBER_NAME_MAX, MEMBERS_MAX};
 use append::Change;
 use layout::{Layout, MAGIC};
 
-use super::bell;
-use super::crash::{Point, crash_point};
-use super::directory::{self, KIND_GROUP};
-use super::heap;
-use super::host::HostInstance;
-use super::lock::{self, Held};
-use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
+use crate::pod::alloc::heap;
+use crate::pod::format::host::HostInstance;
+use crate::pod::instance::bell;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::worker::Worker;
+use crate::pod::lock::lock::{self, Held};
+use crate::pod::names::directory::{self, KIND_GROUP};
 
 /// Events that a join makes room for: its own, its end, the death of its host.
 const EVENTS_A_JOIN: u64 = 1 + EVENTS_KEPT;

@@ -4,7 +4,7 @@ use super::TaskList;
 use super::result::{HEADER, Slot};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::slab::check_fits;
+use crate::pod::alloc::slab::check_fits;
 
 /// What was found of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use super::layout::Phase;
 use crate::error::Result;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::lock::is_gone;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::lock::lock::is_gone;
 
 /// What there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,9 +16,9 @@ use super::Plan;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::geometry::UNIT;
-use crate::pod::heap;
-use crate::pod::worker::Worker;
+use crate::pod::alloc::heap;
+use crate::pod::format::geometry::UNIT;
+use crate::pod::instance::worker::Worker;
 
 /// The most tasks of a list.
 pub const TASKS_MAX: u64 = 1 << 24;

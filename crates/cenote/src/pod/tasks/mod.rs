@@ -27,11 +27,11 @@ mod result;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::directory::{self, KIND_TASKS};
-use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
+use crate::pod::instance::worker::Worker;
+use crate::pod::names::directory::{self, KIND_TASKS};
 
 pub use audit::Audited;
 pub use claim::Next;

@@ -14,13 +14,13 @@ use super::TaskList;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::collect;
-use crate::pod::crash::{Point, crash_point};
-use crate::pod::heap;
-use crate::pod::publish::{Change, publish};
-use crate::pod::record::operation;
-use crate::pod::room::with_room;
-use crate::pod::worker::Pin;
+use crate::pod::alloc::heap;
+use crate::pod::commit::publish::{Change, publish};
+use crate::pod::format::record::operation;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::worker::Pin;
+use crate::pod::reclaim::collect;
+use crate::pod::reclaim::room::with_room;
 
 /// Bytes before a result's own.
 pub(super) const HEADER: u64 = 8;

@@ -10,7 +10,7 @@ use crate::index::ordered::OrderedMap;
 use crate::index::ordered::range::{Pair, Range};
 use crate::memory::{Memory, Snapshot};
 use crate::pod::Worker;
-use crate::pod::directory::Named;
+use crate::pod::names::directory::Named;
 
 /// Groups of a hash map that one attempt looks at; half of it after each that failed.
 const GROUPS_AT_ONCE: u32 = 32;
@@ -30,7 +30,7 @@ pub struct MapReader<'r, M: Memory> {
 
 impl<'r, M: Memory> MapReader<'r, M> {
     pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
-        let header = crate::index::of_kind(named, crate::pod::directory::KIND_HASH)?;
+        let header = crate::index::of_kind(named, crate::pod::names::directory::KIND_HASH)?;
         let map = Self { reader, header };
         // What is wrong with it shows now.
         map.read(|_, _| Ok(()))?;
@@ -103,7 +103,7 @@ pub struct OrderedReader<'r, M: Memory> {
 
 impl<'r, M: Memory> OrderedReader<'r, M> {
     pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
-        let header = crate::index::of_kind(named, crate::pod::directory::KIND_ORDERED)?;
+        let header = crate::index::of_kind(named, crate::pod::names::directory::KIND_ORDERED)?;
         let map = Self { reader, header };
         map.read(|_, _| Ok(()))?;
         Ok(map)

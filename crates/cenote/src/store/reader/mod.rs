@@ -20,10 +20,10 @@ pub(super) use open::{open_to_read, read_head};
 use crate::error::{Error, Result};
 use crate::index::hooks;
 use crate::memory::{Bounds, Coherent, Liveness, LocalWord, MapError, Memory, Observer, Snapshot};
-use crate::pod::directory::{self, Named};
-use crate::pod::geometry::{Geometry, UNIT};
-use crate::pod::process::Identity;
-use crate::pod::superblock::{COMMITTED, EPOCH, Superblock};
+use crate::pod::format::geometry::{Geometry, UNIT};
+use crate::pod::format::superblock::{COMMITTED, EPOCH, Superblock};
+use crate::pod::instance::process::Identity;
+use crate::pod::names::directory::{self, Named};
 use crate::pod::{Pod, Worker};
 
 /// Attempts one right after the other.

@@ -10,9 +10,9 @@ use super::super::pool::{HEAD_BYTES, Pool, io_error, opened, superblock_of};
 use super::Reader;
 use crate::error::{Error, Result};
 use crate::memory::{self, Backing, Mapped, Mapping, Observer, Trust};
-use crate::pod::geometry::Geometry;
-use crate::pod::process::Identity;
-use crate::pod::superblock::Kind;
+use crate::pod::format::geometry::Geometry;
+use crate::pod::format::superblock::Kind;
+use crate::pod::instance::process::Identity;
 
 /// Opens a pool's file for reading.
 pub(in crate::store) fn open_to_read(path: &Path, trust: Trust) -> Result<File> {

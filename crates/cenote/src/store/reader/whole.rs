@@ -6,7 +6,7 @@ use super::{Manner, Reader};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, Snapshot};
 use crate::pod::Worker;
-use crate::pod::record::Phase;
+use crate::pod::format::record::Phase;
 
 /// Looks at a pool that others write to, at most.
 const LOOKS_MAX: u32 = 5;

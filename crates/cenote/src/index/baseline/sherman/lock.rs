@@ -12,7 +12,7 @@ use super::host::Local;
 use crate::error::Result;
 use crate::index::baseline::patience::Patience;
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::pod::record::{Phase, State};
+use crate::pod::format::record::{Phase, State};
 
 /// How often a lock is handed on within a process, as in Sherman.
 const HANDED_ON_MAX: u64 = 4;

@@ -1,0 +1,252 @@
+//! Slab blocks that nobody owns: abandoned by a worker that found nothing free in them, hinted at by whoever frees an
+//! object in them, adopted by whoever needs their size class, and returned when they are empty. Hints may be lost or
+//! wrong; nothing depends on them but speed.
+//!
+//! Who looks at the cells of a block that is not his looks at the block table first, both under a pin: the block may be free by then, but
+//! its memory is there ([`super::holes`]).
+
+use super::heap::{return_reserves, take_cells};
+use super::hints::{clear_hint, set_hint};
+use super::slab::{CellAt, count_of, free_lanes, full_word, table_word};
+use super::units::free_slab;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::format::actor::Actor;
+use crate::pod::format::block::Block;
+use crate::pod::format::class::{Class, TABLE};
+use crate::pod::format::geometry::UNIT_SHIFT;
+use crate::pod::format::reserve::Reserve;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::worker::{Pin, Worker};
+
+/// Hinted blocks that one refill looks at before it takes a fresh block.
+const ADOPTIONS_MAX: u32 = 8;
+/// Words of the hint bitmap that one refill looks at.
+const HINT_WORDS_MAX: u64 = 256;
+
+/// Gives up the ownership of a block, of which nothing is reserved any more. That is not written back: recovery passes by a reserve
+/// whose block is not its worker's, and who takes the next block says so first.
+pub(in crate::pod) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64) {
+    let mem = worker.mem();
+    let owned = Block::Slab {
+        class: class as u8,
+        ready: true,
+        owner: actor.me,
+    }
+    .encode();
+    let nobodys = Block::Slab {
+        class: class as u8,
+        ready: true,
+        owner: 0,
+    }
+    .encode();
+    let _shield = shield(worker);
+    // Its cells were changed by exchanges, which all have seen; nothing else of it is the next owner's.
+    if table_word(worker, unit)
+        .compare_exchange_acquire(mem, owned, nobodys)
+        .is_ok()
+    {
+        crash_point(Point::SlabRelease);
+        // Frees that came while the block was owned set no hint.
+        let base = worker.geometry().unit_offset(unit);
+        if (0..TABLE[class].words()).any(|word| free_lanes(mem.load(base + 8 * u64::from(word))) != 0) {
+            set_hint(worker, unit);
+        }
+    }
+    actor.record.reserve(class).set_lazily(mem, Reserve::NONE.0);
+}
+
+/// As long as it stands, a block that was none of free units when it began keeps its bytes, whatever becomes of it.
+fn shield<M: Memory>(worker: &Worker<M>) -> Option<Pin<'_, M>> {
+    match mutant::is(Mutant::HoleLookedInto) {
+        true => None,
+        false => worker.pin().ok(),
+    }
+}
+
+/// Called after a cell was freed: `before` is its word as it was.
+#[inline]
+pub(in crate::pod) fn after_free<M: Memory>(worker: &Worker<M>, cell: CellAt, before: u64) {
+    if free_lanes(before) == 0 {
+        let unit = cell.unit(worker);
+        if let Block::Slab { owner: 0, .. } = Block::decode(table_word(worker, unit).load(worker.mem())) {
+            set_hint(worker, unit);
+        }
+    }
+}
+
+/// Adopts a hinted block of the class, if one is worth it: at least an eighth of it is free.
+pub(in crate::pod) fn adopt_hinted<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    class: usize,
+) -> Result<bool> {
+    let units = worker.committed_units()?;
+    let words = units.div_ceil(64);
+    let mut tried = 0;
+    let _shield = shield(worker);
+    for step in 0..words.min(HINT_WORDS_MAX) {
+        let word = (worker.hint_cursor.get() + step) % words;
+        let mut bits = worker.mem().load(worker.geometry().hints + 8 * word);
+        while bits != 0 {
+            let unit = word * 64 + u64::from(bits.trailing_zeros());
+            bits &= bits - 1;
+            if unit < units && is_abandoned(worker, unit, class) {
+                clear_hint(worker, unit);
+                tried += 1;
+                if adopt(worker, actor, class, unit, TABLE[class].objects / 8 + 1) {
+                    worker.hint_cursor.set(word);
+                    return Ok(true);
+                }
+                if tried == ADOPTIONS_MAX {
+                    worker.hint_cursor.set(word + 1);
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    worker.hint_cursor.set(worker.hint_cursor.get() + HINT_WORDS_MAX);
+    Ok(false)
+}
+
+fn is_abandoned<M: Memory>(worker: &Worker<M>, unit: u64, class: usize) -> bool {
+    let block = Block::decode(table_word(worker, unit).load(worker.mem()));
+    block
+        == Block::Slab {
+            class: class as u8,
+            ready: true,
+            owner: 0,
+        }
+        && is_whole(worker, unit, &TABLE[class])
+}
+
+/// Whether a block of this layout can begin at `unit`.
+pub(in crate::pod) fn is_whole<M: Memory>(worker: &Worker<M>, unit: u64, layout: &Class) -> bool {
+    let bytes = layout.units() << UNIT_SHIFT;
+    unit.is_multiple_of(layout.units())
+        && worker
+            .check("", worker.geometry().unit_offset(unit), bytes)
+            .is_ok()
+}
+
+/// Adopts any abandoned block of the class with a free cell.
+pub(in crate::pod) fn adopt_any<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
+    let _shield = shield(worker);
+    for unit in 0..worker.committed_units()? {
+        if is_abandoned(worker, unit, class) && adopt(worker, actor, class, unit, 1) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Takes over an abandoned block if `wanted` of its cells are free, and fills the reserve from it.
+fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, wanted: u32) -> bool {
+    let mem = worker.mem();
+    let base = worker.geometry().unit_offset(unit);
+    // A look from outside: meanwhile the block may be freed and made anew by somebody. The exchange of its table word
+    // decides.
+    let mut free = 0;
+    // Word by word: the line of a block that is somebody else's must not stay in this host's cache, not even for a moment.
+    let is_enough = (0..TABLE[class].words()).any(|word| {
+        free += count_of(free_lanes(mem.owned_peek(base + 8 * u64::from(word))));
+        free >= wanted
+    });
+    if !is_enough {
+        return false;
+    }
+    if !take_ownership(worker, actor, class, unit) {
+        return false;
+    }
+    if take_cells(worker, actor, class, unit, 0) {
+        return true;
+    }
+    abandon(worker, actor, class, unit);
+    false
+}
+
+pub(in crate::pod) fn take_ownership<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    class: usize,
+    unit: u64,
+) -> bool {
+    debug_assert!(
+        actor != worker.actor() || worker.holds_list(),
+        "a worker that does not hold its reserves takes a block"
+    );
+    let mem = worker.mem();
+    let reserve = actor.record.reserve(class);
+    reserve.set(mem, Reserve::new(unit, 0, 0).0);
+    mem.persist(reserve.offset(), 8);
+    crash_point(Point::AdoptIntent);
+    let nobodys = Block::Slab {
+        class: class as u8,
+        ready: true,
+        owner: 0,
+    }
+    .encode();
+    let mine = Block::Slab {
+        class: class as u8,
+        ready: true,
+        owner: actor.me,
+    }
+    .encode();
+    if table_word(worker, unit)
+        .compare_exchange_acquire(mem, nobodys, mine)
+        .is_err()
+    {
+        reserve.set_lazily(mem, Reserve::NONE.0);
+        return false;
+    }
+    crash_point(Point::AdoptDone);
+    true
+}
+
+/// Returns blocks in which nothing is allocated to the buddy tree: abandoned ones, and the actor's own, which it
+/// abandons first. Its reserves are empty afterwards.
+pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<u64> {
+    let _hold = worker.hold_list()?;
+    return_reserves(worker, actor)?;
+    let mem = worker.mem();
+    let mut returned = 0;
+    let mut unit = 0;
+    let units = worker.committed_units()?;
+    while unit < units {
+        let _shield = shield(worker);
+        let block = Block::decode(table_word(worker, unit).load(mem));
+        let here = unit;
+        unit += 1;
+        let Block::Slab {
+            class,
+            ready: true,
+            owner: 0,
+        } = block
+        else {
+            if let Block::Range { units, .. } = block {
+                unit = here + u64::from(units).max(1);
+            }
+            continue;
+        };
+        let class = usize::from(class);
+        let Some(layout) = TABLE.get(class).filter(|layout| is_whole(worker, here, layout)) else {
+            continue;
+        };
+        let base = worker.geometry().unit_offset(here);
+        let cells = |word: u32| base + 8 * u64::from(word);
+        // Looked at from outside first, as in `adopt`.
+        if !(0..layout.words()).all(|word| mem.owned_peek(cells(word)) == full_word(layout, word)) {
+            continue;
+        }
+        if take_ownership(worker, actor, class, here) {
+            if (0..layout.words()).all(|word| mem.load(cells(word)) == full_word(layout, word)) {
+                free_slab(worker, here, layout.order, &[(actor.record.reserve(class), 0)])?;
+                returned += layout.units();
+            } else {
+                abandon(worker, actor, class, here);
+            }
+        }
+    }
+    Ok(returned)
+}

@@ -1,0 +1,49 @@
+//! What a worker remembers of slab blocks on incoherent memory, where a look into the block table is a round trip: their size classes.
+//!
+//! A block has its class until it is given back to the buddy tree, which counts such blocks ([`BLOCKS_FREED`]) in the same transaction:
+//! nobody makes the block anew before it is counted. So of an object that is not free, what is remembered holds if nothing was counted
+//! between the look into the table and a look at the count that comes after the object was seen.
+
+use super::slab::{Cell, Place, locate};
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::format::class::{TABLE, block_start};
+use crate::pod::format::superblock::BLOCKS_FREED;
+use crate::pod::instance::worker::Worker;
+
+/// Forgets what may not hold for the objects that the caller has seen before: all of it, if a block was given back.
+///
+/// Cost: one sync load on incoherent memory.
+pub(in crate::pod) fn renew_classes<M: Memory>(worker: &Worker<M>) {
+    let classes = &worker.classes;
+    if classes.classes.is_empty() || mutant::is(Mutant::ClassesKept) {
+        return;
+    }
+    let freed = BLOCKS_FREED.load(worker.mem());
+    if classes.as_of.replace(freed) != freed {
+        classes.classes.iter().for_each(|entry| entry.set(0));
+    }
+}
+
+/// The cell of an object by what this worker remembers of its block: no round trip. For an object that was not free at the last
+/// [`renew_classes`], nor since.
+pub fn remembered_cell<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Cell> {
+    if !worker.is_committed(object, 16) {
+        return None;
+    }
+    let unit = worker.geometry().unit_of(object);
+    let class = worker.classes.get(unit)?;
+    let layout = TABLE.get(class)?;
+    let start = block_start(unit, layout.order);
+    let index = layout.index_of(object - worker.geometry().unit_offset(start))?;
+    Some(Cell::new(worker, start, class, index))
+}
+
+/// Where an object is, by what is remembered if that helps; see [`remembered_cell`].
+pub(in crate::pod) fn place_of<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
+    match remembered_cell(worker, object) {
+        Some(cell) => Ok(Place::Slab(cell)),
+        None => locate(worker, object),
+    }
+}

@@ -1,0 +1,582 @@
+//! Allocation in two levels: blocks of units from the buddy tree, objects from slab blocks (FUSEE, section 4.4;
+//! Lupin, section 3.6).
+//!
+//! A worker owns at most one block of each size class at a time, and a *reserve*: one owned word that names the
+//! block, a word of its cells, and which of those (at most four) it has taken. The common allocation takes the
+//! next cell out of the reserve: two stores to the worker's own lines, no shared write. A block that has no free
+//! cell left is abandoned; freeing an object in an abandoned block sets a *hint* bit, by which anybody finds it
+//! and adopts it. Hints may be lost or wrong; when the pool seems full, every block is looked at.
+//!
+//! Before that, an allocation for an operation takes what waits in the worker's own retired list and is ripe (see `recycle`): two
+//! stores to own lines too, and nothing to be freed.
+//!
+//! **Crash safety.** The object's offset is stored in an owned word (`destination`) *before* it leaves the
+//! reserve, the reserve is written *before* cells are taken, a new block's owner is in the table by the same
+//! transaction that allocates it. So whatever a worker dies with is named in its record: see `recovery`.
+//!
+//! On incoherent memory each *before* is a wait for a write-back: see `takes` for what becomes of it.
+
+use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole};
+use super::runs::Want;
+use super::slab::{
+    Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
+};
+use super::takes::{
+    clear, forget_take, leave_source, make_room_for_take, put_back, settle_takes, shelve_again, take_later,
+    untaken,
+};
+use super::units::{allocate_units, free_range, free_slab, too_large};
+use crate::error::{Error, Result};
+use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::mutant::{self, Mutant};
+use crate::pod::format::actor::Actor;
+use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
+use crate::pod::format::class::{TABLE, class_for};
+use crate::pod::format::geometry::UNIT;
+use crate::pod::format::record::{PUBLISHED, operation};
+use crate::pod::format::reserve::Reserve;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::recycle::Kept;
+use crate::pod::instance::taken::{Source, Taken};
+use crate::pod::instance::worker::Worker;
+
+/// Bytes of a block whose allocation is not far when a cell is: brought near, as what is written to a fresh object must be
+/// in the cache before the exchange that publishes it can happen.
+const AHEAD: u64 = 256;
+
+/// Allocates `len` bytes for the actor's current operation: the offset is in its `new_object` on return, and will
+/// be published, discarded or recovered from there.
+///
+/// Cost: two stores on own lines. If nothing in the worker's retired list fits, every fourth time one compare-exchange on
+/// the block; now and then a block.
+#[inline]
+pub fn allocate<M: Memory>(worker: &Worker<M>, len: u64) -> Result<u64> {
+    let actor = worker.actor();
+    allocate_for(worker, actor, len, actor.record.new_object(), 0)
+}
+
+/// Allocates a further object that will be published together with the current operation's new one.
+pub fn allocate_companion<M: Memory>(worker: &Worker<M>, which: usize, len: u64) -> Result<u64> {
+    let actor = worker.actor();
+    worker.await_end();
+    allocate_for(worker, actor, len, actor.record.companions()[which], 0)
+}
+
+/// Allocates for any actor and destination; who allocates for itself holds its list. `tag` marks a range that holds references (see
+/// [`DrainRange`](crate::pod::instance::hooks::DrainRange)).
+#[inline]
+pub fn allocate_for<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    len: u64,
+    destination: OwnedWord,
+    tag: u8,
+) -> Result<u64> {
+    debug_assert!(
+        actor.record != worker.record() || worker.holds_list(),
+        "a worker that does not hold its list may not have its record in order"
+    );
+    let class = match class_for(len, !M::COHERENT) {
+        Some(class) if tag == 0 => class,
+        _ => {
+            settle_takes(worker);
+            return allocate_range(worker, actor, len, destination, tag);
+        }
+    };
+    if is_of_operation(worker, actor, destination) {
+        if let Some(kept) = worker.recycler.take(class) {
+            return Ok(take_kept(worker, class, kept, destination));
+        }
+        if !M::COHERENT && !mutant::is(Mutant::NamedLate) {
+            make_room_for_take(worker);
+            let reserve = untaken(worker, class);
+            if reserve.mask() != 0 {
+                return Ok(take_later(
+                    worker,
+                    lowest(worker, actor, class, reserve)?,
+                    destination,
+                ));
+            }
+        }
+    }
+    settle_takes(worker);
+    let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
+    if reserve.mask() != 0 {
+        return take_reserved(worker, actor, class, reserve, destination);
+    }
+    refill(worker, actor, class)?;
+    let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
+    if reserve.mask() == 0 {
+        return Err(misreserved(actor, class));
+    }
+    if !M::COHERENT && is_of_operation(worker, actor, destination) && !mutant::is(Mutant::NamedLate) {
+        make_room_for_take(worker);
+        return Ok(take_later(
+            worker,
+            lowest(worker, actor, class, reserve)?,
+            destination,
+        ));
+    }
+    take_reserved(worker, actor, class, reserve, destination)
+}
+
+/// Whether what is allocated for a destination is named by the record of the worker's own operation.
+#[inline(always)]
+fn is_of_operation<M: Memory>(worker: &Worker<M>, actor: Actor, destination: OwnedWord) -> bool {
+    let [first, second] = actor.record.companions();
+    actor == worker.actor()
+        && (destination == actor.record.new_object() || destination == first || destination == second)
+}
+
+/// Takes an entry of the retired list for a new object.
+#[inline]
+fn take_kept<M: Memory>(worker: &Worker<M>, class: usize, kept: Kept, destination: OwnedWord) -> u64 {
+    let Kept { object, chunk, index } = kept;
+    let round = worker.recycler.round();
+    let taken = Taken {
+        object,
+        class: class as u32,
+        source: Source::List { chunk, index, round },
+    };
+    if !M::COHERENT && !mutant::is(Mutant::NamedLate) {
+        make_room_for_take(worker);
+        return take_later(worker, taken, destination);
+    }
+    if mutant::is(Mutant::NamedLate) {
+        leave_source(worker, &taken);
+    }
+    destination.set(worker.mem(), object);
+    crash_point(Point::AllocNew);
+    leave_source(worker, &taken);
+    crash_point(Point::AllocTaken);
+    worker.last_taken.set(taken);
+    object
+}
+
+/// The cell of a reserve, which has some, that is taken next. That the block is the actor's was seen when the reserve got it; somebody who
+/// damages the pool may have changed it since, so what is handed out is an object of some block in the pool at least.
+#[inline]
+fn lowest<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, reserve: Reserve) -> Result<Taken> {
+    let layout = &TABLE[class];
+    let index = reserve.word() * 4 + reserve.mask().trailing_zeros();
+    let unit = reserve.unit().unwrap_or_default();
+    let object = worker.geometry().unit_offset(unit) + layout.offset_of(index);
+    if index >= layout.objects || worker.check("", object, u64::from(layout.size)).is_err() {
+        return Err(misreserved(actor, class));
+    }
+    Ok(Taken {
+        object,
+        class: class as u32,
+        source: Source::Reserve { unit, index },
+    })
+}
+
+/// A reserve that cannot be right.
+#[cold]
+fn misreserved(actor: Actor, class: usize) -> Error {
+    Error::corrupt("a worker's reserve", actor.record.reserve(class).offset())
+}
+
+#[inline]
+fn take_reserved<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    class: usize,
+    reserve: Reserve,
+    destination: OwnedWord,
+) -> Result<u64> {
+    let mem = worker.mem();
+    let taken = lowest(worker, actor, class, reserve)?;
+    let name = || {
+        destination.set(mem, taken.object);
+        mem.persist(destination.offset(), 8);
+    };
+    if !mutant::is(Mutant::NamedLate) {
+        name();
+    }
+    crash_point(Point::AllocNew);
+    // The lowest set bit of the word is the lowest of the mask: the mask is its low end and not empty.
+    let word = actor.record.reserve(class);
+    word.set_lazily(mem, reserve.0 & (reserve.0 - 1));
+    // Complete before what is allocated is published. Until then recovery sees that it is named and has not left.
+    mem.write_back(word.offset(), 8);
+    if mutant::is(Mutant::NamedLate) {
+        name();
+    }
+    crash_point(Point::AllocTaken);
+    worker.last_taken.set(taken);
+    Ok(taken.object)
+}
+
+/// Gives back what `allocate` gave and nobody else has seen. What an operation has published that could not be finished stays: whoever
+/// brings the record into order finishes it.
+pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    if worker.record().operation().get(worker.mem()) == operation::COMMITTED {
+        return Ok(());
+    }
+    discard_at(worker, worker.record().new_object())
+}
+
+/// [`discard`], also for what `allocate_companion` gave.
+pub fn discard_with_companions<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    if worker.record().operation().get(worker.mem()) == operation::COMMITTED {
+        return Ok(());
+    }
+    discard_at(worker, worker.record().new_object())?;
+    for word in worker.record().companions() {
+        discard_at(worker, word)?;
+    }
+    Ok(())
+}
+
+/// Gives back the object that a word of the worker's record names.
+#[inline]
+fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
+    match named.get(worker.mem()) {
+        object if object == 0 || object & PUBLISHED != 0 => Ok(()),
+        object => discard_object(worker, named, object),
+    }
+}
+
+/// After a race was lost.
+#[cold]
+fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) -> Result<()> {
+    let (actor, mem) = (worker.actor(), worker.mem());
+    let taken = worker.last_taken.get();
+    if M::COHERENT && taken.object == object && put_back(worker, &taken, named) {
+        return Ok(());
+    }
+    let place = locate(worker, object)?;
+    if !M::COHERENT && !mutant::is(Mutant::DiscardedLinesKept) {
+        // Complete with the next fence: before the object's name goes, or its units are free.
+        mem.invalidate(object, place.capacity());
+    }
+    if !M::COHERENT
+        && let Some((taken, has_left)) = forget_take(worker, object)
+    {
+        if has_left {
+            if put_back(worker, &taken, named) {
+                return Ok(());
+            }
+        } else {
+            shelve_again(worker, &taken);
+            clear(worker, named);
+            return Ok(());
+        }
+    }
+    match place {
+        Place::Slab(cell) => {
+            let (unit, index) = (cell.unit, cell.index);
+            let from_reserve = Taken {
+                object,
+                class: cell.class as u32,
+                source: Source::Reserve { unit, index },
+            };
+            if put_back(worker, &from_reserve, named) {
+                return Ok(());
+            }
+            // An operation that has claimed a level to retire may have used the rest of the room.
+            (worker.pod().hooks().inner.retire)(worker, actor, object)?;
+            clear(worker, named);
+            Ok(())
+        }
+        Place::Range { unit, units, .. } => free_range(worker, unit, units, &[(named, 0)]),
+    }
+}
+
+/// Fills the reserve of a class.
+#[cold]
+fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<()> {
+    if take_from_block(worker, actor, class)? || adopt_hinted(worker, actor, class)? {
+        return Ok(());
+    }
+    let layout = &TABLE[class];
+    match allocate_slab(worker, actor, class) {
+        Err(Error::Full { .. }) => {}
+        other => return other,
+    }
+    // Full. Under a pin nothing recent ripens: an operation ends its pin and tries again.
+    if !worker.is_pinned() {
+        (worker.pod().hooks().inner.make_room)(worker)?;
+    }
+    let looks_everywhere = !worker.is_pinned() || worker.is_thorough.get();
+    if take_from_block(worker, actor, class)? || looks_everywhere && adopt_any(worker, actor, class)? {
+        return Ok(());
+    }
+    allocate_slab(worker, actor, class).map_err(|error| match error {
+        // How long the longest run is says nothing of objects that share a block.
+        Error::Full { why, .. } => Error::Full {
+            needed: u64::from(layout.size),
+            why,
+            largest: None,
+        },
+        other => other,
+    })
+}
+
+/// Takes up to four free cells of the current block into the reserve; abandons the block if it has none.
+///
+/// On coherent memory the block table is asked first whether the block is the actor's, as a load there costs little.
+fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
+    let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
+    let Some(unit) = reserve.unit() else {
+        // Nothing, or nothing that was ever written: there is no block to go on with.
+        return Ok(false);
+    };
+    let is_its = || {
+        let block = Block::decode(table_word(worker, unit).load(worker.mem()));
+        let (class, owner) = (class as u8, actor.me);
+        block
+            == Block::Slab {
+                class,
+                ready: true,
+                owner,
+            }
+    };
+    if !is_whole(worker, unit, &TABLE[class]) || M::COHERENT && !is_its() {
+        return Err(misreserved(actor, class));
+    }
+    if take_cells(worker, actor, class, unit, reserve.word()) {
+        return Ok(true);
+    }
+    abandon(worker, actor, class, unit);
+    Ok(false)
+}
+
+/// Takes up to four free cells of a block into the reserve, which has none, of the words from one on.
+pub(in crate::pod) fn take_cells<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    class: usize,
+    unit: u64,
+    from: u32,
+) -> bool {
+    let mem = worker.mem();
+    let base = worker.geometry().unit_offset(unit);
+    for (word, mut current) in cell_words(mem, base, &TABLE[class], from) {
+        let cells = SyncWord::at(base + 8 * u64::from(word));
+        loop {
+            let free = free_lanes(current);
+            if free == 0 {
+                break;
+            }
+            let name = || {
+                actor
+                    .record
+                    .reserve(class)
+                    .set(mem, Reserve::new(unit, word, mask_of(free)).0);
+                mem.persist(actor.record.reserve(class).offset(), 8);
+            };
+            if !mutant::is(Mutant::ReserveLate) {
+                name();
+            }
+            crash_point(Point::SlabIntent);
+            match cells.compare_exchange_acquire(mem, current, current & !cells_of(free)) {
+                Ok(_) => {
+                    if mutant::is(Mutant::ReserveLate) {
+                        name();
+                    }
+                    crash_point(Point::SlabTaken);
+                    let ahead = TABLE[class].offset_of(4 * word) + AHEAD;
+                    if M::COHERENT && ahead < UNIT {
+                        mem.prefetch(base + ahead);
+                    }
+                    return true;
+                }
+                Err(found) => current = found,
+            }
+        }
+    }
+    false
+}
+
+fn allocate_slab<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<()> {
+    let layout = &TABLE[class];
+    let mem = worker.mem();
+    let mark = |ready| Block::Slab {
+        class: class as u8,
+        ready,
+        owner: actor.me,
+    };
+    let units = layout.units();
+    let want = Want { units, align: units };
+    let unit = allocate_units(worker, want, |txn, unit| {
+        txn.write(table_word(worker, unit).offset(), mark(false).encode());
+        for tail in 1..layout.units() {
+            txn.write(table_word(worker, unit + tail).offset(), Block::Tail.encode());
+        }
+        txn.write_owned(actor.record.reserve(class), Reserve::new(unit, 0, 0).0);
+    })?;
+    crash_point(Point::SlabCells);
+    initialise_cells(worker, unit, layout);
+    table_word(worker, unit).store(mem, mark(true).encode());
+    crash_point(Point::SlabReady);
+    if take_cells(worker, actor, class, unit, 0) {
+        Ok(())
+    } else {
+        Err(Error::corrupt(
+            "a fresh block without a free cell",
+            worker.geometry().unit_offset(unit),
+        ))
+    }
+}
+
+fn allocate_range<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    len: u64,
+    destination: OwnedWord,
+    tag: u8,
+) -> Result<u64> {
+    let units = len.div_ceil(UNIT).max(1);
+    let count = u32::try_from(units).map_err(|_| too_large(worker, len))?;
+    let attempt = || {
+        allocate_units(worker, Want { units, align: 1 }, |txn, unit| {
+            let block = Block::Range {
+                units: count,
+                state: RangeState::Pending,
+                owner: actor.me,
+            };
+            txn.write(
+                table_word(worker, unit).offset(),
+                block.encode() | u64::from(tag) << 8,
+            );
+            txn.write_owned(destination, worker.geometry().unit_offset(unit));
+        })
+    };
+    let outcome = match attempt() {
+        Err(Error::Full { .. }) if !worker.is_pinned() => {
+            (worker.pod().hooks().inner.make_room)(worker)?;
+            attempt()
+        }
+        other => other,
+    };
+    match outcome {
+        Err(Error::Full { why, largest, .. }) => Err(Error::Full {
+            needed: len,
+            why,
+            largest,
+        }),
+        other => Ok(worker.geometry().unit_offset(other?)),
+    }
+}
+
+/// Makes a pending range live, after the word that publishes it has been written.
+#[inline]
+pub fn settle_published<M: Memory>(worker: &Worker<M>, object: u64) -> Result<()> {
+    settle(worker, object, |_| true)
+}
+
+/// The same for an object of an actor's operation. That may be over, and the units another's range by now.
+#[inline]
+pub fn settle_own<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    settle(worker, object, |owner| owner == actor.me)
+}
+
+#[inline]
+fn settle<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u16) -> bool) -> Result<()> {
+    let unit = worker.geometry().unit_of(object);
+    if object.wrapping_sub(worker.geometry().data) & (UNIT - 1) != 0 {
+        return Ok(());
+    }
+    // The name of it lies in the pool: somebody may have changed it since it was written there.
+    worker.check("an object's offset", object, UNIT)?;
+    let word = table_word(worker, unit);
+    let current = word.load(worker.mem());
+    if let Block::Range {
+        units,
+        state: RangeState::Pending,
+        owner,
+    } = Block::decode(current)
+        && is_meant(owner)
+    {
+        let live = Block::Range {
+            units,
+            state: RangeState::Live,
+            owner: 0,
+        }
+        .encode()
+            | current & 0xff00;
+        // It fails when the range was unlinked and retired in the meantime; then it is not ours to mark.
+        let _ = word.compare_exchange_acquire(worker.mem(), current, live);
+    }
+    Ok(())
+}
+
+/// Whether another worker's record says that it has reserved something that [`return_reserves`] gives back without a lock. For coherent memory.
+pub(in crate::pod) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
+    let mem = worker.mem();
+    let mut has_any = false;
+    for (class, layout) in TABLE.iter().enumerate() {
+        let Some(unit) = Reserve(actor.record.reserve(class).peek(mem)).unit() else {
+            continue;
+        };
+        has_any = true;
+        // One that is out of date, of a block that is somebody else's by now, is in nobody's way. Its own block that is not ready is its worker's to finish.
+        let is_in_order = is_whole(worker, unit, layout)
+            && !matches!(
+                Block::decode(table_word(worker, unit).load(mem)),
+                Block::Slab { ready: false, owner, .. } if owner == actor.me
+            );
+        if !is_in_order {
+            return false;
+        }
+    }
+    has_any
+}
+
+/// Returns a dead or leaving actor's reserved cells to their blocks and abandons the blocks; or those of one who is idle, with whose record
+/// nobody does anything meanwhile.
+pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let mem = worker.mem();
+    debug_assert!(
+        actor != worker.actor() || worker.holds_list(),
+        "a worker that does not hold its reserves gives them back"
+    );
+    settle_takes(worker);
+    for (class, layout) in TABLE.iter().enumerate() {
+        let word = actor.record.reserve(class);
+        let reserve = Reserve(word.get(mem));
+        if !reserve.is_sound() {
+            return Err(misreserved(actor, class));
+        }
+        let Some(unit) = reserve.unit() else { continue };
+        if !is_whole(worker, unit, layout) {
+            return Err(Error::corrupt("a reserved block", word.offset()));
+        }
+        match Block::decode(table_word(worker, unit).load(mem)) {
+            Block::Slab {
+                class: found,
+                ready,
+                owner,
+            } if usize::from(found) == class && owner == actor.me => {
+                if !ready {
+                    free_slab(worker, unit, layout.order, &[(word, 0)])?;
+                    continue;
+                }
+                for bit in 0..4 {
+                    let index = reserve.word() * 4 + bit;
+                    if reserve.mask() & 1 << bit != 0 && index < layout.objects {
+                        let cell = Cell::new(worker, unit, class, index);
+                        // Free already if the worker died between its intent and the taking.
+                        if mutant::is(Mutant::ReserveReturnedBlindly) || cell.load(mem) == CELL_LIVE {
+                            cell.change(mem, CELL_LIVE, CELL_FREE);
+                        }
+                    }
+                }
+                crash_point(Point::ReserveFreed);
+                // Who does it again finds those cells free: nobody takes them before the block is abandoned.
+                abandon(worker, actor, class, unit);
+            }
+            // Never adopted, or abandoned already.
+            _ => word.set_lazily(mem, Reserve::NONE.0),
+        }
+    }
+    Ok(())
+}
+
+/// `fsck --repair`: frees a leaked object. Nobody else has the pool open.
+pub fn repair_cell<M: Memory>(worker: &Worker<M>, cell: &Cell) {
+    let before = cell.change(worker.mem(), CELL_LIVE, CELL_FREE);
+    after_free(worker, cell.at, before);
+}

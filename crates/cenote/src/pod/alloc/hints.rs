@@ -1,0 +1,21 @@
+//! Hints: a bit for each unit, set of blocks of nobody that have a free object. Hints may be lost or wrong; they are checked.
+
+use crate::memory::Memory;
+use crate::pod::instance::worker::Worker;
+
+fn hint_word<M: Memory>(worker: &Worker<M>, unit: u64) -> u64 {
+    worker.geometry().hints + unit / 64 * 8
+}
+
+pub(crate) fn set_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
+    let (mem, at) = (worker.mem(), hint_word(worker, unit));
+    if mem.load(at) & 1 << (unit % 64) == 0 {
+        mem.fetch_or(at, 1 << (unit % 64));
+    }
+}
+
+pub(crate) fn clear_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
+    worker
+        .mem()
+        .fetch_and(hint_word(worker, unit), !(1 << (unit % 64)));
+}

@@ -1,0 +1,293 @@
+//! Holes: committed units whose bytes were given back to the file system, and which get them again before anybody has them.
+//!
+//! A *hole* is an aligned block of units that is free and not in the buddy tree: whoever allocates cannot come upon it. The first unit's
+//! word of the block table says so. It is made and unmade in pieces of one size of the process that makes them, two
+//! megabytes as a rule, so that huge pages stay whole.
+//!
+//! | state of a piece | word | tree | bytes | who moves it on |
+//! |---|---|---|---|---|
+//! | free | free | free | reserved | [`mark`], one transaction |
+//! | fresh hole | hole, epoch 0 | not | reserved | [`date`], who has the trim lock |
+//! | waiting hole | hole, the epoch after it was marked | not | reserved, or no longer | [`punch`], who has the trim lock |
+//! | punched hole | hole, punched | not | no longer | |
+//! | any hole | | | reserved again | [`fill`], who has the trim lock; then one transaction: free |
+//!
+//! So bytes leave only a piece that says that it is a hole, and it says that it is free only when they are back. The *trim lock* is
+//! recoverable; its holder alone punches and fills, so neither happens to a piece of which the other is under way. It is
+//! taken before the allocator's lock, never under it.
+//!
+//! **Readers.** Some look at units that may be free: who looks for an abandoned block's cells, or recovers from a record that is
+//! out of date. They look at the block table first, under a pin. A piece is punched when all pins have ended that may have begun before
+//! it was a hole: its epoch, taken after it was marked, is below the least announcement. To touch a page that is gone would get
+//! a new one, or a signal where the file system is full.
+//!
+//! | a crash after | leaves | repaired by |
+//! |---|---|---|
+//! | the trim lock | the lock | who takes it over, once what the dead one had committed is done: to fill a hole ends under both locks |
+//! | the mark (`trim.marked`) | a fresh hole, whose bytes are reserved | who needs units fills it; who trims next dates and punches it |
+//! | punching (`trim.punched`) | a waiting hole without bytes | the same: it is punched again, which changes nothing |
+//! | reserving (`trim.reserved`) | a hole with bytes | the same: they are reserved again, which changes nothing |
+//!
+//! Coherent memory only: elsewhere other hosts' caches may hold lines of what would be somebody else's memory.
+
+use super::buddy::Buddy;
+use super::slab::table_word;
+use crate::error::{Error, Result};
+use crate::memory::{MapError, Memory};
+use crate::mutant::{self, Mutant};
+use crate::pod::format::block::Block;
+use crate::pod::format::geometry::UNIT;
+use crate::pod::format::superblock::{EPOCH, HEAP_LOCK, HOLES, HOLES_FROM, TRIM_LOCK};
+use crate::pod::instance::advance::advance;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::lives::is_alone;
+use crate::pod::instance::worker::Worker;
+use crate::pod::lock::lock;
+use crate::pod::lock::redo::Transaction;
+
+/// A hole, as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hole {
+    /// Its first unit.
+    pub unit: u64,
+    /// The logarithm of its number of units.
+    pub order: u32,
+    /// Whether its bytes are gone.
+    pub is_punched: bool,
+}
+
+impl Hole {
+    /// Its bytes.
+    pub fn bytes(self) -> u64 {
+        UNIT << self.order
+    }
+}
+
+/// Units that are in holes.
+pub fn units_in_holes<M: Memory>(mem: &M) -> u64 {
+    if M::COHERENT { HOLES.load(mem) } else { 0 }
+}
+
+/// The holes that there are. Without a lock: by the time they are returned, others may be.
+///
+/// Cost: a sync load; if there are any, one for each unit from the first to the last. Nothing on incoherent memory.
+pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Hole>> {
+    let mem = worker.mem();
+    let mut missing = units_in_holes(mem);
+    if missing == 0 {
+        return Ok(Vec::new());
+    }
+    let committed = worker.committed_units()?;
+    let mut unit = HOLES_FROM.load(mem).min(committed);
+    let mut found = Vec::new();
+    while unit < committed && missing > 0 {
+        let Block::Hole {
+            order, is_punched, ..
+        } = Block::decode(table_word(worker, unit).load(mem))
+        else {
+            unit += 1;
+            continue;
+        };
+        let order = u32::from(order);
+        check(worker, unit, order)?;
+        found.push(Hole {
+            unit,
+            order,
+            is_punched,
+        });
+        unit += 1 << order;
+        missing = missing.saturating_sub(1 << order);
+    }
+    Ok(found)
+}
+
+/// A hole that the block table tells of lies in committed units and begins at a multiple of its size.
+fn check<M: Memory>(worker: &Worker<M>, unit: u64, order: u32) -> Result<()> {
+    let units = 1 << order;
+    if !unit.is_multiple_of(units) || unit + units > worker.committed_units()? {
+        return Err(Error::corrupt("a hole", table_word(worker, unit).offset()));
+    }
+    Ok(())
+}
+
+/// Pieces that are free as a whole, in ascending order. Without a lock, as in [`list`].
+pub fn free_pieces<M: Memory>(worker: &Worker<M>, order: u32) -> Result<Vec<u64>> {
+    let tree = Buddy::new(worker.geometry());
+    let committed = worker.committed_units()?;
+    let (mut unit, mut found) = (0, Vec::new());
+    while unit < committed {
+        let free = tree
+            .free_around(worker.mem(), unit)?
+            .filter(|&free| free >= order);
+        let end = unit + (1 << free.unwrap_or(order));
+        if free.is_some() {
+            found.extend((unit..end).step_by(1 << order));
+        }
+        unit = end;
+    }
+    Ok(found)
+}
+
+/// Takes a free piece out of the tree, as a hole; whether it was free as a whole.
+pub fn mark<M: Memory>(worker: &Worker<M>, unit: u64, order: u32) -> Result<bool> {
+    let mem = worker.mem();
+    let _trims = lock::acquire(worker, TRIM_LOCK)?;
+    let is_early = mutant::is(Mutant::HoleMarkedLate);
+    if is_early {
+        mem.punch(worker.geometry().unit_offset(unit), UNIT << order)?;
+    }
+    let _held = lock::acquire(worker, HEAP_LOCK)?;
+    if unit + (1 << order) > worker.committed_units()? {
+        return Ok(false);
+    }
+    let mut txn = Transaction::new(mem, worker.record());
+    if !Buddy::new(worker.geometry()).take_at(&mut txn, unit, 1 << order)? {
+        return Ok(false);
+    }
+    let hole = Block::Hole {
+        order: order as u8,
+        is_punched: false,
+        epoch: 0,
+    };
+    txn.write(table_word(worker, unit).offset(), hole.encode());
+    let (holes, from) = (txn.read(HOLES.offset()), txn.read(HOLES_FROM.offset()));
+    txn.write(HOLES.offset(), holes.wrapping_add(1 << order));
+    if holes == 0 || unit < from {
+        txn.write(HOLES_FROM.offset(), unit);
+    }
+    txn.commit()?;
+    crash_point(Point::TrimMarked);
+    Ok(true)
+}
+
+/// Gives a hole that was just marked its date. Who pins from now on sees that it is one.
+pub fn date<M: Memory>(worker: &Worker<M>, unit: u64) -> Result<()> {
+    let mem = worker.mem();
+    let _trims = lock::acquire(worker, TRIM_LOCK)?;
+    let word = table_word(worker, unit);
+    if let Block::Hole {
+        order,
+        is_punched: false,
+        epoch: 0,
+    } = Block::decode(word.load(mem))
+    {
+        let hole = Block::Hole {
+            order,
+            is_punched: false,
+            epoch: EPOCH.load(mem) >> 1,
+        };
+        word.store(mem, hole.encode());
+    }
+    Ok(())
+}
+
+/// Gives the bytes of a hole back, if nobody can be looking at it: with a `least` announcement of now. Whether it did.
+pub fn punch<M: Memory>(worker: &Worker<M>, unit: u64, least: u64) -> Result<bool> {
+    let mem = worker.mem();
+    let _trims = lock::acquire(worker, TRIM_LOCK)?;
+    let word = table_word(worker, unit);
+    let Block::Hole {
+        order,
+        is_punched: false,
+        epoch,
+    } = Block::decode(word.load(mem))
+    else {
+        return Ok(false);
+    };
+    check(worker, unit, u32::from(order))?;
+    let is_ripe = epoch != 0 && epoch < least;
+    if !is_ripe && !mutant::is(Mutant::HolePunchedUnripe) {
+        return Ok(false);
+    }
+    mem.punch(worker.geometry().unit_offset(unit), UNIT << order)?;
+    crash_point(Point::TrimPunched);
+    let hole = Block::Hole {
+        order,
+        is_punched: true,
+        epoch,
+    };
+    word.store(mem, hole.encode());
+    Ok(true)
+}
+
+/// Reserves the bytes of a hole again, and gives it to the tree. Whether it was a hole still.
+pub fn fill<M: Memory>(worker: &Worker<M>, unit: u64) -> Result<bool> {
+    let mem = worker.mem();
+    let _trims = match mutant::is(Mutant::HoleFilledUnlocked) {
+        true => None,
+        false => Some(lock::acquire(worker, TRIM_LOCK)?),
+    };
+    let word = table_word(worker, unit);
+    let Block::Hole { order, .. } = Block::decode(word.load(mem)) else {
+        return Ok(false);
+    };
+    check(worker, unit, u32::from(order))?;
+    if !mutant::is(Mutant::HoleNotReserved) {
+        mem.reserve(
+            worker.geometry().unit_offset(unit),
+            UNIT << order,
+            is_alone(worker),
+        )?;
+    }
+    crash_point(Point::TrimReserved);
+    let _held = lock::acquire(worker, HEAP_LOCK)?;
+    let mut txn = Transaction::new(mem, worker.record());
+    Buddy::new(worker.geometry()).give(&mut txn, unit, 1 << order)?;
+    txn.write(word.offset(), Block::Free.encode());
+    let (holes, from) = (txn.read(HOLES.offset()), txn.read(HOLES_FROM.offset()));
+    txn.write(HOLES.offset(), holes.wrapping_sub(1 << order));
+    if from == unit {
+        txn.write(HOLES_FROM.offset(), unit + (1 << order));
+    }
+    txn.commit()?;
+    Ok(true)
+}
+
+/// What a trim came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Bytes that were given back.
+    pub given_back: u64,
+    /// Bytes of holes that somebody may be looking at: they are given back by a later trim.
+    pub waiting: u64,
+}
+
+/// Looks at the holes after an advance of the epoch: gives those their dates that have none, and punches up to so many that may be.
+pub fn punch_ripe<M: Memory>(worker: &Worker<M>, most: usize) -> Result<Trimmed> {
+    let mut trimmed = Trimmed::default();
+    let holes = list(worker)?;
+    let waiting = holes.iter().filter(|hole| !hole.is_punched);
+    for hole in waiting.clone() {
+        date(worker, hole.unit)?;
+    }
+    let least = advance(worker);
+    let mut left = most;
+    for hole in waiting {
+        if left > 0 && punch(worker, hole.unit, least)? {
+            trimmed.given_back += hole.bytes();
+            left -= 1;
+        } else {
+            trimmed.waiting += hole.bytes();
+        }
+    }
+    Ok(trimmed)
+}
+
+/// Makes holes of all pieces that are free. What is free in smaller blocks stays.
+pub fn mark_all<M: Memory>(worker: &Worker<M>, order: u32) -> Result<()> {
+    for unit in (0..worker.committed_units()?).step_by(1 << order) {
+        mark(worker, unit, order)?;
+    }
+    Ok(())
+}
+
+/// Whether the memory can be trimmed at all; a hole that nobody needs would say so too late.
+pub fn check_support<M: Memory>() -> Result<()> {
+    if !M::COHERENT {
+        return Err(MapError::Unsupported(
+            "giving bytes of incoherent memory back: other hosts may have them in their caches",
+        )
+        .into());
+    }
+    Ok(())
+}

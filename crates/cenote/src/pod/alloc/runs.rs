@@ -1,0 +1,238 @@
+//! Runs: adjacent units that are free, wherever they begin. The buddy tree knows free blocks that are aligned; a run is what several of
+//! them come to that lie side by side.
+//!
+//! A run of *n* units holds an aligned block of 2^*o* of them if *n* ≥ 2^(*o*+1) − 1. So whoever looks for a run walks from one block of
+//! that order to the next, and looks how far the free units around it go. That many blocks may lie in runs that are too short; so there is
+//! an [`Effort`].
+//!
+//! The caller has the allocator's lock.
+
+use super::buddy::Buddy;
+use super::holes::Hole;
+use super::slab::table_word;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pod::format::block::Block;
+use crate::pod::instance::worker::Worker;
+use crate::pod::lock::redo::Transaction;
+
+/// How many runs are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::pod) enum Effort {
+    /// So many that nobody waits for it.
+    Bounded,
+    /// All there are. Before a pool counts as full.
+    Full,
+}
+
+/// Runs that a bounded search looks at.
+const LOOKS: u32 = 64;
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::pod) struct Want {
+    /// Adjacent units.
+    pub units: u64,
+    /// The first is a multiple of this power of two.
+    pub align: u64,
+}
+
+impl Want {
+    /// The first unit within a run, if it fits there.
+    pub fn within(self, begin: u64, end: u64) -> Option<u64> {
+        let first = begin.next_multiple_of(self.align);
+        (first + self.units <= end).then_some(first)
+    }
+
+    /// The order of a block that each run holds which is long enough.
+    fn order(self) -> u32 {
+        match self.align {
+            1 => (self.units + 1).ilog2() - 1,
+            align => align.ilog2(),
+        }
+    }
+}
+
+/// Free units, and those in holes, that lie side by side.
+pub(in crate::pod) struct Stretch {
+    /// The first one.
+    pub begin: u64,
+    /// Behind the last one.
+    pub end: u64,
+    /// The holes among them, in ascending order.
+    pub holes: Vec<Hole>,
+}
+
+impl Stretch {
+    /// The holes that have units of a range.
+    pub fn holes_in(&self, first: u64, units: u64) -> Vec<u64> {
+        let overlaps = |hole: &&Hole| hole.unit < first + units && first < hole.unit + (1 << hole.order);
+        self.holes.iter().filter(overlaps).map(|hole| hole.unit).collect()
+    }
+
+    /// Where in it, if it ended at `end`, units fit for which the fewest holes need bytes; with those holes.
+    pub fn fewest_holes(&self, want: Want, end: u64) -> Option<(u64, Vec<u64>)> {
+        let behind_holes = self.holes.iter().map(|hole| hole.unit + (1 << hole.order));
+        let last = end
+            .checked_sub(want.units)
+            .map(|last| last / want.align * want.align);
+        std::iter::once(self.begin)
+            .chain(behind_holes)
+            .chain(last.filter(|&last| last >= self.begin))
+            .filter_map(|from| want.within(from, end))
+            .map(|first| (first, self.holes_in(first, want.units)))
+            .min_by_key(|(first, needed)| (needed.len(), *first))
+    }
+}
+
+/// The free units of a pool.
+pub(in crate::pod) struct Runs<'w, M: Memory> {
+    worker: &'w Worker<M>,
+    tree: Buddy,
+}
+
+impl<'w, M: Memory> Runs<'w, M> {
+    /// Those of a worker's pool.
+    pub fn new(worker: &'w Worker<M>) -> Self {
+        Self {
+            worker,
+            tree: Buddy::new(worker.geometry()),
+        }
+    }
+
+    /// The first unit of the lowest run that is long enough.
+    pub fn first_fit(&self, want: Want, effort: Effort) -> Result<Option<u64>> {
+        let mut found = None;
+        self.each(want.order(), effort, |begin, end| {
+            found = want.within(begin, end);
+            found.is_some()
+        })?;
+        Ok(found)
+    }
+
+    /// Units of the longest run, of those that a bounded search sees.
+    pub fn longest(&self) -> Result<u64> {
+        let Some(largest) = self.tree.largest(self.worker.mem())? else {
+            return Ok(0);
+        };
+        let mut longest = 0;
+        // A run may be longer than the largest block, and have only halves of it.
+        self.each(largest.saturating_sub(1), Effort::Bounded, |begin, end| {
+            longest = longest.max(end - begin);
+            false
+        })?;
+        Ok(longest)
+    }
+
+    /// Goes through the runs that hold a block of an order, from the lowest on, until one is the `last`.
+    fn each(&self, order: u32, effort: Effort, mut last: impl FnMut(u64, u64) -> bool) -> Result<()> {
+        let mem = self.worker.mem();
+        let (mut from, mut looks) = (0, 0);
+        while effort == Effort::Full || looks < LOOKS {
+            let Some(block) = self.tree.next_free(mem, from, order)? else {
+                break;
+            };
+            let (begin, end) = (self.begin_of(block)?, self.end_of(block)?);
+            if end == block {
+                return Err(Error::corrupt("a free unit behind the last one, seen", block));
+            }
+            if last(begin, end) {
+                break;
+            }
+            from = end;
+            looks += 1;
+        }
+        Ok(())
+    }
+
+    /// The first of the free units that end before a unit, and have none in use between; that unit itself if there are none.
+    fn begin_of(&self, mut unit: u64) -> Result<u64> {
+        while let Some(before) = unit.checked_sub(1) {
+            let Some(order) = self.tree.free_around(self.worker.mem(), before)? else {
+                break;
+            };
+            unit = before >> order << order;
+        }
+        Ok(unit)
+    }
+
+    /// Behind the last of the free units that begin with one; that unit itself if it is in use.
+    fn end_of(&self, mut unit: u64) -> Result<u64> {
+        let all = self.worker.geometry().parameters.max_units;
+        while unit < all {
+            let Some(order) = self.tree.free_around(self.worker.mem(), unit)? else {
+                break;
+            };
+            unit = ((unit >> order) + 1) << order;
+        }
+        Ok(unit)
+    }
+
+    /// What lies around a unit and is free, or in a hole: of the holes that may be, in ascending order.
+    pub fn around(&self, unit: u64, holes: &[Hole]) -> Result<Stretch> {
+        let mut found = Stretch {
+            begin: unit,
+            end: unit,
+            holes: Vec::new(),
+        };
+        let after = holes.partition_point(|hole| hole.unit < unit);
+        for &hole in holes[..after].iter().rev() {
+            found.begin = self.begin_of(found.begin)?;
+            if hole.unit >= found.begin {
+                // It was filled since the list was made.
+                continue;
+            }
+            if hole.unit + (1 << hole.order) != found.begin || !self.is_hole(hole) {
+                break;
+            }
+            found.begin = hole.unit;
+            found.holes.push(hole);
+        }
+        found.holes.reverse();
+        found.begin = self.begin_of(found.begin)?;
+        for &hole in &holes[after..] {
+            found.end = self.end_of(found.end)?;
+            if hole.unit + (1 << hole.order) <= found.end {
+                continue;
+            }
+            if hole.unit != found.end || !self.is_hole(hole) {
+                break;
+            }
+            found.end = hole.unit + (1 << hole.order);
+            found.holes.push(hole);
+        }
+        found.end = self.end_of(found.end)?;
+        Ok(found)
+    }
+
+    /// Whether what was one when the holes were listed still is.
+    fn is_hole(&self, hole: Hole) -> bool {
+        let word = table_word(self.worker, hole.unit).load(self.worker.mem());
+        matches!(Block::decode(word), Block::Hole { order, .. } if u32::from(order) == hole.order)
+    }
+}
+
+/// Finds adjacent units that are free. The caller has the allocator's lock.
+///
+/// A power of two of them comes from the tightest block of the tree, so that large blocks stay whole; others from the lowest run, so that
+/// they lie side by side. Where the one finds nothing the other may.
+pub(in crate::pod) fn find_free<M: Memory>(
+    txn: &mut Transaction<'_, M>,
+    worker: &Worker<M>,
+    want: Want,
+    effort: Effort,
+) -> Result<Option<u64>> {
+    let (tree, runs) = (Buddy::new(worker.geometry()), Runs::new(worker));
+    let order = want.units.next_power_of_two().trailing_zeros();
+    if want.units.is_power_of_two() {
+        let block = tree.tightest(txn, order)?;
+        return match block {
+            None if want.align == 1 => runs.first_fit(want, effort),
+            block => Ok(block),
+        };
+    }
+    match runs.first_fit(want, effort)? {
+        None => tree.tightest(txn, order),
+        run => Ok(run),
+    }
+}

@@ -1,0 +1,240 @@
+//! How a worker comes and goes.
+//!
+//! `attach` claims a record `Free -> Alive`, `Drop` gives it back. Between the two the worker alone writes its record's owned words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::recovery::{hint_at_orphans, leave, recover_dead};
+use crate::error::{Error, Result};
+use crate::memory::{LocalWord, Lying, Memory};
+use crate::mutant::{self, Mutant};
+use crate::pod::alloc::heap;
+use crate::pod::format::actor::Actor;
+use crate::pod::format::record::{IDLE, Phase, State, WorkerRecord};
+use crate::pod::format::superblock::{DEATH_BELL, HEAP_LOCK, WORKERS_HIGH};
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::process::Pod;
+use crate::pod::instance::worker::{LocalPin, Worker, leave_bed};
+use crate::pod::instance::{bell, epoch};
+use crate::pod::lock::lock;
+use crate::pod::reclaim::collect;
+use crate::pod::reclaim::takeover::{first_owner, has_nothing_begun, tidy};
+
+/// So often places are looked for as long as some are held by the dead, or by who recovers them, or change hands: who recovers may be
+/// stopped.
+const ATTEMPTS: u32 = 500;
+/// Between two of these looks.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
+
+impl<M: Memory> Worker<M> {
+    /// Takes a place in the worker table. If all are taken, some by the dead, those are recovered from the last place, which is
+    /// kept for that. Refused only when all places were held by the living at one time, or after half a second in which others recover
+    /// the dead and do not come to an end.
+    pub fn attach(pod: &Arc<Pod<M>>, replicate: bool) -> Result<Self> {
+        let limit = pod.geometry().parameters.workers;
+        for _ in 0..ATTEMPTS {
+            for index in 0..limit - 1 {
+                if let Some(worker) = Self::attach_at(pod, index, replicate)? {
+                    return Ok(worker);
+                }
+            }
+            if mutant::is(Mutant::AttachLooksOnce) || !Self::may_become_free(pod) {
+                break;
+            }
+            match Self::attach_at(pod, limit - 1, false)? {
+                Some(reserve) if recover_dead(&reserve)?.workers > 0 => {}
+                _ => pod.mem().rest(BETWEEN_ATTEMPTS),
+            }
+        }
+        Err(Error::TooMany {
+            what: "worker places",
+            limit,
+            flag: "workers",
+        })
+    }
+
+    /// Whether a place is free, or held by the dead or by who recovers or inherits it; the last one does not count. Also if one has
+    /// changed hands meanwhile: who leaves a place that was looked at already, for one that was not yet, would be seen in both.
+    fn may_become_free(pod: &Pod<M>) -> bool {
+        let look = || -> Vec<u64> {
+            (0..pod.geometry().parameters.workers - 1)
+                .map(|index| WorkerRecord::new(pod.geometry(), index).state().load(pod.mem()))
+                .collect()
+        };
+        let words = look();
+        for (index, &word) in (0..).zip(&words) {
+            let state = State::decode(word);
+            // One of which nobody can tell keeps its place.
+            if state.phase != Phase::Alive || matches!(pod.worker_lives(index, state), Ok(false)) {
+                return true;
+            }
+        }
+        // No generation comes twice: what is as it was has not changed between.
+        look() != words
+    }
+
+    /// Takes a certain place, if it is free; the last one also from a dead process.
+    fn attach_at(pod: &Arc<Pod<M>>, index: u32, replicate: bool) -> Result<Option<Self>> {
+        if pod.is_forked() {
+            return Err(Error::Forked);
+        }
+        let mem = pod.mem();
+        let record = WorkerRecord::new(pod.geometry(), index);
+        // Before the claim, so that recovery looks at every record that was ever claimed.
+        raise(mem, u64::from(index) + 1);
+        let word = record.state().load(mem);
+        let state = State::decode(word);
+        let is_last = index + 1 == pod.geometry().parameters.workers;
+        let free = match state.phase {
+            Phase::Free => true,
+            _ => is_last && matches!(pod.worker_lives(index, state), Ok(false)),
+        };
+        let generation = state.generation.wrapping_add(1);
+        let alive = pod.claim(Phase::Alive, generation);
+        if !free
+            || record
+                .state()
+                .compare_exchange_acquire(mem, word, alive.encode())
+                .is_err()
+                && !mutant::is(Mutant::StateNotClaimed)
+        {
+            return Ok(None);
+        }
+        crash_point(Point::AttachClaimed);
+        let lying = lie_down(pod, index, generation);
+        if !mutant::is(Mutant::AttachNotInvalidated) {
+            record.invalidate(mem);
+        }
+        record.announced().store(mem, IDLE);
+        if M::COHERENT {
+            record.busy().store(mem, 0);
+        }
+        epoch::catch_up(mem, record);
+        let local = Arc::new(LocalPin {
+            record,
+            generation,
+            active: LocalWord::new(0),
+            announced: LocalWord::new(IDLE),
+            refresh: LocalWord::new(0),
+            busy: first_owner::<M>(),
+            list_version: LocalWord::new(0),
+        });
+        if !M::COHERENT
+            && let Ok(mut all) = pod.local.lock()
+        {
+            all.retain(|other| other.strong_count() > 0);
+            all.push(Arc::downgrade(&local));
+        }
+        // On coherent memory another than there is: somebody may be about to take the list over just now.
+        let list_version = match M::COHERENT {
+            true => !record.list_version().load(mem),
+            false => 0,
+        };
+        let actor = Actor {
+            record,
+            me: index as u16 + 1,
+        };
+        let worker = Self::assemble(pod, actor, local, replicate, list_version, lying);
+        worker.begin(state.phase != Phase::Free)?;
+        Ok(Some(worker))
+    }
+
+    /// What a worker that has just attached does with its record. On incoherent memory it brings that into order, and lets go of the
+    /// list. On coherent memory it does so when it first holds its list, as that may wait for a lock of dead whom only a monitor's fence
+    /// frees, and a monitor's own worker must not; unless the place is one of the dead, for which it has waited already.
+    fn begin(&self, is_of_the_dead: bool) -> Result<()> {
+        if !M::COHERENT {
+            let _first = self.first_hold();
+            if is_of_the_dead {
+                drop(lock::acquire(self, HEAP_LOCK)?);
+            }
+            self.is_tidy.set(true);
+            tidy(self);
+        } else if is_of_the_dead || mutant::is(Mutant::AttachWaits) {
+            drop(self.hold_list()?);
+        } else {
+            let (head, tail) = (self.record().head(), self.record().tail());
+            self.has_inherited
+                .set(head.get(self.mem()) != tail.get(self.mem()));
+        }
+        Ok(())
+    }
+
+    /// Gives back what a worker that leaves holds. One that has never held its list has nothing, and waits for no lock: what its place
+    /// came with is left for the next.
+    fn end(&self) {
+        let record = self.record();
+        if !self.is_tidy.get() && has_nothing_begun(record, |word| word.get(self.mem())) {
+            return;
+        }
+        // What cannot be given back now is found by recovery or by the next to take the place. The hold is never given back: who moved
+        // the list of a record that is free would do so beside its heirs.
+        let hold = self.hold_list().map(std::mem::forget);
+        if hold.is_err() || settle(self, self.actor()).is_err() {
+            record.write_back(self.mem());
+        }
+    }
+}
+
+/// The thread's death shows from now on. Nothing that an earlier owner's host has cached of the bed may get in the way.
+fn lie_down<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Lying {
+    let (mem, bed) = (pod.mem(), pod.geometry().bed(index));
+    leave_bed(mem, bed);
+    let lying = mem.kernel().lie_down(bed, generation);
+    bell::ring(mem, DEATH_BELL);
+    lying
+}
+
+/// Raises the watermark of worker indexes.
+fn raise<M: Memory>(mem: &M, to: u64) {
+    let mut high = WORKERS_HIGH.load(mem);
+    while high < to {
+        match WORKERS_HIGH.compare_exchange_acquire(mem, high, to) {
+            Ok(_) => return,
+            Err(found) => high = found,
+        }
+    }
+}
+
+impl<M: Memory> Drop for Worker<M> {
+    fn drop(&mut self) {
+        if self.is_forked() || self.pod().is_observer() {
+            return;
+        }
+        let record = self.actor().record;
+        self.end();
+        self.disown_pin();
+        // The last store to the record: all of it is seen before that is free.
+        record.announced().announce(self.mem(), IDLE);
+        // Before the record is free: then the bed is somebody else's.
+        let bed = self.geometry().bed(u32::from(self.actor().me) - 1);
+        self.mem().kernel().get_up(bed, self.lying);
+        leave_bed(self.mem(), bed);
+        let mine = self.pod().claim(Phase::Alive, self.generation());
+        let free = State {
+            phase: Phase::Free,
+            process: 0,
+            tag: 0,
+            generation: self.generation(),
+        };
+        let _ = record
+            .state()
+            .compare_exchange_acquire(self.mem(), mine.encode(), free.encode());
+        hint_at_orphans(self, record);
+    }
+}
+
+/// What a worker that leaves in peace does: give back what it holds, free what it can.
+pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let record = actor.record;
+    let _hold = worker.hold_list()?;
+    if record.root().get(worker.mem()) != 0 {
+        (worker.pod().hooks().finish_root)(worker, actor)?;
+    }
+    heap::discard_with_companions(worker)?;
+    collect::free_own(worker)?;
+    heap::return_reserves(worker, actor)?;
+    leave(worker, actor);
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Watching: a thread that sleeps until somebody dies, and then sees to it.
+//!
+//! **Sleeping.** A watcher sleeps by the beds of all workers that live and by the death bell, which is rung when a worker
+//! attaches. The kernel wakes one of those who sleep by a bed in which a thread has died. That one recovers the worker;
+//! groups are told first. If it dies meanwhile, its own bed wakes another, who looks at everybody. So nobody has to be told of a
+//! death whom it does not concern, and nothing runs while nothing happens but a look now and then.
+//!
+//! **Looking.** A quick look reads each worker's state and bed. A thorough one asks for the byte locks of processes too: one
+//! whose last thread died before it lay down, or that had no worker, shows by them alone, and the place of a dead process
+//! becomes free only when its lock is. Looks are thorough at first, for a moment after each death, and every slow tick of one of the watchers: who
+//! looks writes down when, and the others of that tick look quickly. One that dies meanwhile costs a tick. In a pod an agent asks for its host's
+//! byte locks, as often as it beats.
+//! A quick look recovers whom it sees dead for the first time: what cannot be recovered is tried again by thorough ones.
+//!
+//! **Other hosts** have kernels of their own: their beds wake nobody here, and in incoherent caches they could not even be
+//! read. Their dead are found by agents and monitors, who tell the groups. That bells are rung there is [relayed](super::relay) by this host's agent.
+//!
+//! | a crash | leaves | who goes on |
+//! |---|---|---|
+//! | of a watcher that was woken, before it has recovered the dead | a death that nobody has been told of | who sleeps by the bed of the watcher; a slow tick at the latest |
+//! | of one that sleeps | the waiters bit in beds | nobody has to: a system call for nobody |
+//!
+//! Words: the beds (`memory/deathbed.rs`), the death bell ([`bell`]).
+
+use std::time::Duration;
+
+use crate::memory::{Memory, SLEEPS_BY_MAX};
+use crate::pod::commit::recovery::{self, Recovered};
+use crate::pod::format::record::{Phase, State, WorkerRecord};
+use crate::pod::format::superblock::{DEATH_BELL, LOOKED};
+use crate::pod::instance::bell;
+use crate::pod::instance::worker::Worker;
+
+/// Between two thorough looks while nothing happens.
+const SLOW: Duration = Duration::from_millis(100);
+/// The same in a pod, where an agent looks thoroughly as often as it beats, and relays bells.
+const ATTENDED: Duration = Duration::from_secs(1);
+/// The same if there are more beds than one can sleep by.
+const CROWDED: Duration = Duration::from_millis(8);
+/// Between two looks just after a death: the rest of the process follows.
+const RESTLESS: Duration = Duration::from_millis(1);
+/// Looks just after a death.
+const RESTLESS_LOOKS: u32 = 40;
+
+/// What a watcher remembers.
+#[derive(Debug)]
+pub struct Watch {
+    /// Beds of those who lived when it looked last, and their generations.
+    beds: Vec<(u64, u32)>,
+    /// Whether an agent looks after this host.
+    is_in_pod: bool,
+    /// Looks to be thorough.
+    restless: u32,
+    /// The dead that were found, by place and generation, as long as their records are not free.
+    found: Vec<(u32, u32)>,
+}
+
+/// Whether no watcher has begun a thorough look within a slow tick; then the caller has.
+///
+/// Cost: a load, and a store if so.
+fn is_first_of_tick<M: Memory>(mem: &M) -> bool {
+    let (now, looked) = (mem.kernel().now(), LOOKED.load(mem));
+    // Less a tenth: who looks at every tick is not to find its own last look.
+    let tick = SLOW.as_nanos() as u64 / 10 * 9;
+    // A time that is to come is that of a clock that was put back, or damage.
+    if looked != 0 && looked <= now && now - looked < tick {
+        return false;
+    }
+    LOOKED.store(mem, now);
+    true
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            beds: Vec::new(),
+            is_in_pod: false,
+            restless: 1,
+            found: Vec::new(),
+        }
+    }
+}
+
+impl Watch {
+    /// Says that this thread is about to sleep by the death bell; to be called before [`Watch::look`].
+    pub fn attend<M: Memory>(worker: &Worker<M>) -> (u64, u32) {
+        bell::attend(worker.mem(), DEATH_BELL)
+    }
+
+    /// Looks at everybody, and recovers who is dead. `due` says that a slow tick has passed.
+    ///
+    /// Cost: two or three loads a worker; if the look is thorough, a system call for each process too.
+    pub fn look<M: Memory>(&mut self, worker: &Worker<M>, due: bool) -> Recovered {
+        let mut recovered = Recovered::default();
+        let pod = worker.pod();
+        let (mem, geometry, high) = (worker.mem(), worker.geometry(), pod.workers_high());
+        self.beds.clear();
+        self.is_in_pod = pod.is_in_pod();
+        let found_before = std::mem::take(&mut self.found);
+        let me = u32::from(worker.me()) - 1;
+        for index in (0..high).filter(|&index| index != me) {
+            let state = State::decode(WorkerRecord::new(geometry, index).state().load(mem));
+            let bed = geometry.bed(index);
+            if state.phase != Phase::Alive {
+                continue;
+            }
+            if !pod.shares_kernel(state) {
+                continue;
+            }
+            if !mem.kernel().has_died(bed, state.generation) {
+                self.beds.push((bed, state.generation));
+                continue;
+            }
+            self.found.push((index, state.generation));
+            // One that is here still is left to thorough looks. It may be damaged, and who tries to recover it rings bells, by which others wake
+            // up who try.
+            if found_before.contains(&(index, state.generation)) {
+                continue;
+            }
+            self.restless = RESTLESS_LOOKS;
+            // One of which nobody can tell is told of by thorough looks.
+            if matches!(pod.worker_lives(index, state), Ok(false)) {
+                recovery::recover_one(worker, index, state, &mut recovered);
+            }
+        }
+        if self.restless > 0 || due && (self.is_in_pod || is_first_of_tick(mem)) {
+            self.restless = self.restless.saturating_sub(1);
+            recovery::recover_all(worker, &mut recovered);
+        }
+        // If there are more than one can sleep by, watchers sleep by different ones.
+        if self.beds.len() > SLEEPS_BY_MAX {
+            let from = me as usize % self.beds.len();
+            self.beds.rotate_left(from);
+        }
+        recovered
+    }
+
+    /// How long one may sleep after the last look.
+    pub fn patience(&self) -> Duration {
+        match self.restless {
+            0 if self.beds.len() >= SLEEPS_BY_MAX => CROWDED,
+            0 if self.is_in_pod => ATTENDED,
+            0 => SLOW,
+            _ => RESTLESS,
+        }
+    }
+
+    /// Sleeps until somebody dies who was seen to live, one of the bells is rung, or the time is over; not longer than [`Watch::patience`] if it is to see deaths.
+    pub fn doze<M: Memory>(&self, worker: &Worker<M>, bells: &[(u64, u32)], time: Duration) {
+        let beds: Vec<u64> = self.beds.iter().map(|&(bed, _)| bed).collect();
+        worker.mem().kernel().doze(&beds, bells, time);
+    }
+
+    /// For one that does not look after it has slept: wakes the others who sleep by beds in which somebody has died, as the kernel has woken one
+    /// alone.
+    ///
+    /// Cost: two loads a bed; a system call for each of the dead.
+    pub fn pass_on<M: Memory>(&self, worker: &Worker<M>) {
+        let kernel = worker.mem().kernel();
+        for &(bed, generation) in &self.beds {
+            if kernel.has_died(bed, generation) {
+                kernel.rouse(bed);
+            }
+        }
+    }
+}

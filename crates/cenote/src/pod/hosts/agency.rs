@@ -1,0 +1,396 @@
+//! A host's agent: the process that answers for its host.
+//!
+//! **It alone writes** its host's beat and patience, the declarations of its host's dead processes, and its host's state but
+//! for the steps of monitors. There is one at a time: its place in the process table is in the host's state.
+//!
+//! **Starting.** The host goes up without an agent; the process joins as any other; it exchanges itself into the state, if
+//! there is no agent or the last one is dead by the kernel's lock. So an agent that is started anew before its host was
+//! fenced goes on in the same generation: the host has not failed. A start that stalls for long is fenced. One that finds
+//! its host being fenced ends that itself, if the kernel says that nothing of the generation lives: two monitors may have
+//! fenced each other. The kernel's locks count for this only if it is the same start of the same machine; a machine that was
+//! started anew, or another one that was given the same id, waits for a fence. One that finds its host leaving, and the agent
+//! that left dead, goes on as well. One that finds its host down, and another machine settled in that generation, ends it if the seat is elsewhere: that
+//! machine was given the seat, and has failed before it went up.
+//!
+//! **Leaving.** The state says leaving, so that nobody joins; if nobody of the host is in the process table, the agent
+//! gives its own place back, and its last write ends the generation. Who joins claims a place first and looks at the host
+//! then, the agent the other way round: one of the two sees the other.
+
+use super::seat;
+use crate::error::{Error, Result};
+use crate::memory::{Liveness, Memory};
+use crate::mutant::{self, Mutant};
+use crate::pod::format::geometry::{ALONE, Geometry};
+use crate::pod::format::host::{self, Home, HostPhase, HostRecord, HostState};
+use crate::pod::format::record::{Phase, ProcessRecord, State};
+use crate::pod::format::superblock::HOSTS_HIGH;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::drain;
+use crate::pod::instance::process::{Identity, Pod};
+
+/// Has a host go up, if it is down; its generation. A few round trips.
+pub fn bring_up<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    liveness: &dyn Liveness,
+) -> Result<u32> {
+    let host = identity.host;
+    host::check_id(&geometry.parameters, host)?;
+    if host == ALONE {
+        return Err(Error::Host {
+            host,
+            why: "that is the id of a machine that is no part of a pod; ids of hosts begin with 1",
+        });
+    }
+    if identity.name.machine == 0 {
+        return Err(Error::Host {
+            host,
+            why: host::UNTOLD,
+        });
+    }
+    // Before it makes an exchange: where a server executes those, two machines with the same id would ask by the same mailboxes.
+    let record = HostRecord::new(geometry, host);
+    let state = record.read(mem)?;
+    let home = Home::decode(record.home().load(mem));
+    let is_elsewhere =
+        home.is_of(state.generation) && home != Home::new(state.generation, identity.name.machine);
+    if is_elsewhere && !is_abandoned(mem, geometry, host, state) && !mutant::is(Mutant::HomeMoved) {
+        return Err(Error::Host {
+            host,
+            why: host::ELSEWHERE,
+        });
+    }
+    // This process has no place yet, so it asks by the mailboxes of one that nobody else can have.
+    let borrowed = match mem.is_delegated() {
+        true => Some(borrow_place(mem, geometry, host, liveness)?),
+        false => None,
+    };
+    let generation = bring_up_now(mem, geometry, identity, liveness);
+    if let Some(place) = borrowed {
+        liveness.unlock(place)?;
+    }
+    generation
+}
+
+/// Takes the lock of any place of a host that nobody living has, and enters it.
+fn borrow_place<M: Memory>(mem: &M, geometry: &Geometry, host: u32, liveness: &dyn Liveness) -> Result<u32> {
+    for place in geometry.places_of(host) {
+        if liveness.try_lock(place)? {
+            if mem.enter(place) {
+                return Ok(place);
+            }
+            liveness.unlock(place)?;
+        }
+    }
+    Err(Error::TooMany {
+        what: "process places",
+        limit: geometry.places_of(host).count() as u32,
+        flag: "processes",
+    })
+}
+
+fn bring_up_now<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    liveness: &dyn Liveness,
+) -> Result<u32> {
+    let host = identity.host;
+    let mut high = HOSTS_HIGH.load(mem);
+    while high <= u64::from(host) {
+        match HOSTS_HIGH.compare_exchange_acquire(mem, high, u64::from(host) + 1) {
+            Ok(_) => break,
+            Err(found) => high = found,
+        }
+    }
+    let record = HostRecord::new(geometry, host);
+    loop {
+        let state = record.read(mem)?;
+        match state.phase {
+            HostPhase::Up if host::settle(mem, record, state.generation, identity.name.machine) => {
+                crash_point(Point::HostSettled);
+                return Ok(state.generation);
+            }
+            // Its generation may just have ended.
+            HostPhase::Up if record.read(mem)? != state => {}
+            HostPhase::Up => {
+                return Err(Error::Host {
+                    host,
+                    why: host::ELSEWHERE,
+                });
+            }
+            HostPhase::Down => {
+                let home = Home::decode(record.home().load(mem));
+                let is_here = home == Home::new(state.generation, identity.name.machine);
+                let next = match home.is_of(state.generation) && !is_here {
+                    true if is_abandoned(mem, geometry, host, state) => state.over(),
+                    true => {
+                        return Err(Error::Host {
+                            host,
+                            why: host::ELSEWHERE,
+                        });
+                    }
+                    false => state.with(HostPhase::Up),
+                };
+                record.exchange(mem, state, next);
+                crash_point(Point::HostUp);
+            }
+            HostPhase::Leaving if is_left_behind(mem, geometry, identity, state, liveness)? => {
+                record.exchange(mem, state, state.with(HostPhase::Up));
+            }
+            // A host that has the seat is executing this process's exchanges, perhaps by this process, and would go on after its end. So would one
+            // from which the seat is just being taken: whoever takes it fences nobody whose generation is over. Looked at last: nobody who
+            // lives could give the seat to this generation then.
+            HostPhase::Fencing
+                if is_all_dead(mem, geometry, identity, state, liveness)?
+                    && seat::is_elsewhere(mem, geometry, host, state.generation) =>
+            {
+                // Its cache is not lost, as that of a host which was fenced is.
+                drain::drop_cached(mem, geometry);
+                record.exchange(mem, state, state.over());
+            }
+            _ => {
+                return Err(Error::Host {
+                    host,
+                    why: "it is being fenced, or its agent is just leaving; start the agent again when that is over",
+                });
+            }
+        }
+    }
+}
+
+/// Whether nobody of a host's generation can write any more although a machine has settled in it: the host never went up there, so that nobody has joined, and
+/// the seat that it was given is another's, who has had it fenced.
+fn is_abandoned<M: Memory>(mem: &M, geometry: &Geometry, host: u32, state: HostState) -> bool {
+    state.phase == HostPhase::Down && seat::is_elsewhere(mem, geometry, host, state.generation)
+}
+
+/// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host has not
+/// failed, and another agent may go on. If the last one is just about to end the generation, one of the two is faster.
+fn is_left_behind<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    state: HostState,
+    liveness: &dyn Liveness,
+) -> Result<bool> {
+    let is_agent = |index: u32| index < geometry.parameters.processes;
+    Ok(is_same_machine(mem, geometry, identity, state)
+        && match state.agent.checked_sub(1).filter(|&index| is_agent(index)) {
+            Some(index) => !liveness.is_locked(index)?,
+            None => true,
+        })
+}
+
+/// Whether a host is the same start of the same machine as when it went up. Only then its kernel's locks say anything.
+fn is_same_machine<M: Memory>(mem: &M, geometry: &Geometry, identity: &Identity, state: HostState) -> bool {
+    let record = HostRecord::new(geometry, identity.host);
+    let machine = identity.name.machine;
+    machine != 0 && host::is_home(mem, record, state.generation, machine)
+}
+
+/// Whether this machine's kernel knows that nothing of a host's generation lives.
+fn is_all_dead<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    identity: &Identity,
+    state: HostState,
+    liveness: &dyn Liveness,
+) -> Result<bool> {
+    let home = Home::decode(HostRecord::new(geometry, identity.host).home().load(mem));
+    if !home.is_of(state.generation) {
+        // Nobody has joined: who does claims a place after it has settled, and looks at the host again.
+        return Ok(true);
+    }
+    if !is_same_machine(mem, geometry, identity, state) {
+        return Ok(false);
+    }
+    for index in 0..geometry.parameters.processes {
+        let entry = State::decode(ProcessRecord::new(geometry, index).state().load(mem));
+        // PAIRS WITH: pod::instance::join::claim_place
+        if host::is_of(entry, identity.host, state.generation) && liveness.is_locked(index)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What an agent is, and does for its host.
+#[derive(Debug)]
+pub struct Agency {
+    host: u32,
+    state: HostState,
+    record: HostRecord,
+}
+
+impl Agency {
+    /// Makes this process its host's agent. It must have joined as one ([`Pod::join_as_agent`]).
+    pub fn take<M: Memory>(pod: &Pod<M>, patience: u64) -> Result<Self> {
+        let (mem, geometry) = (pod.mem(), pod.geometry());
+        let host = pod.host();
+        let record = HostRecord::new(geometry, host);
+        let found = record.read(mem)?;
+        if found.phase != HostPhase::Up || found.generation != pod.host_generation() {
+            return Err(Error::Host {
+                host,
+                why: "it was fenced while its agent started; start it again",
+            });
+        }
+        if found.agent != 0 && agent_lives(pod, found)? {
+            return Err(Error::Host {
+                host,
+                why: "it has an agent already; one is enough, and a monitor needs a host id of its own",
+            });
+        }
+        // Before anybody waits for a beat of this agent.
+        let asked = ProcessRecord::new(geometry, pod.index()).patience();
+        asked.set(mem, patience.max(1));
+        mem.persist(asked.offset(), 8);
+        let state = HostState {
+            agent: pod.index() + 1,
+            tag: pod.generation() as u8,
+            ..found
+        };
+        if !record.exchange(mem, found, state) {
+            return Err(Error::Host {
+                host,
+                why: "another agent was faster, or the host was fenced; look at `cenote stat`",
+            });
+        }
+        // Who has lost that must not touch it.
+        record.beat().fetch_add(mem, 1);
+        crash_point(Point::AgentTaken);
+        Ok(Self { host, state, record })
+    }
+
+    /// The host.
+    pub fn host(&self) -> u32 {
+        self.host
+    }
+
+    /// The host's generation.
+    pub fn generation(&self) -> u32 {
+        self.state.generation
+    }
+
+    /// What increments the host's beat.
+    pub fn pulse<M: Memory>(&self, mem: &M) -> Pulse {
+        Pulse {
+            record: self.record,
+            count: self.record.beat().load(mem),
+        }
+    }
+
+    /// Declares the dead processes of this host dead, so that other hosts need not wait until they are recovered; whether there
+    /// are any. Not while the host is being fenced: then they die with it. On incoherent memory, what they have left in this host's cache
+    /// reaches memory first (`drain`). Waits for nobody. One round trip for each place, and one system call for each process of the host.
+    ///
+    /// An agent does so before it attaches a worker: that may wait for a lock of dead who are being fenced, by a monitor that was
+    /// this host's agent before and is dead too.
+    pub fn declare_dead<M: Memory>(&self, pod: &Pod<M>) -> Result<bool> {
+        let mut found = false;
+        for (index, entry) in of_host(pod) {
+            if index != pod.index() && !pod.is_locked(index)? && pod.may_recover()? {
+                match M::COHERENT {
+                    true => declare(pod, index, entry),
+                    false => drain::drain(pod, index, entry)?,
+                }
+                found = true;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Begins to leave; `false` if processes of this host have the pool open: then nothing has changed. After `true` nobody
+    /// of this host can join, and what is left to do is to give the pool back and to [`Leaving::finish`].
+    pub fn leave<M: Memory>(&self, pod: &Pod<M>) -> Result<Option<Leaving>> {
+        let mem = pod.mem();
+        let leaving = self.state.with(HostPhase::Leaving);
+        if !self.record.exchange(mem, self.state, leaving) {
+            return Err(Error::Host {
+                host: self.host,
+                why: "it is being fenced",
+            });
+        }
+        crash_point(Point::HostLeaving);
+        // PAIRS WITH: pod::instance::join::claim_place
+        let others = of_host(pod).any(|(index, _)| index != pod.index());
+        if !others {
+            return Ok(Some(Leaving {
+                host: self.host,
+                record: self.record,
+                state: leaving,
+            }));
+        }
+        self.record.exchange(mem, leaving, self.state);
+        Ok(None)
+    }
+}
+
+/// A host that nobody can join any more.
+#[derive(Debug)]
+pub struct Leaving {
+    host: u32,
+    record: HostRecord,
+    state: HostState,
+}
+
+impl Leaving {
+    /// Ends the host's generation: the last write of the host. Its agent's place must be free before.
+    pub fn finish<M: Memory>(self, mem: &M, geometry: &Geometry) {
+        let (from, to) = (self.state, self.state.over());
+        // If it fails, a monitor has been faster.
+        if seat::is_of(mem, geometry, self.host, from.generation) {
+            mem.exchange_as_last_server(self.record.state().offset(), from.encode(), to.encode());
+        } else {
+            self.record.exchange(mem, from, to);
+        }
+    }
+}
+
+/// What increments a host's beat. For one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Pulse {
+    record: HostRecord,
+    count: u64,
+}
+
+impl Pulse {
+    /// One beat: one sync store.
+    pub fn beat<M: Memory>(&mut self, mem: &M) {
+        self.count = self.count.wrapping_add(1);
+        // Nobody else writes it, and it is no exchange: whoever executes those may be dead.
+        self.record.beat().announce(mem, self.count);
+    }
+}
+
+/// Tells other hosts of a death.
+fn declare<M: Memory>(pod: &Pod<M>, index: u32, entry: State) {
+    ProcessRecord::new(pod.geometry(), index)
+        .declared()
+        .store(pod.mem(), host::declaration(entry.generation));
+    crash_point(Point::Declared);
+}
+
+/// Whether a host's agent lives, for processes of that host.
+fn agent_lives<M: Memory>(pod: &Pod<M>, state: HostState) -> Result<bool> {
+    let index = state.agent - 1;
+    if index >= pod.geometry().parameters.processes {
+        return Err(Error::corrupt(
+            "the place of a host's agent",
+            HostRecord::new(pod.geometry(), pod.host()).state().offset(),
+        ));
+    }
+    let entry = State::decode(ProcessRecord::new(pod.geometry(), index).state().load(pod.mem()));
+    let same = entry.phase == Phase::Alive
+        && entry.generation as u8 == state.tag
+        && host::is_of(entry, pod.host(), state.generation);
+    Ok(same && pod.is_locked(index)?)
+}
+
+/// The places of this host's processes.
+fn of_host<M: Memory>(pod: &Pod<M>) -> impl Iterator<Item = (u32, State)> + '_ {
+    pod.entries()
+        .filter(move |(_, entry)| host::is_of(*entry, pod.host(), pod.host_generation()))
+}

@@ -1,0 +1,81 @@
+//! What a monitor has heard of a host: its beats, and looks that saw no new one.
+
+use super::monitor::Look;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::format::geometry::Geometry;
+use crate::pod::format::host::{HostRecord, HostState};
+use crate::pod::format::record::ProcessRecord;
+
+/// By how much longer a monitor waits for the first beat of a host whose agent is just starting.
+const STARTING: u64 = 64;
+/// Looks that come late count for nothing alone. But a host from which so many times as many looks in a row as are needed have heard nothing, late
+/// ones too, has missed its beats: its agent has had as many occasions.
+const EVEN_LATE: u64 = 4;
+/// An agent cannot ask for more patience than this.
+const PATIENCE_MAX: u64 = 256;
+
+/// What a monitor remembers of a host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::pod) struct Heard {
+    /// Whether anything was heard.
+    is_known: bool,
+    state: u64,
+    beat: u64,
+    /// Looks in a row that came in time and saw no new beat.
+    missed: u64,
+    /// Looks in a row that saw none, those that came late too.
+    unheard: u64,
+}
+
+impl Heard {
+    /// Looks for a new beat of a host that is in this state. Whether it has missed so many, times what its agent asks for; or
+    /// [`EVEN_LATE`] times as many, if not all of the looks came in time.
+    ///
+    /// Cost: two round trips.
+    pub fn has_missed<M: Memory>(
+        &mut self,
+        mem: &M,
+        geometry: &Geometry,
+        (host, state): (u32, HostState),
+        how: Look,
+        missed_max: u64,
+    ) -> bool {
+        let record = HostRecord::new(geometry, host);
+        let beat = record.beat().load(mem);
+        // Another agent is news, too: it has not beaten yet.
+        let is_new = !self.is_known || self.state != state.encode() || self.beat != beat;
+        let patience = match state.agent {
+            0 => STARTING,
+            place if place <= geometry.parameters.processes => ProcessRecord::new(geometry, place - 1)
+                .patience()
+                .peek(mem)
+                .clamp(1, PATIENCE_MAX),
+            // Of a damaged entry.
+            _ => 1,
+        };
+        let missed_max = missed_max.saturating_mul(patience);
+        let missed = match (is_new, how) {
+            (true, _) if !self.is_known && mutant::is(Mutant::FirstLookCounts) => missed_max,
+            (true, _) if mutant::is(Mutant::MissesKept) => self.missed + 1,
+            (true, _) => 0,
+            (false, Look::Punctual) => self.missed + 1,
+            (false, Look::Late) => 0,
+            (false, Look::Between) => self.missed,
+        };
+        let unheard = match (is_new, how) {
+            (true, _) => 0,
+            (false, Look::Between) => self.unheard,
+            (false, _) => self.unheard + 1,
+        };
+        *self = Self {
+            is_known: true,
+            state: state.encode(),
+            beat,
+            missed,
+            unheard,
+        };
+        missed >= missed_max
+            || unheard >= EVEN_LATE.saturating_mul(missed_max) && !mutant::is(Mutant::LateLooksForgiven)
+    }
+}

@@ -1,0 +1,133 @@
+//! Fences: what makes certain that a host is down, so that its generation may move.
+//!
+//! A fence is asked again and again until it says that it is certain. It must not say so as long as any process of the
+//! host could still write to the pool: everything that the pool promises about hosts rests on that. It may be asked by
+//! several monitors, one after the other, also about a host that is down already.
+//!
+//! [`KillFence`] is for hosts that are processes of one machine. It kills every process that has or is taking a place under
+//! the host's generation, and is certain when the kernel has dropped the locks of all these places: a signal that was
+//! sent proves nothing. What the pool says of a process only leads to it: it is not signalled unless the kernel says that it holds the lock of its place, so
+//! that no process that has not opened the pool is ever signalled, whatever is written there. It says nothing of hosts on other machines, and refuses them: their kernels have locks of their
+//! own. A process that takes a place looks at its host after it has claimed it; the monitor says that the host is being
+//! fenced before the fence looks at places. So one that the fence does not see gives its claim back.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::memory::{Killer, Memory, ProcessName};
+use crate::mutant::{self, Mutant};
+use crate::pod::format::host::{self, Home, HostRecord};
+use crate::pod::format::record::{Phase, ProcessRecord, State};
+use crate::pod::instance::worker::Worker;
+
+/// How far a fence has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fenced {
+    /// Nothing of the host can write any more.
+    Certainly,
+    /// Ask again soon.
+    NotYet,
+    /// It did not work, and is being tried again; what was wrong.
+    Failed(String),
+}
+
+/// See the [module documentation](self).
+pub trait Fence<M: Memory> {
+    /// Works on fencing a host, in a generation of it, and says how far that has come. Must return at once.
+    fn fence(&mut self, worker: &Worker<M>, host: u32, generation: u32) -> Result<Fenced>;
+
+    /// The monitor leads no more: whatever works on fencing hosts beside it ends. Who leads next begins anew.
+    fn give_up(&mut self) {}
+}
+
+/// After so many looks at a place, whoever holds its lock is looked for in another way; at once if its entry says nothing yet.
+const LOOKS_BEFORE_SEARCH: u32 = 64;
+/// After so many, people are told again why it does not work.
+const LOOKS_BEFORE_TELLING: u32 = 1 << 14;
+
+/// Kills the processes of a host that is part of this machine.
+pub struct KillFence {
+    killer: Box<dyn Killer>,
+    /// The machine that it kills on.
+    machine: u64,
+    /// For each host: the generation that is being fenced, and the looks at its places so far.
+    looks: BTreeMap<u32, (u32, u32)>,
+}
+
+impl KillFence {
+    /// Kills by `killer` what runs on a machine ([`ProcessName::machine`]).
+    pub fn new(killer: Box<dyn Killer>, machine: u64) -> Self {
+        Self {
+            killer,
+            machine,
+            looks: BTreeMap::new(),
+        }
+    }
+}
+
+impl<M: Memory> Fence<M> for KillFence {
+    fn fence(&mut self, worker: &Worker<M>, host: u32, generation: u32) -> Result<Fenced> {
+        let looks = match self.looks.get(&host) {
+            Some(&(of, looks)) if of == generation => looks,
+            _ => 0,
+        };
+        let (pod, mem) = (worker.pod(), worker.mem());
+        // PAIRS WITH: pod::hosts::agency::bring_up_now
+        let home = Home::decode(HostRecord::new(worker.geometry(), host).home().load(mem));
+        let is_here = home == Home::new(generation, self.machine) || !home.is_of(generation);
+        if !is_here && !mutant::is(Mutant::KilledElsewhere) {
+            self.looks.insert(host, (generation, looks.wrapping_add(1)));
+            if !looks.is_multiple_of(LOOKS_BEFORE_TELLING) {
+                return Ok(Fenced::NotYet);
+            }
+            return Ok(Fenced::Failed(
+                "the host is on another machine, or its processes use another lock file, so killing proves nothing; give this monitor a program that \
+                 fences (--fence)"
+                    .to_owned(),
+            ));
+        }
+        let (mut are_left, mut not_found) = (false, None);
+        for (index, entry) in pod.entries() {
+            // PAIRS WITH: pod::instance::join::claim_place
+            if !host::is_of(entry, host, generation) || !pod.is_locked(index)? {
+                continue;
+            }
+            are_left = true;
+            let record = ProcessRecord::new(worker.geometry(), index);
+            let is_same = || State::decode(record.state().load(mem)) == entry;
+            // What an entry says of its process is that process's from when it is alive, and until the place changes hands.
+            if entry.phase == Phase::Alive && looks == 0 && is_same() {
+                self.killer.kill(named(mem, record), index)?;
+            } else if looks.is_multiple_of(LOOKS_BEFORE_SEARCH) {
+                let were_found = self.killer.kill_holders(index, &is_same)?;
+                if !were_found && looks % LOOKS_BEFORE_TELLING == LOOKS_BEFORE_SEARCH {
+                    // For a message only: another process may be about to write it.
+                    not_found = Some((index, record.pid().peek_speculative(mem) as u32));
+                }
+            }
+        }
+        if let Some((index, pid)) = not_found {
+            self.looks.insert(host, (generation, looks.wrapping_add(1)));
+            return Ok(Fenced::Failed(format!(
+                "the lock of place {index} (process {pid}) is held, and no process of the pool that holds it can be found and killed (of other users' processes \
+                 it takes CAP_SYS_PTRACE to find out, and CAP_KILL); end it, or give this monitor a program that fences (--fence)"
+            )));
+        }
+        if are_left && !mutant::is(Mutant::FenceBelieved) {
+            self.looks.insert(host, (generation, looks.wrapping_add(1)));
+            return Ok(Fenced::NotYet);
+        }
+        self.looks.remove(&host);
+        Ok(Fenced::Certainly)
+    }
+}
+
+fn named<M: Memory>(mem: &M, record: ProcessRecord) -> ProcessName {
+    let [started, namespace] = record.name().map(|word| word.peek(mem));
+    ProcessName {
+        pid: record.pid().peek(mem) as u32,
+        started,
+        namespace,
+        machine: 0,
+    }
+}

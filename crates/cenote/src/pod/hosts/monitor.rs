@@ -1,0 +1,418 @@
+//! Monitors: who watches the hosts, and what happens to one that has missed its beats.
+//!
+//! A monitor has a host id of its own and is that host's agent. One monitor leads: it has the recoverable lock
+//! [`MONITOR_LOCK`], as long as its own host's generation lasts. It looks at all hosts; the others look at the leader's
+//! host alone, and take over when that is down.
+//!
+//! Something outside of the pool may decide who leads (`may_lead`, an election). A monitor that may not lead gives the lock
+//! back, looks at nobody and accuses nobody; one that may still needs the lock.
+//!
+//! A host that shows no new beat in so many looks in a row is *accused*: its state becomes fencing. From there it cannot
+//! come back in this generation. Only when a fence says that it is certainly down does its generation move.
+//!
+//! **Who writes:** states of hosts, by compare-exchange; `fencer`, the leader. Counts of missed looks are in the memory of
+//! the monitor alone: one that takes over begins to count with its own first look, so the death of a monitor may delay a
+//! detection and never makes one up. A look that itself comes late begins all counts anew: whatever kept the monitor from its
+//! processor may have kept the agent from its own. If looks come late again and again, the monitor says so, and waits for more of them: a host that
+//! is silent all the while is accused all the same.
+//!
+//! **What a crash leaves:** a host that is fencing (`monitor.accused`, `monitor.fenced`): the next leader fences it again,
+//! as it cannot know how far that had come. A generation that has moved (`monitor.moved`): every process sees
+//! that, and recovers what it is held back by; who leads next recovers all.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::beats::Heard;
+use super::fence::{Fence, Fenced};
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::format::geometry::ALONE;
+use crate::pod::format::host::{self, HostPhase, HostRecord, HostState};
+use crate::pod::format::record::{ProcessRecord, State, WorkerRecord};
+use crate::pod::format::superblock::MONITOR_LOCK;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::worker::Worker;
+use crate::pod::lock::lock;
+
+/// What a monitor has seen or done.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// It leads from now on.
+    Leads,
+    /// Another monitor leads.
+    Follows,
+    /// It may not lead, and watches nobody until it may.
+    StandsBy,
+    /// A host missed its beats, and is being fenced.
+    Accused {
+        /// The host.
+        host: u32,
+        /// Its generation.
+        generation: u32,
+    },
+    /// A fence has not worked so far, or what the pool says of the host is damaged.
+    FenceFailed {
+        /// The host.
+        host: u32,
+        /// Its generation.
+        generation: u32,
+        /// What was wrong.
+        why: String,
+    },
+    /// So many of its last looks came late: it waits longer for beats than it was told to, as it is kept from its processor, or looks take too long.
+    LooksLate {
+        /// Those that came late.
+        late: u32,
+        /// All of them.
+        looks: u32,
+    },
+    /// Its looks come in time again.
+    LooksPunctual,
+    /// Something could not be recovered. It is tried again with each recovery.
+    NotRecovered {
+        /// Whose recovery it was a part of.
+        what: String,
+        /// What was in the way.
+        why: String,
+    },
+    /// A host is certainly down, and its generation has moved: what it held can be recovered.
+    Moved {
+        /// The host.
+        host: u32,
+        /// The generation that is over.
+        generation: u32,
+    },
+}
+
+/// What a look at the hosts is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It comes when it should: a host without a new beat has missed one.
+    Punctual,
+    /// It comes late: nobody can say who has missed what, and all counts of beats that were missed begin anew.
+    Late,
+    /// It is one more, to see how far fences have come: nobody has missed anything.
+    Between,
+}
+
+impl Look {
+    /// One that comes so long after the last look which counted, if there was one, where that is to be every `poll`.
+    pub fn after(since: Option<Duration>, poll: Duration) -> Self {
+        match since {
+            Some(since) if since < poll => Self::Between,
+            Some(since) if since <= 2 * poll => Self::Punctual,
+            _ => Self::Late,
+        }
+    }
+}
+
+/// What a monitor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// It has the lock, and looks at all hosts.
+    Leads,
+    /// It looks at the leader's host.
+    Follows,
+    /// It may not lead.
+    StandsBy,
+}
+
+/// A monitor.
+#[derive(Debug)]
+pub struct Monitor {
+    /// Looks without a new beat after which a host is accused.
+    missed_max: u64,
+    /// Seconds since 1970.
+    clock: fn() -> u64,
+    /// What it was when it last looked.
+    role: Option<Role>,
+    heard: Vec<Heard>,
+    /// What was wrong with each host when that was told last.
+    wrong: BTreeMap<u32, String>,
+    punctuality: Punctuality,
+}
+
+/// How many of a monitor's looks come late.
+#[derive(Debug, Default)]
+struct Punctuality {
+    /// Looks of this stretch, and those of them that came late.
+    looks: u32,
+    late: u32,
+    /// Stretches in a row in which none did.
+    punctual: u32,
+    /// Whether it was told that looks come late.
+    is_told: bool,
+}
+
+impl Punctuality {
+    /// Looks of a stretch, and of those the late ones that are told of.
+    const STRETCH: u32 = 16;
+    const MANY: u32 = 4;
+    /// Punctual stretches in a row after which that is over.
+    const OVER: u32 = 8;
+
+    /// Counts a look; what is to be told.
+    fn count(&mut self, how: Look) -> Option<Event> {
+        if how == Look::Between {
+            return None;
+        }
+        self.looks += 1;
+        self.late += u32::from(how == Look::Late);
+        if self.looks < Self::STRETCH {
+            return None;
+        }
+        let (looks, late) = (std::mem::take(&mut self.looks), std::mem::take(&mut self.late));
+        self.punctual = if late == 0 { self.punctual + 1 } else { 0 };
+        let (is_told, event) = match self.is_told {
+            false if late >= Self::MANY => (true, Event::LooksLate { late, looks }),
+            true if self.punctual >= Self::OVER => (false, Event::LooksPunctual),
+            _ => return None,
+        };
+        self.is_told = is_told;
+        Some(event)
+    }
+}
+
+impl Monitor {
+    /// A monitor that accuses a host after so many looks in a row without a new beat, at least one. The clock is that of
+    /// people, in seconds since 1970.
+    pub fn new(missed_max: u64, clock: fn() -> u64) -> Self {
+        Self {
+            missed_max: missed_max.max(1),
+            clock,
+            role: None,
+            heard: Vec::new(),
+            wrong: BTreeMap::new(),
+            punctuality: Punctuality::default(),
+        }
+    }
+
+    /// Whether it led when it last looked.
+    pub fn leads(&self) -> bool {
+        self.role == Some(Role::Leads)
+    }
+
+    /// Stops leading, if it does; another one may lead at once.
+    pub fn resign<M: Memory>(&mut self, worker: &Worker<M>) {
+        lock::let_go(worker, MONITOR_LOCK);
+        self.role = None;
+        self.heard.clear();
+        self.wrong.clear();
+    }
+
+    /// Gives up what only one that may lead does: the lock, its counts, and fences that it has begun.
+    fn stand_by<M: Memory>(
+        &mut self,
+        worker: &Worker<M>,
+        fence: &mut dyn Fence<M>,
+        tell: &mut dyn FnMut(Event),
+    ) {
+        if self.role != Some(Role::StandsBy) {
+            self.resign(worker);
+            fence.give_up();
+            self.role = Some(Role::StandsBy);
+            tell(Event::StandsBy);
+        }
+    }
+
+    /// Looks at the hosts that it is for, once. Whether a host is being fenced: then look again soon.
+    ///
+    /// `may_lead` is asked before every host, and again before an accusation; as soon as it says no, this monitor stands by.
+    ///
+    /// Cost: one round trip for the lock, and two or three for each host.
+    pub fn look<M: Memory>(
+        &mut self,
+        worker: &Worker<M>,
+        fence: &mut dyn Fence<M>,
+        how: Look,
+        may_lead: &dyn Fn() -> bool,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<bool> {
+        let (mem, geometry) = (worker.mem(), worker.geometry());
+        let may_lead = &|| may_lead() || mutant::is(Mutant::ElectionIgnored);
+        if !may_lead() {
+            self.stand_by(worker, fence, tell);
+            return Ok(false);
+        }
+        if let Some(event) = self.punctuality.count(how) {
+            tell(event);
+        }
+        let leads = match lock::hold(worker, MONITOR_LOCK) {
+            _ if mutant::is(Mutant::LeadsUnasked) => true,
+            Ok(leads) => leads,
+            // Nobody can tell whether the leader lives, as what the pool says of its host is damaged: so it counts as living.
+            Err(error) => {
+                let of = leader_host(worker).unwrap_or(ALONE);
+                self.say_wrong((of, 0), error.to_string(), tell);
+                false
+            }
+        };
+        let (role, event) = match leads {
+            true => (Role::Leads, Event::Leads),
+            false => (Role::Follows, Event::Follows),
+        };
+        if self.role != Some(role) {
+            self.role = Some(role);
+            tell(event);
+            if leads {
+                crash_point(Point::MonitorLeads);
+            }
+        }
+        let only = match leads {
+            true => None,
+            false => leader_host(worker),
+        };
+        let high = host::hosts_high(mem, geometry);
+        self.heard.resize_with(high as usize, Heard::default);
+        let mut is_fencing = false;
+        for id in (1..high).filter(|&id| id != worker.pod().host()) {
+            if !may_lead() {
+                self.stand_by(worker, fence, tell);
+                return Ok(false);
+            }
+            if !leads && only != Some(id) {
+                self.heard[id as usize] = Heard::default();
+                continue;
+            }
+            let state = match HostRecord::new(geometry, id).read(mem) {
+                Ok(state) => state,
+                // The others are watched all the same.
+                Err(error) => {
+                    self.say_wrong((id, 0), error.to_string(), tell);
+                    continue;
+                }
+            };
+            is_fencing |= match state.phase {
+                HostPhase::Up | HostPhase::Leaving
+                    if self.heard[id as usize].has_missed(
+                        mem,
+                        geometry,
+                        (id, state),
+                        how,
+                        self.missed_max,
+                    ) =>
+                {
+                    if !may_lead() {
+                        self.stand_by(worker, fence, tell);
+                        return Ok(false);
+                    }
+                    accuse(worker, id, state, self.clock, tell)
+                }
+                HostPhase::Up | HostPhase::Leaving => {
+                    self.wrong.remove(&id);
+                    false
+                }
+                HostPhase::Fencing => match pursue(worker, id, state, fence, tell) {
+                    Ok(is_left) => is_left,
+                    // It is tried again, and the others are watched all the same.
+                    Err(error) => {
+                        self.say_wrong((id, state.generation), error.to_string(), tell);
+                        true
+                    }
+                },
+                _ => {
+                    self.heard[id as usize] = Heard::default();
+                    self.wrong.remove(&id);
+                    false
+                }
+            };
+        }
+        Ok(is_fencing)
+    }
+
+    /// Tells what is wrong with a host, unless that was told last.
+    fn say_wrong(&mut self, (host, generation): (u32, u32), why: String, tell: &mut dyn FnMut(Event)) {
+        if self.wrong.get(&host) != Some(&why) {
+            self.wrong.insert(host, why.clone());
+            tell(Event::FenceFailed {
+                host,
+                generation,
+                why,
+            });
+        }
+    }
+}
+
+/// Says that a host is to be fenced, if it is still in the state that was seen. Who leads next may find `fencer` as it was before, or see it
+/// change once more: then it fences again.
+fn accuse<M: Memory>(
+    worker: &Worker<M>,
+    id: u32,
+    state: HostState,
+    clock: fn() -> u64,
+    tell: &mut dyn FnMut(Event),
+) -> bool {
+    let mem = worker.mem();
+    let record = HostRecord::new(worker.geometry(), id);
+    let next = match mutant::is(Mutant::GenerationBeforeFence) {
+        true => state.over(),
+        false => state.with(HostPhase::Fencing),
+    };
+    if !record.exchange(mem, state, next) {
+        return false;
+    }
+    record.fencer().store(mem, worker.identity());
+    record.fenced_at().store(mem, clock());
+    tell(Event::Accused {
+        host: id,
+        generation: state.generation,
+    });
+    crash_point(Point::MonitorAccused);
+    true
+}
+
+/// Goes on fencing a host; moves its generation when it is certainly down. Whether it is not yet.
+fn pursue<M: Memory>(
+    worker: &Worker<M>,
+    id: u32,
+    state: HostState,
+    fence: &mut dyn Fence<M>,
+    tell: &mut dyn FnMut(Event),
+) -> Result<bool> {
+    let mem = worker.mem();
+    let (host, generation) = (id, state.generation);
+    let record = HostRecord::new(worker.geometry(), id);
+    let is_mine = record.fencer().load(mem) == worker.identity();
+    if !is_mine {
+        record.fencer().store(mem, worker.identity());
+    }
+    if is_mine || !mutant::is(Mutant::FenceInherited) {
+        match fence.fence(worker, host, generation)? {
+            Fenced::Certainly => {}
+            Fenced::NotYet => return Ok(true),
+            Fenced::Failed(why) => {
+                tell(Event::FenceFailed {
+                    host,
+                    generation,
+                    why,
+                });
+                return Ok(true);
+            }
+        }
+    }
+    crash_point(Point::MonitorFenced);
+    if record.exchange(mem, state, state.over()) {
+        tell(Event::Moved { host, generation });
+        crash_point(Point::MonitorMoved);
+    }
+    Ok(false)
+}
+
+/// The host of the monitor that leads, as far as that can be told.
+fn leader_host<M: Memory>(worker: &Worker<M>) -> Option<u32> {
+    let (mem, geometry) = (worker.mem(), worker.geometry());
+    let owner = MONITOR_LOCK.load(mem);
+    let place = u32::from(owner as u16);
+    if place == 0 || place > geometry.parameters.workers {
+        return None;
+    }
+    let process = State::decode(WorkerRecord::new(geometry, place - 1).state().load(mem)).process;
+    if process >= geometry.parameters.processes {
+        return None;
+    }
+    let entry = State::decode(ProcessRecord::new(geometry, process).state().load(mem));
+    Some(entry.process)
+}

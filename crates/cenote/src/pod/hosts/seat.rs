@@ -1,0 +1,263 @@
+//! The seat: which host's processes may execute the exchanges of all, where a server does that ([`crate::memory::delegated`]).
+//!
+//! Processes of one kernel find the server by a lock of that kernel. Hosts have kernels of their own, and no exchange in common before there is
+//! a server. So the pool says which host has the *seat*, in which generation of it: its processes find the server among
+//! themselves, and all others ask. The seat moves when that generation can write no more: see [`super::warden`], which does it.
+//!
+//! | word | writer | way |
+//! |---|---|---|
+//! | [`SEAT`] | the warden that a cluster outside of the pool has named last | stored past the cache: never exchanged |
+//! | [`HOSTLESS_SERVES`] | the server of processes without a host's id | the same |
+//!
+//! **Without hosts** nobody has the seat, and who has the kernel's lock serves. It says so first and looks at the seat then; who gives the seat to
+//! a host does it the other way round. So one of the two sees the other, and nobody of a host serves until the word is clear again.
+//! One that was killed leaves it set: the next one clears it, when it ends in peace.
+
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::memory::delegated::{Right, Words};
+use crate::pod::format::geometry::{ALONE, Geometry};
+use crate::pod::format::host::{Home, HostInstance, HostRecord, HostState};
+use crate::pod::format::superblock::{HOSTLESS_SERVES, Kind, SEAT};
+
+/// In the seat's word: the host is named, and does not have it yet.
+const NAMED: u64 = 1 << 31;
+
+/// What the seat's word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// No host has it: who has the kernel's lock serves.
+    Nobodys,
+    /// A host is to have it, once those who had it before can write no more. Nobody begins to serve.
+    Named(HostInstance),
+    /// The processes of a host find the server among themselves.
+    Of(HostInstance),
+}
+
+impl Seat {
+    /// Reads it. One round trip.
+    pub fn read<M: Memory>(mem: &M) -> Self {
+        Self::decode(SEAT.load(mem))
+    }
+
+    fn decode(word: u64) -> Self {
+        match word {
+            0 => Self::Nobodys,
+            word if word & NAMED != 0 => Self::Named(HostInstance::decode(word & !NAMED)),
+            word => Self::Of(HostInstance::decode(word)),
+        }
+    }
+
+    fn encode(self) -> u64 {
+        match self {
+            Self::Nobodys => 0,
+            Self::Named(host) => host.encode() | NAMED,
+            Self::Of(host) => host.encode(),
+        }
+    }
+
+    /// Writes it, as the one who may: past the cache, and not as an exchange.
+    pub(in crate::pod) fn write<M: Memory>(self, mem: &M) {
+        SEAT.announce(mem, self.encode());
+    }
+}
+
+/// Whether a host has the seat in this generation. One round trip.
+pub(crate) fn is_of<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
+    geometry.parameters.kind == Kind::Delegated
+        && Seat::read(mem) == Seat::Of(HostInstance { host, generation })
+}
+
+/// Whether nobody of a host's generation executes exchanges: another host has the seat. While it is being taken from one, that one may go on
+/// until it is fenced. One round trip.
+pub(crate) fn is_elsewhere<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
+    geometry.parameters.kind != Kind::Delegated
+        || match Seat::read(mem) {
+            Seat::Nobodys => true,
+            Seat::Named(_) => false,
+            Seat::Of(other) => other != HostInstance { host, generation },
+        }
+}
+
+/// Checks whether anybody can execute the exchanges of a process of this host, before it asks for one and waits for ever.
+pub fn check<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<()> {
+    let why = match (Seat::read(mem), host) {
+        _ if geometry.parameters.kind != Kind::Delegated => return Ok(()),
+        (Seat::Nobodys, ALONE) => return Ok(()),
+        (_, ALONE) => {
+            "the pool is a pod's; say which host this is, by --host, CENOTE_HOST or /etc/cenote/host"
+        }
+        (Seat::Nobodys, _) => {
+            "no host executes this pool's exchanges; start a monitor first: `cenote monitor --etcd ENDPOINT --fence COMMAND`"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Host { host, why })
+}
+
+/// The right of a process to serve.
+#[derive(Debug)]
+pub struct HostsRight {
+    mine: HostInstance,
+    /// The start of the machine that it runs on, and its host's entry.
+    machine: u64,
+    record: HostRecord,
+}
+
+impl HostsRight {
+    /// That of a process of a host, in the host's present generation, on a start of a machine. One round trip.
+    pub fn new<M: Memory>(mem: &M, geometry: &Geometry, host: u32, machine: u64) -> Result<Self> {
+        crate::pod::format::host::check_id(&geometry.parameters, host)?;
+        let record = HostRecord::new(geometry, host);
+        let generation = match host {
+            ALONE => 0,
+            _ => record.read(mem)?.generation,
+        };
+        Ok(Self {
+            mine: HostInstance { host, generation },
+            machine,
+            record,
+        })
+    }
+}
+
+impl Right for HostsRight {
+    fn may_serve(&self, words: &dyn Words) -> bool {
+        let seat = Seat::decode(words.load(SEAT.offset()));
+        match self.mine.host {
+            ALONE => seat == Seat::Nobodys,
+            _ => seat == Seat::Of(self.mine),
+        }
+    }
+
+    fn begin(&self, words: &dyn Words) -> bool {
+        if self.mine.host == ALONE {
+            words.store(HOSTLESS_SERVES.offset(), 1);
+            // PAIRS WITH: pod::hosts::warden::go_on
+            let may = self.may_serve(words);
+            if !may {
+                words.store(HOSTLESS_SERVES.offset(), 0);
+            }
+            return may;
+        }
+        // The last write of a host is made by its server, which had the lock until then.
+        let state = HostState::decode(words.load(self.record.state().offset()));
+        // The lock is a kernel's: another machine with this id, or this one before it was started anew, has its own.
+        let home = Home::decode(words.load(self.record.home().offset()));
+        let is_here = home.is_of(state.generation) && home == Home::new(state.generation, self.machine);
+        self.may_serve(words)
+            && words.load(HOSTLESS_SERVES.offset()) == 0
+            && state.generation == self.mine.generation
+            && is_here
+    }
+
+    fn end(&self, words: &dyn Words) {
+        if self.mine.host == ALONE {
+            words.store(HOSTLESS_SERVES.offset(), 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::pod::format::geometry::Parameters;
+    use crate::pod::format::host::HostPhase;
+
+    /// Words that are all 0 at first.
+    #[derive(Default)]
+    struct Zeroes(RefCell<BTreeMap<u64, u64>>);
+
+    impl Words for Zeroes {
+        fn load(&self, at: u64) -> u64 {
+            self.0.borrow().get(&at).copied().unwrap_or(0)
+        }
+
+        fn store(&self, at: u64, value: u64) {
+            self.0.borrow_mut().insert(at, value);
+        }
+    }
+
+    const MACHINE: u64 = 77;
+
+    fn of(host: u32, generation: u32) -> HostsRight {
+        HostsRight {
+            mine: HostInstance { host, generation },
+            machine: MACHINE,
+            record: HostRecord::new(&Geometry::new(parameters()), host),
+        }
+    }
+
+    fn parameters() -> Parameters {
+        Parameters {
+            kind: Kind::Delegated,
+            max_units: 64,
+            processes: 8,
+            workers: 8,
+            entries: 8,
+            hosts: 8,
+        }
+    }
+
+    #[test]
+    fn a_host_serves_while_it_has_the_seat_in_its_generation() {
+        let words = Zeroes::default();
+        let mine = of(3, 7);
+        let state = |generation| {
+            let up = HostState {
+                phase: HostPhase::Up,
+                agent: 1,
+                tag: 0,
+                generation,
+            };
+            words.store(mine.record.state().offset(), up.encode());
+        };
+        words.store(mine.record.home().offset(), Home::new(7, MACHINE).encode());
+        state(7);
+        assert!(!mine.may_serve(&words) && !mine.begin(&words));
+        words.store(SEAT.offset(), Seat::Named(mine.mine).encode());
+        assert!(!mine.may_serve(&words) && !mine.begin(&words));
+        words.store(SEAT.offset(), Seat::Of(mine.mine).encode());
+        assert!(mine.may_serve(&words) && mine.begin(&words));
+        assert!(
+            !of(3, 8).may_serve(&words) && !of(4, 7).may_serve(&words) && !of(ALONE, 0).may_serve(&words)
+        );
+        // Another machine has the same id.
+        words.store(mine.record.home().offset(), Home::new(7, MACHINE + 1).encode());
+        assert!(!mine.begin(&words));
+        words.store(mine.record.home().offset(), Home::new(7, MACHINE).encode());
+        // One that comes after the host's last write.
+        state(8);
+        assert!(!mine.begin(&words));
+        state(7);
+        words.store(HOSTLESS_SERVES.offset(), 1);
+        assert!(!mine.begin(&words));
+    }
+
+    #[test]
+    fn without_hosts_who_serves_says_so() {
+        let words = Zeroes::default();
+        let hostless = of(ALONE, 0);
+        assert!(hostless.may_serve(&words) && hostless.begin(&words));
+        assert_eq!(words.load(HOSTLESS_SERVES.offset()), 1);
+        hostless.end(&words);
+        assert_eq!(words.load(HOSTLESS_SERVES.offset()), 0);
+        words.store(SEAT.offset(), Seat::Named(of(3, 7).mine).encode());
+        assert!(!hostless.may_serve(&words) && !hostless.begin(&words));
+        assert_eq!(words.load(HOSTLESS_SERVES.offset()), 0);
+    }
+
+    #[test]
+    fn seats_survive_their_words() {
+        let host = HostInstance {
+            host: 4095,
+            generation: u32::MAX,
+        };
+        for seat in [Seat::Nobodys, Seat::Named(host), Seat::Of(host)] {
+            assert_eq!(Seat::decode(seat.encode()), seat);
+        }
+    }
+}

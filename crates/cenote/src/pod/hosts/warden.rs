@@ -1,0 +1,403 @@
+//! The warden: gives the [seat](super::seat) to its own host when the one that has it can execute exchanges no more.
+//!
+//! Each monitor of a pool whose exchanges a server executes has one, on a thread of its own which makes no exchange: there may be nobody
+//! who would execute it. Which warden may act is decided outside of the pool ([`Arbiter`]), where there are exchanges: in etcd.
+//!
+//! | step | what is done | a crash after it leaves |
+//! |---|---|---|
+//! | find | no new beats of the host that has the seat; or its generation is over; or nobody has it | nothing |
+//! | name | outside, by one exchange: own host, *after* all that were named there or in the seat and may still write | a name, for the next warden's list |
+//! | say | the seat's word: own host is named. Nobody begins to serve | the same |
+//! | fence | all of that list, but generations that are over | the same |
+//! | take | the host's home: this machine; the seat's word: own host's. Its processes serve, here | a list outside that is longer than it need be |
+//! | forget | outside: own host alone | nothing |
+//!
+//! **Why two never serve.** Who serves has the kernel's lock of its host, and found the seat to be its host's. A warden takes the seat only when
+//! everybody who ever could have had it is on its list, or was on that of one whom it follows, and has been fenced *after* the
+//! seat's word said that nobody may begin. A warden that comes late and overwrites that word is on the list itself: it is fenced, and whoever
+//! finds the word changed when its fences are done says it again, and fences again. So nothing rests on elections or clocks; two
+//! that are elected at once are two exchanges outside, and the second has the first on its list.
+//!
+//! A warden that may not lead any more before it has taken the seat puts the word back, and its name too. If several were named before
+//! it, the word stays as it is: any of those may have taken the seat since. Whoever takes it next fences all of them.
+
+use super::beats::Heard;
+use super::fence::Fenced;
+use super::monitor::Look;
+use super::seat::Seat;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::format::geometry::{ALONE, Geometry};
+use crate::pod::format::host::{self, Home, HostInstance, HostPhase, HostRecord};
+use crate::pod::format::superblock::HOSTLESS_SERVES;
+
+/// Looks for which a warden leaves it to another one, which is named and does not have the seat yet.
+const DEFERENCE: u64 = 400;
+
+/// Who was named outside of the pool: the newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Hosts that may have the seat.
+    pub hosts: Vec<HostInstance>,
+    /// Changes with each exchange.
+    pub revision: i64,
+}
+
+/// Decides outside of the pool, where there are exchanges, who may give the seat to its host.
+pub trait Arbiter {
+    /// Whether this warden may act now. Answers at once.
+    fn may_act(&mut self) -> bool;
+
+    /// Who was named last.
+    fn names(&mut self) -> std::result::Result<Names, String>;
+
+    /// Names hosts, if nobody has since that revision; the new revision then.
+    fn name(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Option<i64>, String>;
+}
+
+/// Makes certain that hosts are down, without a word of the pool.
+pub trait Executioner {
+    /// Works on it, and says how far that has come. Must return at once.
+    fn fence(&mut self, host: HostInstance) -> Fenced;
+
+    /// Ends what works on it.
+    fn give_up(&mut self);
+}
+
+/// What a warden has seen or done.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum SeatEvent {
+    /// A process without a host's id executes the exchanges, or was killed when it did.
+    HostlessServes,
+    /// Its host is to execute the exchanges, after others are fenced.
+    SeatNamed {
+        /// Who may have executed them until now.
+        after: Vec<HostInstance>,
+    },
+    /// One of those is not fenced so far.
+    SeatFenceFailed {
+        /// The host.
+        host: u32,
+        /// Its generation.
+        generation: u32,
+        /// What was wrong.
+        why: String,
+    },
+    /// Its host executes the exchanges from now on.
+    SeatTaken,
+    /// It may not act any more, and has put back what it can.
+    SeatGivenBack,
+    /// Something outside of the pool did not answer, or was in the way; it is tried again.
+    SeatTrouble {
+        /// What.
+        why: String,
+    },
+}
+
+/// See the [module documentation](self).
+pub struct Warden<M: Memory> {
+    mem: M,
+    geometry: Geometry,
+    host: u32,
+    machine: u64,
+    /// Looks without a new beat after which a host counts as silent.
+    missed_max: u64,
+    heard: Heard,
+    /// Looks at a seat for which another host is named.
+    deferred: u64,
+    taking: Option<Taking>,
+    /// What was told last, if that was in the way.
+    told: Option<SeatEvent>,
+}
+
+/// A seat that is being taken.
+struct Taking {
+    mine: HostInstance,
+    /// What the seat was before.
+    before: Seat,
+    /// Who was named before. Perhaps this host too: it may be the one that serves.
+    named: Vec<HostInstance>,
+    /// Who must be fenced.
+    after: Vec<HostInstance>,
+    /// Who is, since the seat's word was written.
+    fenced: Vec<HostInstance>,
+    revision: i64,
+}
+
+impl<M: Memory> Warden<M> {
+    /// That of a host on a machine ([`crate::memory::ProcessName::machine`]), which finds another one silent after so many looks in a row without a
+    /// new beat.
+    pub fn new(mem: M, geometry: Geometry, host: u32, machine: u64, missed_max: u64) -> Result<Self> {
+        host::check_id(&geometry.parameters, host)?;
+        if host == ALONE {
+            return Err(Error::Host {
+                host,
+                why: "a monitor needs a host id of its own, from 1 on",
+            });
+        }
+        if machine == 0 {
+            return Err(Error::Host {
+                host,
+                why: host::UNTOLD,
+            });
+        }
+        Ok(Self {
+            mem,
+            geometry,
+            host,
+            machine,
+            missed_max: missed_max.max(1),
+            heard: Heard::default(),
+            deferred: 0,
+            taking: None,
+            told: None,
+        })
+    }
+
+    /// What the seat's word says now. One round trip.
+    pub fn seat(&self) -> Seat {
+        Seat::read(&self.mem)
+    }
+
+    /// Looks once, and goes on with what is to be done. Whether something is: then look again soon.
+    ///
+    /// Cost: two to five round trips while all is well; makes no exchange in the pool.
+    pub fn look(
+        &mut self,
+        how: Look,
+        arbiter: &mut dyn Arbiter,
+        executioner: &mut dyn Executioner,
+        tell: &mut dyn FnMut(SeatEvent),
+    ) -> Result<bool> {
+        let state = HostRecord::new(&self.geometry, self.host).read(&self.mem)?;
+        let mine = HostInstance {
+            host: self.host,
+            generation: state.generation,
+        };
+        if let Some(taking) = self.taking.take() {
+            if taking.mine != mine || state.phase == HostPhase::Fencing {
+                // Somebody else has seen to it that this host is as good as dead.
+                executioner.give_up();
+                return Ok(false);
+            }
+            return self.go_on(taking, arbiter, executioner, tell);
+        }
+        let seat = self.seat();
+        if seat == Seat::Of(mine) {
+            // Another warden may have given it back, as this host was named alone.
+            self.settle(mine)?;
+        }
+        if seat == Seat::Of(mine) || state.phase == HostPhase::Fencing || !arbiter.may_act() {
+            self.forget();
+            return Ok(false);
+        }
+        if !self.is_needed(seat, how, tell)? {
+            return Ok(false);
+        }
+        if self.home().is_of(mine.generation) && self.home() != self.here(mine) {
+            let why = host::ELSEWHERE.to_owned();
+            self.tell_once(SeatEvent::SeatTrouble { why }, tell);
+            return Ok(false);
+        }
+        match self.name(mine, seat, arbiter) {
+            Ok(None) => Ok(false),
+            Ok(Some(taking)) => {
+                self.forget();
+                tell(SeatEvent::SeatNamed {
+                    after: taking.after.clone(),
+                });
+                Seat::Named(mine).write(&self.mem);
+                self.taking = Some(taking);
+                Ok(true)
+            }
+            Err(why) => {
+                self.tell_once(SeatEvent::SeatTrouble { why }, tell);
+                Ok(false)
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        self.heard = Heard::default();
+        self.deferred = 0;
+        self.told = None;
+    }
+
+    fn tell_once(&mut self, event: SeatEvent, tell: &mut dyn FnMut(SeatEvent)) {
+        if self.told.as_ref() != Some(&event) {
+            self.told = Some(event.clone());
+            tell(event);
+        }
+    }
+
+    /// Whether nobody can execute exchanges, as far as that can be seen.
+    fn is_needed(&mut self, seat: Seat, how: Look, tell: &mut dyn FnMut(SeatEvent)) -> Result<bool> {
+        match seat {
+            Seat::Nobodys if self.is_held_hostless() => {
+                self.tell_once(SeatEvent::HostlessServes, tell);
+                Ok(false)
+            }
+            Seat::Nobodys => Ok(true),
+            Seat::Of(host) if self.is_over(host)? => Ok(true),
+            Seat::Of(HostInstance { host, .. }) => {
+                let state = HostRecord::new(&self.geometry, host).read(&self.mem)?;
+                let (mem, geometry) = (&self.mem, &self.geometry);
+                Ok(self
+                    .heard
+                    .has_missed(mem, geometry, (host, state), how, self.missed_max))
+            }
+            Seat::Named(named) if named.host == self.host => Ok(true),
+            Seat::Named(_) => {
+                self.deferred += u64::from(how == Look::Punctual);
+                Ok(self.deferred >= DEFERENCE)
+            }
+        }
+    }
+
+    fn is_held_hostless(&self) -> bool {
+        HOSTLESS_SERVES.load(&self.mem) != 0
+    }
+
+    /// Whether nothing of a generation writes any more. That a host is down in it is not enough: its monitor may be starting.
+    fn is_over(&self, of: HostInstance) -> Result<bool> {
+        host::check_id(&self.geometry.parameters, of.host)?;
+        let state = HostRecord::new(&self.geometry, of.host).read(&self.mem)?;
+        Ok(state.generation != of.generation)
+    }
+
+    /// Has the own host named outside, after all that may still write; `None` if somebody else was faster.
+    fn name(
+        &self,
+        mine: HostInstance,
+        before: Seat,
+        arbiter: &mut dyn Arbiter,
+    ) -> std::result::Result<Option<Taking>, String> {
+        let names = arbiter.names()?;
+        let mut after = names.hosts.clone();
+        if let Seat::Of(host) | Seat::Named(host) = before {
+            after.push(host);
+        }
+        let mut seen = vec![mine];
+        after.retain(|&host| {
+            let is_new = !seen.contains(&host);
+            seen.push(host);
+            // One that cannot be read is fenced.
+            is_new && !self.is_over(host).unwrap_or(false)
+        });
+        let named: Vec<HostInstance> = std::iter::once(mine).chain(after.iter().copied()).collect();
+        Ok(arbiter.name(names.revision, &named)?.map(|revision| Taking {
+            mine,
+            before,
+            named: names.hosts,
+            after,
+            fenced: Vec::new(),
+            revision,
+        }))
+    }
+
+    /// Fences who must be, and takes the seat when all are.
+    fn go_on(
+        &mut self,
+        mut taking: Taking,
+        arbiter: &mut dyn Arbiter,
+        executioner: &mut dyn Executioner,
+        tell: &mut dyn FnMut(SeatEvent),
+    ) -> Result<bool> {
+        // PAIRS WITH: pod::hosts::seat::begin
+        if !arbiter.may_act() || (taking.before == Seat::Nobodys && self.is_held_hostless()) {
+            executioner.give_up();
+            self.give_back(&taking, arbiter);
+            tell(SeatEvent::SeatGivenBack);
+            return Ok(false);
+        }
+        if !self.says(&taking) {
+            taking.fenced.clear();
+        }
+        for &host in &taking.after {
+            let is_done = taking.fenced.contains(&host) || self.is_over(host).unwrap_or(false);
+            if is_done || mutant::is(Mutant::SeatUnfenced) {
+                continue;
+            }
+            match executioner.fence(host) {
+                Fenced::Certainly => taking.fenced.push(host),
+                Fenced::NotYet => {
+                    self.taking = Some(taking);
+                    return Ok(true);
+                }
+                Fenced::Failed(why) => {
+                    tell(SeatEvent::SeatFenceFailed {
+                        host: host.host,
+                        generation: host.generation,
+                        why,
+                    });
+                    self.taking = Some(taking);
+                    return Ok(true);
+                }
+            }
+        }
+        if !self.says(&taking) {
+            taking.fenced.clear();
+            self.taking = Some(taking);
+            return Ok(true);
+        }
+        self.settle(taking.mine)?;
+        Seat::Of(taking.mine).write(&self.mem);
+        tell(SeatEvent::SeatTaken);
+        // If it fails, the next warden fences who is fenced already.
+        let _ = arbiter.name(taking.revision, &[taking.mine]);
+        Ok(true)
+    }
+
+    /// Makes this machine the home of a generation of its host that is to serve, or fails if another one is. Nobody executes an exchange on that word:
+    /// without a home nobody of the host begins to serve.
+    fn settle(&self, mine: HostInstance) -> Result<()> {
+        let here = self.here(mine);
+        match self.home() {
+            home if home == here => Ok(()),
+            home if home.is_of(mine.generation) => Err(Error::Host {
+                host: self.host,
+                why: host::ELSEWHERE,
+            }),
+            _ => {
+                let record = HostRecord::new(&self.geometry, self.host);
+                record.home().announce(&self.mem, here.encode());
+                Ok(())
+            }
+        }
+    }
+
+    fn home(&self) -> Home {
+        let record = HostRecord::new(&self.geometry, self.host);
+        Home::decode(record.home().load(&self.mem))
+    }
+
+    fn here(&self, mine: HostInstance) -> Home {
+        Home::new(mine.generation, self.machine)
+    }
+
+    /// Whether the seat's word says that nobody may begin; if not, it does now, and whoever was fenced may have come back meanwhile.
+    fn says(&self, taking: &Taking) -> bool {
+        let named = Seat::Named(taking.mine);
+        if self.seat() == named || mutant::is(Mutant::SeatNotReread) {
+            return true;
+        }
+        named.write(&self.mem);
+        false
+    }
+
+    fn give_back(&self, taking: &Taking, arbiter: &mut dyn Arbiter) {
+        match (taking.before, &taking.named[..]) {
+            // Who is named alone has the seat, whatever was read of it in between.
+            (_, &[host]) => Seat::Of(host).write(&self.mem),
+            (before @ (Seat::Nobodys | Seat::Of(_)), []) => before.write(&self.mem),
+            // Any of several may have taken the seat since it was read, and serve: the word stays, and who takes the seat next fences all.
+            _ => {}
+        }
+        let mut hosts = taking.named.clone();
+        hosts.extend(taking.after.iter().filter(|host| !taking.named.contains(host)));
+        // If it fails, the next warden fences this host.
+        let _ = arbiter.name(taking.revision, &hosts);
+    }
+}

@@ -1,0 +1,79 @@
+//! Moving the epoch on, and what that lets be reused; see [`epoch`](super::epoch).
+
+use super::bell;
+use super::crash::{Point, crash_point};
+use super::epoch::finish;
+use super::worker::Worker;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::format::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
+use crate::pod::format::superblock::{EPOCH, HELD_BACK, ROUND_BELL};
+
+/// The least announcement, or the epoch if nobody reads. What was unlinked before the call is held by nobody who is
+/// not among the announced.
+pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
+    // PAIRS WITH: pod::instance::worker::pin, pod::instance::worker::announce
+    let is_left_out = mutant::is(Mutant::BarrierLeftOut);
+    if M::COHERENT && !is_left_out && !worker.mem().barrier_everywhere() && somebody_relies_on_it(worker) {
+        return 0;
+    }
+    let epoch = EPOCH.load(worker.mem()) >> 1;
+    (0..worker.pod().workers_high())
+        .map(|index| {
+            WorkerRecord::new(worker.geometry(), index)
+                .announced()
+                .load(worker.mem())
+        })
+        .filter(|&announced| announced != IDLE)
+        .fold(epoch, u64::min)
+}
+
+/// What is ripe below, given a least announcement: that, or what it was before. An announcement that comes later is of a reader who loads later,
+/// and cannot reach what was unlinked when a look found it ripe.
+pub(in crate::pod) fn ripe_below<M: Memory>(worker: &Worker<M>, least: u64) -> u64 {
+    let below = worker.least_seen.get().max(least);
+    worker.least_seen.set(below);
+    below
+}
+
+pub(in crate::pod) fn somebody_relies_on_it<M: Memory>(worker: &Worker<M>) -> bool {
+    (0..worker.geometry().parameters.processes)
+        .map(|index| ProcessRecord::new(worker.geometry(), index))
+        .filter(|record| State::decode(record.state().load(worker.mem())).phase != Phase::Free)
+        .any(|record| record.relies_on_barrier().peek(worker.mem()) != 0)
+}
+
+/// Advances the epoch by one, if all who read have announced it. Returns the least announcement.
+pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
+    let mem = worker.mem();
+    let word = EPOCH.load(mem);
+    if word & 1 != 0 && !mutant::is(Mutant::EpochNotHelped) {
+        finish(mem, worker.geometry(), worker.pod().workers_high(), word);
+    }
+    let least = least(worker);
+    let settled = word & !1;
+    if least >= settled >> 1 {
+        let next = settled.wrapping_add(2) | 1;
+        if EPOCH.compare_exchange_acquire(mem, settled, next).is_ok() {
+            crash_point(Point::EpochHalf);
+            finish(mem, worker.geometry(), worker.pod().workers_high(), next);
+            if !M::COHERENT {
+                bell::wake(mem, ROUND_BELL);
+            }
+        }
+    } else {
+        note_held_back(mem, settled >> 1);
+    }
+    least
+}
+
+/// The present epoch cannot be advanced.
+///
+/// Cost: a sync load, and once for each epoch that is held back a compare-exchange.
+fn note_held_back<M: Memory>(mem: &M, epoch: u64) {
+    let noted = HELD_BACK.load(mem);
+    if noted as u32 != epoch as u32 {
+        let seconds = mem.kernel().now() / 1_000_000_000;
+        let _ = HELD_BACK.compare_exchange_acquire(mem, noted, seconds << 32 | u64::from(epoch as u32));
+    }
+}

@@ -1,0 +1,92 @@
+//! What upper layers and folders hand to those below them, so that these can act on what they do not understand.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::worker::Worker;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::pod::format::actor::Actor;
+use crate::pod::format::record::State;
+
+/// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
+pub type FinishRoot<M> = fn(&Worker<M>, Actor) -> Result<()>;
+/// Frees what a tagged range refers to, before the range itself is freed, following so many links. Whether nothing is left of it. Registered by the
+/// index layer.
+pub type DrainRange<M> = fn(&Worker<M>, Actor, u64, &mut u64) -> Result<bool>;
+
+/// Calls its last argument for the lines that a tagged range refers to; registered by the index layer. Other objects
+/// have none.
+pub type RangeLines<M> = fn(&Worker<M>, u64, &mut dyn FnMut(u64)) -> Result<()>;
+
+/// Ends what the dead worker at a place of the worker table holds of locks; registered by the layer of locks.
+pub type SettleHeld<M> = fn(&Worker<M>, u32) -> Result<()>;
+
+/// A worker that died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dead {
+    /// Its place.
+    pub index: u32,
+    /// Its generation.
+    pub generation: u32,
+}
+
+impl Dead {
+    /// The one that a place's state names.
+    pub fn at(index: u32, state: State) -> Self {
+        Self {
+            index,
+            generation: state.generation,
+        }
+    }
+
+    /// What locks, claims and members that it has hold.
+    pub fn identity(self) -> u64 {
+        u64::from(self.index + 1) | u64::from(self.generation) << 32
+    }
+}
+
+impl Display for Dead {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {} (generation {})", self.index, self.generation)
+    }
+}
+
+/// How a structure recovers from the death of a worker. Steps are run by whoever has found the worker dead, in the order in
+/// which they are registered, before it claims the dead one's record: so who is stopped with the claim holds none of them back. They need no
+/// claim: several may run them for the same dead at a time, and whoever recovers it next runs all of them again.
+pub struct Step<M: Memory> {
+    /// Its name in figures.
+    pub name: &'static str,
+    /// Does it; whether there was something to do.
+    pub run: fn(&Worker<M>, Dead) -> Result<bool>,
+}
+
+/// What the layers above register, so that recovery can finish what it does not understand.
+#[derive(Clone, Copy)]
+pub struct Hooks<M: Memory> {
+    /// See [`FinishRoot`].
+    pub finish_root: FinishRoot<M>,
+    /// See [`DrainRange`].
+    pub drain_range: DrainRange<M>,
+    /// See [`RangeLines`].
+    pub range_lines: RangeLines<M>,
+    /// See [`SettleHeld`].
+    pub settle_held: SettleHeld<M>,
+    /// What the pod's own folders need of those above them.
+    pub inner: Inner<M>,
+    /// How structures recover that have no part in a worker's record. Groups come first, so that nobody waits for the rest.
+    pub steps: &'static [Step<M>],
+}
+
+/// What folders of the pod need of those above them: who allocates may have to free first, and who frees to recover the dead.
+#[derive(Clone, Copy)]
+pub struct Inner<M: Memory> {
+    /// Frees what can be freed, and gives empty blocks back.
+    pub make_room: fn(&Worker<M>) -> Result<()>,
+    /// Retires an object of the actor that nobody has seen, and that cannot be given back otherwise.
+    pub retire: fn(&Worker<M>, Actor, u64) -> Result<()>,
+    /// Recovers every dead process.
+    pub recover_dead: fn(&Worker<M>) -> Result<()>,
+    /// Finishes or undoes whatever a record says was begun.
+    pub finish_record: fn(&Worker<M>, Actor) -> Result<()>,
+}

@@ -1,0 +1,292 @@
+//! How a process joins a pool, and how it leaves.
+//!
+//! **Joining.** Take the byte lock of a place whose entry is free, then move the entry `Free(g) -> Alive(g + 1)`.
+//! A crash between the two leaves nothing: the kernel drops the lock. Hence an entry that says `Alive` while its
+//! byte is unlocked belonged to a process that died.
+//!
+//! **Leaving.** Detach all workers, move the entry to `Free`, drop the lock.
+//!
+//! **In a pod**, where hosts have kernels of their own and see nothing of each other's locks, a place is claimed first:
+//! `Free(g) -> Joining(g + 1) -> Alive(g + 1)`, with the host's id and generation in the state. Whoever is of another
+//! host is judged by what the pool says of that host (see `host`), and by the kernel's lock only among its own.
+
+use super::crash::{Point, crash_point};
+use super::drain;
+use super::hooks::Hooks;
+use super::limits::Limits;
+use super::process::{Identity, NO_PLACE, Pod};
+use crate::error::{Error, Result};
+use crate::memory::{Liveness, Memory, Snapshot};
+use crate::mutant::{self, Mutant};
+use crate::pod::format::geometry::ALONE;
+use crate::pod::format::host::{self, HostPhase, HostRecord};
+use crate::pod::format::record::{Phase, ProcessRecord, State};
+use crate::pod::format::superblock::{self, Superblock};
+
+impl<M: Memory> Pod<M> {
+    /// Joins the pool in `mem` as a new process, which lives as long as it holds a lock of `liveness`. A process of a host
+    /// other than 0 needs its host's agent.
+    pub fn join(
+        mem: M,
+        superblock: Superblock,
+        identity: Identity,
+        liveness: Box<dyn Liveness>,
+        hooks: Hooks<M>,
+    ) -> Result<Self> {
+        Self::join_with(mem, superblock, identity, liveness, hooks, false)
+    }
+
+    /// Joins as a process that means to be its host's agent; the host is up ([`crate::pod::hosts::agency::bring_up`]).
+    pub fn join_as_agent(
+        mem: M,
+        superblock: Superblock,
+        identity: Identity,
+        liveness: Box<dyn Liveness>,
+        hooks: Hooks<M>,
+    ) -> Result<Self> {
+        Self::join_with(mem, superblock, identity, liveness, hooks, true)
+    }
+
+    fn join_with(
+        mem: M,
+        superblock: Superblock,
+        identity: Identity,
+        liveness: Box<dyn Liveness>,
+        hooks: Hooks<M>,
+        is_agent: bool,
+    ) -> Result<Self> {
+        let limits = Limits::usual::<M>();
+        let mut pod = Self::without_place(mem, superblock, identity, Some(liveness), hooks, limits)?;
+        if pod.is_in_pod() {
+            host::check_id(&pod.geometry.parameters, pod.identity.host)?;
+            pod.host_generation = pod.generation_to_join(is_agent)?;
+        }
+        pod.take_place()?;
+        Ok(pod)
+    }
+
+    /// The present generation of this process's host, if one may join it.
+    fn generation_to_join(&self, is_agent: bool) -> Result<u32> {
+        let host = self.identity.host;
+        if self.identity.name.machine == 0 {
+            return Err(Error::Host {
+                host,
+                why: host::UNTOLD,
+            });
+        }
+        let state = HostRecord::new(&self.geometry, host).read(&self.mem)?;
+        match state.phase {
+            HostPhase::Up if is_agent || state.agent != 0 => {
+                let record = HostRecord::new(&self.geometry, host);
+                match host::is_home(&self.mem, record, state.generation, self.identity.name.machine) {
+                    true => Ok(state.generation),
+                    false => Err(Error::Host {
+                        host,
+                        why: host::ELSEWHERE,
+                    }),
+                }
+            }
+            HostPhase::Fencing => Err(Error::Host {
+                host,
+                why: "it is being fenced: its beats were missed",
+            }),
+            _ => Err(Error::Host {
+                host,
+                why: "it has no agent on this pool; start `cenote agent`, or give host 0 if the machine is no part of a pod",
+            }),
+        }
+    }
+
+    /// Takes a free place; if there is none, that of a dead process, whose workers are then ours to recover. Looks twice: what
+    /// was a dead process's place when free ones were looked for may be free when those of the dead are.
+    fn take_place(&mut self) -> Result<()> {
+        for phase in [Phase::Free, Phase::Alive, Phase::Free, Phase::Alive] {
+            for index in self.geometry.places_of(self.identity.host) {
+                if self.try_place(index, phase)? {
+                    return Ok(());
+                }
+            }
+        }
+        Err(Error::TooMany {
+            what: "process places",
+            limit: self.geometry.parameters.processes,
+            flag: "processes",
+        })
+    }
+
+    fn try_place(&mut self, index: u32, phase: Phase) -> Result<bool> {
+        let record = ProcessRecord::new(&self.geometry, index);
+        let word = record.state().load(&self.mem);
+        let state = State::decode(word);
+        let lock = self.liveness.as_ref().ok_or(Error::Forked)?;
+        // One that died while it joined has a place that can be taken, as one that died later.
+        let found = match state.phase {
+            Phase::Joining => Phase::Alive,
+            other => other,
+        };
+        if found != phase || !lock.try_lock(index)? {
+            return Ok(false);
+        }
+        crash_point(Point::OpenLocked);
+        if !self.mem.enter(index) {
+            lock.unlock(index)?;
+            return Ok(false);
+        }
+        // What the dead one has left in this host's cache would come over what others make of its workers' places.
+        drain::drain(self, index, state)?;
+        if self.is_in_pod() {
+            return self.claim_place(index, word);
+        }
+        let generation = state.generation.wrapping_add(1);
+        self.introduce(record);
+        self.settle(index, word, generation)
+    }
+
+    /// In a pod: claims a place, before anything is written to it, then takes it. The caller has its lock, which says nothing
+    /// about processes of other hosts.
+    fn claim_place(&mut self, index: u32, word: u64) -> Result<bool> {
+        let record = ProcessRecord::new(&self.geometry, index);
+        let state = State::decode(word);
+        let lock = self.liveness.as_ref().ok_or(Error::Forked)?;
+        let is_elsewhere = state.phase != Phase::Free && !self.is_judged_by_lock(state);
+        let generation = state.generation.wrapping_add(1);
+        let joining = self.entry(Phase::Joining, generation);
+        // One of which nobody can tell, as what the pool says of its host is damaged, keeps its place.
+        let may_live = || host::may_live(&self.mem, &self.geometry, index, state).unwrap_or(true);
+        if (is_elsewhere && may_live())
+            || record
+                .state()
+                .compare_exchange_acquire(&self.mem, word, joining.encode())
+                .is_err()
+        {
+            lock.unlock(index)?;
+            return Ok(false);
+        }
+        crash_point(Point::OpenClaimed);
+        // PAIRS WITH: pod::hosts::agency::leave, pod::hosts::agency::is_all_dead, pod::hosts::fence::fence
+        let found = HostRecord::new(&self.geometry, self.identity.host).read(&self.mem)?;
+        if found.phase != HostPhase::Up || found.generation != self.host_generation {
+            let free = State::free(generation);
+            let _ = record
+                .state()
+                .compare_exchange_acquire(&self.mem, joining.encode(), free.encode());
+            lock.unlock(index)?;
+            return Err(Error::Host {
+                host: self.identity.host,
+                why: "it is being fenced, or its agent is leaving",
+            });
+        }
+        let [started, namespace] = record.name();
+        started.set(&self.mem, self.identity.name.started);
+        namespace.set(&self.mem, self.identity.name.namespace);
+        record
+            .host_generation()
+            .set(&self.mem, u64::from(self.host_generation));
+        self.introduce(record);
+        self.settle(index, joining.encode(), generation)
+    }
+
+    /// Writes what the entry says of this process.
+    fn introduce(&self, record: ProcessRecord) {
+        record.pid().set(&self.mem, u64::from(self.identity.name.pid));
+        record.since().set(&self.mem, self.identity.since);
+        record.host().set(&self.mem, u64::from(self.identity.host));
+        record
+            .relies_on_barrier()
+            .set(&self.mem, u64::from(self.relies_on_barrier()));
+        // If this host's cache has an older one, the background thread will serve rounds that it need not have served, and no more.
+        let round = self.mem.load_speculative(superblock::FLUSH_ROUND.offset());
+        record.flushed().store(&self.mem, round);
+        // Complete before the entry is alive.
+        self.mem.write_back(record.pid().offset(), 64);
+    }
+
+    /// Makes the entry this process's, if it is still as it was found.
+    fn settle(&mut self, index: u32, word: u64, generation: u32) -> Result<bool> {
+        let alive = self.entry(Phase::Alive, generation);
+        let state = ProcessRecord::new(&self.geometry, index).state();
+        let exchanged = self.mem.fence_and_exchange(state.offset(), word, alive.encode());
+        if exchanged.is_err() {
+            self.liveness.as_ref().ok_or(Error::Forked)?.unlock(index)?;
+            return Ok(false);
+        }
+        self.index = index;
+        self.generation = generation;
+        // Who finds the entry alive reads them: a fence kills by them.
+        self.mem
+            .must_be_in_memory(ProcessRecord::new(&self.geometry, index).pid().offset(), 64);
+        crash_point(Point::OpenAlive);
+        self.forget_cached();
+        Ok(true)
+    }
+
+    /// The state of this process's entry.
+    fn entry(&self, phase: Phase, generation: u32) -> State {
+        State {
+            phase,
+            process: self.identity.host,
+            tag: self.host_generation as u8,
+            generation,
+        }
+    }
+
+    /// Drops the whole pool from this host's cache. A process that was here before may have left lines there, and since it
+    /// left nobody has waited for this host before memory was reused. From now on they do.
+    fn forget_cached(&self) {
+        if !mutant::is(Mutant::JoinCacheKept) {
+            drain::drop_cached(&self.mem, &self.geometry);
+        }
+    }
+}
+
+impl<M: Memory> Pod<Snapshot<M>> {
+    /// A view of the pool by a process that takes no place, and of which nobody knows (`docs/protocols/snapshots.md`). `liveness` says who lives; without
+    /// it that cannot be asked. Whether a process of this host lives its kernel says only if the host is up here.
+    pub fn observe(
+        mem: Snapshot<M>,
+        superblock: Superblock,
+        identity: Identity,
+        liveness: Option<Box<dyn Liveness>>,
+        hooks: Hooks<Snapshot<M>>,
+    ) -> Result<Self> {
+        // Nothing is kept in mind from one attempt to the next.
+        let limits = Limits {
+            cached_words: 0,
+            ..Limits::usual::<M>()
+        };
+        let mut pod = Self::without_place(mem, superblock, identity, liveness, hooks, limits)?;
+        pod.is_in_pod |= host::hosts_high(&pod.mem, &pod.geometry) != 0;
+        if pod.identity.host < pod.geometry.parameters.hosts && pod.identity.host != ALONE {
+            let record = HostRecord::new(&pod.geometry, pod.identity.host);
+            let state = record.read(&pod.mem).ok();
+            let machine = pod.identity.name.machine;
+            let home = state.filter(|state| host::is_home(&pod.mem, record, state.generation, machine));
+            pod.host_generation = home.map_or(0, |state| state.generation);
+        }
+        Ok(pod)
+    }
+}
+
+impl<M: Memory> Drop for Pod<M> {
+    fn drop(&mut self) {
+        if self.is_forked() {
+            // The descriptor was closed when this child was made, and its number may be somebody else's by now.
+            std::mem::forget(self.liveness.take());
+            return;
+        }
+        if self.index == NO_PLACE {
+            return;
+        }
+        crash_point(Point::DetachDone);
+        let record = ProcessRecord::new(&self.geometry, self.index);
+        let free = State::free(self.generation);
+        let mine = self.entry(Phase::Alive, self.generation);
+        // What its threads have stored is seen: they ended their places in the worker table by exchanges.
+        let _ = record
+            .state()
+            .compare_exchange_acquire(&self.mem, mine.encode(), free.encode());
+        if let Some(lock) = &self.liveness {
+            let _ = lock.unlock(self.index);
+        }
+    }
+}

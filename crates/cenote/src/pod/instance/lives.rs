@@ -1,0 +1,203 @@
+//! Who lives, as far as this process can know.
+//!
+//! | who | lives if | page |
+//! |---|---|---|
+//! | a process of this machine | the kernel says that its byte is locked | `docs/protocols/instances.md` |
+//! | a process of another host | the pool does not say otherwise of its host, nor its host's agent of it | `docs/protocols/hosts.md` |
+//! | a worker | its process does, and its bed does not say otherwise | `docs/protocols/detection.md` |
+
+use super::drain::drain;
+use super::process::Pod;
+use super::worker::Worker;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::format::geometry::ALONE;
+use crate::pod::format::host;
+use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
+
+impl<M: Memory> Pod<M> {
+    /// Whether the process at a place lives: one system call for any but this one. In a pod it takes a round trip before
+    /// that, and for a process of another host two round trips in its stead.
+    pub fn process_lives(&self, index: u32) -> Result<bool> {
+        if index == self.index() {
+            return Ok(true);
+        }
+        if index >= self.geometry().parameters.processes {
+            return Ok(false);
+        }
+        if !self.is_in_pod() {
+            return self.is_locked(index);
+        }
+        let entry = ProcessRecord::new(self.geometry(), index)
+            .state()
+            .load(self.mem());
+        self.entry_lives(index, State::decode(entry))
+    }
+
+    /// The same for a process of which the entry is known.
+    fn entry_lives(&self, index: u32, entry: State) -> Result<bool> {
+        if index == self.index() {
+            Ok(true)
+        } else if self.is_judged_by_lock(entry) {
+            self.is_locked(index)
+        } else {
+            host::may_live(self.mem(), self.geometry(), index, entry)
+        }
+    }
+
+    /// Whether this process's kernel knows whether the process of an entry lives: one of this host in this generation, which is on one machine, or one
+    /// that is of no host. One of an earlier generation is dead, wherever it was.
+    pub(in crate::pod) fn is_judged_by_lock(&self, entry: State) -> bool {
+        let is_fellow = entry.process == self.host() && entry.tag == self.host_generation() as u8;
+        !self.is_in_pod() || is_fellow || entry.process == ALONE
+    }
+
+    /// Whether the process that a worker's state names lives: that very generation, not a later one in its place. If it does
+    /// not, nothing that it has begun takes effect any more, and nothing that it has left in a cache reaches memory any more.
+    pub fn instance_lives(&self, worker: State) -> Result<bool> {
+        if worker.process >= self.geometry().parameters.processes {
+            return Ok(false);
+        }
+        let entry = State::decode(
+            ProcessRecord::new(self.geometry(), worker.process)
+                .state()
+                .load(self.mem()),
+        );
+        let is_damaged = matches!(entry.phase, Phase::Damaged | Phase::Recovering);
+        if is_damaged && self.entry_lives(worker.process, entry)? {
+            // Whether it is the one that is meant nobody can tell.
+            let at = ProcessRecord::new(self.geometry(), worker.process)
+                .state()
+                .offset();
+            return Err(Error::corrupt("the state of a process", at));
+        }
+        let same = entry.phase == Phase::Alive
+            && (entry.generation as u8 == worker.tag || mutant::is(Mutant::InstanceByPlace));
+        let lives = same && self.entry_lives(worker.process, entry)?;
+        if same && !lives {
+            drain(self, worker.process, entry)?;
+        }
+        if !lives && !mutant::is(Mutant::DeadNotSettled) {
+            self.mem().settle();
+        }
+        Ok(lives)
+    }
+
+    /// Whether the worker in a place lives, whose state was just read: its process does, and its thread was not seen to die.
+    /// A record that is being recovered lives as long as its recoverer.
+    ///
+    /// What a dead thread of a living process has stored lies in that process's cache. Where caches are incoherent, only
+    /// that process acts on such a death; to others the worker lives. To other hosts it does in any case: they have
+    /// another kernel.
+    pub fn worker_lives(&self, index: u32, state: State) -> Result<bool> {
+        let (index, state) = match state.phase {
+            Phase::Recovering => {
+                let recoverer = self.state_of(state.process);
+                match recoverer {
+                    Some(by) if by.phase == Phase::Alive && by.generation as u8 == state.tag => {
+                        (state.process, by)
+                    }
+                    _ => return Ok(false),
+                }
+            }
+            _ => (index, state),
+        };
+        let has_died = self.thread_has_died(index, state);
+        if has_died && !mutant::is(Mutant::DeadNotSettled) {
+            self.mem().settle();
+        }
+        Ok(!has_died && self.instance_lives(state)?)
+    }
+
+    /// Whether a worker's place belongs to a thread of this process, or is being recovered by one.
+    pub(in crate::pod) fn is_own(&self, state: State) -> bool {
+        let by = match state.phase {
+            Phase::Recovering => self.state_of(state.process),
+            _ => Some(state),
+        };
+        by.is_some_and(|by| by.process == self.index() && by.tag == self.generation() as u8)
+    }
+
+    /// Whether a worker's thread is known to have died, whatever its process does.
+    fn thread_has_died(&self, index: u32, state: State) -> bool {
+        let bed = self.geometry().bed(index);
+        (M::COHERENT || state.process == self.index())
+            && !mutant::is(Mutant::LoneDeathIgnored)
+            && self.mem().kernel().has_died(bed, state.generation)
+            && self.shares_kernel(state)
+    }
+
+    /// Whether the process that a worker's state names has the same kernel as this one, so that its workers' beds can be
+    /// slept by. One round trip in a pod, none on a single machine.
+    pub fn shares_kernel(&self, worker: State) -> bool {
+        if !self.is_in_pod() || worker.process == self.index() {
+            return true;
+        }
+        if worker.process >= self.geometry().parameters.processes {
+            return false;
+        }
+        let entry = ProcessRecord::new(self.geometry(), worker.process)
+            .state()
+            .load(self.mem());
+        self.is_judged_by_lock(State::decode(entry))
+    }
+
+    /// The state of a worker's place; `None` if there is no such place.
+    fn state_of(&self, index: u32) -> Option<State> {
+        let is_place = index < self.geometry().parameters.workers;
+        is_place.then(|| State::decode(WorkerRecord::new(self.geometry(), index).state().load(self.mem())))
+    }
+
+    /// The places of processes that died; nothing that they have begun takes effect any more, as for [`Pod::instance_lives`].
+    /// One of which nobody can tell, as what the pool says of its host is damaged, is not among them: `unknown` is told.
+    pub fn dead_processes(&self, mut unknown: impl FnMut(u32, Error)) -> Vec<u32> {
+        let mut dead = Vec::new();
+        for index in (0..self.geometry().parameters.processes).filter(|&index| index != self.index()) {
+            match self.has_died(index) {
+                Ok(true) => dead.push(index),
+                Ok(false) => {}
+                Err(error) => unknown(index, error),
+            }
+        }
+        if !dead.is_empty() && !mutant::is(Mutant::DeadNotSettled) {
+            self.mem().settle();
+        }
+        dead
+    }
+
+    /// Whether a place is that of a process that died. What it has left in a cache reaches memory no more.
+    fn has_died(&self, index: u32) -> Result<bool> {
+        let state = State::decode(
+            ProcessRecord::new(self.geometry(), index)
+                .state()
+                .load(self.mem()),
+        );
+        if state.phase == Phase::Free || self.entry_lives(index, state)? {
+            return Ok(false);
+        }
+        drain(self, index, state)?;
+        Ok(true)
+    }
+
+    /// Whether this process may recover others: not while its host is being fenced. Whoever dies from then on dies with the
+    /// host, and groups are to be told so. To be asked after somebody was found dead. One round trip in a pod.
+    pub fn may_recover(&self) -> Result<bool> {
+        let origin = host::HostInstance {
+            host: self.host(),
+            generation: self.host_generation(),
+        };
+        origin.is_up(self.mem(), self.geometry())
+    }
+}
+
+/// Whether no other process has the pool open, nor is one dead in it; as far as this host's cache knows, which is enough to choose how
+/// space is reserved.
+pub(crate) fn is_alone<M: Memory>(worker: &Worker<M>) -> bool {
+    let geometry = worker.geometry();
+    let taken = (0..geometry.parameters.processes)
+        .map(|index| ProcessRecord::new(geometry, index).state().offset())
+        .map(|state| worker.mem().load_speculative(state))
+        .filter(|&state| State::decode(state).phase != Phase::Free);
+    taken.take(2).count() < 2
+}

@@ -1,0 +1,20 @@
+//! Who shares the pool: processes and workers, whether they live, what they announce, and what they keep in their own memory. Pages:
+//! `docs/protocols/instances.md`, `docs/protocols/reclamation.md` for epochs.
+
+pub mod advance;
+pub mod bell;
+pub(in crate::pod) mod class_cache;
+pub(crate) mod contention;
+pub mod crash;
+pub(in crate::pod) mod drain;
+pub mod epoch;
+pub mod failures;
+pub mod hooks;
+pub(in crate::pod) mod join;
+pub mod limits;
+pub(in crate::pod) mod lives;
+pub mod process;
+pub mod recycle;
+pub(in crate::pod) mod taken;
+pub mod word_cache;
+pub mod worker;

@@ -1,0 +1,392 @@
+//! Processes: one's view of a pool, and how others see whether it lives.
+//!
+//! Liveness is a byte lock that the kernel holds on the pool file (or a side file) for the process and drops when
+//! its last thread has gone; no process id and no timeout is involved, so it is right across PID namespaces and
+//! reused ids.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use super::failures::{Failure, Failures, Task};
+use super::hooks::Hooks;
+use super::limits::Limits;
+use super::word_cache::WordCache;
+use super::worker::{LocalPin, Worker};
+use crate::error::{Error, Result};
+use crate::memory::{FileId, ForkWatch, Liveness, LocalWord, Memory, ProcessName, forked, watch_fork};
+use crate::pod::format::geometry::{ALONE, Geometry};
+use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
+use crate::pod::format::superblock::{self, Superblock};
+
+/// What a process says of itself.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The pool's file, for messages.
+    pub path: PathBuf,
+    /// The host's id, given by the administrator; 0 on a single machine.
+    pub host: u32,
+    /// What the operating system knows it by; the process id is for people too.
+    pub name: ProcessName,
+    /// Seconds since 1970 when it joined, for people.
+    pub since: u64,
+}
+
+impl Identity {
+    /// This process, on a host, now; its liveness lock is in a file of its own or the pool's.
+    pub fn here(path: &Path, lock_file: &Path, host: u32) -> Self {
+        Self {
+            path: path.to_owned(),
+            host,
+            name: ProcessName::here(lock_file),
+            since: seconds_since_1970(),
+        }
+    }
+}
+
+/// The index of a process without a place.
+pub(crate) const NO_PLACE: u32 = u32::MAX;
+
+/// One process's view of a pool.
+pub struct Pod<M: Memory> {
+    pub(crate) mem: M,
+    pub(crate) geometry: Geometry,
+    superblock: Superblock,
+    pub(crate) identity: Identity,
+    hooks: Hooks<M>,
+    limits: Limits,
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+    /// The generation of this process's host that it joined under; 0 on a single machine.
+    pub(crate) host_generation: u32,
+    watch: ForkWatch,
+    pub(crate) liveness: Option<Box<dyn Liveness>>,
+    /// The workers of this process whose announcements its background thread looks after.
+    pub(in crate::pod) local: Mutex<Vec<std::sync::Weak<LocalPin>>>,
+    /// What [`Pod::companion`] has made.
+    #[cfg(feature = "baselines")]
+    companions: Mutex<Vec<(u64, Companion)>>,
+    words: WordCache,
+    /// Set when the background thread shall end.
+    closing: LocalWord,
+    /// Set while the background thread frees what others have retired, or must not.
+    pub(crate) reclaiming: LocalWord,
+    /// The worker of the background thread, as in locks; 0 while there is none.
+    attendant: LocalWord,
+    /// What could not be recovered by this process.
+    failures: Failures,
+    /// Whether this machine is one of several that share the pool.
+    pub(crate) is_in_pod: bool,
+}
+
+/// Something that handles keep alive.
+#[cfg(feature = "baselines")]
+type Companion = std::sync::Weak<dyn std::any::Any + Send + Sync>;
+
+impl<M: Memory> Pod<M> {
+    /// A view of the pool by a process that takes no place in it.
+    pub(crate) fn without_place(
+        mem: M,
+        superblock: Superblock,
+        identity: Identity,
+        liveness: Option<Box<dyn Liveness>>,
+        hooks: Hooks<M>,
+        limits: Limits,
+    ) -> Result<Self> {
+        Ok(Self {
+            mem,
+            geometry: Geometry::new(superblock.parameters),
+            superblock,
+            is_in_pod: identity.host != ALONE,
+            identity,
+            hooks,
+            limits,
+            index: NO_PLACE,
+            generation: 0,
+            host_generation: 0,
+            watch: watch_fork()?,
+            liveness,
+            local: Mutex::new(Vec::new()),
+            #[cfg(feature = "baselines")]
+            companions: Mutex::default(),
+            words: WordCache::new(limits.cached_words),
+            closing: LocalWord::new(0),
+            reclaiming: LocalWord::new(0),
+            attendant: LocalWord::new(0),
+            failures: Failures::default(),
+        })
+    }
+
+    /// The memory.
+    #[inline]
+    pub fn mem(&self) -> &M {
+        &self.mem
+    }
+
+    /// The layout.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The superblock's immutable part.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The pool's file.
+    pub fn path(&self) -> &Path {
+        &self.identity.path
+    }
+
+    /// What the layers above registered.
+    pub fn hooks(&self) -> &Hooks<M> {
+        &self.hooks
+    }
+
+    /// The same with other thresholds. Workers take them when they attach.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        let mut changed = self;
+        changed.limits = limits;
+        changed.words = WordCache::new(limits.cached_words);
+        changed
+    }
+
+    /// The thresholds of this process.
+    #[inline]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What words of indexes held lately.
+    #[inline]
+    pub(crate) fn words(&self) -> &WordCache {
+        &self.words
+    }
+
+    /// What this process says of itself.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// This process's host.
+    pub fn host(&self) -> u32 {
+        self.identity.host
+    }
+
+    /// The generation of its host that it joined under; 0 on a single machine.
+    pub fn host_generation(&self) -> u32 {
+        self.host_generation
+    }
+
+    /// Whether its machine is one of several that share the pool.
+    pub fn is_in_pod(&self) -> bool {
+        self.is_in_pod
+    }
+
+    /// Whether its workers announce without a barrier. The kernel's barrier does not reach other hosts.
+    pub fn relies_on_barrier(&self) -> bool {
+        M::COHERENT && !self.is_in_pod() && self.mem.relies_on_barrier()
+    }
+
+    /// Whether this process has no place: it only reads.
+    pub fn is_observer(&self) -> bool {
+        self.index == NO_PLACE
+    }
+
+    /// This process's place.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// This process's generation.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// What tells a forked child that it is one.
+    pub fn watch(&self) -> ForkWatch {
+        self.watch
+    }
+
+    /// Tells this process's background thread to end.
+    pub fn close(&self) {
+        self.closing.store(1);
+    }
+
+    /// Whether the background thread shall end.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load() != 0
+    }
+
+    /// The right to change what the pool has retired beside the own list, in the background, unless somebody has it: who accounts for
+    /// every byte.
+    pub(in crate::pod) fn may_reclaim(&self) -> Option<Reclaiming<'_, M>> {
+        let is_ours = self.reclaiming.exchange(0, 1);
+        is_ours.then(|| Reclaiming { pod: self })
+    }
+
+    /// Has the background thread of this process change nothing of what is retired until the guard is dropped.
+    pub fn hold_still(&self) -> Reclaiming<'_, M> {
+        loop {
+            if let Some(right) = self.may_reclaim() {
+                return right;
+            }
+            self.mem.relax();
+        }
+    }
+
+    /// Whether this process is a forked child of the one that joined.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        forked(self.watch)
+    }
+
+    /// One more than the highest worker index in use.
+    pub fn workers_high(&self) -> u32 {
+        let high = superblock::WORKERS_HIGH.load(&self.mem);
+        high.min(u64::from(self.geometry.parameters.workers)) as u32
+    }
+
+    /// Whether another process of this machine holds the lock of a place. One system call.
+    pub fn is_locked(&self, index: u32) -> Result<bool> {
+        match &self.liveness {
+            Some(lock) => Ok(lock.is_locked(index)?),
+            None => Err(Error::Forked),
+        }
+    }
+
+    /// The state of every place of the process table.
+    pub fn entries(&self) -> impl Iterator<Item = (u32, State)> + '_ {
+        (0..self.geometry.parameters.processes).map(|index| {
+            let record = ProcessRecord::new(&self.geometry, index);
+            (index, State::decode(record.state().load(&self.mem)))
+        })
+    }
+
+    /// What the handles of this process share, in memory of the process, about the thing at an offset. It is made by the first of
+    /// them, and dropped with the last.
+    #[cfg(feature = "baselines")]
+    pub fn companion<T: Send + Sync + 'static>(
+        &self,
+        at: u64,
+        make: impl FnOnce() -> T,
+    ) -> std::sync::Arc<T> {
+        let mut all = self
+            .companions
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        all.retain(|(_, companion)| companion.strong_count() > 0);
+        let found = all.iter().filter(|(of, _)| *of == at);
+        let mut alive = found.filter_map(|(_, companion)| companion.upgrade());
+        if let Some(companion) = alive.find_map(|companion| companion.downcast().ok()) {
+            return companion;
+        }
+        let companion = std::sync::Arc::new(make());
+        let kept: std::sync::Arc<dyn std::any::Any + Send + Sync> = companion.clone();
+        all.push((at, std::sync::Arc::downgrade(&kept)));
+        companion
+    }
+
+    /// Something begins that may fail in parts: what [`Pod::end_task`] is to be told.
+    pub(crate) fn begin_task(&self) -> u64 {
+        self.failures.begin()
+    }
+
+    /// Writes down something that could not be done.
+    pub(crate) fn note_failure(&self, task: Task, what: impl Display, error: &Error) {
+        self.failures.note(task, what, error);
+    }
+
+    /// It was done as a whole: what failed of it before, and did not now, was mended.
+    pub(crate) fn end_task(&self, task: Task, began: u64) {
+        self.failures.end(task, began);
+    }
+
+    /// What this process could not recover of the dead, and has not found mended since.
+    pub fn failures(&self) -> Vec<Failure> {
+        self.failures.all()
+    }
+
+    /// Has it forget them: what cannot be recovered still is found again by who recovers next.
+    pub fn forget_failures(&self) {
+        self.failures.forget();
+    }
+
+    /// A worker is this process's background thread from now on, or nobody is.
+    pub(in crate::pod) fn attended_by(&self, worker: Option<&Worker<M>>) {
+        self.attendant.store(worker.map_or(0, Worker::identity));
+    }
+
+    /// Whether this process's background thread has died, and the process has not.
+    ///
+    /// Cost: a sync load if there is such a thread.
+    pub fn has_lost_attendant(&self) -> bool {
+        let identity = self.attendant.load();
+        let Some(index) = (identity as u32).checked_sub(1) else {
+            return false;
+        };
+        let generation = (identity >> 32) as u32;
+        let state = State::decode(WorkerRecord::new(&self.geometry, index).state().load(&self.mem));
+        let is_its = state.generation == generation && state.phase == Phase::Alive;
+        !is_its || self.mem.kernel().has_died(self.geometry.bed(index), generation)
+    }
+
+    /// The file that has the liveness locks, by which a fence proves of whom it kills that it is of this pool.
+    pub(crate) fn lock_file(&self) -> Result<FileId> {
+        let file = self.liveness.as_ref().and_then(|locks| locks.file());
+        file.ok_or(Error::Forked)
+    }
+
+    /// A worker's state word in this process's name.
+    pub fn claim(&self, phase: Phase, generation: u32) -> State {
+        State {
+            phase,
+            process: self.index,
+            tag: self.generation as u8,
+            generation,
+        }
+    }
+
+    /// Has the background thread of this process leave a dead worker's announcement alone from now on: the record will be
+    /// another's. `false` if it is at it just now, for long.
+    pub(in crate::pod) fn disown(&self, index: u32, generation: u32) -> bool {
+        let record = WorkerRecord::new(&self.geometry, index);
+        let pins: Vec<_> = match self.local.lock() {
+            Ok(all) => all.iter().filter_map(std::sync::Weak::upgrade).collect(),
+            Err(_) => return false,
+        };
+        pins.iter()
+            .filter(|pin| pin.record == record && pin.generation == generation)
+            .all(|pin| pin.disown(&self.mem))
+    }
+
+    /// Reads every worker's state: index and state of those that are not free.
+    pub fn attached_workers(&self) -> Vec<(u32, State)> {
+        (0..self.workers_high())
+            .map(|index| {
+                let word = WorkerRecord::new(&self.geometry, index).state().load(&self.mem);
+                (index, State::decode(word))
+            })
+            .filter(|(_, state)| state.phase != Phase::Free)
+            .collect()
+    }
+}
+
+/// See [`Pod::hold_still`].
+pub struct Reclaiming<'p, M: Memory> {
+    pod: &'p Pod<M>,
+}
+
+impl<M: Memory> Drop for Reclaiming<'_, M> {
+    fn drop(&mut self) {
+        self.pod.reclaiming.store(0);
+    }
+}
+
+/// The clock that people read.
+pub fn seconds_since_1970() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs())
+}

@@ -1,0 +1,191 @@
+//! Recycling: what waits in a worker's own retired list is taken for its next objects, without a word that others write.
+//!
+//! An entry of the list that is ripe, and flushed where that is needed, is put on the *shelf* of its object's class. Shelves are
+//! this process's memory: in the pool the entry stays as it is. An allocation takes the entry that was put there
+//! last: the object is named in the operation's record, then the entry is *gone* (its last bit is set). So
+//!
+//! | a crash | leaves | recovery |
+//! |---|---|---|
+//! | before the name | an entry like any other | nothing |
+//! | after the name (`alloc.new`) | an object that is named, and retired | it happened: the entry goes; else the name does |
+//! | after the entry is gone (`alloc.taken`) | an object that is named only | as for one from a reserve |
+//!
+//! What is given back unpublished has its entry back, unless the list has moved on meanwhile.
+//!
+//! **How much is kept.** Of what was not needed from one round of shelving to the next half is really freed, the older half, and
+//! so is what a shelf has no room for. So shelves soon have no more than what is needed now and then.
+
+use std::cell::Cell;
+
+use crate::pod::format::chunk::Position;
+use crate::pod::format::class::{CLASSES, TABLE};
+
+/// An entry whose object may be taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kept {
+    /// The object.
+    pub object: u64,
+    /// The chunk of its entry.
+    pub chunk: u64,
+    /// The entry in it.
+    pub index: u64,
+}
+
+#[derive(Default)]
+struct Shelf {
+    kept: Cell<Vec<Kept>>,
+    /// How many it had when it had fewest, since the last round.
+    least: Cell<usize>,
+}
+
+/// A worker's shelves.
+pub struct Recycler {
+    shelves: Box<[Shelf]>,
+    /// What comes before it in the list is on a shelf, or gone; 0 for the list's head.
+    frontier: Cell<u64>,
+    /// Up to where entries may be freed, if shelving has stopped before that, at the frontier; else 0.
+    until: Cell<u64>,
+    /// Grows when the list's head moves.
+    round: Cell<u32>,
+}
+
+impl Shelf {
+    fn with<R>(&self, change: impl FnOnce(&mut Vec<Kept>) -> R) -> R {
+        let mut kept = self.kept.take();
+        let result = change(&mut kept);
+        self.least.set(self.least.get().min(kept.len()));
+        self.kept.set(kept);
+        result
+    }
+}
+
+impl Default for Recycler {
+    /// Empty shelves.
+    fn default() -> Self {
+        Self {
+            shelves: (0..CLASSES).map(|_| Shelf::default()).collect(),
+            frontier: Cell::new(0),
+            until: Cell::new(0),
+            round: Cell::new(0),
+        }
+    }
+}
+
+impl Recycler {
+    /// Takes the entry that was put on a shelf last.
+    #[inline]
+    pub(in crate::pod) fn take(&self, class: usize) -> Option<Kept> {
+        self.shelves.get(class)?.with(Vec::pop)
+    }
+
+    /// Puts an entry on a shelf, which has so many bytes at most; `false` if that is full.
+    pub(in crate::pod) fn put(&self, class: usize, kept: Kept, bytes_max: u64) -> bool {
+        let Some(shelf) = self.shelves.get(class) else {
+            return false;
+        };
+        shelf.with(|all| {
+            let has_room = (all.len() as u64 + 1) * u64::from(TABLE[class].size) <= bytes_max;
+            if has_room {
+                all.push(kept);
+            }
+            has_room
+        })
+    }
+
+    /// Takes from the shelves the older half of what was not needed since the last round.
+    pub(in crate::pod) fn take_idle(&self) -> Vec<Kept> {
+        let mut idle = Vec::new();
+        for shelf in &self.shelves {
+            shelf.with(|all| {
+                let unneeded = shelf.least.get().min(all.len());
+                idle.extend(all.drain(..unneeded.div_ceil(2)));
+            });
+        }
+        idle
+    }
+
+    /// A round of shelving is over.
+    pub(in crate::pod) fn end_round(&self) {
+        for shelf in &self.shelves {
+            shelf.least.set(usize::MAX);
+            shelf.with(|_| ());
+        }
+    }
+
+    /// Empties the shelves: their entries are like any other.
+    pub(in crate::pod) fn clear(&self) {
+        self.shelves.iter().for_each(|shelf| shelf.with(Vec::clear));
+    }
+
+    /// The list is another's now: whatever was remembered of it is forgotten.
+    pub(in crate::pod) fn forget(&self) {
+        self.clear();
+        self.passed(0, Position::decode(0));
+        self.set_frontier(Position::decode(0));
+    }
+
+    /// The first entry that is neither on a shelf nor gone; `head` if nothing was put on shelves yet.
+    pub(in crate::pod) fn frontier(&self, head: Position) -> Position {
+        match self.frontier.get() {
+            0 => head,
+            word => Position::decode(word),
+        }
+    }
+
+    /// Moves it.
+    pub(in crate::pod) fn set_frontier(&self, position: Position) {
+        self.frontier.set(position.encode());
+        self.until.set(0);
+    }
+
+    /// Shelving stops at the frontier, where a range is to be freed part by part, though what comes before `until` may be freed.
+    pub(in crate::pod) fn stop_before(&self, until: Position) {
+        self.until.set(until.encode());
+    }
+
+    /// Up to where what comes after the frontier may be freed, if shelving has stopped there.
+    pub(in crate::pod) fn stopped_before(&self) -> Option<Position> {
+        Some(self.until.get())
+            .filter(|&word| word != 0)
+            .map(Position::decode)
+    }
+
+    /// The list's head has moved from a chunk to the next, or within one.
+    pub(in crate::pod) fn passed(&self, chunk: u64, next: Position) {
+        self.round.set(self.round.get().wrapping_add(1));
+        if Position::decode(self.frontier.get()).chunk == chunk {
+            self.set_frontier(next);
+        }
+    }
+
+    /// The list's last chunk has been taken back to its beginning: none of its entries was on a shelf.
+    pub(in crate::pod) fn begin_anew(&self, start: Position) {
+        self.passed(start.chunk, start);
+        if Position::decode(self.until.get()).chunk == start.chunk {
+            self.until.set(start.encode());
+        }
+    }
+
+    /// A number that is another once an entry that is gone cannot come back.
+    pub(in crate::pod) fn round(&self) -> u32 {
+        self.round.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_freed_ends_where_the_last_chunk_begins_anew() {
+        let at = |chunk, index| Position { chunk, index };
+        let recycler = Recycler::default();
+        recycler.set_frontier(at(0x1000, 3));
+        recycler.stop_before(at(0x2000, 5));
+        recycler.begin_anew(at(0x2000, 0));
+        assert_eq!(recycler.stopped_before(), Some(at(0x2000, 0)));
+        assert_eq!(recycler.frontier(at(0x1000, 0)), at(0x1000, 3));
+        recycler.begin_anew(at(0x1000, 0));
+        assert_eq!(recycler.stopped_before(), None);
+    }
+}

@@ -1,0 +1,535 @@
+//! A worker: one thread's place in the pool.
+//!
+//! `attach` claims a record `Free -> Alive`, `Drop` gives it back. Between the two the worker alone writes its
+//! record's owned words. [`Worker::pin`] announces that it is reading: from then on, until the [`Pin`] is dropped,
+//! nothing that it can reach is reused.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::class_cache::Classes;
+use super::contention::Contention;
+use super::epoch;
+use super::limits::Limits;
+use super::process::Pod;
+use super::taken::{Taken, Takes};
+use crate::error::{Error, Result};
+use crate::memory::{ForkWatch, LocalWord, Lying, Memory, Snapshot, compiler_barrier, forked};
+use crate::mutant::{self, Mutant};
+use crate::pod::format::actor::Actor;
+use crate::pod::format::geometry::{Geometry, UNIT};
+use crate::pod::format::host::HostInstance;
+use crate::pod::format::record::{IDLE, Phase, State, WorkerRecord};
+use crate::pod::format::slots::OwnSlots;
+use crate::pod::format::superblock::COMMITTED;
+
+/// What a worker and its process's background thread agree on (incoherent memory; see `epoch`).
+#[derive(Debug)]
+pub struct LocalPin {
+    /// The worker's record.
+    pub(in crate::pod) record: WorkerRecord,
+    /// Its generation.
+    pub(in crate::pod) generation: u32,
+    /// 0 idle, 1 reading, 2 looked after by the background thread, 3 the worker is dead.
+    pub(in crate::pod) active: LocalWord,
+    /// What is announced in the pool.
+    pub(in crate::pod) announced: LocalWord,
+    /// Set when the announcement is out of date.
+    pub(in crate::pod) refresh: LocalWord,
+    /// Who changes the worker's retired list; see `takeover`.
+    pub(in crate::pod) busy: LocalWord,
+    /// How often the list was taken over.
+    pub(in crate::pod) list_version: LocalWord,
+}
+
+impl LocalPin {
+    /// Its worker is dead: the background thread leaves its announcement alone from now on. `false` if that thread is at
+    /// it for so long that it may be dead too.
+    pub(in crate::pod) fn disown<M: Memory>(&self, mem: &M) -> bool {
+        for _ in 0..DISOWN_TRIES {
+            if self.active.load() == 3 || self.active.exchange(0, 3) || self.active.exchange(1, 3) {
+                return true;
+            }
+            mem.relax();
+        }
+        false
+    }
+}
+
+/// How often a recoverer looks whether the background thread is done with a dead worker's announcement.
+const DISOWN_TRIES: u32 = 1000;
+
+/// A thread's place in the pool. It stays in its thread, whose death is its own.
+pub struct Worker<M: Memory> {
+    /// Not [`Send`].
+    _of_its_thread: PhantomData<*const ()>,
+    /// The memory and the layout, by value: every operation needs them.
+    mem: M,
+    geometry: Geometry,
+    limits: Limits,
+    watch: ForkWatch,
+    pod: Arc<Pod<M>>,
+    actor: Actor,
+    generation: u32,
+    pub(crate) lying: Lying,
+    replicate: bool,
+    /// Whether announcements need no barrier, because whoever looks at them executes one for all.
+    lazy: bool,
+    /// Whether [`Worker::briefly`] can announce: the epoch is its replica and no barrier is needed.
+    brief: bool,
+    depth: Cell<u32>,
+    /// Bytes known to be committed.
+    committed: Cell<u64>,
+    /// As many units as are known to have memory.
+    backed_units: Cell<u64>,
+    /// Incoherent memory: the epoch as it was seen when the announcement stood.
+    epoch_since: Cell<u64>,
+    /// Incoherent memory: the time of the present announcement. It grows; what was read under another may have been reused.
+    stamp: Cell<u64>,
+    local: Arc<LocalPin>,
+    pub(in crate::pod) retired_since: Cell<u32>,
+    /// Bytes of what was retired since, about.
+    pub(in crate::pod) retired_bytes_since: Cell<u64>,
+    /// An operation that found the pool full is tried again: every block is looked at.
+    pub(in crate::pod) is_thorough: Cell<bool>,
+    /// The highest least announcement that it has seen: what was ripe stays so, whoever announces an older epoch later.
+    pub(in crate::pod) least_seen: Cell<u64>,
+    /// Looks at what is ripe.
+    pub(in crate::pod) looks: Cell<u32>,
+    /// Where the lists of others ended at the last look.
+    pub(in crate::pod) tails_seen: Cell<Vec<u64>>,
+    /// Holds of the own list; see `takeover`.
+    pub(in crate::pod) holds: Cell<u32>,
+    /// The version of the own list that is known.
+    pub(in crate::pod) list_version: Cell<u64>,
+    /// Whether its record was brought into order.
+    pub(in crate::pod) is_tidy: Cell<bool>,
+    /// Whether the place came with a list that was not empty, and still is not.
+    pub(in crate::pod) has_inherited: Cell<bool>,
+    pub(in crate::pod) hint_cursor: Cell<u64>,
+    pub(in crate::pod) last_taken: Cell<Taken>,
+    pub(in crate::pod) contention: Contention,
+    /// Incoherent memory: the last operation is over, and that may not have been written back.
+    pub(in crate::pod) is_end_in_flight: Cell<bool>,
+    /// Incoherent memory: what was allocated for the present operation.
+    pub(in crate::pod) takes: Cell<Takes>,
+    /// Incoherent memory: size classes of blocks, as they were when they were looked up.
+    pub(in crate::pod) classes: Classes,
+    slots: OwnSlots,
+    /// Numbers given to removals.
+    removals: Cell<u32>,
+    /// What of its retired list may be allocated again.
+    pub(in crate::pod) recycler: super::recycle::Recycler,
+}
+
+impl<M: Memory> Worker<M> {
+    /// A worker at the beginning, which is `actor` in the pool.
+    pub(crate) fn assemble(
+        pod: &Arc<Pod<M>>,
+        actor: Actor,
+        local: Arc<LocalPin>,
+        replicate: bool,
+        list_version: u64,
+        lying: Lying,
+    ) -> Self {
+        let lazy = pod.relies_on_barrier();
+        Self {
+            _of_its_thread: PhantomData,
+            mem: pod.mem().clone(),
+            geometry: *pod.geometry(),
+            limits: *pod.limits(),
+            watch: pod.watch(),
+            pod: pod.clone(),
+            actor,
+            generation: local.generation,
+            lying,
+            replicate,
+            lazy,
+            brief: M::COHERENT && lazy && replicate,
+            depth: Cell::new(0),
+            committed: Cell::new(0),
+            backed_units: Cell::new(0),
+            epoch_since: Cell::new(0),
+            stamp: Cell::new(0),
+            local,
+            retired_since: Cell::new(0),
+            retired_bytes_since: Cell::new(0),
+            is_thorough: Cell::new(false),
+            least_seen: Cell::new(0),
+            looks: Cell::new(0),
+            tails_seen: Cell::default(),
+            holds: Cell::new(u32::from(!M::COHERENT)),
+            list_version: Cell::new(list_version),
+            is_tidy: Cell::new(false),
+            has_inherited: Cell::new(false),
+            hint_cursor: Cell::new(0),
+            last_taken: Cell::new(Taken::default()),
+            contention: Contention::new(u64::from(actor.me)),
+            is_end_in_flight: Cell::new(false),
+            takes: Cell::default(),
+            classes: Classes::new::<M>(),
+            slots: OwnSlots::default(),
+            removals: Cell::new(0),
+            recycler: super::recycle::Recycler::default(),
+        }
+    }
+
+    /// The memory.
+    #[inline]
+    pub fn mem(&self) -> &M {
+        &self.mem
+    }
+
+    /// The process's view.
+    #[inline]
+    pub fn pod(&self) -> &Arc<Pod<M>> {
+        &self.pod
+    }
+
+    /// The layout.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The thresholds of its process.
+    #[inline]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Whether this process is a child of the one that the worker belongs to.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        forked(self.watch)
+    }
+
+    /// What names it in locks, now and never again: its place plus one, and its generation.
+    #[inline]
+    pub fn identity(&self) -> u64 {
+        u64::from(self.me()) | u64::from(self.generation()) << 32
+    }
+
+    /// The host that its process joined under.
+    pub fn host_instance(&self) -> HostInstance {
+        HostInstance {
+            host: self.pod.host(),
+            generation: self.pod.host_generation(),
+        }
+    }
+
+    /// Waits until the end of the last operation is written back. Before a companion is named: that has a line of its own, which
+    /// must not reach memory while the other still says that the last operation happened.
+    #[inline]
+    pub(in crate::pod) fn await_end(&self) {
+        if !M::COHERENT && self.is_end_in_flight.replace(false) && !mutant::is(Mutant::EndNotAwaited) {
+            self.mem.fence();
+        }
+    }
+
+    /// Its record and mark.
+    #[inline]
+    pub fn actor(&self) -> Actor {
+        self.actor
+    }
+
+    /// Its record.
+    #[inline]
+    pub fn record(&self) -> WorkerRecord {
+        self.actor.record
+    }
+
+    /// Its index plus one: its mark in cells, table words and locks.
+    #[inline]
+    pub fn me(&self) -> u16 {
+        self.actor.me
+    }
+
+    /// The state of a record that this worker recovers or inherits. Claims name workers, not processes: a thread may
+    /// die alone.
+    pub fn claim(&self, generation: u32) -> State {
+        State {
+            phase: Phase::Recovering,
+            process: u32::from(self.actor.me) - 1,
+            tag: self.generation as u8,
+            generation,
+        }
+    }
+
+    /// Its generation.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// What it and its process's background thread agree on.
+    #[inline]
+    pub(in crate::pod) fn local(&self) -> &LocalPin {
+        &self.local
+    }
+
+    /// Whether it announces without a barrier, because whoever looks executes one for all.
+    #[inline]
+    pub(in crate::pod) fn is_lazy(&self) -> bool {
+        self.lazy
+    }
+
+    /// A number of 44 bits for something that it removes. One that its place has had before comes again after 2^32 removals, or
+    /// with the 4096th worker after it there.
+    #[inline]
+    pub fn next_removal(&self) -> u64 {
+        let count = self.removals.get().wrapping_add(1);
+        self.removals.set(count);
+        u64::from(self.generation & 0xfff) << 32 | u64::from(count)
+    }
+
+    /// What it knows of its slots for locks.
+    #[inline]
+    pub fn slots(&self) -> &OwnSlots {
+        &self.slots
+    }
+
+    /// Whether it reads its replica of the epoch rather than the epoch itself.
+    #[inline]
+    pub fn replicates(&self) -> bool {
+        self.replicate
+    }
+
+    /// The time of the present announcement, by the clock of the process's [`WordCache`](super::word_cache::WordCache). What was read under an
+    /// equal one is still protected, while pinned. On incoherent memory.
+    #[inline]
+    pub fn stamp(&self) -> u64 {
+        self.stamp.get()
+    }
+
+    /// Announces that this worker reads. Pins nest. On coherent memory one store to the worker's own line; on
+    /// incoherent memory nothing while the announcement stands, else a sync load and a sync store.
+    #[inline]
+    pub fn pin(&self) -> Result<Pin<'_, M>> {
+        if self.depth.get() == 0 {
+            if self.is_forked() {
+                return Err(Error::Forked);
+            }
+            if M::COHERENT {
+                let epoch = self.epoch_to_announce();
+                if self.lazy {
+                    // PAIRS WITH: pod::instance::advance::least
+                    self.actor.record.announced().store(self.mem(), epoch);
+                    compiler_barrier();
+                } else {
+                    self.announce(epoch);
+                }
+            } else {
+                self.enter_incoherent();
+            }
+            self.mem().pinned();
+        }
+        self.depth.set(self.depth.get() + 1);
+        Ok(Pin { worker: self })
+    }
+
+    /// Runs `read` with an announcement of its own: [`Worker::pin`] for a few loads that call nothing which pins. `None`
+    /// also if a pin is needed instead: on incoherent memory, under another pin, in a forked child.
+    #[inline(always)]
+    pub fn briefly<R>(&self, read: impl FnOnce() -> Option<R>) -> Option<R> {
+        if self.depth.get() != 0 || !self.brief || self.is_forked() {
+            return None;
+        }
+        let (mem, record) = (self.mem(), self.actor.record);
+        // PAIRS WITH: pod::instance::advance::least
+        record.announced().store(mem, self.epoch_to_announce());
+        compiler_barrier();
+        let found = read();
+        record.announced().store(mem, IDLE);
+        found
+    }
+
+    /// Announces with a barrier of its own.
+    #[inline]
+    fn announce(&self, epoch: u64) {
+        let (mem, word) = (self.mem(), self.actor.record.announced());
+        if mutant::is(Mutant::AnnouncedWithoutFence) {
+            word.store(mem, epoch);
+        } else {
+            // PAIRS WITH: pod::instance::advance::least
+            word.announce(mem, epoch);
+        }
+    }
+
+    #[inline(always)]
+    fn epoch_to_announce(&self) -> u64 {
+        match mutant::is(Mutant::NotAnnounced) {
+            true => IDLE,
+            false => epoch::current(self.mem(), self.actor.record, self.replicate),
+        }
+    }
+
+    fn enter_incoherent(&self) {
+        while !self.local.active.exchange(0, 1) {
+            self.mem().pause();
+        }
+        if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
+            // A name that is over would be taken for evidence once the object is used again, which the old announcement prevents.
+            self.await_end();
+            self.actor.record.expect_end_in_memory(self.mem());
+            self.local.refresh.store(0);
+            let epoch = self.epoch_to_announce();
+            self.announce(epoch);
+            self.local.announced.store(epoch);
+            self.epoch_since
+                .set(epoch::current(self.mem(), self.actor.record, self.replicate));
+            self.stamp.set(self.pod.words().tick());
+        }
+    }
+
+    /// The epoch to tag with what an actor retires now: at most one behind the epoch.
+    ///
+    /// While an announcement stands, the epoch is at most one ahead of what was seen after it was made
+    /// (`docs/protocols/reclamation.md`).
+    ///
+    /// Cost: a load; on incoherent memory none for what a pinned worker retires itself.
+    #[inline]
+    pub(in crate::pod) fn epoch_to_tag(&self, actor: Actor) -> u64 {
+        if !M::COHERENT && self.is_pinned() && actor == self.actor {
+            return self.epoch_since.get();
+        }
+        epoch::current(self.mem(), actor.record, self.replicate)
+    }
+
+    /// Has the background thread leave this worker's announcement alone from now on: it may have its list of pins in hand, and the
+    /// record will be another's.
+    pub(crate) fn disown_pin(&self) {
+        if M::COHERENT || mutant::is(Mutant::LeftWithPin) {
+            return;
+        }
+        while !self.local.disown(self.mem()) && !self.pod.has_lost_attendant() {}
+    }
+
+    /// Whether a pin is held.
+    pub fn is_pinned(&self) -> bool {
+        self.depth.get() > 0
+    }
+
+    #[inline]
+    fn unpin(&self) {
+        let depth = self.depth.get() - 1;
+        self.depth.set(depth);
+        if depth == 0 && !self.is_forked() {
+            self.mem().unpinned();
+            if M::COHERENT {
+                self.actor.record.announced().store(self.mem(), IDLE);
+            } else {
+                self.local.active.store(0);
+            }
+        }
+    }
+
+    /// Checks that a range lies in committed units, so that touching it cannot fault.
+    #[inline(always)]
+    pub fn check(&self, what: &'static str, at: u64, len: u64) -> Result<()> {
+        if self.is_committed(at, len) {
+            return Ok(());
+        }
+        self.check_slowly(what, at, len)
+    }
+
+    /// Whether a range lies in units that this worker knows to be committed.
+    #[inline(always)]
+    pub fn is_committed(&self, at: u64, len: u64) -> bool {
+        let (from, committed) = (at.wrapping_sub(self.geometry().data), self.committed.get());
+        from < committed && len <= committed - from
+    }
+
+    /// Whether the aligned block of up to a line around an offset lies in units that this worker knows to be committed.
+    #[inline(always)]
+    pub fn is_in_committed(&self, at: u64) -> bool {
+        at.wrapping_sub(self.geometry().data) < self.committed.get()
+    }
+
+    #[cold]
+    fn check_slowly(&self, what: &'static str, at: u64, len: u64) -> Result<()> {
+        self.committed.set(self.committed_units()? * UNIT);
+        if self.is_committed(at, len) {
+            Ok(())
+        } else {
+            Err(Error::corrupt(what, at))
+        }
+    }
+
+    /// Units committed now. A number that has grown is believed when there is memory behind so many.
+    ///
+    /// Cost: a sync load; when it has grown, a system call.
+    pub fn committed_units(&self) -> Result<u64> {
+        let units = COMMITTED.load(self.mem());
+        if units <= self.backed_units.get() {
+            return Ok(units);
+        }
+        let is_possible = units <= self.geometry().parameters.max_units;
+        let is_backed =
+            || self.mem().is_backed(self.geometry().unit_offset(units)) || mutant::is(Mutant::UnitsBelieved);
+        if !is_possible || !is_backed() {
+            return Err(Error::corrupt(
+                "the number of committed units",
+                COMMITTED.offset(),
+            ));
+        }
+        self.backed_units.set(units);
+        Ok(units)
+    }
+}
+
+impl<M: Memory> Worker<Snapshot<M>> {
+    /// A worker without a place, for code that reads. Its announcements reach nobody, so what it reads may be believed as long as the attempt of
+    /// its memory [holds](Snapshot::holds).
+    pub fn observe(pod: &Arc<Pod<Snapshot<M>>>) -> Self {
+        let local = LocalPin {
+            record: WorkerRecord::nowhere(),
+            generation: 0,
+            active: LocalWord::new(0),
+            announced: LocalWord::new(IDLE),
+            refresh: LocalWord::new(0),
+            busy: LocalWord::new(0),
+            list_version: LocalWord::new(0),
+        };
+        let actor = Actor {
+            record: WorkerRecord::nowhere(),
+            // Above all that there are.
+            me: u16::MAX,
+        };
+        Self::assemble(pod, actor, Arc::new(local), false, 0, Lying::default())
+    }
+}
+
+/// Drops a bed from this host's cache, where the next owner's host would not see that it was changed.
+pub(in crate::pod) fn leave_bed<M: Memory>(mem: &M, bed: u64) {
+    if !M::COHERENT {
+        mem.invalidate(bed - 8, 16);
+        mem.fence();
+    }
+}
+
+/// While it lives, nothing that its worker reaches is reused.
+pub struct Pin<'w, M: Memory> {
+    worker: &'w Worker<M>,
+}
+
+impl<M: Memory> Pin<'_, M> {
+    /// Plants [`Mutant::ValueUnpinned`]: what the pin keeps is not announced any more.
+    #[inline(always)]
+    pub(crate) fn handed_out(&self) {
+        if mutant::is(Mutant::ValueUnpinned) {
+            self.worker
+                .actor
+                .record
+                .announced()
+                .store(self.worker.mem(), IDLE);
+        }
+    }
+}
+
+impl<M: Memory> Drop for Pin<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        self.worker.unpin()
+    }
+}

@@ -1,0 +1,210 @@
+//! The redo log that makes a change of several words one (Lupin, section 3.6).
+//!
+//! A [`Transaction`] collects writes under the allocator's lock. `commit` writes them to the log in the worker's
+//! record, then a commit word that carries their number and checksum, then applies them, clears the commit word
+//! and leaves the lock to its holder. A crash before the commit word leaves nothing to do; after it, whoever takes
+//! the lock over applies the log again. Entries are absolute values, so that applying twice is applying once.
+//!
+//! Under the lock nobody else changes a word that is read here, so where a read costs a round trip each is read from memory once; and a word
+//! that is written with what it was needs no entry.
+
+use crate::error::{Error, Result};
+use crate::memory::{Memory, OwnedWord};
+use crate::mutant::{self, Mutant};
+use crate::pod::format::record::{REDO_ENTRIES, WorkerRecord};
+use crate::pod::instance::crash::{Point, crash_point};
+
+/// Marks an entry's offset as that of a single-writer word.
+const OWNED: u64 = 1;
+/// Entries that a line of the log holds.
+const ENTRIES_PER_LINE: usize = 4;
+
+/// Writes that happen together or not at all.
+pub struct Transaction<'m, M: Memory> {
+    mem: &'m M,
+    log: WorkerRecord,
+    words: Vec<Word>,
+}
+
+/// A word that was read or written.
+#[derive(Clone, Copy)]
+struct Word {
+    at: u64,
+    value: u64,
+    is_changed: bool,
+}
+
+impl<'m, M: Memory> Transaction<'m, M> {
+    /// An empty transaction that will be logged in `log`. The caller holds the lock that guards what it writes.
+    pub fn new(mem: &'m M, log: WorkerRecord) -> Self {
+        Self {
+            mem,
+            log,
+            words: Vec::with_capacity(64),
+        }
+    }
+
+    /// The memory.
+    pub fn mem(&self) -> &'m M {
+        self.mem
+    }
+
+    /// A word as this transaction leaves it.
+    ///
+    /// Cost: a sync load, on incoherent memory the first time.
+    pub fn read(&mut self, at: u64) -> u64 {
+        // What was read last is read again first, as trees are walked down and up.
+        if let Some(word) = self.words.iter().rev().find(|word| word.at == at) {
+            return word.value;
+        }
+        let value = self.mem.load(at);
+        if !M::COHERENT {
+            self.words.push(Word {
+                at,
+                value,
+                is_changed: false,
+            });
+        }
+        value
+    }
+
+    /// Adds a write of a word that depends on what it was.
+    pub fn update(&mut self, at: u64, change: impl FnOnce(u64) -> u64) {
+        if let Some(word) = self.words.iter_mut().rev().find(|word| word.at == at) {
+            let value = change(word.value);
+            word.is_changed |= word.value != value;
+            word.value = value;
+            return;
+        }
+        let before = self.mem.load(at);
+        let value = change(before);
+        if value != before || !M::COHERENT {
+            self.words.push(Word {
+                at,
+                value,
+                is_changed: value != before,
+            });
+        }
+    }
+
+    /// Adds a write.
+    pub fn write(&mut self, at: u64, value: u64) {
+        match self.words.iter_mut().rev().find(|word| word.at == at) {
+            Some(word) => {
+                word.is_changed |= word.value != value;
+                word.value = value;
+            }
+            None => self.words.push(Word {
+                at,
+                value,
+                is_changed: !M::COHERENT || at & OWNED != 0 || self.mem.load(at) != value,
+            }),
+        }
+    }
+
+    /// Adds a write of a single-writer word, whose owner the caller acts for.
+    pub fn write_owned(&mut self, word: OwnedWord, value: u64) {
+        self.write(word.offset() | OWNED, value);
+    }
+
+    /// Makes all writes happen.
+    pub fn commit(self) -> Result<()> {
+        let changed = self.words.iter().filter(|word| word.is_changed);
+        let writes: Vec<(u64, u64)> = changed.map(|word| (word.at, word.value)).collect();
+        let count = writes.len() as u64;
+        if count > REDO_ENTRIES {
+            return Err(Error::corrupt(
+                "a buddy tree that needs more writes than any can, seen",
+                self.log.state().offset(),
+            ));
+        }
+        for (index, (at, value)) in writes.iter().enumerate() {
+            let (offset_word, value_word) = self.log.redo_entry(index as u64);
+            offset_word.set(self.mem, *at);
+            value_word.set(self.mem, *value);
+        }
+        let (first, _) = self.log.redo_entry(0);
+        // Complete with the commit word. That one may reach memory first: without its entries it is no commit.
+        if !mutant::is(Mutant::LogNotWrittenBack) {
+            self.mem.write_back(first.offset(), 16 * count);
+        }
+        crash_point(Point::RedoWritten);
+        let is_without = mutant::is(Mutant::CommitWithoutChecksum);
+        let skipped = if is_without { writes.len() } else { 0 };
+        set_commit(
+            self.mem,
+            self.log,
+            count | u64::from(checksum(&writes[skipped..])) << 32,
+        );
+        crash_point(Point::RedoCommitted);
+        if mutant::is(Mutant::ClearedEarly) {
+            set_commit(self.mem, self.log, 0);
+        }
+        apply(self.mem, &writes);
+        crash_point(Point::RedoApplied);
+        set_commit(self.mem, self.log, 0);
+        crash_point(Point::RedoCleared);
+        Ok(())
+    }
+}
+
+fn set_commit<M: Memory>(mem: &M, log: WorkerRecord, value: u64) {
+    log.redo_commit().set(mem, value);
+    mem.write_back(log.redo_commit().offset(), 8);
+    mem.fence();
+}
+
+fn apply<M: Memory>(mem: &M, writes: &[(u64, u64)]) {
+    for (index, (at, value)) in writes.iter().enumerate() {
+        if index == 1 {
+            crash_point(Point::RedoHalfApplied);
+        }
+        if *at & OWNED != 0 {
+            mem.owned_store(*at & !OWNED, *value);
+            if !mutant::is(Mutant::AppliedNotWrittenBack) {
+                mem.persist(*at & !OWNED, 8);
+            }
+        } else {
+            mem.store(*at, *value);
+        }
+    }
+}
+
+fn checksum(writes: &[(u64, u64)]) -> u32 {
+    writes.iter().fold(0x9e37_79b9, |sum, (at, value)| {
+        let sum = crc32c::crc32c_append(sum, &at.to_le_bytes());
+        crc32c::crc32c_append(sum, &value.to_le_bytes())
+    })
+}
+
+/// Finishes what a dead holder of the lock had committed; the caller has taken the lock over. `limit` is the end of
+/// what may be written: a log that points elsewhere is damaged, and is dropped.
+pub fn replay<M: Memory>(mem: &M, log: WorkerRecord, limit: u64) -> bool {
+    let commit = log.redo_commit().peek(mem);
+    let count = commit & 0xffff_ffff;
+    if count == 0 {
+        return false;
+    }
+    let count = count.min(REDO_ENTRIES);
+    let mut writes = Vec::new();
+    for first in (0..count).step_by(ENTRIES_PER_LINE) {
+        let line = mem.fetch_line(log.redo_entry(first).0.offset());
+        writes.extend(line.chunks_exact(2).map(|entry| (entry[0], entry[1])));
+    }
+    writes.truncate(count as usize);
+    // A commit word that reached memory without all of its entries is no commit.
+    let whole = u64::from(checksum(&writes)) == commit >> 32 || mutant::is(Mutant::ChecksumIgnored);
+    if !whole || writes.iter().any(|(at, _)| *at & 6 != 0 || *at >= limit) {
+        set_commit(mem, log, 0);
+        return false;
+    }
+    // Whoever wrote these words did so from another host: what this one has of their lines is old, and would be written
+    // back with them.
+    for (at, _) in writes.iter().filter(|(at, _)| at & OWNED != 0) {
+        mem.invalidate(at & !OWNED, 8);
+    }
+    mem.fence();
+    apply(mem, &writes);
+    set_commit(mem, log, 0);
+    true
+}

@@ -1,0 +1,327 @@
+//! The directory: names of what a pool holds.
+//!
+//! An entry is published by its first word, which holds the offset of what is named, and its kind; the name is
+//! written before and never changed, but for those of locks, which can be removed ([`rename`](super::rename)). Entries are made under a
+//! recoverable lock of their own; looking one up takes none.
+//!
+//! A creator that dies before it has published leaves a free entry with a name, and the next one writes another there. If a thread dies
+//! alone, or a process whose host has others, that host's cache keeps the lines of the first name, and nobody drops them: they were
+//! never anybody's memory. So names are read past what the cache has of them.
+
+use super::rename::{self, is_named};
+use crate::error::{Error, Result};
+use crate::memory::{LINE, Memory, SyncWord};
+use crate::mutant::{self, Mutant};
+use crate::pod::commit::publish::publish_auxiliary;
+use crate::pod::format::geometry::ENTRY_BYTES;
+use crate::pod::format::superblock::DIRECTORY_LOCK;
+use crate::pod::instance::crash::Point;
+use crate::pod::instance::worker::Worker;
+use crate::pod::lock::lock;
+use crate::pod::reclaim::room::with_room;
+
+/// The longest name, in bytes.
+pub const NAME_MAX: usize = 180;
+/// The kind of a hash map.
+pub const KIND_HASH: u64 = 1;
+/// The kind of an ordered map.
+pub const KIND_ORDERED: u64 = 2;
+/// The kind of a lock.
+pub const KIND_LOCK: u64 = 3;
+/// The kind of a group.
+pub const KIND_GROUP: u64 = 4;
+/// The kind of a task list.
+pub const KIND_TASKS: u64 = 5;
+/// The kind of an array of locks.
+pub const KIND_LOCKS: u64 = 6;
+/// The kind of an index made for comparison: one range, with all that it has.
+pub const KIND_BASELINE: u64 = 15;
+
+const KIND_MASK: u64 = 15;
+const NAME_AT: u64 = 64;
+
+/// A named thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: u64,
+    /// Where it is.
+    pub offset: u64,
+    /// Of a lock: how often its name was given and removed, an even number. 0 of everything else.
+    pub incarnation: u64,
+}
+
+/// What an entry says behind its first word, as it is in memory now: the lines that its name needs. `None` as soon as `is_still` is not true any more,
+/// asked after each line: what is being written is not read any further.
+///
+/// Cost: a line, two or three.
+fn name_area<M: Memory>(
+    mem: &M,
+    at: u64,
+    is_still: impl Fn() -> bool,
+) -> Option<[u8; (ENTRY_BYTES - NAME_AT) as usize]> {
+    let mut area = [0; (ENTRY_BYTES - NAME_AT) as usize];
+    if mutant::is(Mutant::NameCached) {
+        area.copy_from_slice(mem.bytes(at + NAME_AT, ENTRY_BYTES - NAME_AT));
+        return is_still().then_some(area);
+    }
+    let mut needed = 8;
+    for (line, bytes) in area.chunks_exact_mut(LINE as usize).enumerate() {
+        let from = LINE * line as u64;
+        if from >= needed {
+            break;
+        }
+        let words = mem.fetch_line(at + NAME_AT + from);
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        if !is_still() {
+            return None;
+        }
+        if line == 0 {
+            needed = words[0].saturating_add(8);
+        }
+    }
+    Some(area)
+}
+
+/// What an entry says, of which only the name may be damaged.
+pub struct Entry {
+    /// Which it is.
+    pub index: u32,
+    /// What it names is.
+    pub kind: u64,
+    /// Where that is.
+    pub offset: u64,
+    /// Of a lock: its incarnation.
+    pub incarnation: u64,
+    /// The name.
+    pub name: Result<String>,
+}
+
+impl Entry {
+    fn named(self) -> Result<Named> {
+        Ok(Named {
+            name: self.name?,
+            kind: self.kind,
+            offset: self.offset,
+            incarnation: self.incarnation,
+        })
+    }
+}
+
+/// What an entry says, if it names something. Begins anew if its name is removed meanwhile.
+///
+/// Cost: a load, and a line to three for the name; of a lock a load more, and one for each line.
+fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
+    let mem = worker.mem();
+    let at = worker.geometry().entry(index);
+    loop {
+        let word = mem.load(at);
+        let (kind, offset) = (word & KIND_MASK, word & !KIND_MASK);
+        let entry = |incarnation, name| Entry {
+            index,
+            kind,
+            offset,
+            incarnation,
+            name,
+        };
+        if word == 0 {
+            return None;
+        }
+        if kind != KIND_LOCK {
+            return read_name(mem, at, || true).map(|name| entry(0, name));
+        }
+        let count = match rename::count_of(worker, offset) {
+            Ok(count) => count,
+            Err(damage) => return Some(entry(0, Err(damage))),
+        };
+        let incarnation = count.load(mem);
+        if !is_named(incarnation) {
+            return None;
+        }
+        // Whoever writes a name has counted on before.
+        let is_still = || count.load(mem) == incarnation || mutant::is(Mutant::NameNotReread);
+        if let Some(name) = read_name(mem, at, is_still) {
+            return Some(entry(incarnation, name));
+        }
+    }
+}
+
+/// The name of an entry; `None` if it is not still what it was.
+fn read_name<M: Memory>(mem: &M, at: u64, is_still: impl Fn() -> bool) -> Option<Result<String>> {
+    Some(decode(at, &name_area(mem, at, is_still)?))
+}
+
+fn decode(at: u64, bytes: &[u8]) -> Result<String> {
+    let (len, name) = bytes.split_at(8);
+    let len = len.iter().rev().fold(0, |len, byte| len << 8 | u64::from(*byte));
+    if len == 0 || len > NAME_MAX as u64 {
+        return Err(Error::corrupt("a name's length", at + NAME_AT));
+    }
+    match std::str::from_utf8(&name[..len as usize]) {
+        Ok(name) => Ok(name.to_owned()),
+        Err(_) => Err(Error::corrupt("a name", at + NAME_AT + 8)),
+    }
+}
+
+/// All entries that name something.
+pub fn entries<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Entry> {
+    (0..worker.geometry().parameters.entries).filter_map(|index| read(worker, index))
+}
+
+/// All names.
+pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Named>> {
+    entries(worker).map(Entry::named).collect()
+}
+
+/// Finds a name. The cost grows with the number of names: keep what it finds.
+///
+/// # Errors
+///
+/// If the name is not found and another is damaged: it may have been that.
+pub fn find<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> {
+    let mut damaged = None;
+    for entry in entries(worker) {
+        match entry.named() {
+            Ok(named) if named.name == name => return Ok(Some(named)),
+            Ok(_) => {}
+            Err(error) => damaged = damaged.or(Some(error)),
+        }
+    }
+    damaged.map_or(Ok(None), Err)
+}
+
+/// Where the things of a kind are. Costs one load for each entry of the directory.
+pub fn of_kind<M: Memory>(worker: &Worker<M>, kind: u64) -> Vec<u64> {
+    (0..worker.geometry().parameters.entries)
+        .map(|index| worker.mem().load(worker.geometry().entry(index)))
+        .filter(|word| *word != 0 && word & KIND_MASK == kind)
+        .map(|word| word & !KIND_MASK)
+        .collect()
+}
+
+/// Finds a name, or makes it for what `build` allocates as the worker's auxiliary object: it allocates nothing before, or has given
+/// that back, if it fails because the pool is full.
+pub fn find_or_create<M: Memory>(
+    worker: &Worker<M>,
+    name: &str,
+    kind: u64,
+    mut build: impl FnMut() -> Result<u64>,
+) -> Result<Named> {
+    check_name(name)?;
+    if let Some(named) = find(worker, name)? {
+        return Ok(named);
+    }
+    with_room(worker, || create(worker, name, kind, &mut build))
+}
+
+/// Whether something may have that name.
+pub(in crate::pod) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_MAX {
+        return Err(Error::Name {
+            name: name.to_owned(),
+            max: NAME_MAX,
+        });
+    }
+    Ok(())
+}
+
+fn create<M: Memory>(
+    worker: &Worker<M>,
+    name: &str,
+    kind: u64,
+    build: &mut impl FnMut() -> Result<u64>,
+) -> Result<Named> {
+    let mem = worker.mem();
+    // Before the list is held: who waits leaves what it has retired to others.
+    let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
+    // Before it allocates: the first hold brings the record into order, and forgets what that names.
+    let _hold = worker.hold_list()?;
+    if let Some(named) = find(worker, name)? {
+        return Ok(named);
+    }
+    let (at, before) = free_entry(worker)?;
+    let offset = build()?;
+    write_name(mem, at, name);
+    let points = [Point::NameIntent, Point::NameDone];
+    if !publish_auxiliary(worker, SyncWord::at(at), before, offset | kind, offset, points)? {
+        return Err(Error::corrupt(
+            "a directory entry that changed under its lock, seen",
+            at,
+        ));
+    }
+    Ok(Named {
+        name: name.to_owned(),
+        kind,
+        offset,
+        incarnation: 0,
+    })
+}
+
+/// An entry that names nothing, and its first word: one that was never used, if there is one. The caller has the directory's lock.
+fn free_entry<M: Memory>(worker: &Worker<M>) -> Result<(u64, u64)> {
+    let mut unnamed = None;
+    for at in (0..worker.geometry().parameters.entries).map(|index| worker.geometry().entry(index)) {
+        let word = worker.mem().load(at);
+        if word == 0 && !rename::has_objects(worker, at) {
+            return Ok((at, word));
+        }
+        if unnamed.is_none() && is_unnamed(worker, word) {
+            unnamed = Some((at, word));
+        }
+    }
+    unnamed.ok_or_else(|| all_in_use(worker))
+}
+
+/// Whether an entry with this first word names nothing. The caller has the directory's lock.
+pub(in crate::pod) fn is_unnamed<M: Memory>(worker: &Worker<M>, word: u64) -> bool {
+    let is_removed = || {
+        let count = rename::count_of(worker, word & !KIND_MASK);
+        count.is_ok_and(|count| !is_named(count.load(worker.mem())))
+    };
+    word == 0 || word & KIND_MASK == KIND_LOCK && is_removed()
+}
+
+/// The error of one that finds no entry.
+pub(in crate::pod) fn all_in_use<M: Memory>(worker: &Worker<M>) -> Error {
+    Error::TooMany {
+        what: "directory entries",
+        limit: worker.geometry().parameters.entries,
+        flag: "names",
+    }
+}
+
+pub(in crate::pod) fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
+    mem.write_word(at + NAME_AT, name.len() as u64);
+    mem.write(at + NAME_AT + 8, name.as_bytes());
+    // Complete before the entry is published, with the name of what it is for.
+    mem.write_back(at + NAME_AT, ENTRY_BYTES - NAME_AT);
+}
+
+/// `fsck --repair`: gives what has a damaged name another one, `recovered-` and a number. Nobody else has the pool open. Who dies
+/// meanwhile leaves a damaged name.
+pub fn rename_damaged<M: Memory>(worker: &Worker<M>, index: u32) -> Result<String> {
+    let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
+    let used: Vec<String> = entries(worker).filter_map(|entry| entry.name.ok()).collect();
+    // Among one more than there are names one is free.
+    let name = (0..=used.len())
+        .map(|more| format!("recovered-{}", u64::from(index) + more as u64))
+        .find(|name| !used.contains(name))
+        .unwrap_or_default();
+    write_name(worker.mem(), worker.geometry().entry(index), &name);
+    worker.mem().fence();
+    Ok(name)
+}
+
+/// Leaves what a creator leaves that dies before it has published, once it is recovered. For tests.
+#[doc(hidden)]
+pub fn leave_half_made<M: Memory>(worker: &Worker<M>, name: &str) -> Result<()> {
+    let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
+    write_name(worker.mem(), free_entry(worker)?.0, name);
+    // Recovery would have.
+    worker.mem().fence();
+    Ok(())
+}

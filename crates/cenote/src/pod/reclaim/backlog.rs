@@ -1,0 +1,103 @@
+//! What waits for readers: who holds reclamation back, since when, and how much waits.
+//!
+//! The epoch is advanced only if all who read have announced it, so it is at most one ahead of whoever reads for long, and says
+//! nothing about how long that is. So the first who wants to advance an epoch and cannot writes down when that was
+//! (`HELD_BACK`: seconds since 1970 in the high half, the low half of that epoch below). The note is about the present
+//! epoch, or says nothing: nobody has to clear it. It is for people; nothing depends on it. A crash leaves it or does not.
+
+use super::retire;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::pod::alloc::slab::locate;
+use crate::pod::format::record::{IDLE, Phase, State, WorkerRecord};
+use crate::pod::format::superblock::{EPOCH, HELD_BACK};
+use crate::pod::instance::advance::{advance, least};
+use crate::pod::instance::worker::Worker;
+
+/// A worker that has been reading since before the present epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct Holder {
+    /// Its place.
+    pub index: u32,
+    /// The state of its record.
+    pub state: State,
+}
+
+/// Objects, and the bytes of their places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Amount {
+    /// How many.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What is retired and not free.
+#[derive(Clone, Debug, Default)]
+pub struct Backlog {
+    /// Those who hold the epoch back.
+    pub holders: Vec<Holder>,
+    /// When that was noticed first, in seconds since 1970; `None` if nobody does.
+    pub since: Option<u64>,
+    /// All that is retired.
+    pub retired: Amount,
+    /// What of it is not ripe: somebody may be reading it.
+    pub unripe: Amount,
+}
+
+/// Looks at everybody. It advances the epoch as far as that goes, so that whoever holds it back shows.
+pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
+    let mem = worker.mem();
+    let least = match worker.pod().is_observer() {
+        // It moves nothing on: who began to read lately is one behind at most.
+        true => least(worker),
+        // After the first, who reads now is one behind at most; the second finds out.
+        false => {
+            advance(worker);
+            advance(worker)
+        }
+    };
+    let now = EPOCH.load(mem) >> 1;
+    let mut backlog = Backlog::default();
+    for (index, state) in worker.pod().attached_workers() {
+        let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
+        if state.phase == Phase::Alive && announced != IDLE && announced < now {
+            backlog.holders.push(Holder { index, state });
+        }
+    }
+    let noted = HELD_BACK.load(mem);
+    if !backlog.holders.is_empty() && noted as u32 == now as u32 {
+        backlog.since = Some(noted >> 32);
+    }
+    // Chunks that leave lists meanwhile stay what they are as long as this reads.
+    let _pin = worker.pin()?;
+    for index in 0..worker.pod().workers_high() {
+        let record = WorkerRecord::new(worker.geometry(), index);
+        let (mut retired, mut unripe) = (Amount::default(), Amount::default());
+        let walked = retire::pending_tagged(worker, record, |object, tag| {
+            // An entry of a moment ago, whose object is somebody else's by now, is counted as what it is now.
+            let bytes = locate(worker, object).map_or(0, |place| place.capacity());
+            let mut amounts = vec![&mut retired];
+            if tag.peek_speculative(mem) >= least.saturating_sub(1) {
+                amounts.push(&mut unripe);
+            }
+            for amount in amounts {
+                amount.objects += 1;
+                amount.bytes += bytes;
+            }
+        });
+        // A list that its owner changes meanwhile may look odd; its figures are then left out.
+        if walked.is_ok() {
+            backlog.retired.add(retired);
+            backlog.unripe.add(unripe);
+        }
+    }
+    Ok(backlog)
+}
+
+impl Amount {
+    fn add(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+    }
+}

@@ -1,0 +1,750 @@
+//! Freeing what is retired, once no reader can hold it and no host has it in its cache.
+//!
+//! **Freeing** some entries of a chunk, a batch:
+//!
+//! | step | a crash after it leaves | recovery |
+//! |---|---|---|
+//! | *freeing* = chunk, *which* = the entries | entries of live objects | all of what follows |
+//! | their cells: live -> retired by me | some of them marked | the same |
+//! | *freeing* = chunk, decided; the entries are gone | marked objects, in no list (`collect.decided`) | all of what follows |
+//! | their cells: retired by me -> free | some of them free (`collect.freed`) | those that are marked still |
+//! | *freeing* = 0 | nothing | |
+//!
+//! Once it is decided, a cell that is not marked was freed, and may be anybody's: it can never be marked in this name again, as the
+//! record's worker is dead. So a cell that is free is in no list: this is what recovery of others relies on. A range is a batch by itself:
+//! it is freed and *freeing* cleared by one transaction.
+//!
+//! **The head** moves past entries that are gone. An exhausted chunk is retired itself, as others may be looking for something in it:
+//! `retiring = chunk | 1`; the head moves to the next; the chunk is entered into the list; `retiring = 0`.
+//!
+//! A worker that collects now and then keeps what it is likely to allocate again ([`crate::pod::instance::recycle`]). One that leaves may leave a list;
+//! whoever frees next inherits it.
+
+use super::flush;
+use super::retire::{
+    await_entries, begin_anew, chunks_max, count_in, ensure_room, ensure_room_for, find, is_gone, lacks,
+    mark_range, next_position, push, set, set_position, span, write_back_ends,
+};
+use super::takeover::{ListHold, Whose, ask_for_lists, take_over};
+use super::vacant::inherit;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::alloc::abandoned::after_free;
+use crate::pod::alloc::classes::{place_of, renew_classes};
+use crate::pod::alloc::slab::{CellAt, Place, locate, table_word};
+use crate::pod::alloc::takes::settle_takes;
+use crate::pod::alloc::units::free_range;
+use crate::pod::format::actor::Actor;
+use crate::pod::format::block::{CELL_FREE, CELL_LIVE, RangeState};
+use crate::pod::format::chunk::{
+    CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, Position, ROOM, entry, next_of,
+};
+use crate::pod::format::record::WorkerRecord;
+use crate::pod::format::superblock::ORPHANS;
+use crate::pod::instance::advance::{advance, least, ripe_below};
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::recycle::Kept;
+use crate::pod::instance::worker::Worker;
+
+/// *Freeing* says that the batch is decided.
+const DECIDED: u64 = 1;
+
+/// Shelves and frees what may be, now and then.
+#[inline]
+fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    let limits = worker.limits();
+    if worker.retired_since.get() < limits.collect_every
+        && worker.retired_bytes_since.get() < limits.collect_bytes
+    {
+        return Ok(());
+    }
+    collect_now(worker)
+}
+
+/// What every operation that may retire does first: it holds the worker's list, collects if it is time, and makes room in the list. It
+/// pins only then.
+#[inline]
+pub fn begin_write<M: Memory>(worker: &Worker<M>) -> Result<ListHold<'_, M>> {
+    let hold = worker.hold_list()?;
+    collect_sometimes(worker)?;
+    ensure_room(worker, worker.actor())?;
+    Ok(hold)
+}
+
+/// What [`collect_sometimes`] does when it is time.
+#[cold]
+pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    let _hold = worker.hold_list()?;
+    worker.retired_since.set(0);
+    if let Some(until) = worker.recycler.stopped_before() {
+        return shelve_on(worker, until);
+    }
+    worker.retired_bytes_since.set(0);
+    let least = ripe_below(worker, advance(worker));
+    let found = shelve(worker, least)?;
+    let looks = worker.looks.get().wrapping_add(1);
+    worker.looks.set(looks);
+    let looks_around = looks.is_multiple_of(worker.limits().look_around_every.max(1));
+    if looks_around || ORPHANS.load(worker.mem()) != 0 {
+        // Where lists are moved that takes the allocator's lock, and all workers may be at it: each takes one.
+        inherit(worker, least, if M::COHERENT { 1 } else { u32::MAX })?;
+    }
+    if looks_around {
+        take_over(worker, Whose::Quiet)?;
+    }
+    if found == 0 {
+        recover_if_held_back(worker)?;
+    }
+    Ok(())
+}
+
+/// Frees what the worker's place came with, as far as that can be freed now. For workers that retire nothing themselves:
+/// others come to it sooner or later, and whoever leaves leaves it to heirs.
+pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    if worker.has_inherited.get()
+        && let Some(_right) = worker.pod().may_reclaim()
+    {
+        let _hold = worker.hold_list()?;
+        let least = ripe_below(worker, advance(worker));
+        collect(worker, worker.actor(), least)?;
+        make_way(worker, worker.actor());
+        let (head, tail) = span(worker, worker.record())?;
+        worker.has_inherited.set(head != tail);
+    }
+    Ok(())
+}
+
+/// Has room in a list for the chunks that its head leaves, if there is memory for that: for a list to which nothing is retired, so
+/// that nobody makes room in it. Whether room was lacking, and is there now.
+pub(in crate::pod) fn make_way<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
+    // As much as the head wants to find.
+    let room = room_to_leave(worker, actor);
+    let lacks_room =
+        |(head, tail): (Position, Position)| head.chunk != tail.chunk && lacks(worker, tail, room);
+    if !span(worker, actor.record).is_ok_and(lacks_room) {
+        return false;
+    }
+    // A full pool has those chunks wait. Under a pin nobody makes room in it for them.
+    let made = worker.pin().and_then(|_pin| ensure_room_for(worker, actor, room));
+    made.is_ok()
+}
+
+/// [`free_all_and_chunks`], for who does not count.
+pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    free_all_and_chunks(worker).map(drop)
+}
+
+/// [`free_all`], for who does not write: the list's own chunks are freed too. Each chunk of room takes those of some sixty that the head leaves.
+pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    let mut freed = free_all(worker)?;
+    let _hold = worker.hold_list()?;
+    loop {
+        let has_room = make_way(worker, worker.actor());
+        let (before, _) = span(worker, worker.record())?;
+        freed += free_all(worker)?;
+        let (after, _) = span(worker, worker.record())?;
+        if !has_room || after.chunk == before.chunk {
+            return Ok(freed);
+        }
+    }
+}
+
+/// Frees all that can be freed without waiting for anybody who lives: what the dead, those who left, the idle and the caller have
+/// retired. Returns how many objects.
+pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    (worker.pod().hooks().inner.recover_dead)(worker)?;
+    let _hold = worker.hold_list()?;
+    let mut left = 0;
+    if !mutant::is(Mutant::IdleListLeft) {
+        left = take_over(worker, Whose::Idle)?.left;
+        ask_for_lists(worker);
+    }
+    let inherited = inherit(worker, ripe_below(worker, least(worker)), u32::MAX)?;
+    let mut freed = inherited + free_own(worker)?;
+    // Lists of workers that have no spare chunk, one after the other: each gets that of the caller's own list once nothing waits in it. Others may
+    // become idle as fast as their lists are taken.
+    let mut rounds_left = worker.pod().workers_high();
+    while left > 0 && rounds_left > 0 {
+        rounds_left -= 1;
+        let again = take_over(worker, Whose::Idle)?;
+        if again.taken == 0 {
+            break;
+        }
+        freed += free_own(worker)?;
+        left = again.left;
+    }
+    if freed == 0 && M::COHERENT {
+        freed = free_scattered(worker)?;
+    }
+    // Before there are entries behind those that are gone: a spare chunk may have been given away for this one.
+    begin_anew(worker, worker.actor());
+    Ok(freed)
+}
+
+/// Looks at all of the own list, from its beginning until something in it is not ripe. Returns how many objects were freed.
+pub(in crate::pod) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    let mut freed = 0;
+    // What is retired is ripe two epochs later; each look goes through a part of the list.
+    let mut looks_left = 4;
+    let mut goes_on = false;
+    // A list that is a cycle has no end to come to.
+    let mut steps_left = chunks_max(worker)? / worker.limits().collect_chunks.max(1) + 4;
+    while looks_left > 0 {
+        let least = ripe_below(worker, advance(worker));
+        let look = look(worker, worker.actor(), least, goes_on)?;
+        goes_on = true;
+        freed += look.freed;
+        match look.went_on {
+            _ if look.freed > 0 => {}
+            false => looks_left -= 1,
+            true if steps_left == 0 => {
+                let head = worker.record().head().offset();
+                return Err(Error::corrupt("a retired list without end", head));
+            }
+            true => steps_left -= 1,
+        }
+    }
+    Ok(freed)
+}
+
+/// Frees what is ripe behind what is not: of a list that was put together from several, or of one who reads for long. Coherent memory
+/// only; elsewhere a flush round is for what lies side by side.
+///
+/// Cost: a walk of the own list.
+fn free_scattered<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    let (mem, actor) = (worker.mem(), worker.actor());
+    let least = ripe_below(worker, advance(worker));
+    let (head, tail) = span(worker, actor.record)?;
+    let mut freed = 0;
+    for (chunk, which) in parts(worker, actor.record, head, tail)? {
+        let ripe = indexes(which)
+            .filter(|&index| is_ripe(entry(chunk, index).1.get(mem), least))
+            .fold(0, |ripe, index| ripe | 1 << index);
+        if ripe != 0 {
+            freed += free_entries(worker, actor, chunk, ripe)?;
+        }
+    }
+    move_head(worker, actor)?;
+    Ok(freed)
+}
+
+/// What came of a look at a list.
+struct Look {
+    /// Objects that were freed.
+    freed: u64,
+    /// Whether it came further than the one before it.
+    went_on: bool,
+}
+
+/// Frees the first entries of the actor's list whose tag is below `least - 1`, as many as one look goes through. Returns how many.
+pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
+    Ok(look(worker, actor, least, false)?.freed)
+}
+
+/// Looks at a list from its beginning; if it goes on with the own list, from where the last look ended. All before that is gone then, but the head may not have
+/// moved as far, as there was no room for the chunks that it leaves: to walk through them in each look would take the square of the list.
+fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) -> Result<Look> {
+    let is_own = actor == worker.actor();
+    let _hold = is_own.then(|| worker.hold_list()).transpose()?;
+    let (head, _) = span(worker, actor.record)?;
+    settle_takes(worker);
+    renew_classes(worker);
+    let from = match is_own {
+        true => worker.recycler.frontier(head),
+        false => first_there(worker, actor.record, head)?,
+    };
+    let stopped_before = worker.recycler.stopped_before().filter(|_| is_own);
+    let end = match stopped_before {
+        Some(until) => until,
+        None => available_until(worker, actor.record, from, least)?,
+    };
+    if is_own {
+        worker.recycler.clear();
+        worker.recycler.set_frontier(end);
+    }
+    let mut freed = 0;
+    for (chunk, which) in parts(worker, actor.record, if goes_on { from } else { head }, end)? {
+        freed += free_entries(worker, actor, chunk, which)?;
+    }
+    move_head(worker, actor)?;
+    Ok(Look {
+        freed,
+        went_on: end != from,
+    })
+}
+
+/// Puts the own entries whose tag is below `least - 1` on the shelves, and frees what was not needed since the last time. Returns how
+/// many entries that were.
+fn shelve<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
+    settle_takes(worker);
+    let (head, _) = span(worker, worker.record())?;
+    let from = worker.recycler.frontier(head);
+    match available_until(worker, worker.record(), from, least)? {
+        until if until == from => Ok(0),
+        until => {
+            let unneeded = worker.recycler.take_idle();
+            shelve_until(worker, until, unneeded)
+        }
+    }
+}
+
+/// Goes on with the range that shelving has stopped at, and then with what comes after it.
+fn shelve_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<()> {
+    let (head, _) = span(worker, worker.record())?;
+    let at = worker.recycler.frontier(head);
+    // Whatever comes of it: a damaged list is an error once.
+    worker.recycler.set_frontier(at);
+    let object = entry(at.chunk, at.index).0.get(worker.mem());
+    match is_left(worker, object, &mut links_at_a_time(worker)) {
+        true => stop(worker, until),
+        false => drop(shelve_until(worker, until, Vec::new())?),
+    }
+    Ok(())
+}
+
+/// Shelves the own entries from the frontier to one, and frees others besides. Stops at a range that refers to more than is freed at a time: the
+/// next write goes on with that.
+fn shelve_until<M: Memory>(worker: &Worker<M>, until: Position, mut unneeded: Vec<Kept>) -> Result<u64> {
+    let (actor, mem, recycler) = (worker.actor(), worker.mem(), &worker.recycler);
+    settle_takes(worker);
+    renew_classes(worker);
+    let (head, _) = span(worker, actor.record)?;
+    let parts = parts(worker, actor.record, recycler.frontier(head), until)?;
+    let (mut end, mut found) = (until, unneeded.len());
+    let mut links_left = links_at_a_time(worker);
+    'round: for (chunk, which) in parts {
+        for index in indexes(which) {
+            let object = entry(chunk, index).0.get(mem);
+            let kept = Kept { object, chunk, index };
+            found += 1;
+            let is_kept = match place_of(worker, object) {
+                Ok(Place::Slab(cell)) => recycler.put(cell.class, kept, worker.limits().shelf_bytes),
+                Ok(Place::Range { .. }) if is_left(worker, object, &mut links_left) => {
+                    end = Position { chunk, index };
+                    break 'round;
+                }
+                _ => false,
+            };
+            if !is_kept {
+                unneeded.push(kept);
+            }
+        }
+    }
+    recycler.set_frontier(end);
+    match end == until {
+        true => recycler.end_round(),
+        false => stop(worker, until),
+    }
+    unneeded.sort_unstable_by_key(|kept| kept.chunk);
+    for batch in unneeded.chunk_by(|one, next| one.chunk == next.chunk) {
+        let which = batch.iter().fold(0, |which, kept| which | 1 << kept.index);
+        free_entries(worker, actor, batch[0].chunk, which)?;
+    }
+    move_head(worker, actor)?;
+    Ok(found as u64)
+}
+
+/// So many links a write follows at a time.
+fn links_at_a_time<M: Memory>(worker: &Worker<M>) -> u64 {
+    worker.limits().drain_links.max(1)
+}
+
+/// Shelving stops at the frontier, before `until`; the next write goes on.
+fn stop<M: Memory>(worker: &Worker<M>, until: Position) {
+    worker.recycler.stop_before(until);
+    worker.retired_since.set(worker.limits().collect_every);
+}
+
+/// Frees what a range in the own list refers to, following so many links. Whether anything is left. What is damaged is met again, and forgotten, when
+/// the range is freed.
+fn is_left<M: Memory>(worker: &Worker<M>, object: u64, links_left: &mut u64) -> bool {
+    match place_of(worker, object) {
+        Ok(Place::Range {
+            unit,
+            state: RangeState::Retired,
+            ..
+        }) => !drain(worker, worker.actor(), unit, object, links_left).unwrap_or(true),
+        _ => false,
+    }
+}
+
+/// Up to where the entries of a list from one on are ripe, and no host may still have their lines in its cache: the two halves of
+/// the reuse rule. The fences of a flush round also complete what the operations have written back that retired these objects:
+/// their records say that they are over.
+fn available_until<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    from: Position,
+    least: u64,
+) -> Result<Position> {
+    let ripe = ripe_until(worker, record, from, least)?;
+    if M::COHERENT || mutant::is(Mutant::RecycledUnflushed) {
+        return Ok(ripe);
+    }
+    flush::flushed_until(worker, record, from, ripe)
+}
+
+/// The first entry of a list that is not gone; its end if all are. A head may be far behind that, as long as there was no room for the
+/// chunks before it.
+fn first_there<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut from: Position) -> Result<Position> {
+    let (_, tail) = span(worker, record)?;
+    let mut chunks_left = chunks_max(worker)?;
+    while from.chunk != 0 {
+        let count = count_in(worker, from.chunk, tail);
+        let found = (from.index..count).find(|&index| !is_gone(worker, from.chunk, index));
+        from.index = found.unwrap_or(count.max(from.index));
+        if found.is_some() || from.chunk == tail.chunk {
+            break;
+        }
+        from = next_position(worker, from, &mut chunks_left)?;
+    }
+    Ok(from)
+}
+
+/// The entries between two positions of a list that are not gone, chunk by chunk.
+pub(in crate::pod) fn parts<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    mut from: Position,
+    end: Position,
+) -> Result<Vec<(u64, u64)>> {
+    let (_, tail) = span(worker, record)?;
+    let mut chunks_left = chunks_max(worker)?;
+    let mut parts = Vec::new();
+    while from.chunk != 0 && from != end {
+        let mut last = count_in(worker, from.chunk, tail);
+        if from.chunk == end.chunk {
+            last = last.min(end.index);
+        }
+        let which = (from.index..last)
+            .filter(|&index| !is_gone(worker, from.chunk, index))
+            .fold(0, |which, index| which | 1 << index);
+        parts.push((from.chunk, which));
+        if from.chunk == end.chunk || from.chunk == tail.chunk {
+            break;
+        }
+        from = next_position(worker, from, &mut chunks_left)?;
+    }
+    Ok(parts)
+}
+
+/// The bits of a batch.
+fn indexes(which: u64) -> impl Iterator<Item = u64> {
+    (0..CHUNK_ENTRIES).filter(move |index| which & 1 << index != 0)
+}
+
+/// Whether nobody can hold what was retired with this tag, given the least announcement.
+fn is_ripe(tag: u64, least: u64) -> bool {
+    let one = u64::from(!mutant::is(Mutant::EpochRuleWithoutOne));
+    tag.saturating_add(one) < least
+}
+
+/// The first entry of a record's list, from one on, that somebody may still be reading, or that is too far off for one look; the
+/// list's end if there is none.
+fn ripe_until<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    mut position: Position,
+    least: u64,
+) -> Result<Position> {
+    let mem = worker.mem();
+    let (_, tail) = span(worker, record)?;
+    let mut chunks_left = chunks_max(worker)?;
+    for _ in 0..worker.limits().collect_chunks.max(1) {
+        if position.chunk == 0 {
+            break;
+        }
+        let count = count_in(worker, position.chunk, tail);
+        while position.index < count {
+            let tag = entry(position.chunk, position.index).1.get(mem);
+            if !is_ripe(tag, least) && !mutant::is(Mutant::RecycledUnripe) {
+                return Ok(position);
+            }
+            position.index += 1;
+        }
+        if position.chunk == tail.chunk {
+            break;
+        }
+        position = next_position(worker, position, &mut chunks_left)?;
+    }
+    Ok(position)
+}
+
+/// Frees entries of a chunk that are not gone. Returns how many.
+fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) -> Result<u64> {
+    let mem = worker.mem();
+    debug_assert!(
+        actor != worker.actor() || worker.holds_list(),
+        "a worker frees from a list that it does not hold"
+    );
+    let mut cells = [CellAt::UNKNOWN; CHUNK_ENTRIES as usize];
+    let mut small = 0;
+    for index in indexes(which) {
+        let object = entry(chunk, index).0.get(mem);
+        match place_of(worker, object) {
+            Ok(Place::Slab(cell)) => {
+                cells[index as usize] = cell.at;
+                small |= 1 << index;
+                if M::COHERENT {
+                    cell.at.prefetch(mem);
+                }
+            }
+            Ok(Place::Range { unit, units, .. }) => {
+                name(worker, actor, chunk, 1 << index);
+                // It may have been retired by another, whose list was taken over.
+                mark_range(worker, actor, unit, units);
+                decide(worker, actor, chunk, 1 << index);
+                free_large(worker, actor, object)?;
+            }
+            // Of a damaged pool.
+            Err(_) => {
+                decide(worker, actor, chunk, 1 << index);
+                forget(worker, actor);
+            }
+        }
+    }
+    if small != 0 {
+        name(worker, actor, chunk, small);
+        for index in indexes(small).filter(|_| !mutant::is(Mutant::FreedUnmarked)) {
+            if cells[index as usize]
+                .change_from(mem, CELL_LIVE, actor.me)
+                .is_none()
+            {
+                // Of a damaged pool: it is forgotten.
+                cells[index as usize] = CellAt::UNKNOWN;
+            }
+        }
+        decide(worker, actor, chunk, small);
+        for cell in indexes(small)
+            .map(|index| cells[index as usize])
+            .filter(|cell| *cell != CellAt::UNKNOWN)
+        {
+            let marked = if mutant::is(Mutant::FreedUnmarked) {
+                CELL_LIVE
+            } else {
+                actor.me
+            };
+            let before = cell.change(mem, marked, CELL_FREE);
+            after_free(worker, cell, before);
+            crash_point(Point::CollectFreed);
+        }
+    }
+    forget(worker, actor);
+    Ok(u64::from(which.count_ones()))
+}
+
+/// Says that entries are being freed.
+fn name<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
+    let mem = worker.mem();
+    if mutant::is(Mutant::BatchNotNamed) {
+        return;
+    }
+    // The chunk last: until it is there, nothing is said.
+    actor.record.freeing_which().set(mem, which);
+    set(worker, actor.record.freeing(), chunk);
+}
+
+/// Says that entries will be free whatever happens, and has them gone.
+fn decide<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
+    let mem = worker.mem();
+    if !mutant::is(Mutant::BatchNotNamed) {
+        actor.record.freeing_which().set(mem, which);
+        actor.record.freeing().set(mem, chunk | DECIDED);
+        mem.write_back(actor.record.freeing().offset(), 8);
+    }
+    crash_point(Point::CollectDecided);
+    if which == 0 {
+        return;
+    }
+    for index in indexes(which).filter(|_| !mutant::is(Mutant::FreedEntryKept)) {
+        let word = entry(chunk, index).0;
+        word.set(mem, word.get(mem) | GONE);
+    }
+    let (first, last) = (which.trailing_zeros(), 63 - which.leading_zeros());
+    mem.persist(
+        entry(chunk, u64::from(first)).0.offset(),
+        16 * u64::from(last - first + 1),
+    );
+}
+
+/// A batch is over. Written back with the head or the tail, in whose line it is, before the chunk is retired or begun anew; until
+/// then, what is said to be freed is not marked any more.
+fn forget<M: Memory>(worker: &Worker<M>, actor: Actor) {
+    actor.record.freeing().set_lazily(worker.mem(), 0);
+}
+
+/// Frees what a range refers to that nobody can hold, following so many links. Whether nothing is left of it.
+fn drain<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    unit: u64,
+    object: u64,
+    links_left: &mut u64,
+) -> Result<bool> {
+    let tag = (table_word(worker, unit).load(worker.mem()) >> 8) as u8;
+    if tag == 0 || mutant::is(Mutant::DrainForgotten) {
+        return Ok(true);
+    }
+    (worker.pod().hooks().drain_range)(worker, actor, object, links_left)
+}
+
+/// Frees a range that the actor's record says is being freed.
+fn free_large<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    let Ok(Place::Range {
+        unit,
+        units,
+        state: RangeState::Retired,
+        owner,
+    }) = locate(worker, object)
+    else {
+        return Ok(());
+    };
+    if owner != actor.me {
+        return Ok(());
+    }
+    let mut links_left = u64::MAX;
+    drain(worker, actor, unit, object, &mut links_left)?;
+    free_range(worker, unit, units, &[(actor.record.freeing(), 0)])?;
+    crash_point(Point::BigFreed);
+    Ok(())
+}
+
+/// Recovery: finishes the batch that a record says is being freed, from whatever step.
+pub(in crate::pod) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let mem = worker.mem();
+    let (freeing, which) = (
+        actor.record.freeing().get(mem),
+        actor.record.freeing_which().get(mem),
+    );
+    let chunk = freeing & !INDEX_MASK;
+    if chunk == 0 {
+        return Ok(());
+    }
+    worker.check("a retired list", chunk, CHUNK_BYTES)?;
+    // Behind the last entry is another's object.
+    if which >> CHUNK_ENTRIES != 0 {
+        let at = actor.record.freeing_which().offset();
+        return Err(Error::corrupt(
+            "which entries of a retired list are being freed",
+            at,
+        ));
+    }
+    // What cannot be found was freed, and its block with it.
+    let places = || {
+        indexes(which).filter_map(|index| {
+            let object = entry(chunk, index).0.get(mem) & !GONE;
+            locate(worker, object).ok().map(|place| (object, place))
+        })
+    };
+    if freeing & DECIDED == 0 {
+        for (_, place) in places() {
+            match place {
+                Place::Slab(cell) if cell.load(mem) == CELL_LIVE => {
+                    cell.change(mem, CELL_LIVE, actor.me);
+                }
+                Place::Slab(_) => {}
+                Place::Range { unit, units, .. } => mark_range(worker, actor, unit, units),
+            }
+        }
+    }
+    decide(worker, actor, chunk, which);
+    for (object, place) in places() {
+        match place {
+            Place::Slab(cell) if cell.load(mem) == actor.me => {
+                let before = cell.change(mem, actor.me, CELL_FREE);
+                after_free(worker, cell.at, before);
+            }
+            Place::Slab(_) => {}
+            Place::Range { .. } => free_large(worker, actor, object)?,
+        }
+    }
+    forget(worker, actor);
+    Ok(())
+}
+
+/// The room that a list's last chunk must have for the head to leave its first one. Who is in an operation needs the rest of it.
+fn room_to_leave<M: Memory>(worker: &Worker<M>, actor: Actor) -> u64 {
+    if actor == worker.actor() { ROOM + 1 } else { 1 }
+}
+
+/// Moves the head past entries that are gone, and retires the chunks that it leaves.
+fn move_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+    let is_own = actor == worker.actor();
+    loop {
+        let (head, tail) = span(worker, actor.record)?;
+        if head.chunk == 0 {
+            return Ok(());
+        }
+        let count = count_in(worker, head.chunk, tail);
+        let index = (head.index..count)
+            .find(|&index| !is_gone(worker, head.chunk, index))
+            .unwrap_or(count.max(head.index));
+        if index != head.index {
+            let next = Position { index, ..head };
+            set_position(worker, actor.record.head(), next);
+            if is_own {
+                worker.recycler.passed(0, next);
+            }
+        }
+        let room = room_to_leave(worker, actor);
+        let is_exhausted = index >= count && head.chunk != tail.chunk;
+        if !is_exhausted || (lacks(worker, tail, room) && !begin_anew(worker, actor)) {
+            return Ok(());
+        }
+        set(worker, actor.record.retiring(), head.chunk | 1);
+        finish_chunk(worker, actor, head.chunk, false)?;
+    }
+}
+
+/// Retires the first chunk, all of whose entries are gone, from whatever step.
+pub(in crate::pod) fn finish_chunk<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    chunk: u64,
+    is_repeated: bool,
+) -> Result<()> {
+    let mem = worker.mem();
+    let record = actor.record;
+    if Position::decode(record.head().get(mem)).chunk == chunk {
+        let next = next_of(chunk).get(mem);
+        if next == 0 || next & INDEX_MASK != 0 {
+            return Err(Error::corrupt("a retired list's chunk", chunk));
+        }
+        worker.check("a retired list", next, CHUNK_BYTES)?;
+        let next = Position {
+            chunk: next,
+            index: 0,
+        };
+        // Written back below, with the tail: until then recovery does the same again.
+        record.head().set_lazily(mem, next.encode());
+        if actor == worker.actor() {
+            worker.recycler.passed(chunk, next);
+        }
+    }
+    crash_point(Point::CollectChunk);
+    match is_repeated && find(worker, actor, chunk)?.is_some() {
+        true => write_back_ends(mem, record),
+        false => push(worker, actor, chunk)?,
+    }
+    await_entries(worker);
+    // Complete with the next fence: before the chunk can be freed, which is said to be retired as long as its entry is there.
+    record.retiring().set_lazily(mem, 0);
+    mem.write_back(record.retiring().offset(), 8);
+    Ok(())
+}
+
+/// Recovers the dead if one of them holds reclamation back.
+fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    let mem = worker.mem();
+    let least = least(worker);
+    for (index, state) in worker.pod().attached_workers() {
+        let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
+        // One of which nobody can tell is told of by who recovers.
+        if announced == least && matches!(worker.pod().worker_lives(index, state), Ok(false)) {
+            (worker.pod().hooks().inner.recover_dead)(worker)?;
+            return Ok(());
+        }
+    }
+    Ok(())
+}

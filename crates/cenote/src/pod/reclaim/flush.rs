@@ -1,0 +1,310 @@
+//! Flush rounds (pcc-indexes, section 4.1.3): before memory is reused, every host drops its lines from its cache.
+//!
+//! Only on incoherent memory. A worker that wants to free entries of its list publishes them as a request in its
+//! record, then takes a round number; every process's background thread flushes the lines of all requests it has
+//! not seen yet and then acknowledges the round. When all who live have, the entries may be freed. A process that
+//! joins later cannot have the lines: they were unreachable when it joined. One that dies is recovered.
+//!
+//! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
+//!
+//! **Idle background threads** look less often: they sleep by a bell, which is rung when a round was begun, when the epoch has moved on, and when lists are
+//! wanted. On other hosts it is [relayed](crate::pod::death::relay).
+//!
+//! A background thread that dies alone would leave its process alive and silent. From then on the workers of the process serve
+//! rounds when they collect, until a handle is opened, which begins a new thread.
+
+use std::sync::{Arc, Weak};
+
+use super::collect::parts;
+use super::retire::{self, may_be_range, says_gone};
+use super::takeover::Quiet;
+use crate::error::Result;
+use crate::memory::{LINE, Memory};
+use crate::mutant::{self, Mutant};
+use crate::pod::alloc::classes::{place_of, renew_classes};
+use crate::pod::format::chunk::{CHUNK_BYTES, Position, entry};
+use crate::pod::format::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
+use crate::pod::format::superblock::{EPOCH, FLUSH_ROUND, LISTS_WANTED, ROUND_BELL};
+use crate::pod::instance::bell;
+use crate::pod::instance::worker::{LocalPin, Worker};
+
+/// Up to where every host has flushed a list, of which it has up to `from`; begins a round up to `ripe` if there is none. Never waits. The request is in the
+/// list's record, so that whoever inherits the list goes on with it.
+pub(in crate::pod) fn flushed_until<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    from: Position,
+    ripe: Position,
+) -> Result<Position> {
+    let mem = worker.mem();
+    stand_in(worker);
+    let [_, to, _, number] = record.flush_request();
+    match number.get(mem) {
+        0 if from == ripe || from.chunk == 0 => Ok(from),
+        // A round spans an entry that is there: that one keeps the head before the round's end, and so the end in the list.
+        0 if has_nothing(worker, record, from, ripe)? => Ok(ripe),
+        0 => begin(worker, record, from, ripe).map(|()| from),
+        begun if is_complete(worker, begun) => {
+            // With the next fence: before anything of it is freed, or is taken and published, and before the list begins anew. A round that is
+            // found complete again before that is complete.
+            number.set_lazily(mem, 0);
+            mem.write_back(number.offset(), 8);
+            let to = Position::decode(to.get(mem));
+            Ok(if leads_to(worker, record, from, to)? {
+                match leads_to(worker, record, to, ripe)? {
+                    true => to,
+                    false => ripe,
+                }
+            } else {
+                from
+            })
+        }
+        _ => (worker.pod().hooks().inner.recover_dead)(worker).map(|()| from),
+    }
+}
+
+/// Whether all entries of a list between two positions are gone.
+fn has_nothing<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    from: Position,
+    to: Position,
+) -> Result<bool> {
+    Ok(parts(worker, record, from, to)?
+        .iter()
+        .all(|&(_, which)| which == 0))
+}
+
+/// Whether a list goes on from one position to another. A request that is older than the head may end elsewhere.
+fn leads_to<M: Memory>(
+    worker: &Worker<M>,
+    record: WorkerRecord,
+    mut from: Position,
+    to: Position,
+) -> Result<bool> {
+    let (_, tail) = retire::span(worker, record)?;
+    let mut chunks_left = retire::chunks_max(worker)?;
+    while from.chunk != 0 && from.chunk != to.chunk {
+        if from.chunk == tail.chunk {
+            return Ok(false);
+        }
+        from = retire::next_position(worker, from, &mut chunks_left)?;
+    }
+    Ok(from.chunk != 0 && from.index <= to.index)
+}
+
+fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to: Position) -> Result<()> {
+    let mem = worker.mem();
+    let request = record.flush_request();
+    let serial = request[2].get(mem).wrapping_add(1);
+    for (word, value) in request.iter().zip([from.encode(), to.encode(), serial]) {
+        word.set(mem, value);
+    }
+    if !mutant::is(Mutant::RequestNotWrittenBack) {
+        // Complete with what is flushed, before the round begins.
+        mem.write_back(request[0].offset(), 24);
+    }
+    if !mutant::is(Mutant::OwnLinesNotFlushed) {
+        flush_between(worker, record == worker.record(), from, to)?;
+    }
+    let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
+    bell::wake(mem, ROUND_BELL);
+    // Whenever it is written back: if it is lost with its host, another round is begun.
+    request[3].set_lazily(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
+    Ok(())
+}
+
+/// Low bits of a request's last word: the process that began it, and so has flushed already.
+const BEGINNER_BITS: u32 = 16;
+
+/// A number that differs from an earlier one if the epoch or a flush round has moved on since.
+///
+/// Cost: two sync loads, and one for each process.
+pub(in crate::pod) fn reached<M: Memory>(worker: &Worker<M>) -> u64 {
+    let mem = worker.mem();
+    let flushed = (0..worker.geometry().parameters.processes)
+        .map(|index| ProcessRecord::new(worker.geometry(), index).flushed().load(mem));
+    [EPOCH.load(mem), FLUSH_ROUND.load(mem)]
+        .into_iter()
+        .chain(flushed)
+        .fold(0, u64::wrapping_add)
+}
+
+/// Whether all who live have flushed. The one who asks need not be the one who began: it may have inherited the list.
+fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
+    let (round, beginner) = (
+        number >> BEGINNER_BITS,
+        number as u32 & ((1 << BEGINNER_BITS) - 1),
+    );
+    let asks = mutant::is(Mutant::RoundOfTheAsker);
+    let flushed_already = if asks { worker.pod().index() } else { beginner };
+    (0..worker.geometry().parameters.processes)
+        .filter(|&index| index != flushed_already)
+        .all(|index| {
+            let record = ProcessRecord::new(worker.geometry(), index);
+            let state = State::decode(record.state().load(worker.mem()));
+            state.phase == Phase::Free
+                || mutant::is(Mutant::RoundNotAwaited)
+                || record.flushed().load(worker.mem()) >= round
+        })
+}
+
+/// Drops the lines of all objects in a list between two positions, which is the caller's if `is_own`. The list stays as it is
+/// meanwhile: its owner waits.
+fn flush_between<M: Memory>(
+    worker: &Worker<M>,
+    is_own: bool,
+    mut from: Position,
+    to: Position,
+) -> Result<()> {
+    let mem = worker.mem();
+    let mut chunks_left = retire::chunks_max(worker)?;
+    renew_classes(worker);
+    while from.chunk != 0 {
+        worker.check("a flush request", from.chunk, CHUNK_BYTES)?;
+        let is_last = from.chunk == to.chunk;
+        for index in from.index..retire::count_in(worker, from.chunk, to) {
+            let word = entry(from.chunk, index).0;
+            let object = if is_own {
+                word.get(mem)
+            } else {
+                word.peek_speculative(mem)
+            };
+            if says_gone(object) {
+                continue;
+            }
+            if may_be_range(worker, object) {
+                // First what is read of it through the cache.
+                (worker.pod().hooks().range_lines)(worker, object, &mut |line| mem.invalidate(line, LINE))?;
+            }
+            mem.invalidate(object, place_of(worker, object)?.capacity());
+        }
+        if is_last {
+            break;
+        }
+        from = retire::next_position(worker, from, &mut chunks_left)?;
+    }
+    mem.fence();
+    Ok(())
+}
+
+/// Serves the rounds that others have begun and withdraws the announcements of idle workers, if this process's background thread is
+/// dead. It does so from the beginning, as what that thread had seen is not known.
+fn stand_in<M: Memory>(worker: &Worker<M>) {
+    let flushed = ProcessRecord::new(worker.geometry(), worker.pod().index()).flushed();
+    if !worker.pod().has_lost_attendant() {
+        return;
+    }
+    match flushed.load(worker.mem()) < FLUSH_ROUND.load(worker.mem()) {
+        true => Attendant::default().tick(worker, 1),
+        // No round begins as long as these hold the epoch back.
+        false => withdraw_idle(worker, &pins(worker)),
+    }
+}
+
+/// What a process's background thread remembers.
+#[derive(Debug, Default)]
+pub struct Attendant {
+    seen: Vec<u64>,
+    round: u64,
+    quiet: Quiet,
+    /// The epoch, and how often lists were wanted, in the last tick.
+    reached: [u64; 2],
+    /// Ticks in a row that found nothing new.
+    idle: u32,
+}
+
+/// Ticks that found nothing new before a background thread is idle.
+const IDLE_AFTER: u32 = 32;
+
+impl Attendant {
+    /// The caller's thread is its process's background thread from now on.
+    pub fn begin<M: Memory>(worker: &Worker<M>) -> Self {
+        worker.pod().attended_by(Some(worker));
+        Self::default()
+    }
+
+    /// It is no longer.
+    pub fn end<M: Memory>(worker: &Worker<M>) {
+        worker.pod().attended_by(None);
+    }
+
+    /// Says that the thread is about to sleep until there is something to do, if it has found nothing for a while; to be called before a tick.
+    ///
+    /// Cost: as [`bell::attend`].
+    pub fn attend<M: Memory>(&self, worker: &Worker<M>) -> Option<(u64, u32)> {
+        (self.idle >= IDLE_AFTER).then(|| bell::attend(worker.mem(), ROUND_BELL))
+    }
+
+    /// Serves the rounds of others and looks after the announcements of this process's idle workers; `ticks` since it did so last.
+    pub fn tick<M: Memory>(&mut self, worker: &Worker<M>, ticks: u32) {
+        let mem = worker.mem();
+        let round = FLUSH_ROUND.load(mem);
+        let reached = [EPOCH.load(mem), LISTS_WANTED.load(mem)];
+        let is_new = round != self.round || std::mem::replace(&mut self.reached, reached) != reached;
+        self.idle = if is_new { 0 } else { self.idle.saturating_add(1) };
+        if round != self.round {
+            let flushed = ProcessRecord::new(worker.geometry(), worker.pod().index()).flushed();
+            if mutant::is(Mutant::AcknowledgedEarly) {
+                flushed.store(mem, round);
+            }
+            for index in 0..worker.pod().workers_high() {
+                self.serve(worker, index);
+            }
+            flushed.store(mem, round);
+            self.round = round;
+        }
+        let pins = pins(worker);
+        withdraw_idle(worker, &pins);
+        // A damaged pool is reported to those who use it.
+        let _ = self.quiet.take_over(worker, &pins, ticks);
+    }
+
+    fn serve<M: Memory>(&mut self, worker: &Worker<M>, index: u32) {
+        let mem = worker.mem();
+        let request = WorkerRecord::new(worker.geometry(), index).flush_request();
+        // The serial first: a request that is written meanwhile belongs to a later round, and is seen again then.
+        let serial = request[2].peek(mem);
+        let (from, to) = (request[0].peek(mem), request[1].peek(mem));
+        if self.seen.len() <= index as usize {
+            self.seen.resize(index as usize + 1, 0);
+        }
+        if serial != self.seen[index as usize] {
+            // A request that is over may lead anywhere, in this worker's own place too, where an earlier one has left it; what can be
+            // found of it is flushed, which does no harm.
+            let _ = flush_between(worker, false, Position::decode(from), Position::decode(to));
+            self.seen[index as usize] = serial;
+        }
+    }
+}
+
+/// What the background thread looks after: this process's workers.
+fn pins<M: Memory>(worker: &Worker<M>) -> Vec<Arc<LocalPin>> {
+    match worker.pod().local.lock() {
+        Ok(all) => all.iter().filter_map(Weak::upgrade).collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Withdraws the announcements of this process's workers that read nothing, once the epoch has moved on.
+fn withdraw_idle<M: Memory>(worker: &Worker<M>, pins: &[Arc<LocalPin>]) {
+    let mem = worker.mem();
+    for pin in pins {
+        let announced = pin.announced.load();
+        if announced == IDLE || announced == pin.record.epoch().load(mem) {
+            continue;
+        }
+        if pin.active.exchange(0, 2) || mutant::is(Mutant::BusyWithdrawn) {
+            // The end of its last operation, too: see `Worker::enter_incoherent`.
+            pin.record.write_back_operation(mem);
+            mem.fence();
+            pin.record.expect_end_in_memory(mem);
+            pin.record.announced().store(mem, IDLE);
+            pin.announced.store(IDLE);
+            mem.tells_own_process();
+            pin.active.store(0);
+        } else {
+            pin.refresh.store(1);
+        }
+    }
+}
