@@ -37,13 +37,13 @@ pub fn files(tree: &Tree) -> impl Iterator<Item = &File> {
         .filter(|file| layer_of(&file.path).is_some())
 }
 
-fn library_sources(tree: &Tree) -> impl Iterator<Item = (&File, &Source)> {
+pub(super) fn library_sources(tree: &Tree) -> impl Iterator<Item = (&File, &Source)> {
     tree.sources()
         .filter(|(file, _)| in_library(&file.path).is_some())
 }
 
 /// The path below the library's `src/`, if the file lies there.
-fn in_library(path: &str) -> Option<&str> {
+pub(super) fn in_library(path: &str) -> Option<&str> {
     path.strip_prefix(LIBRARY)?.strip_prefix("/src/")
 }
 
@@ -57,7 +57,7 @@ fn layer_named(name: &str) -> Option<usize> {
 }
 
 /// The modules that a file of the library stands for: `src/pod/group.rs` gives `pod`, `group`; `src/lib.rs` nothing.
-fn module_path(path: &str) -> Option<Vec<&str>> {
+pub(super) fn module_path(path: &str) -> Option<Vec<&str>> {
     let mut parts: Vec<&str> = in_library(path)?.strip_suffix(".rs")?.split('/').collect();
     let is_root = parts.len() == 1 && matches!(parts[0], "lib" | "main");
     if is_root || parts.last() == Some(&"mod") {

@@ -3,6 +3,7 @@
 //! A check is one file here. It reads a [`Tree`] of loaded files and returns [`Finding`]s; it writes nothing and starts
 //! nothing. Each has tests that plant a fault in a temporary tree and want it found: a check that cannot fail is none.
 
+mod folders;
 mod layers;
 mod links;
 mod pairs;
@@ -74,6 +75,7 @@ impl fmt::Display for Finding {
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = tree.unreadable();
     findings.extend(layers::check(tree));
+    findings.extend(folders::check(tree));
     findings.extend(style::check(tree));
     findings.extend(links::check(tree));
     findings.extend(pairs::check(tree));
@@ -135,9 +137,17 @@ mod tests {
             ),
             ("crates/cenote/src/memory/a.rs", "fn f() {}\n"),
             ("docs/a.md", "[a](gone.md)\n"),
+            (
+                "crates/cenote/src/pod/format/a.rs",
+                "//! A.\nuse crate::pod::tasks::b;\n",
+            ),
         ];
         for (index, fault) in faults.iter().enumerate() {
-            let files = [("crates/cenote/src/memory/mod.rs", GOOD), *fault];
+            let files = [
+                ("crates/cenote/src/memory/mod.rs", GOOD),
+                ("crates/cenote/src/pod/tasks/b.rs", GOOD),
+                *fault,
+            ];
             let planted = Planted::new(&format!("tidy-fault-{index}"), &files);
             assert!(!run(planted.root()), "{fault:?} passed");
         }

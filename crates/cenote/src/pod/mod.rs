@@ -1,22 +1,21 @@
 //! The pod: a pool's superblock, the instances that share it, their liveness, allocation, reclamation and recovery.
 //!
-//! | file | concept | protocol page |
+//! A folder uses itself and those above it in this table; `cargo xtask tidy` checks that. What a lower one needs of a higher one it is handed
+//! by [`instance::hooks`].
+//!
+//! | folder | what it holds | protocol page |
 //! |---|---|---|
-//! | `geometry`, `superblock`, `record` | where everything is and what it means | `docs/pool-format.md` |
-//! | `process`, `worker`, `lives` | joining, leaving, who lives | `docs/protocols/instances.md` |
-//! | `bell`, `relay`, `watch`, `log` | noticing deaths, waking those who wait, what was recovered | `docs/protocols/detection.md` |
-//! | `group` | groups: who is there, who died, in order | `docs/protocols/groups.md` |
-//! | `host`, `agency`, `fence`, `monitor` | hosts: their agents, who watches them, how they are fenced | `docs/protocols/hosts.md` |
-//! | `lock`, `redo`, `buddy`, `block`, `units`, `runs`, `growth`, `holes` | blocks of units | `docs/protocols/allocation.md` |
-//! | `class`, `slab`, `abandoned`, `heap` | objects | `docs/protocols/allocation.md` |
-//! | `epoch`, `retire`, `collect`, `takeover`, `vacant`, `room`, `flush`, `recycle`, `backlog` | reclamation | `docs/protocols/reclamation.md` |
-//! | `word_cache` | what words of an index held lately | `docs/protocols/reclamation.md` |
-//! | `drain` | what the dead have left in caches | `docs/protocols/recovery.md` |
-//! | `publish`, `recovery` | operations that a crash cannot tear | `docs/protocols/recovery.md` |
-//! | `slots` | which locks of users a worker holds or waits for | `docs/protocols/locks.md` |
-//! | `directory`, `rename` | names | `docs/protocols/recovery.md` |
+//! | `format` | what the bytes mean: layout, superblock, records, units, objects, chunks of lists | `docs/pool-format.md` |
+//! | `instance` | processes and workers: joining, who lives, epochs; crash points | `docs/protocols/instances.md` |
+//! | `lock` | the lock within the pool, and the redo log of what is changed under it | `docs/protocols/allocation.md` |
+//! | `alloc` | units, blocks, slabs, the heap, auxiliary allocations | `docs/protocols/allocation.md` |
+//! | `reclaim` | retired lists, collection, taking over, flush rounds, room in a full pool | `docs/protocols/reclamation.md` |
+//! | `commit` | operations that a crash cannot tear, recovery, how workers come and go | `docs/protocols/recovery.md` |
+//! | `names` | names | `docs/protocols/recovery.md` |
+//! | `group` | who is there, who died, in order | `docs/protocols/groups.md` |
+//! | `death` | noticing deaths, telling other hosts | `docs/protocols/detection.md` |
+//! | `hosts` | agents, monitors, fences, the executing host | `docs/protocols/hosts.md` |
 //! | `tasks` | work that outlives its workers | `docs/protocols/tasks.md` |
-//! | `crash` | the named crash points | `docs/protocols/recovery.md` |
 
 pub mod alloc;
 pub mod commit;
