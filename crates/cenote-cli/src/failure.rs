@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use crate::complaint::complain;
 use crate::output::Output;
 
 /// Why a command ended without a result.
@@ -49,9 +50,9 @@ impl Failure {
             Self::PipeClosed => return ExitCode::SUCCESS,
         };
         if out.json {
-            eprintln!("{}", serde_json::json!({ "error": text }));
+            complain!("{}", serde_json::json!({ "error": text }));
         } else {
-            eprintln!("cenote: {text}");
+            complain!("cenote: {text}");
         }
         ExitCode::from(code)
     }

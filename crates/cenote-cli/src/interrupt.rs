@@ -48,8 +48,21 @@ pub fn block_file_size() {
     block_these(&[libc::SIGXFSZ]);
 }
 
+/// Those that whoever started this command has it ignore (`nohup`, a shell's background) stay ignored.
 fn block() -> libc::sigset_t {
-    block_these(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+    let heard: Vec<_> = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP]
+        .into_iter()
+        .filter(|signal| !is_ignored(*signal))
+        .collect();
+    block_these(&heard)
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: asks for the present action, and changes none; a zeroed one is valid to be overwritten.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 fn block_these(which: &[libc::c_int]) -> libc::sigset_t {

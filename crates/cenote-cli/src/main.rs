@@ -4,6 +4,7 @@
 mod bus_error;
 mod bytes;
 mod commands;
+mod complaint;
 mod destination;
 mod election;
 mod failure;

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use serde::Serialize;
 
+use crate::complaint::complain;
 use crate::failure::Failure;
 
 /// How results are printed.
@@ -64,7 +65,7 @@ impl Output {
     /// Tells the person at standard error something that is no result; nothing with `--json`.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.json {
-            eprintln!("{}", text.as_ref());
+            complain!("{}", text.as_ref());
         }
     }
 }

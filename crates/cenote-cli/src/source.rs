@@ -8,6 +8,7 @@ use cenote::pod::{Worker, format::host};
 use cenote::store::ALONE;
 use cenote::{Error, FsckReport, MapReader, Options, OrderedReader, Pool, Range, Reader, Stat};
 
+use crate::complaint::complain;
 use crate::failure::Failure;
 use crate::map::AnyMap;
 use crate::output::Output;
@@ -69,8 +70,8 @@ impl<M: Mapped> Source<M> {
             .unwrap_or_else(|_| with_given(&Options::default()));
         let reader = Pool::open_read_only(path, &options)?;
         match out.json {
-            true => eprintln!("{}", serde_json::json!({ "snapshot": true, "why": why })),
-            false => eprintln!("cenote: a snapshot, read without a place in the pool: {why}"),
+            true => complain!("{}", serde_json::json!({ "snapshot": true, "why": why })),
+            false => complain!("cenote: a snapshot, read without a place in the pool: {why}"),
         }
         Ok(Self::Reader(Box::new(reader)))
     }

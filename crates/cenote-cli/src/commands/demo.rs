@@ -25,6 +25,7 @@ use std::time::Instant;
 use cenote::{FsckReport, Options, Pool};
 use serde::Serialize;
 
+use crate::complaint::complain;
 use crate::failure::Failure;
 use crate::output::{Output, bytes, count};
 
@@ -87,7 +88,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let doomed = path.clone();
     crate::interrupt::on_interrupt(move || {
         let _ = std::fs::remove_file(&doomed);
-        eprintln!("cenote: interrupted; {} is removed", doomed.display());
+        complain!("cenote: interrupted; {} is removed", doomed.display());
     });
     let pool: Pool = Pool::create(&path, &Options::default())?;
     let created = Created(path.clone());

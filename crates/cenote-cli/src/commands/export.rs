@@ -62,7 +62,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     if is_quiet {
         return Ok(ExitCode::SUCCESS);
     }
-    let mut result = json!({ "records": written, "file": args.file });
+    let mut result = json!({ "records": written, "file": args.file.to_string_lossy() });
     if is_snapshot {
         result["snapshot"] = true.into();
     }

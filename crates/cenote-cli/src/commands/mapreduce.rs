@@ -184,14 +184,17 @@ fn make_input(args: &Generate, out: &Output) -> Result<ExitCode, Failure> {
     if is_quiet {
         return Ok(ExitCode::SUCCESS);
     }
-    out.result(&serde_json::json!({ "bytes": len, "output": path }), |_| {
-        format!(
-            "{} for {} in {}",
-            bytes(len),
-            args.workload.name(),
-            path.display()
-        )
-    })?;
+    out.result(
+        &serde_json::json!({ "bytes": len, "output": path.to_string_lossy() }),
+        |_| {
+            format!(
+                "{} for {} in {}",
+                bytes(len),
+                args.workload.name(),
+                path.display()
+            )
+        },
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

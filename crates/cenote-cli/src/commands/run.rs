@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use cenote::store::supervise::{Event, Policy, Restart, Signal, Start, Supervisor, Then};
 use serde::Serialize;
 
+use crate::complaint::complain;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::Output;
@@ -163,7 +164,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             log(&event);
         }
         if let Ok(signal) = signals.try_recv() {
-            eprintln!("cenote run: signal {signal}; ending the workers");
+            complain!("cenote run: signal {signal}; ending the workers");
             if signal != Signal::Terminate.number() {
                 supervisor.signal(Signal::Other(signal));
             }
@@ -197,7 +198,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             .iter()
             .filter(|worker| worker.exit_code != Some(0));
         let bad = bad.count();
-        eprintln!("cenote run: {bad} of {} workers did not end well", args.workers);
+        complain!("cenote run: {bad} of {} workers did not end well", args.workers);
     }
     Ok(match ended_by {
         Some(signal) => ExitCode::from(128u8.wrapping_add(signal as u8)),
@@ -230,19 +231,20 @@ fn command(args: &Args, start: &Start) -> Command {
 fn log_host(seen: &Seen) {
     match seen {
         Seen::Died { host, .. } => {
-            eprintln!("cenote run: host {host} has died; its workers go to the others");
+            complain!("cenote run: host {host} has died; its workers go to the others");
         }
-        Seen::Up { host, .. } => eprintln!("cenote run: host {host} is up again"),
-        Seen::Unknown { host, why } => eprintln!("cenote run: nobody can tell of host {host}: {why}"),
+        Seen::Up { host, .. } => complain!("cenote run: host {host} is up again"),
+        Seen::Unknown { host, why } => complain!("cenote run: nobody can tell of host {host}: {why}"),
     }
 }
 
 /// One line to standard error for what a person wants to know; nothing for what went as planned.
 fn log(event: &Event) {
     match event {
-        Event::Started { start, process } if start.restarts > 0 => eprintln!(
+        Event::Started { start, process } if start.restarts > 0 => complain!(
             "cenote run: worker {} is process {process} now, restart {}",
-            start.worker, start.restarts
+            start.worker,
+            start.restarts
         ),
         Event::Started { .. } => {}
         Event::Ended {
@@ -257,10 +259,10 @@ fn log(event: &Event) {
                 Then::Over if end.is_failure() => String::new(),
                 Then::Over => return,
             };
-            eprintln!("cenote run: worker {worker} (process {process}) {end}{then}");
+            complain!("cenote run: worker {worker} (process {process}) {end}{then}");
         }
         Event::HostLost { host } => {
-            eprintln!("cenote run: host {host} counts as lost; its workers go to the others");
+            complain!("cenote run: host {host} counts as lost; its workers go to the others");
         }
     }
 }

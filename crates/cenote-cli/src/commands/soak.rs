@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::complaint::complain;
 use crate::failure::Failure;
 use crate::output::{Output, count};
 use crate::whole_file::Target;
@@ -189,7 +190,7 @@ fn soak(args: &Args, kind: cenote::Kind, seed: u64, time: Duration, out: &Output
     let doomed = folder.path().to_owned();
     crate::interrupt::on_interrupt(move || {
         if std::fs::remove_dir_all(&doomed).is_ok() {
-            eprintln!("cenote: interrupted; the pool and the journals are removed");
+            complain!("cenote: interrupted; the pool and the journals are removed");
         }
     });
     let options = cenote::Options {

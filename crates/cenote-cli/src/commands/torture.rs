@@ -32,6 +32,7 @@ use cenote::memory::LocalWord;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::complaint::complain;
 use crate::failure::Failure;
 use crate::map::MapKind;
 use crate::output::{Output, bytes, count};
@@ -181,7 +182,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             let _ = std::fs::remove_file(doomed_pool);
         }
         let _ = std::fs::remove_dir_all(doomed_folder);
-        eprintln!("cenote: interrupted; the pool and the journals are removed");
+        complain!("cenote: interrupted; the pool and the journals are removed");
     });
     let options = cenote::Options {
         size,
@@ -226,7 +227,7 @@ fn run_damage(args: &Args, seed: u64, folder: &Path, out: &Output) -> Result<Exi
     let doomed = folder.to_owned();
     crate::interrupt::on_interrupt(move || {
         let _ = std::fs::remove_dir_all(doomed);
-        eprintln!("cenote: interrupted; the pools are removed");
+        complain!("cenote: interrupted; the pools are removed");
     });
     damage::run(&settings, out)
 }

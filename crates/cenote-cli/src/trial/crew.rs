@@ -12,6 +12,7 @@ use super::control::Control;
 use super::fault::Fault;
 use super::waits;
 use crate::commands::worker::Role;
+use crate::complaint::complain;
 use crate::failure::Failure;
 
 /// A worker's place, and the process that has it, if there is one now.
@@ -244,7 +245,7 @@ pub fn leave(folder: &Path, worker: u32, incarnation: u32, done: Result<(), Faul
     fault.found_by = format!("worker {worker}, incarnation {incarnation}");
     let text = serde_json::to_string(&fault).unwrap_or_default();
     if std::fs::write(Fault::path(folder, worker), text).is_err() {
-        eprintln!("{}: {}", fault.found_by, fault.text);
+        complain!("{}: {}", fault.found_by, fault.text);
     }
     false
 }

@@ -473,7 +473,7 @@ fn count_others<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Log) -> 
 /// Accounts for every byte of a pool that nobody else has open. Returns how many are retired.
 pub(super) fn account<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Log) -> cenote::Result<u64> {
     collect::collect_all(worker)?;
-    let report = cenote::store::audit(worker, false)?;
+    let report = cenote::store::audit(worker, true, false)?;
     for problem in &report.problems {
         log.fault(format!("the pool: {problem}"));
     }

@@ -5,7 +5,7 @@
 //! referred to, nor retired, nor in a living worker's hands, is leaked. While other processes have the pool open the
 //! figures are those of a moving target.
 
-use std::collections::HashMap as Table;
+use std::collections::{HashMap as Table, HashSet};
 use std::rc::Rc;
 
 use super::audit_locks;
@@ -25,7 +25,7 @@ use crate::pod::format::class::{CLASSES, Class, TABLE};
 use crate::pod::format::geometry::UNIT;
 use crate::pod::format::record::{Phase, State, WorkerRecord};
 use crate::pod::format::reserve::Reserve;
-use crate::pod::format::superblock::HOLES;
+use crate::pod::format::superblock::{EPOCH, HOLES};
 use crate::pod::names::directory::{
     self, Entry, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
 };
@@ -133,6 +133,8 @@ enum Mark {
 struct Audit<'w, M: Memory> {
     worker: &'w Rc<Worker<M>>,
     marks: Table<u64, Mark>,
+    /// Who is freeing something just now, by their marks: that is in no list any more, and not free yet.
+    freeing: HashSet<u16>,
     report: FsckReport,
     repair: bool,
 }
@@ -147,8 +149,9 @@ impl<M: Memory> Pool<M> {
     /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Only while no other process
     /// has the pool open.
     ///
-    /// What others write during a look may look like damage. A look that finds something wrong while others write is repeated, up to
-    /// five times; if others wrote during each, the report says that it is [uncertain](FsckReport::is_uncertain).
+    /// What others write during a look may look like damage. A look that finds something wrong while others have the pool open is repeated, up
+    /// to five times, until nothing is wrong or two looks in a row, during which nobody is seen to write, find the same; else the report says that it is
+    /// [uncertain](FsckReport::is_uncertain).
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;
         worker.pod().forget_failures();
@@ -163,25 +166,54 @@ impl<M: Memory> Pool<M> {
                 why: "other processes have the pool open; end them first",
             });
         }
-        let mut report = audit(&worker, repair)?;
-        let mut looks = 1;
-        while others > 0 && !report.is_clean() && report.is_uncertain && looks < LOOKS_MAX {
-            report = audit(&worker, repair)?;
-            looks += 1;
+        let mut report = audit(&worker, others == 0, repair)?;
+        let mut looks = Looks::default();
+        while others > 0 && !looks.are_enough(&mut report) {
+            report = audit(&worker, others == 0, repair)?;
         }
         report.other_processes = others as u32;
         Ok(report)
     }
 }
 
-/// Accounts for every byte, in a worker's eyes. What can be freed should have been.
-pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckReport> {
+/// Looks at a pool that others write to. Of what they write not all shows in [`written`]: an object may be put, retired and taken again in between.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    /// How many there were.
+    count: u32,
+    /// What the last one found wrong.
+    last: Option<(Vec<String>, Vec<u64>, u64)>,
+}
+
+impl Looks {
+    /// Whether another look would find no more. What no two looks in a row have found is uncertain.
+    pub(super) fn are_enough(&mut self, report: &mut FsckReport) -> bool {
+        self.count += 1;
+        let found = (
+            report.problems.clone(),
+            report.leaked.clone(),
+            report.leaked_bytes,
+        );
+        let is_same = self.last.replace(found.clone()) == Some(found);
+        let is_certain = is_same && !report.is_uncertain;
+        report.is_uncertain |= !is_same && !report.is_clean();
+        report.is_clean() || is_certain || self.count == LOOKS_MAX
+    }
+}
+
+/// Accounts for every byte, in a worker's eyes. What can be freed should have been. `is_alone`: nobody else has the pool open.
+pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) -> Result<FsckReport> {
     let _still = worker.pod().hold_still();
-    // What becomes free meanwhile keeps its bytes.
-    let _pin = worker.pin()?;
+    // What becomes free meanwhile keeps its bytes. While others write that would keep all that they retire for as long as this takes, and each
+    // further look longer: then each part of the walk has a pin of its own.
+    let _pin = match is_alone {
+        true => Some(worker.pin()?),
+        false => None,
+    };
     let mut audit = Audit {
         worker,
         marks: Table::new(),
+        freeing: HashSet::new(),
         report: FsckReport {
             committed_bytes: worker.committed_units()? * UNIT,
             ..FsckReport::default()
@@ -206,7 +238,8 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<FsckRepo
     Ok(audit.report)
 }
 
-/// What changes in the records of other workers while they write: what they have reserved, retired, and named.
+/// What changes in the records of other workers while they write: what they have reserved, retired, and named. All of that may be again what it
+/// was once what they have retired is free, for which the epoch moves on.
 fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
     let mem = worker.mem();
     let records = (0..worker.pod().workers_high()).map(|index| WorkerRecord::new(worker.geometry(), index));
@@ -223,6 +256,7 @@ fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
             named.into_iter().chain(reserves)
         })
         .map(|word| word.peek(mem))
+        .chain([EPOCH.load(mem)])
         .collect()
 }
 
@@ -392,6 +426,7 @@ impl<M: Memory> Audit<'_, M> {
         for index in 0..worker.pod().workers_high() {
             let record = WorkerRecord::new(worker.geometry(), index);
             let walked = (|| {
+                let _pin = worker.pin()?;
                 let mut waiting = Vec::new();
                 retire::pending(worker, record, |object| waiting.push(object))?;
                 for object in waiting {
@@ -421,7 +456,19 @@ impl<M: Memory> Audit<'_, M> {
                 .any(|(other, state)| *other == index && state.phase != Phase::Free);
             if attached {
                 let [first, second] = record.companions();
-                for word in [record.new_object(), first, second, record.aux_object()] {
+                let named = [
+                    record.new_object(),
+                    first,
+                    second,
+                    record.aux_object(),
+                    // Unlinked, and in no list yet.
+                    record.old_object(),
+                    record.retiring(),
+                ];
+                if record.freeing().peek(mem) != 0 {
+                    self.freeing.insert(index as u16 + 1);
+                }
+                for word in named {
                     let object = word.peek(mem) & !1;
                     if object != 0 && !self.marks.contains_key(&object) {
                         self.mark(object, Mark::Held);
@@ -546,10 +593,12 @@ impl<M: Memory> Audit<'_, M> {
                     layout.units()
                 }
                 Block::Range {
-                    units: len, state, ..
+                    units: len,
+                    state,
+                    owner,
                 } if len > 0 => {
                     self.check_rest(unit, u64::from(len).min(units - unit), Block::Free);
-                    self.sweep_range(unit, len, state)?;
+                    self.sweep_range(unit, len, state, owner)?;
                     u64::from(len)
                 }
                 _ => {
@@ -620,6 +669,7 @@ impl<M: Memory> Audit<'_, M> {
                     self.report.free_bytes += size;
                 }
                 (CELL_LIVE, None) => self.leak(object, size),
+                (mark, None) if self.freeing.contains(&mark) => self.report.held_bytes += size,
                 (mark, Some(Mark::Retired)) if mark != CELL_FREE => self.report.retired_bytes += size,
                 (_, Some(_)) => {
                     self.problem(Error::corrupt(
@@ -640,7 +690,7 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    fn sweep_range(&mut self, unit: u64, len: u32, state: RangeState) -> Result<()> {
+    fn sweep_range(&mut self, unit: u64, len: u32, state: RangeState, owner: u16) -> Result<()> {
         let offset = self.worker.geometry().unit_offset(unit);
         let bytes = u64::from(len) * UNIT;
         match (self.marks.remove(&offset), state) {
@@ -656,6 +706,7 @@ impl<M: Memory> Audit<'_, M> {
                 ));
                 self.report.reachable_bytes += bytes;
             }
+            (None, RangeState::Retired) if self.freeing.contains(&owner) => self.report.held_bytes += bytes,
             (None, _) if self.repair => {
                 repair_range(self.worker, unit, len)?;
                 self.report.repaired_bytes += bytes;

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use crate::complaint::complain;
 use crate::output::Output;
 
 /// How far a monitor has come in its election.
@@ -87,7 +88,7 @@ impl Standing {
 
 fn warn(text: &str, out: &Output) {
     match out.json {
-        true => eprintln!("{}", serde_json::json!({ "warning": text })),
-        false => eprintln!("cenote: {text}"),
+        true => complain!("{}", serde_json::json!({ "warning": text })),
+        false => complain!("cenote: {text}"),
     }
 }

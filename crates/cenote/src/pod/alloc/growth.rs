@@ -193,7 +193,11 @@ fn no_space<M: Memory>(worker: &Worker<M>, needed: u64, why: &'static str) -> Re
     Ok(Error::Full {
         needed,
         why,
-        largest: Some(Runs::new(worker).longest()? << UNIT_SHIFT),
+        largest: match worker.committed_units()? {
+            // Of a pool that is being created not even the tables are there.
+            0 => None,
+            _ => Some(Runs::new(worker).longest()? << UNIT_SHIFT),
+        },
     })
 }
 

@@ -7,15 +7,35 @@ use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::alloc::slab::check_fits;
 
-/// Checks the group at an offset: its header, its members, the events that somebody has yet to read. Takes its lock, but for one that only reads: what that finds
-/// while others change the group, or have died at it, is looked at again.
+/// So often one that only reads looks at a group that others change.
+const LOOKS: u32 = 200;
+
+/// Checks the group at an offset: its header, its members, the events that somebody has yet to read. Takes its lock, but for one that only reads: what
+/// that finds while others change the group is looked at again, and of a group that is being changed all the time, or that somebody died at,
+/// nothing is found.
 pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
     let group = Group::at(worker, at)?;
     check_fits(worker, "the size of a group", at, GROUP_BYTES)?;
-    let _held = match worker.pod().is_observer() {
-        true => None,
-        false => Some(group.enter(worker)?),
-    };
+    if !worker.pod().is_observer() {
+        let _held = group.enter(worker)?;
+        return check(&group, worker);
+    }
+    let (layout, mem) = (group.layout, worker.mem());
+    // All that changes a group moves one of them on, but for reads, which move cursors up to what is counted.
+    let words =
+        || [layout.lock(), layout.commit(), layout.counted(), layout.high()].map(|word| word.load(mem));
+    for _ in 0..LOOKS {
+        let before = words();
+        let found = check(&group, worker);
+        if before[0] == 0 && words() == before {
+            return found;
+        }
+        mem.pause();
+    }
+    Ok(())
+}
+
+fn check<M: Memory>(group: &Group, worker: &Worker<M>) -> Result<()> {
     let counted = group.counted(worker);
     let joined = group
         .all(worker)?

@@ -18,6 +18,7 @@ pub struct Audited {
 impl<M: Memory> TaskList<M> {
     /// Walks the list: calls `reached` for each object that it refers to, and `suspect` for what cannot be right.
     pub fn audit(&self, mut reached: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audited> {
+        let _pin = self.worker.pin()?;
         let mut audited = Audited::default();
         reached(self.layout.header());
         check_fits(

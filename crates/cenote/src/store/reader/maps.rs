@@ -14,6 +14,8 @@ use crate::pod::names::directory::Named;
 
 /// Groups of a hash map that one attempt looks at; half of it after each that failed.
 const GROUPS_AT_ONCE: u32 = 32;
+/// Bytes of pairs at which an attempt looks at no further group.
+const BYTES_AT_ONCE: usize = 1 << 20;
 /// Pairs of an ordered map in descending order that one attempt copies; half of it after each that failed.
 const PAIRS_AT_ONCE: u32 = 64;
 
@@ -63,10 +65,15 @@ impl<'r, M: Memory> MapReader<'r, M> {
     /// The pairs of the next groups, and where to go on; `None` at the end. Each group is seen as [`HashMap::step`] sees it.
     pub fn step(&self, from: Cursor) -> Result<(Vec<Pair>, Option<Cursor>)> {
         self.read(|map, failed| {
-            let (mut pairs, mut cursor) = (Vec::new(), Some(from));
+            let (mut pairs, mut bytes, mut cursor) = (Vec::new(), 0, Some(from));
             for _ in 0..share(GROUPS_AT_ONCE, failed) {
-                let Some(from) = cursor else { break };
-                cursor = map.step(from, |key, value| pairs.push((key.to_vec(), value.to_vec())))?;
+                let Some(from) = cursor.filter(|_| bytes < BYTES_AT_ONCE) else {
+                    break;
+                };
+                cursor = map.step(from, |key, value| {
+                    bytes += key.len() + value.len();
+                    pairs.push((key.to_vec(), value.to_vec()));
+                })?;
             }
             Ok((pairs, cursor))
         })

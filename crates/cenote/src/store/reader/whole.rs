@@ -1,6 +1,6 @@
 //! What is said of the whole pool: figures, and whether it is sound. Both take longer than an epoch may last, so they go on when it does, and say that.
 
-use super::super::audit::{FsckReport, audit};
+use super::super::audit::{FsckReport, Looks, audit};
 use super::super::stat::{Stat, stat};
 use super::{Manner, Reader};
 use crate::error::{Error, Result};
@@ -51,34 +51,32 @@ impl<M: Memory> Reader<M> {
     /// Checks the pool as it is: [`Pool::fsck`](crate::Pool::fsck), but nobody is recovered and nothing is freed before. What the dead had begun counts as
     /// in their hands.
     ///
-    /// A look that finds something wrong while others write is repeated, up to five times; if they wrote during each, the report is
-    /// [uncertain](FsckReport::is_uncertain). It takes memory for the keys and the pages of ordered maps beside what `fsck` takes.
+    /// A look that finds something wrong while others have the pool open is repeated, as by [`Pool::fsck`](crate::Pool::fsck). It takes memory for the keys and the pages of ordered maps beside what `fsck` takes.
     pub fn fsck(&self) -> Result<FsckReport> {
-        let mut looks = 0;
+        let (mut looks, mut failed) = (Looks::default(), 0);
         loop {
             let (looked, snapshot) = self.attempt(Manner::Whole, |worker| {
-                Ok::<_, Error>((audit(worker, false)?, processes(worker)))
+                Ok::<_, Error>((audit(worker, true, false)?, processes(worker)))
             })?;
-            looks += 1;
             let is_uncertain = !snapshot.holds();
             if snapshot.is_exhausted() {
                 return Err(self.endless());
             }
             match looked {
                 Ok((report, (living, dead))) => {
-                    let report = FsckReport {
+                    let mut report = FsckReport {
                         other_processes: living,
                         unrecovered_processes: dead,
                         is_uncertain: is_uncertain || report.is_uncertain,
                         snapshot: true,
                         ..report
                     };
-                    if report.is_clean() || !report.is_uncertain || looks == LOOKS_MAX {
+                    if living == 0 || looks.are_enough(&mut report) {
                         return Ok(report);
                     }
                 }
-                Err(error) if !is_uncertain || looks == LOOKS_MAX => return Err(error),
-                Err(_) => {}
+                Err(error) if !is_uncertain || failed == LOOKS_MAX => return Err(error),
+                Err(_) => failed += 1,
             }
         }
     }

@@ -1,0 +1,103 @@
+//! `fsck` of a pool that others write to: what it calls wrong, and not uncertain, is wrong; and it takes nothing from those who write.
+
+use std::time::{Duration, Instant};
+
+use cenote::memory::{LocalWord, Mapped};
+use cenote::{Coherent, FsckReport, Noncoherent, Options, Pool, Result};
+
+fn options() -> Options {
+    Options {
+        size: 8 << 20,
+        max: 64 << 20,
+        processes: 8,
+        ..Options::default()
+    }
+}
+
+/// Looks at a pool again and again while threads, which each have it open, do something. `fsck` is said what it said.
+fn looks<M: Mapped>(time: Duration, write: impl Fn(&Pool<M>, u64) + Sync, read_only: bool) -> u32 {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    drop(Pool::<M>::create(&path, &options()).unwrap());
+    let (is_over, mut looks) = (LocalWord::new(0), 0);
+    std::thread::scope(|scope| {
+        for id in 0..2 {
+            let (path, is_over, write) = (&path, &is_over, &write);
+            scope.spawn(move || {
+                let pool = Pool::<M>::open(path, &options()).unwrap();
+                let mut n = id;
+                while is_over.load() == 0 {
+                    write(&pool, n);
+                    n += 2;
+                }
+            });
+        }
+        let until = Instant::now() + time;
+        let looked = std::panic::catch_unwind(|| {
+            let mut looks = 0;
+            let check = |report: Result<FsckReport>| {
+                let report = report.unwrap();
+                assert!(report.is_clean() || report.is_uncertain, "{report:?}");
+            };
+            while Instant::now() < until {
+                match read_only {
+                    true => check(Pool::<M>::open_read_only(&path, &options()).unwrap().fsck()),
+                    false => check(Pool::<M>::open(&path, &options()).unwrap().fsck(false)),
+                }
+                looks += 1;
+            }
+            looks
+        });
+        is_over.store(1);
+        looks = looked.unwrap_or_else(|thrown| std::panic::resume_unwind(thrown));
+    });
+    let pool = Pool::<M>::open(&path, &options()).unwrap();
+    assert!(pool.fsck(false).unwrap().is_clean());
+    looks
+}
+
+const MOMENT: Duration = Duration::from_millis(1_500);
+
+/// Each look kept all that was retired during it, and all that had been retired before made the next one longer: puts failed.
+#[test]
+fn a_look_does_not_fill_the_pool() {
+    let put = |pool: &Pool, n: u64| {
+        let map = pool.map("m").unwrap();
+        for _ in 0..1_000 {
+            map.put(&(n % 2).to_le_bytes(), b"value").unwrap();
+        }
+    };
+    assert!(looks::<Coherent>(MOMENT, put, false) > 0);
+}
+
+#[test]
+fn large_values_that_come_and_go_are_not_leaked() {
+    fn put<M: Mapped>(pool: &Pool<M>, n: u64) {
+        let map = pool.map("m").unwrap();
+        // A pool this small may be full for a moment.
+        let _ = map.put(&(n % 8).to_le_bytes(), &vec![7; (n * 7_919 % 1_500_000) as usize]);
+        if n % 16 < 2 {
+            let _ = pool.trim();
+        }
+    }
+    for read_only in [false, true] {
+        assert!(looks::<Coherent>(MOMENT, put, read_only) > 0);
+    }
+    assert!(looks::<Noncoherent>(MOMENT, put, false) > 0);
+}
+
+#[test]
+fn members_come_and_go_beside_one_who_only_reads() {
+    fn join<M: Mapped>(pool: &Pool<M>, n: u64) {
+        let group = pool.group("g", b"token").unwrap();
+        for n in n..n + 20 {
+            // It may have no room for a moment.
+            if let Ok(mut member) = group.join(&format!("member {}", n % 5)) {
+                while let Ok(Some(_)) = member.try_next() {}
+                let _ = member.leave();
+            }
+        }
+    }
+    assert!(looks::<Coherent>(MOMENT, join, true) > 0);
+    assert!(looks::<Noncoherent>(MOMENT, join, true) > 0);
+}
