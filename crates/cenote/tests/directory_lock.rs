@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 
 use cenote::memory::Mapped;
 use cenote::pod::format::superblock::DIRECTORY_LOCK;
-use cenote::pod::lock::lock;
+use cenote::pod::lock;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
 /// What a worker does that has garbage.

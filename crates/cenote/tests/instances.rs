@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cenote::pod::format::superblock::HEAP_LOCK;
 use cenote::pod::instance::worker::Worker;
-use cenote::pod::{lock::lock, reclaim::collect, reclaim::retire};
+use cenote::pod::{lock, reclaim::collect, reclaim::retire};
 use cenote::{Coherent, Error, Options, Pool};
 
 fn options() -> Options {

@@ -1,7 +1,7 @@
 //! Whose pools the command opens, and what happens to a pool's file under it: limits, and being truncated.
 
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
@@ -11,13 +11,17 @@ use super::{Here, kill};
 /// The user that owns nothing.
 const NOBODY: u32 = 65_534;
 
-/// Runs a line of a shell with the command as `$0`.
-fn shell(here: &Here, line: &str) -> std::process::Output {
-    Command::new("sh")
+/// A line of a shell with the command as `$0`.
+fn line(here: &Here, line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command
         .args(["-c", line, env!("CARGO_BIN_EXE_cenote")])
-        .current_dir(here.0.path())
-        .output()
-        .unwrap()
+        .current_dir(here.0.path());
+    command
+}
+
+fn shell(here: &Here, text: &str) -> std::process::Output {
+    line(here, text).output().unwrap()
 }
 
 #[test]
@@ -213,6 +217,73 @@ fn a_file_size_limit_is_told_and_ends_nothing() {
     );
     here.ok("put ./p k --file value");
     assert_eq!(here.json("fsck ./p")["clean"], true);
+}
+
+#[test]
+fn a_file_size_limit_between_the_tables_and_the_data_is_told_too() {
+    let here = Here::new();
+    // The tables of a pool of this maximum have some 130 MiB, of which few are written.
+    for limit in [3_000, 60_000, 120_000] {
+        let ran = shell(
+            &here,
+            &format!("ulimit -f {limit}; exec $0 create ./p --size 1MiB"),
+        );
+        let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(1), "{limit}: {ran:?}");
+        assert!(told.contains("EFBIG"), "{limit}: {told}");
+        assert!(!here.path("p").exists());
+    }
+}
+
+#[test]
+fn signals_that_are_ignored_stay_ignored() {
+    let here = Here::new();
+    here.ok("create ./pod --hosts 4 --size 4MiB");
+    let mut agent = line(&here, "trap '' HUP; exec $0 agent ./pod --host 1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0];
+    agent.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    kill(agent.id().into(), libc::SIGHUP);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert!(agent.try_wait().unwrap().is_none(), "it has ended");
+    kill(agent.id().into(), libc::SIGTERM);
+    assert_eq!(agent.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn standard_error_may_be_full() {
+    let here = Here::new();
+    here.ok("create ./p");
+    here.ok("put ./p k v");
+    let ran = shell(
+        &here,
+        "exec $0 run --workers 2 --max-restarts 1 -- sh -c 'exit 3' 2>/dev/full",
+    );
+    assert_eq!(ran.status.code(), Some(3), "{ran:?}");
+    let ran = shell(&here, "exec $0 get ./p k --read-only 2>/dev/full");
+    assert_eq!(
+        (ran.status.code(), &ran.stdout[..]),
+        (Some(0), &b"v"[..]),
+        "{ran:?}"
+    );
+    let ran = shell(&here, "exec $0 get ./p missing 2>/dev/full");
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+}
+
+#[test]
+fn names_of_files_may_be_no_text() {
+    let here = Here::new();
+    here.ok("create ./p");
+    here.ok("put ./p k v");
+    for json in ["", "--json"] {
+        let ran = shell(
+            &here,
+            &format!("exec $0 export ./p \"$(printf '\\377').tsv\" {json}"),
+        );
+        assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    }
 }
 
 /// A command that has a pool open, and looks at it again and again; it has begun.

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
-use crate::pod::lock::lock::is_gone;
+use crate::pod::lock::is_gone;
 
 /// Walks along a queue that others change.
 const WALKS: u32 = 16;

@@ -24,7 +24,7 @@
 //! | `look` | who holds a lock and who waits, for people |
 //!
 //! **Contract of all forms.** At most one living worker owns a lock exclusively. An owner that dies is succeeded by the
-//! next who asks, at once and without a timeout, as soon as [`is_gone`](crate::pod::lock::lock::is_gone) knows of the death. The
+//! next who asks, at once and without a timeout, as soon as [`is_gone`](crate::pod::lock::is_gone) knows of the death. The
 //! successor is told: [`Acquired::Recovered`] says who died, and the *note*, one word, that the dead one had left
 //! ([`Guard::set_note`]). If the successor dies before it has unlocked, the next one is told of the successor, with
 //! the note as it then is: a new one, or still the first one. An unlock ends that.

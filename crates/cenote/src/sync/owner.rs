@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::lock::lock::is_gone;
+use crate::pod::lock::is_gone;
 
 /// Marks the identity of a former owner.
 pub const FREED: u64 = 1 << 31;

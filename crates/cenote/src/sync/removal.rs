@@ -17,7 +17,7 @@ use super::wait_queue::{look_along, put_at_rest};
 use super::{Condvar, Mutex, QueueLock, ReadWriteLock, Semaphore, SpinLock};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::lock::lock::is_gone;
+use crate::pod::lock::is_gone;
 use crate::pod::names::directory::{self, KIND_LOCK, KIND_LOCKS};
 use crate::pod::{Worker, names::rename};
 

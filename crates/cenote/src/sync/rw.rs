@@ -34,7 +34,7 @@ use crate::pod::Worker;
 use crate::pod::format::slots::{SLOTS, Slot, Stand, Turn};
 use crate::pod::instance::bell;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::lock::lock::is_gone;
+use crate::pod::lock::is_gone;
 
 /// So often a reader is woken for a lock that a writer then has, before it joins the queue.
 const IN_VAIN: u32 = 4;

@@ -32,7 +32,7 @@ use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::slots::Stand;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::lock::lock::is_gone;
+use crate::pod::lock::is_gone;
 use crate::pod::{Worker, instance::bell, names::rename};
 
 /// A semaphore, as one thread has it open.

@@ -25,7 +25,7 @@ use crate::pod::Worker;
 use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
 use crate::pod::instance::bell;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::lock::lock::is_gone;
+use crate::pod::lock::is_gone;
 
 /// Ends what the dead worker of a place holds and waits for, as far as that can be ended now. The hook of
 /// [`Hooks::settle_held`](crate::pod::instance::hooks::Hooks::settle_held).

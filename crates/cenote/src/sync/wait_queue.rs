@@ -36,7 +36,7 @@ use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::lock::lock::is_gone;
+use crate::pod::lock::is_gone;
 use crate::pod::names::rename::COUNT_AT;
 
 /// Marks the end of a queue whose foremost died or panicked, and has had no successor yet.

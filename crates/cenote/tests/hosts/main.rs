@@ -18,7 +18,7 @@ use cenote::pod::format::host::{self, HostPhase, HostRecord};
 use cenote::pod::format::record::ProcessRecord;
 use cenote::pod::format::superblock::HEAP_LOCK;
 use cenote::pod::instance::process::Identity;
-use cenote::pod::lock::lock;
+use cenote::pod::lock;
 use cenote::store::HostStat;
 use cenote::{Coherent, Error, HostAgent, Noncoherent, Options, Pool};
 

@@ -28,7 +28,7 @@ use super::{WordMap, version};
 use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, Put};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::pod::{Worker, lock::lock};
+use crate::pod::{Worker, lock};
 
 /// "CLHT".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CLHT\0\0\0\0");

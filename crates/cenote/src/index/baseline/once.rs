@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`BUILT`] | what was made: 0, then its offset for ever |
 //! | [`TAKEN`] | the memory that it is made of: 0, then its offset for ever |
-//! | [`LOCK`] | the lock under which it is made, as in `pod::lock::lock` |
+//! | [`LOCK`] | the lock under which it is made, as in `pod::lock` |
 //!
 //! A maker that is killed leaves its lock, which the next one takes over; that one makes everything anew in the memory
 //! that was taken. Memory that was taken and not yet noted is lost to the arena.
@@ -12,7 +12,7 @@
 use super::arena::Arena;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::lock::lock;
+use crate::pod::lock;
 
 /// The root of what was made.
 pub const BUILT: u64 = 0;

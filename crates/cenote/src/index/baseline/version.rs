@@ -21,7 +21,7 @@
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
-use crate::pod::lock::lock::is_owner_gone;
+use crate::pod::lock::is_owner_gone;
 
 const LOCKED: u64 = 1;
 const MARKS_SHIFT: u32 = 1;

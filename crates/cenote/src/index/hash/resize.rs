@@ -43,7 +43,7 @@ use crate::pod::format::actor::Actor;
 use crate::pod::format::geometry::UNIT;
 use crate::pod::format::superblock::DIRECTORY_LOCK;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::lock::lock;
+use crate::pod::lock;
 use crate::pod::reclaim::retire;
 use crate::pod::reclaim::room::with_room;
 

@@ -12,7 +12,7 @@ use crate::pod::format::superblock::{COMMITTED, HEAP_LOCK};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::lives::is_alone;
 use crate::pod::instance::worker::Worker;
-use crate::pod::lock::lock;
+use crate::pod::lock;
 use crate::pod::lock::redo::Transaction;
 
 /// The pool grows by this many units at a time, if it can: 4 MiB. The first touch of a page is what takes long, most of

@@ -42,7 +42,7 @@ use crate::pod::instance::advance::advance;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::lives::is_alone;
 use crate::pod::instance::worker::Worker;
-use crate::pod::lock::lock;
+use crate::pod::lock;
 use crate::pod::lock::redo::Transaction;
 
 /// A hole, as it was seen.

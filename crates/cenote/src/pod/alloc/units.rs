@@ -13,7 +13,7 @@ use crate::pod::format::block::Block;
 use crate::pod::format::geometry::{UNIT, UNIT_SHIFT};
 use crate::pod::format::superblock::{BLOCKS_FREED, HEAP_LOCK};
 use crate::pod::instance::worker::Worker;
-use crate::pod::lock::lock;
+use crate::pod::lock;
 use crate::pod::lock::redo::Transaction;
 
 /// Returns a slab block to the buddy tree, changing owned words along with it.

@@ -17,7 +17,7 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::process::Pod;
 use crate::pod::instance::worker::{LocalPin, Worker, leave_bed};
 use crate::pod::instance::{bell, epoch};
-use crate::pod::lock::lock;
+use crate::pod::lock;
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::takeover::{first_owner, has_nothing_begun, tidy};
 

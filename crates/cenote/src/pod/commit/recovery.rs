@@ -48,7 +48,7 @@ use crate::pod::instance::drain;
 use crate::pod::instance::failures::Task;
 use crate::pod::instance::hooks::Dead;
 use crate::pod::instance::worker::{Worker, leave_bed};
-use crate::pod::lock::lock;
+use crate::pod::lock;
 use crate::pod::reclaim::takeover::lists_taken;
 use crate::pod::reclaim::vacant::empty;
 use crate::pod::reclaim::{collect, retire};

@@ -25,7 +25,7 @@ use crate::pod::Worker;
 use crate::pod::format::host::HostInstance;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::hooks::Dead;
-use crate::pod::lock::lock;
+use crate::pod::lock;
 use crate::pod::names::directory::{self, KIND_GROUP};
 
 impl Group {

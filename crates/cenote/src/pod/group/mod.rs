@@ -15,7 +15,7 @@
 //! **Who is a member.** A worker, under a name that it keeps: who comes again under a name that left or died has rejoined. A
 //! member's words in the table belong to the lock's holder, but for its cursor.
 //!
-//! **Crash.** See `append`; the lock is one of [`lock`](crate::pod::lock::lock), taken over from the dead. An observer's place is written without an event, its status last. A host's burial is
+//! **Crash.** See `append`; the lock is one of [`lock`](crate::pod::lock), taken over from the dead. An observer's place is written without an event, its status last. A host's burial is
 //! begun by the event of its death, and finished by whoever has the lock next.
 
 mod append;
@@ -41,7 +41,7 @@ use crate::pod::format::host::HostInstance;
 use crate::pod::instance::bell;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
-use crate::pod::lock::lock::{self, Held};
+use crate::pod::lock::{self, Held};
 use crate::pod::names::directory::{self, KIND_GROUP};
 
 /// Events that a join makes room for: its own, its end, the death of its host.

@@ -34,7 +34,7 @@ use crate::pod::format::record::{ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::MONITOR_LOCK;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
-use crate::pod::lock::lock;
+use crate::pod::lock;
 
 /// What a monitor has seen or done.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]

@@ -1,5 +1,193 @@
-//! The lock within a pool that whoever finds its owner dead takes over, and the redo log of what is changed under it. Page:
-//! `docs/protocols/allocation.md`.
+//! The recoverable lock of the pool's own tables (Lupin, section 3.5): test-and-set, owner's identity inside.
+//!
+//! The word is 0, or the owner's worker index plus one in its low half and the owner's generation in its high half.
+//! Whoever waits looks, now and then, whether the owner lives; a dead owner's lock is taken over by one
+//! compare-exchange of identities; under the allocator's lock, what the owner had committed in its redo log is
+//! finished before anything else happens. An owner of whom damage lets nobody tell counts as living; who has waited long for one fails, and says what is damaged. Who held the trim lock may have died with the allocator's too, and with a log about a hole: who
+//! takes the trim lock over takes the allocator's once before. Not so for others: nothing that they guard is changed by a log, and a
+//! monitor, which tells groups of deaths, may wait for no allocation. Nobody waits for a timeout.
+//!
+//! Crash points: the holder may die anywhere; the taker over may die before, during or after the replay, and is
+//! then itself a dead owner with nothing committed of its own, so the *first* owner's log must not be forgotten:
+//! replay happens while the word still names the dead owner's successor, and a successor that dies is succeeded by
+//! one that replays every log in the table (there are few, and only committed ones cost anything).
 
-pub mod lock;
 pub mod redo;
+
+use crate::error::{Error, Result};
+use crate::memory::{Memory, SyncWord};
+use crate::mutant::{self, Mutant};
+use crate::pod::format::record::{Phase, State, WorkerRecord};
+use crate::pod::format::superblock::{HEAP_LOCK, TRIM_LOCK};
+use crate::pod::instance::contention::Contention;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::worker::Worker;
+
+/// Failures after which a waiter yields its processor, and between two looks at the owner.
+const FAILURES_PER_LOOK: u32 = 8;
+/// Looks at an owner of whom nobody can tell whether it lives, after which one waits no longer: some tenths of a second.
+const UNKNOWN_LOOKS: u32 = 1000;
+
+/// A held lock.
+pub struct Held<'w, M: Memory> {
+    word: SyncWord,
+    worker: &'w Worker<M>,
+}
+
+/// Takes the lock, from a dead owner if need be.
+pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_, M>> {
+    let mem = worker.mem();
+    if worker.pod().is_observer() {
+        // It would wait for ever.
+        return Err(Error::ReadOnly);
+    }
+    let mine = worker.identity();
+    // Those who wait leave the word alone for longer and longer: who releases it must get through.
+    let patience = Contention::new(mine);
+    let (mut waited, mut unknown) = (0u32, Unknown::default());
+    loop {
+        let owner = match word.compare_exchange_acquire(mem, 0, mine) {
+            Ok(_) => break,
+            Err(owner) => owner,
+        };
+        waited += 1;
+        patience.lost(mem);
+        if waited < FAILURES_PER_LOOK {
+            continue;
+        }
+        // Nobody takes it twice, and nobody else writes this: who waited would wait for itself.
+        if owner == mine {
+            return Err(Error::corrupt(
+                "a lock that says that its waiter holds it, seen",
+                word.offset(),
+            ));
+        }
+        if waited.is_multiple_of(FAILURES_PER_LOOK) && unknown.is_gone(worker, owner)? {
+            if word == TRIM_LOCK && !mutant::is(Mutant::TakenOverUnsettled) {
+                // What the dead owner had committed under both locks is done before anybody else has this one.
+                drop(acquire(worker, HEAP_LOCK)?);
+            }
+            if word.compare_exchange_acquire(mem, owner, mine).is_ok() {
+                if word == HEAP_LOCK {
+                    finish_for_the_dead(worker);
+                }
+                return Ok(Held { word, worker });
+            }
+        }
+        mem.relax();
+    }
+    crash_point(Point::LockTaken);
+    Ok(Held { word, worker })
+}
+
+/// An owner of whom nobody can tell whether it lives, as the pool is damaged: it counts as living, for a while. Most give the lock back, whatever has
+/// become of the entry of their host.
+#[derive(Default)]
+struct Unknown {
+    owner: u64,
+    looks: u32,
+}
+
+impl Unknown {
+    /// [`is_gone`], but that damage is an error only after many looks at the same owner.
+    fn is_gone<M: Memory>(&mut self, worker: &Worker<M>, owner: u64) -> Result<bool> {
+        match is_gone(worker, owner) {
+            Err(error @ Error::Corrupt { .. }) => {
+                self.looks = if self.owner == owner { self.looks + 1 } else { 0 };
+                self.owner = owner;
+                if self.looks < UNKNOWN_LOOKS {
+                    Ok(false)
+                } else {
+                    Err(error)
+                }
+            }
+            known => known,
+        }
+    }
+}
+
+/// Takes a lock that is held for long, if nobody alive has it; whether this worker has it now. Waits for nobody, and may be
+/// asked again and again: one sync load while somebody has it.
+pub fn hold<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<bool> {
+    let mem = worker.mem();
+    let mine = worker.identity();
+    let owner = word.load(mem);
+    if owner == mine {
+        return Ok(true);
+    }
+    let is_free = owner == 0 || is_gone(worker, owner)?;
+    Ok(is_free && word.compare_exchange_acquire(mem, owner, mine).is_ok())
+}
+
+/// Gives a lock back that was taken by [`hold`], if this worker has it. It says who does something: what that one has stored may be seen
+/// after it.
+pub fn let_go<M: Memory>(worker: &Worker<M>, word: SyncWord) {
+    let _ = word.compare_exchange_acquire(worker.mem(), worker.identity(), 0);
+}
+
+/// Whether an identity belongs to nobody alive.
+pub fn is_gone<M: Memory>(worker: &Worker<M>, identity: u64) -> Result<bool> {
+    let generation = (identity >> 32) as u32;
+    is_owner_gone(worker, identity as u16, |found| found == generation)
+}
+
+/// Whether nobody alive has this place in the worker table (index plus one) in a generation of which `is_meant` is true.
+///
+/// Cost: up to two sync loads, and one system call for a worker of another process.
+pub fn is_owner_gone<M: Memory>(
+    worker: &Worker<M>,
+    place: u16,
+    is_meant: impl FnOnce(u32) -> bool,
+) -> Result<bool> {
+    let index = u32::from(place);
+    if index == 0 || index > worker.geometry().parameters.workers {
+        return Ok(true);
+    }
+    let word = WorkerRecord::new(worker.geometry(), index - 1).state();
+    let state = State::decode(word.load(worker.mem()));
+    let is_damaged = matches!(state.phase, Phase::Damaged | Phase::Joining);
+    if is_damaged && worker.pod().instance_lives(state)? {
+        // It may be the one that is meant.
+        return Err(Error::corrupt("the state of a worker", word.offset()));
+    }
+    if !is_meant(state.generation) || state.phase != Phase::Alive {
+        return Ok(true);
+    }
+    Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().worker_lives(index - 1, state)?)
+}
+
+/// Ends the hold that the dead worker with this index and generation has on a lock, if it has one, and its log is finished. Waits for
+/// nobody.
+pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u32, generation: u32) {
+    let dead = u64::from(index + 1) | u64::from(generation) << 32;
+    if word
+        .compare_exchange_acquire(worker.mem(), dead, worker.identity())
+        .is_ok()
+    {
+        drop(Held { word, worker });
+    }
+}
+
+/// Replays the committed logs of all workers whose process is dead. Under the lock only its holder commits, and a
+/// log is cleared before its lock is released, so at most one is found, or its replay is repeated. It may be in our
+/// own record, if we have taken the place of the dead.
+fn finish_for_the_dead<M: Memory>(worker: &Worker<M>) {
+    let geometry = worker.geometry();
+    if mutant::is(Mutant::ReplaySkipped) {
+        return;
+    }
+    // Damage may say more than may ever be committed: then nothing of the data is written.
+    let limit = geometry.unit_offset(worker.committed_units().unwrap_or(0));
+    for index in 0..worker.pod().workers_high() {
+        redo::replay(worker.mem(), WorkerRecord::new(geometry, index), limit);
+    }
+}
+
+impl<M: Memory> Drop for Held<'_, M> {
+    fn drop(&mut self) {
+        // A failed exchange would mean that somebody took us for dead: then the lock is no longer ours to release.
+        let _ = self
+            .word
+            .compare_exchange(self.worker.mem(), self.worker.identity(), 0);
+    }
+}

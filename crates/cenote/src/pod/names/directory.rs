@@ -17,7 +17,7 @@ use crate::pod::format::geometry::ENTRY_BYTES;
 use crate::pod::format::superblock::DIRECTORY_LOCK;
 use crate::pod::instance::crash::Point;
 use crate::pod::instance::worker::Worker;
-use crate::pod::lock::lock;
+use crate::pod::lock;
 use crate::pod::reclaim::room::with_room;
 
 /// The longest name, in bytes.

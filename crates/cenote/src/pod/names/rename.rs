@@ -18,7 +18,7 @@ use crate::pod::commit::publish::publish_auxiliary;
 use crate::pod::format::superblock::DIRECTORY_LOCK;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
-use crate::pod::lock::lock;
+use crate::pod::lock;
 use crate::pod::reclaim::room::with_room;
 
 /// Where an object counts its incarnations: in the line of the word that decides who owns the lock.

@@ -44,7 +44,7 @@ use crate::pod::instance::bell;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::failures::Task;
 use crate::pod::instance::worker::{LocalPin, Worker};
-use crate::pod::lock::lock;
+use crate::pod::lock;
 use crate::pod::lock::redo::Transaction;
 
 /// Looks of a background thread between which a list must not have changed to be taken over if somebody asks for it.

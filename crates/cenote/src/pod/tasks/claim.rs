@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::lock::lock::is_gone;
+use crate::pod::lock::is_gone;
 
 /// What there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

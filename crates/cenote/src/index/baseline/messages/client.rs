@@ -16,7 +16,7 @@ use crate::index::baseline::WordMap;
 use crate::index::baseline::patience::Patience;
 use crate::index::hash::{Guidelines, Put};
 use crate::memory::{Memory, SyncWord};
-use crate::pod::{Worker, lock::lock};
+use crate::pod::{Worker, lock};
 
 /// Looks for an answer before the reference is repeated for the first time.
 const LOOKS: u32 = 1 << 11;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 1 | protected: servers, clients | who makes the queues, once |
 //! | 1 | sync: how many clients there have been | clients, by fetch-add |
-//! | 1 a server | sync: its identity as in `pod::lock::lock`, 0 if there is none | servers, by compare-exchange |
+//! | 1 a server | sync: its identity as in `pod::lock`, 0 if there is none | servers, by compare-exchange |
 //! | 1 a server | sync: tickets that were claimed | clients, by fetch-add |
 //! | so many slots a server | sync: `(ticket + 1) << 16` and the client's place, a slot a line | whoever claimed the ticket |
 //! | 1 a client | owned: the request | the client |

@@ -18,7 +18,7 @@ use crate::index::baseline::WordMap;
 use crate::index::baseline::patience::Patience;
 use crate::index::hash::Guidelines;
 use crate::memory::Memory;
-use crate::pod::{Worker, lock::lock};
+use crate::pod::{Worker, lock};
 
 /// Looks at an empty slot between two looks at the tail.
 const LOOKS: u32 = 256;
