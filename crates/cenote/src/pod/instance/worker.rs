@@ -1,7 +1,7 @@
 //! A worker: one thread's place in the pool.
 //!
-//! `attach` claims a record `Free -> Alive`, `Drop` gives it back. Between the two the worker alone writes its
-//! record's owned words. [`Worker::pin`] announces that it is reading: from then on, until the [`Pin`] is dropped,
+//! How it comes and goes is in [`attach`](crate::pod::commit). Between the two the worker alone writes its record's owned words. What upper folders
+//! keep in mind for a worker are fields of it, whose types are here, and whose use is there. [`Worker::pin`] announces that it is reading: from then on, until the [`Pin`] is dropped,
 //! nothing that it can reach is reused.
 
 use std::cell::Cell;
