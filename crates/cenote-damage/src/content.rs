@@ -32,12 +32,18 @@ pub fn read<M: Mapped>(pool: &Pool<M>) -> Content {
     content
 }
 
-/// What is not there is not read: its keys are missed. A group of which nothing but the token differs is another group.
+/// What is not there is not read: its keys are missed. A group of which nothing but the token differs is another group, and a lock
+/// of which nothing but the form does another lock.
 fn is_missing(error: &Error) -> bool {
-    use Error::{NoSuchGroup, NoSuchLock, NoSuchMap, NoSuchTasks, Token};
+    use Error::{NoSuchGroup, NoSuchLock, NoSuchMap, NoSuchTasks, OtherKind, Token};
     matches!(
         error,
-        NoSuchMap { .. } | NoSuchTasks { .. } | NoSuchLock { .. } | NoSuchGroup { .. } | Token { .. }
+        NoSuchMap { .. }
+            | NoSuchTasks { .. }
+            | NoSuchLock { .. }
+            | NoSuchGroup { .. }
+            | Token { .. }
+            | OtherKind { .. }
     )
 }
 
