@@ -22,8 +22,8 @@ The chores of the Cenote workspace.
     cargo xtask test      run everything that must pass: formatting, clippy, tidy, dependencies, tests, crash points,
                           elections by a real etcd, planted faults, a torture run of real processes
         --quick           leave out the torture run and the demo
-        --soak            larger explorations, and 20 more torture runs of 60 s each, every one with a
-                          seed of its own
+        --soak            larger explorations, 20 more torture runs of 60 s each, every one with a seed of its own,
+                          and hours of pools that are damaged
         --seed N          the first seed of the torture runs (default 1)
     cargo xtask mutants   plant faults in the library, one after the other; each must be seen in simulation
         --quick           those that take few seeds

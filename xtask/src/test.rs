@@ -9,6 +9,16 @@ use std::time::{Duration, Instant};
 const SOAK_RUNS: u64 = 20;
 const SOAK_SECONDS: u64 = 60;
 const SMOKE_SECONDS: u64 = 10;
+/// Cases of each test that damages pools, in a soak: a case takes some tenths of a second, and several tests have as many.
+const SOAK_CASES: [(&str, u64); 3] = [
+    ("damage", 5_000),
+    ("damage_ordered", 20_000),
+    ("damage_live", 4_000),
+];
+/// Of a soak's torture by damage, on each memory.
+const SOAK_DAMAGE_SECONDS: u64 = 1_800;
+/// No part of a soak takes longer.
+const SOAK_LIMIT: Duration = Duration::from_secs(6 * 60 * 60);
 /// All features, so that one build has everything that is tested: crash points and planted faults are nothing until they are
 /// asked for.
 const FEATURES: &str = "--features cenote/crash-points,cenote-sim/mutants,cenote-cli/etcd";
@@ -63,6 +73,8 @@ enum Work {
     Deny,
     /// The arguments of one cargo command.
     Cargo(Vec<String>),
+    /// The arguments of one that may take hours, how many cases its test has, and the first of them.
+    Soak(Vec<String>, u64, u64),
     /// The planted faults that take few seeds, by the program that was built with the tests.
     Mutants,
 }
@@ -84,6 +96,14 @@ impl Step {
         Step::cargo(&format!("{name}, {map} maps, seed {seed}"), &arguments)
     }
 
+    fn soak(name: &str, arguments: &str, cases: u64, seed: u64) -> Step {
+        let arguments = arguments.split_whitespace().map(str::to_owned).collect();
+        Step {
+            name: name.into(),
+            work: Work::Soak(arguments, cases, seed),
+        }
+    }
+
     /// What a person types to run this step alone.
     fn command_line(&self) -> String {
         match &self.work {
@@ -91,11 +111,17 @@ impl Step {
             Work::Tidy => "cargo xtask tidy".into(),
             Work::Deny => "cargo xtask deny".into(),
             Work::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
+            Work::Soak(arguments, 0, _) => format!("cargo {}", arguments.join(" ")),
+            Work::Soak(arguments, cases, seed) => format!(
+                "CENOTE_TEST_SEED={seed} CENOTE_DAMAGE_CASES={cases} cargo {}",
+                arguments.join(" ")
+            ),
             Work::Mutants => "cargo xtask mutants --quick".into(),
         }
     }
 
     fn run(&self, root: &Path) -> Result<(), String> {
+        let mut limit = process::LIMIT_DEFAULT;
         let mut command = match &self.work {
             Work::Packages => {
                 return packages::install_missing(packages::NEEDED).map(|outcome| println!("{outcome}"));
@@ -105,6 +131,17 @@ impl Step {
             Work::Cargo(arguments) => {
                 let mut command = Command::new(cargo());
                 command.args(arguments);
+                command
+            }
+            Work::Soak(arguments, cases, seed) => {
+                limit = SOAK_LIMIT;
+                let mut command = Command::new(cargo());
+                command.args(arguments);
+                if *cases > 0 {
+                    command
+                        .env("CENOTE_TEST_SEED", seed.to_string())
+                        .env("CENOTE_DAMAGE_CASES", cases.to_string());
+                }
                 command
             }
             Work::Mutants => {
@@ -118,7 +155,7 @@ impl Step {
             }
         };
         command.current_dir(root);
-        process::run(command, process::LIMIT_DEFAULT).map_err(|failure| failure.to_string())
+        process::run(command, limit).map_err(|failure| failure.to_string())
     }
 }
 
@@ -174,6 +211,30 @@ fn steps(options: &Options) -> Vec<Step> {
         for run in 0..SOAK_RUNS {
             let (map, seed) = (MAPS[run as usize % 2], options.seed.wrapping_add(run));
             steps.push(Step::torture("soak", map, seed, SOAK_SECONDS));
+        }
+        for (test, cases) in SOAK_CASES {
+            let arguments =
+                format!("test --release -p cenote --features crash-points --test {test} -- --nocapture");
+            let seed = options.seed.wrapping_add(100_000);
+            steps.push(Step::soak(
+                &format!("soak of pools that are damaged, {test}"),
+                &arguments,
+                cases,
+                seed,
+            ));
+        }
+        for memory in ["", "--noncoherent"] {
+            let (seconds, seed) = (SOAK_DAMAGE_SECONDS, options.seed);
+            let arguments = format!(
+                "run --quiet --release -p cenote-cli -- \
+                 torture --damage --seconds {seconds} --workers 4 --seed {seed} --json {memory}"
+            );
+            steps.push(Step::soak(
+                "soak of users of a pool that is damaged",
+                &arguments,
+                0,
+                seed,
+            ));
         }
     }
     steps
@@ -271,12 +332,10 @@ mod tests {
                 "demo"
             ]
         );
-        assert_eq!(soak.len(), usual.len() + 21);
-        assert!(
-            soak.last()
-                .unwrap()
-                .command_line()
-                .ends_with("--seconds 60 --seed 119 --map ordered --json")
-        );
+        assert_eq!(soak.len(), usual.len() + 26);
+        let lines: Vec<String> = soak[usual.len()..].iter().map(Step::command_line).collect();
+        assert!(lines[20].ends_with("--seconds 60 --seed 119 --map ordered --json"));
+        assert!(lines[21].starts_with("CENOTE_TEST_SEED=100100 CENOTE_DAMAGE_CASES=5000 cargo test"));
+        assert!(lines[25].ends_with("--damage --seconds 1800 --workers 4 --seed 100 --json --noncoherent"));
     }
 }
