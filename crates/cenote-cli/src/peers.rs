@@ -1,4 +1,4 @@
-//! Arguments by which agents of hosts tell each other that a bell was rung.
+//! Arguments by which agents of hosts tell each other that an event count was notified.
 
 use std::net::SocketAddr;
 

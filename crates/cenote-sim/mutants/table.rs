@@ -183,7 +183,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         }),
         NameNotReread => quick(coherent(Removal, 3, 2, 30, 0, Random)),
         StalePermitTaken => quick(coherent(Semaphore, 3, 2, 14, 2, Random)),
-        AttendedUnlocked => quick(coherent(Condvar, 3, 2, 14, 0, Random)),
+        PreparedUnlocked => quick(coherent(Condvar, 3, 2, 14, 0, Random)),
         BitTakenFromSleeper => quick(coherent(Condvar, 3, 2, 14, 0, Random)),
         TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Random)),
         PromisedNotAnnounced => quick(coherent(Queue, 3, 2, 14, 2, Random)),
@@ -205,7 +205,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotTold | LoneDeathIgnored => {
             quick(coherent(Group, 3, 2, 20, 2, Random))
         }
-        BellNotRoused | BellUnattended | GroupJoinUnrung | GroupRungEarly => {
+        EventCountNotWoken | WaitNotPrepared | GroupJoinNotNotified | GroupNotifiedEarly => {
             quick(coherent(Group, 3, 2, 20, 2, Random))
         }
         ToldUnderClaim | FirstFailureEnds => quick(coherent(Group, 3, 2, 20, 2, Random)),

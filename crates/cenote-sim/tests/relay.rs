@@ -1,4 +1,4 @@
-//! Bells that are rung on one host and slept by on another, whose agent relays them. Each host has a kernel of its own, which wakes its own threads alone.
+//! Event counts that are notified on one host and slept by on another, whose agent relays them. Each host has a kernel of its own, which wakes its own threads alone.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -34,14 +34,14 @@ fn sleeper<const C: bool>(context: &Context<C>, seated: &Cell<bool>, is_done: &C
         seated.set(true);
         let mut seen = 0;
         while seen < 2 * VISITS {
-            let bell = group.attend(&worker);
+            let event_count = group.prepare_wait(&worker);
             match group.next(&worker, &mut seat).unwrap() {
                 Some(_) => seen += 1,
                 // So long as to sleep for ever.
                 None => worker
                     .mem()
                     .kernel()
-                    .doze(&[], &[bell], std::time::Duration::from_secs(1)),
+                    .wait(&[], &[event_count], std::time::Duration::from_secs(1)),
             }
         }
         group.leave(&worker, seat).unwrap();

@@ -138,10 +138,10 @@ mutants! {
     GroupPendingIgnored = "group-pending-ignored", "recovery looks for the dead among a group's members alone, not in what is being appended";
     GroupHostForgotten = "group-host-forgotten", "a member's death is told without that of its host";
     GroupBurialLeft = "group-burial-left", "who takes a group's lock over does not go on with the deaths of a host's members";
-    BellNotRoused = "bell-not-roused", "a bell is rung, and nobody who sleeps by it is woken";
-    BellUnattended = "bell-unattended", "who is about to sleep by a bell does not say so";
-    GroupJoinUnrung = "group-join-unrung", "a member joins, and nobody who waits for events is woken";
-    GroupRungEarly = "group-rung-early", "who leaves a group rings its bell before the event is there";
+    EventCountNotWoken = "event-count-not-woken", "an event count is notified, and nobody who sleeps by it is woken";
+    WaitNotPrepared = "wait-not-prepared", "who is about to sleep by an event count does not say so";
+    GroupJoinNotNotified = "group-join-not-notified", "a member joins, and nobody who waits for events is woken";
+    GroupNotifiedEarly = "group-notified-early", "who leaves a group notifies its event count before the event is there";
     GroupNotTold = "group-not-told", "recovery does not tell groups";
     DeadNotDrained = "dead-not-drained", "what a dead process has left in its host's cache stays there when its death is declared";
     AttachLooksOnce = "attach-looks-once", "a worker that finds all places taken does not ask whether the living have them";
@@ -231,7 +231,7 @@ mutants! {
     GivenUpUnasked = "given-up-unasked", "the foremost of a queue gives up without a last look whether the owner lives";
     PromisedNotAnnounced = "promised-not-announced", "who has said that it will announce the end of its turn stores it only";
     SleeperWithoutBarrier = "sleeper-without-barrier", "who is about to sleep has no barrier executed for who is to wake it";
-    SleptApart = "slept-apart", "who sleeps by a lock's bell in a pod sleeps as long as one whom every ringer wakes";
+    SleptApart = "slept-apart", "who sleeps by a lock's event count in a pod sleeps as long as one whom every notifier wakes";
     DeathSleptThrough = "death-slept-through", "who sleeps for somebody sleeps on when that one dies";
     BitLookedAtFirst = "bit-looked-at-first", "a reader looks at the bit of its place before it looks at the word";
     SeenPutAtRest = "seen-put-at-rest", "recovery puts slots at rest that others stand behind";
@@ -240,8 +240,8 @@ mutants! {
     ReaderNotMarked = "reader-not-marked", "a reader does not set its place's bit";
     NextTurnSettled = "next-turn-settled", "recovery puts the slot of one who had left at rest in whatever turn it is by then";
     StalePermitTaken = "stale-permit-taken", "a handle on a removed semaphore takes a permit, and does not ask after that whether it was removed";
-    AttendedUnlocked = "attended-unlocked", "who waits for a condition variable says that it sleeps after it has unlocked";
-    BitTakenFromSleeper = "bit-taken-from-sleeper", "who rings for one and finds nobody asleep takes back that somebody is, and does not ring for who has found it said since";
+    PreparedUnlocked = "prepared-unlocked", "who waits for a condition variable says that it sleeps after it has unlocked";
+    BitTakenFromSleeper = "bit-taken-from-sleeper", "who notifies for one and finds nobody asleep takes back that somebody is, and does not ring for who has found it said since";
     StaleWordTaken = "stale-word-taken", "a handle on a removed lock takes its word, which is free for another incarnation";
     SeizedUnasked = "seized-unasked", "who takes a lock from the dead does not ask whether it was removed";
     QueuedUnasked = "queued-unasked", "who comes to the front of a queue lock does not ask whether it was removed";

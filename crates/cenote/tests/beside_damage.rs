@@ -61,8 +61,10 @@ fn lose_a_thread<M: Mapped>(pool: &Pool<M>, work: impl FnOnce(&Pool<M>) + Send +
     // It is never joined: it has not told anybody that it ended.
     std::mem::forget(thread);
     let worker = pool.worker().unwrap();
-    let bed = worker.geometry().bed(place);
-    eventually("its end", || worker.mem().kernel().has_died(bed, generation));
+    let death_slot = worker.geometry().death_slot(place);
+    eventually("its end", || {
+        worker.mem().kernel().has_died(death_slot, generation)
+    });
     place
 }
 
@@ -132,7 +134,7 @@ fn nor_does_it_on_incoherent_memory() {
     what_it_retired_is_freed::<Noncoherent>(false);
 }
 
-/// Who watches rings no bells again and again for one that cannot be recovered: those who sleep by them would watch, and ring, for ever.
+/// Who watches notifies no event counts again and again for one that cannot be recovered: those who sleep by them would watch, and ring, for ever.
 fn watchers_calm_down<M: Mapped>() {
     scene::<M>(|pool, _| {
         pool.group("group", TOKEN).unwrap();
@@ -146,9 +148,13 @@ fn watchers_calm_down<M: Mapped>() {
             watch.look(&worker, false);
         }
         assert_eq!(pool.failures().len(), 1, "{:?}", pool.failures());
-        let bell = group.attend(&worker);
+        let event_count = group.prepare_wait(&worker);
         watch.look(&worker, false);
-        assert_eq!(group.attend(&worker), bell, "the bell was rung again");
+        assert_eq!(
+            group.prepare_wait(&worker),
+            event_count,
+            "the event count was notified again"
+        );
         damage(pool, operation, before);
         let recovered = watch.look(&worker, true);
         assert_eq!((recovered.workers, recovered.failed), (1, 0));

@@ -105,7 +105,7 @@ fn permits_of_the_dead_are_had_again_with_their_notes() {
     );
     for holder in holders {
         holder.kill();
-        // Sleeps by the beds of both, at most.
+        // Sleeps by the death slots of both, at most.
         let permit = semaphore.acquire().unwrap();
         let note = match permit.acquired() {
             Acquired::Recovered { note, .. } => note,

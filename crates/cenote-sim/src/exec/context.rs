@@ -211,7 +211,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().charge(op, Found::Hit);
     }
 
-    /// From now on each host has a kernel of its own: who rings a bell wakes those of its own host.
+    /// From now on each host has a kernel of its own: who notifies an event count wakes those of its own host.
     pub fn is_apart(&self) {
         self.world().is_apart = true;
     }

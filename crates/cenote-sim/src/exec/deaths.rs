@@ -121,7 +121,7 @@ impl World {
             self.discount(thread);
             self.drain(thread);
             self.put_down(thread);
-            self.dies_abed(thread);
+            self.dies_registered(thread);
             self.deaths.push((thread, self.steps));
             self.runnable.retain(|&other| other != thread);
             if let Some(clock) = &mut self.clock {

@@ -1,8 +1,8 @@
-//! The kernel of a simulated machine, as far as threads are concerned: beds, in which their deaths show, and sleep.
+//! The kernel of a simulated machine, as far as threads are concerned: death slots, in which their deaths show, and sleep.
 
 use std::time::Duration;
 
-use cenote::memory::{Kernel, Lying, Memory};
+use cenote::memory::{Kernel, Memory, Registration};
 
 use super::backend::SimMemory;
 use super::buffer::Data;
@@ -13,17 +13,17 @@ use super::world::World;
 use crate::machine::{Found, Use};
 
 impl World {
-    /// The generation that lies in a bed, as the threads of a host see it.
-    fn bed_says(&mut self, host: u32, bed: u64) -> u64 {
-        self.reads(bed, 8, From::Cache, false);
-        self.load_cached(host, bed, Use::Shared).0
+    /// The generation that is registered in a death slot, as the threads of a host see it.
+    fn death_slot_says(&mut self, host: u32, death_slot: u64) -> u64 {
+        self.reads(death_slot, 8, From::Cache, false);
+        self.load_cached(host, death_slot, Use::Shared).0
     }
 }
 
 impl<const COHERENT: bool> SimMemory<COHERENT> {
-    /// A system call about a bed.
-    fn of_bed<R>(&self, bed: u64, work: impl FnOnce(&mut World) -> R) -> R {
-        self.system_call(Op::word(Kind::Kernel, bed, 0), work)
+    /// A system call about a death slot.
+    fn of_death_slot<R>(&self, death_slot: u64, work: impl FnOnce(&mut World) -> R) -> R {
+        self.system_call(Op::word(Kind::Kernel, death_slot, 0), work)
     }
 
     fn system_call<R>(&self, op: Op, work: impl FnOnce(&mut World) -> R) -> R {
@@ -39,35 +39,36 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
 
 /// Threads die at once here, and everybody sees it at once.
 impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
-    fn lie_down(&self, bed: u64, generation: u32) -> Lying {
-        self.of_bed(bed, |world| {
+    fn register(&self, death_slot: u64, generation: u32) -> Registration {
+        self.of_death_slot(death_slot, |world| {
             let thread = world.current;
-            world.beds.insert(bed, (generation, thread));
+            world.death_slots.insert(death_slot, (generation, thread));
             let process = world.threads[thread as usize].process;
             world.processes[process as usize].attaches = true;
-            world.put(bed, Data::Word(u64::from(generation)), Self::CACHED);
+            world.put(death_slot, Data::Word(u64::from(generation)), Self::CACHED);
             world.drain_own();
             // A host that fails takes it with it.
-            world.is_lazy(bed);
+            world.is_lazy(death_slot);
         });
-        Lying::default()
+        Registration::default()
     }
 
-    fn get_up(&self, bed: u64, _: Lying) {
-        self.of_bed(bed, |world| {
-            world.beds.remove(&bed);
-            world.rouse_one_by(bed);
-            world.put(bed, Data::Word(0), Self::CACHED);
+    fn unregister(&self, death_slot: u64, _: Registration) {
+        self.of_death_slot(death_slot, |world| {
+            world.death_slots.remove(&death_slot);
+            world.wake_one_by(death_slot);
+            world.put(death_slot, Data::Word(0), Self::CACHED);
             world.drain_own();
         });
     }
 
-    fn has_died(&self, bed: u64, generation: u32) -> bool {
-        self.of_bed(bed, |world| {
-            let found = world.beds.get(&bed).copied();
-            // A host sees the beds of its threads through its cache. Those of others are another kernel's.
+    fn has_died(&self, death_slot: u64, generation: u32) -> bool {
+        self.of_death_slot(death_slot, |world| {
+            let found = world.death_slots.get(&death_slot).copied();
+            // A host sees the death slots of its threads through its cache. Those of others are another kernel's.
             let is_own = found.is_some_and(|(_, thread)| world.host_of(thread) == self.host);
-            let found = found.filter(|_| !is_own || world.bed_says(self.host, bed) == u64::from(generation));
+            let found = found
+                .filter(|_| !is_own || world.death_slot_says(self.host, death_slot) == u64::from(generation));
             let has_died =
                 |&(lay, thread): &(u32, u32)| lay == generation && !world.threads[thread as usize].alive;
             let dead = found.filter(has_died);
@@ -78,20 +79,20 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
         })
     }
 
-    fn is_shown(&self, bed: u64, generation: u32) -> bool {
-        self.of_bed(bed, |world| {
-            let found = world.beds.get(&bed);
+    fn is_shown(&self, death_slot: u64, generation: u32) -> bool {
+        self.of_death_slot(death_slot, |world| {
+            let found = world.death_slots.get(&death_slot);
             found.is_some_and(|(lay, _)| *lay == generation)
         })
     }
 
-    fn doze(&self, beds: &[u64], bells: &[(u64, u32)], time: Duration) {
+    fn wait(&self, death_slots: &[u64], event_counts: &[(u64, u32)], time: Duration) {
         if self.world().clock.is_some() && time < futex::TO_BE_WOKEN {
             self.rest(time);
             return;
         }
-        let at = bells.first().map_or(0, |&(bell, _)| bell);
-        if !self.of_bed(at, |world| world.falls_asleep(beds, bells)) {
+        let at = event_counts.first().map_or(0, |&(event_count, _)| event_count);
+        if !self.of_death_slot(at, |world| world.falls_asleep(death_slots, event_counts)) {
             return;
         }
         for _ in 0..futex::waits(time) {
@@ -103,12 +104,14 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
         self.world().oversleeps();
     }
 
-    fn rouse(&self, by: u64) {
-        self.system_call(futex::rousing(by), |world| world.rouse(world.current, by));
+    fn wake(&self, by: u64) {
+        self.system_call(futex::waking(by), |world| world.wake(world.current, by));
     }
 
-    fn rouse_one(&self, bell: u64) -> bool {
-        self.system_call(futex::rousing(bell), |world| world.rouse_one_by_bell(bell))
+    fn wake_one(&self, event_count: u64) -> bool {
+        self.system_call(futex::waking(event_count), |world| {
+            world.wake_one_by_event_count(event_count)
+        })
     }
 
     fn now(&self) -> u64 {

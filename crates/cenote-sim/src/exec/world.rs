@@ -159,13 +159,13 @@ pub(super) struct World {
     pub locks: Vec<Option<u32>>,
     /// Processes that were killed and whose locks the kernel has not dropped yet, each with the step in which it does.
     pub dying: Vec<(u32, u64)>,
-    /// Beds: the generation and the thread that lies there.
-    pub beds: BTreeMap<u64, (u32, u32)>,
+    /// Death slots: the generation and the thread that is registered there.
+    pub death_slots: BTreeMap<u64, (u32, u32)>,
     /// Whether each host has a kernel of its own, which wakes nobody elsewhere.
     pub is_apart: bool,
-    /// Those who sleep by beds and bells.
+    /// Those who sleep by death slots and event counts.
     pub sleepers: Vec<Sleeper>,
-    /// Whom a bed has woken, until that one wakes the others who sleep by the bed.
+    /// Whom a death slot has woken, until that one wakes the others who sleep by the death slot.
     pub woken_by: BTreeMap<u64, u32>,
     /// Whom the server of exchanges has yet to wake.
     pub owed: Owed,
@@ -226,7 +226,7 @@ impl World {
             stop: None,
             locks: Vec::new(),
             dying: Vec::new(),
-            beds: BTreeMap::new(),
+            death_slots: BTreeMap::new(),
             is_apart: false,
             sleepers: Vec::new(),
             woken_by: BTreeMap::new(),

@@ -130,7 +130,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
             }
             (2, sits) => {
                 // As `Membership::next` waits.
-                let bells = [Watch::attend(&worker), group.attend(&worker)];
+                let event_counts = [Watch::prepare_wait(&worker), group.prepare_wait(&worker)];
                 watch.look(&worker, true);
                 seat = sits;
                 let events = match &mut seat {
@@ -141,7 +141,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
                     *is_new &= events == 0;
                 }
                 if events == 0 {
-                    watch.doze(&worker, &bells, watch.patience());
+                    watch.wait(&worker, &event_counts, watch.patience());
                     if let Some((sits, is_new)) = &mut seat {
                         *is_new &= !look_after_sleep(context, &worker, &group, sits, shared)?;
                     }

@@ -1,4 +1,4 @@
-//! A lock of a user's that threads of several hosts take, besides what they do. Whoever gives it back wakes those of its own host alone, and clears the bell
+//! A lock of a user's that threads of several hosts take, besides what they do. Whoever gives it back wakes those of its own host alone, and clears the event count
 //! for all: the others must look again by themselves. No two may hold it, and everybody must get it in the end.
 
 use std::cell::Cell;

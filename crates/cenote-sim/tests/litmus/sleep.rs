@@ -1,4 +1,4 @@
-//! Sleep by a bell: who is woken in time sleeps well, and a call that is missing ends the run.
+//! Sleep by an event count: who is woken in time sleeps well, and a call that is missing ends the run.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ fn oversleeps(found: &Found) -> bool {
     found.outcome.ended
         == Ended::Stopped(Stop::Overslept(Overslept {
             thread: 1,
-            bell: FLAG,
+            event_count: FLAG,
         }))
 }
 
 /// Thread 0 sleeps until the word is not 0; thread 1 changes it, and may wake who sleeps.
-fn sleeps(t: &Thread<'_, true>, rouses: bool) {
+fn sleeps(t: &Thread<'_, true>, wakes: bool) {
     if t.number == 0 {
         while t.mem.load(FLAG) == 0 {
-            t.mem.kernel().doze(&[], &[(FLAG, 0)], TIME);
+            t.mem.kernel().wait(&[], &[(FLAG, 0)], TIME);
         }
         t.find(0, 1);
     } else {
         t.mem.fetch_add(FLAG, 1);
-        if rouses {
-            t.mem.kernel().rouse(FLAG);
+        if wakes {
+            t.mem.kernel().wake(FLAG);
         }
     }
 }
@@ -45,13 +45,13 @@ fn a_change_alone_wakes_nobody() {
 
 #[test]
 fn who_dies_before_the_call_leaves_sleepers_who_look_later() {
-    let rings = |t: &Thread<'_, true>| {
+    let notifications = |t: &Thread<'_, true>| {
         if t.number == 0 {
             t.mem.fetch_add(FLAG, 1);
-            t.mem.kernel().rouse(FLAG);
+            t.mem.kernel().wake(FLAG);
         } else {
-            t.mem.kernel().doze(&[], &[(FLAG, 0)], TIME);
+            t.mem.kernel().wait(&[], &[(FLAG, 0)], TIME);
         }
     };
-    Litmus::new(2, rings).dies_at(2).walks(3_000);
+    Litmus::new(2, notifications).dies_at(2).walks(3_000);
 }

@@ -7,8 +7,8 @@
 //! What wakers of tasks throw ends in this thread. If it dies all the same, alone, the next handle that is opened starts it again;
 //! until then [flush rounds](crate::pod::reclaim::flush) are served by others of the process.
 //!
-//! It sleeps by the death bell and by the bells of the groups that this process has opened. Whoever adds something that it must
-//! mind rings one of them after that.
+//! It sleeps by the death event count and by the event counts of the groups that this process has opened. Whoever adds something that it must
+//! mind notifies one of them after that.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,11 +20,11 @@ use super::trim::Trimmer;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory};
 use crate::pod::death::watch::Watch;
-use crate::pod::format::superblock::DEATH_BELL;
+use crate::pod::format::superblock::DEATH_EVENTS;
 use crate::pod::group::Group;
 use crate::pod::reclaim::collect::collect_inherited;
 use crate::pod::reclaim::flush::Attendant;
-use crate::pod::{Pod, Worker, instance::bell};
+use crate::pod::{Pod, Worker, instance::event_count};
 
 /// Between two looks on incoherent memory.
 const TICK: Duration = Duration::from_millis(1);
@@ -61,13 +61,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Errands {
-    /// Has the thread sleep by a group's bell too.
+    /// Has the thread sleep by a group's event count too.
     pub(super) fn mind<M: Memory>(&self, mem: &M, group: Group) {
         let mut groups = locked(&self.groups);
         if !groups.contains(&group) {
             groups.push(group);
             drop(groups);
-            bell::ring(mem, DEATH_BELL);
+            event_count::notify_all(mem, DEATH_EVENTS);
         }
     }
 
@@ -81,7 +81,7 @@ impl Errands {
     /// Has the thread watch from now on.
     fn watch<M: Memory>(&self, mem: &M) {
         if self.watches.exchange(0, 1) {
-            bell::ring(mem, DEATH_BELL);
+            event_count::notify_all(mem, DEATH_EVENTS);
         }
     }
 
@@ -91,10 +91,10 @@ impl Errands {
             .store(u64::try_from(after.as_millis()).unwrap_or(u64::MAX).max(1));
     }
 
-    fn attend<M: Memory>(&self, worker: &Worker<M>) -> Vec<(u64, u32)> {
+    fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> Vec<(u64, u32)> {
         let groups = locked(&self.groups);
-        let groups = groups.iter().map(|group| group.attend(worker));
-        [Watch::attend(worker)].into_iter().chain(groups).collect()
+        let groups = groups.iter().map(|group| group.prepare_wait(worker));
+        [Watch::prepare_wait(worker)].into_iter().chain(groups).collect()
     }
 
     fn wake<M: Memory>(&self, worker: &Worker<M>) {
@@ -172,7 +172,7 @@ impl Agent {
             ours.close();
             let is_ours = !ours.is_forked();
             if is_ours {
-                bell::ring(ours.mem(), DEATH_BELL);
+                event_count::notify_all(ours.mem(), DEATH_EVENTS);
             }
             is_ours
         });
@@ -228,11 +228,11 @@ fn run<M: Memory>(worker: &Worker<M>, mut attendant: Attendant, errands: &Errand
     let mut ticked = Instant::now();
     loop {
         // First of all: what happens from here on wakes it at once.
-        let mut bells = errands.attend(worker);
+        let mut event_counts = errands.prepare_wait(worker);
         let mut longest = Duration::MAX;
         if !M::COHERENT {
-            let rounds = attendant.attend(worker);
-            bells.extend(rounds);
+            let rounds = attendant.prepare_wait(worker);
+            event_counts.extend(rounds);
             longest = if rounds.is_some() { IDLE_TICK } else { TICK };
             // A damaged pool is reported to those who use it; there is nobody to report it to here.
             let ticks = ticked.elapsed().as_millis() / TICK.as_millis();
@@ -259,6 +259,6 @@ fn run<M: Memory>(worker: &Worker<M>, mut attendant: Attendant, errands: &Errand
             Attendant::end(worker);
             return;
         }
-        watch.doze(worker, &bells, longest);
+        watch.wait(worker, &event_counts, longest);
     }
 }

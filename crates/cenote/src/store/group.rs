@@ -175,7 +175,7 @@ impl<M: Memory> Group<M> {
                 stop.store(1);
                 let is_ours = !pod.is_forked();
                 if is_ours {
-                    group.ring(pod.mem());
+                    group.notify_all(pod.mem());
                 }
                 is_ours
             }),
@@ -257,7 +257,10 @@ impl<M: Memory> Membership<M> {
                 }
                 return Ok(Some(event));
             }
-            let bells = [Watch::attend(&self.worker), self.group.attend(&self.worker)];
+            let event_counts = [
+                Watch::prepare_wait(&self.worker),
+                self.group.prepare_wait(&self.worker),
+            ];
             let is_due = self
                 .looked
                 .is_none_or(|looked| looked.elapsed() >= self.watch.patience());
@@ -277,7 +280,7 @@ impl<M: Memory> Membership<M> {
                 return Ok(None);
             }
             self.watch
-                .doze(&self.worker, &bells, left.min(self.watch.patience()));
+                .wait(&self.worker, &event_counts, left.min(self.watch.patience()));
             has_slept = true;
         }
     }

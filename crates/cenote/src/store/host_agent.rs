@@ -1,4 +1,4 @@
-//! A host's agent, as a process runs it: a thread that beats, one that looks after this host's dead, one that [relays](super::relaying) bells, and on
+//! A host's agent, as a process runs it: a thread that beats, one that looks after this host's dead, one that [relays](super::relaying) event counts, and on
 //! request a monitor of the other hosts.
 //!
 //! The thread that beats does nothing else, under the highest priority that it is granted; where that is not real time,
@@ -178,7 +178,7 @@ impl<M: Memory> HostAgent<M> {
         Ok(self.pool()?.pod().superblock().id)
     }
 
-    /// Has the agents of other hosts told at once when a bell is rung on this one, and hears them: members of groups there then wake up as soon as a
+    /// Has the agents of other hosts told at once when an event count is notified on this one, and hears them: members of groups there then wake up as soon as a
     /// datagram has come, else within a beat. To be called once.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
-//! The threads of a host's agent that relay bells ([`crate::pod::death::relay`]), and tell agents of other hosts to do so.
+//! The threads of a host's agent that relay event counts ([`crate::pod::death::relay`]), and tell agents of other hosts to do so.
 //!
-//! One looks at the bells as often as hosts beat. Where the agents of other hosts are known, a second one sleeps by the bells, and sends a datagram to each of
-//! them when one is rung here; a third receives theirs, and has the first look at once. A datagram says nothing but *look*: one that is lost
+//! One looks at the event counts as often as hosts beat. Where the agents of other hosts are known, a second one sleeps by the event counts, and sends a datagram to each of
+//! them when one is notified here; a third receives theirs, and has the first look at once. A datagram says nothing but *look*: one that is lost
 //! costs the time until the next beat, one that is forged a look.
 
 use std::net::{SocketAddr, UdpSocket};
@@ -94,14 +94,14 @@ impl Relaying {
         let (theirs, mem, peers) = (self.shared.clone(), pod.mem().clone(), peers.tell.clone());
         self.threads.push(spawn("cenote-tell", pod, move || {
             while theirs.ends.load() == 0 {
-                let bells = theirs.relay().attend(&mem);
+                let event_counts = theirs.relay().prepare_wait(&mem);
                 if theirs.relay().look(&mem) {
                     for peer in &peers {
                         // Who is not there has nobody to wake.
                         let _ = sending.send_to(&message, peer);
                     }
                 }
-                mem.kernel().doze(&[], &bells, LONGEST);
+                mem.kernel().wait(&[], &event_counts, LONGEST);
             }
         })?);
         Ok(())

@@ -1,14 +1,14 @@
 //! The condition variable: waiting for what others do under a lock.
 //!
-//! It is a [bell](crate::pod::instance::bell) and its count. **Who waits** has the lock. It says in a slot that it waits, says at the bell that it sleeps, unlocks, sleeps until the count is another, and
-//! locks again. **Who notifies** rings: it counts on, and wakes one of those who sleep, or all. Who changes what is waited for under the lock, and notifies after that,
+//! It is a [event count](crate::pod::instance::event_count) and its count. **Who waits** has the lock. It says in a slot that it waits, says at the event count that it sleeps, unlocks, sleeps until the count is another, and
+//! locks again. **Who notifies** notifies: it counts on, and wakes one of those who sleep, or all. Who changes what is waited for under the lock, and notifies after that,
 //! is missed by nobody: whoever had looked before had said that it sleeps.
 //!
-//! **A crash** of one who waits leaves a slot that says so; recovery puts it at rest, and rings for all, as that one may have been the only one that was woken. Those who
+//! **A crash** of one who waits leaves a slot that says so; recovery puts it at rest, and notifies for all, as that one may have been the only one that was woken. Those who
 //! sleep look every [`LONGEST`] whether somebody has died. So a notification that dies with the one whom it woke wakes the others at the latest then; at once if anybody
 //! watches. A crash of one who notifies, between the count and the system call, leaves sleepers who see the count when their time is over.
 //!
-//! **In a pod** a ring wakes sleepers of the ringer's own host; others look at the count every [`APART`].
+//! **In a pod** a ring wakes sleepers of the notifier's own host; others look at the count every [`APART`].
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::mutant::{self, Mutant};
 use crate::pod::commit::recovery::recover_dead;
 use crate::pod::format::slots::Stand;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::{Worker, instance::bell, names::rename};
+use crate::pod::{Worker, instance::event_count, names::rename};
 
 /// The longest sleep between two looks for the dead.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -108,20 +108,20 @@ impl<M: Memory> Condvar<M> {
         })
     }
 
-    /// Unlocks, and sleeps until the bell has been rung; whether the time was over before.
+    /// Unlocks, and sleeps until the event count has been notified; whether the time was over before.
     fn sleep<L: Release<M>>(&self, guard: Guard<'_, M, L>, patience: Patience) -> Result<bool> {
         let (handle, mem) = (&self.0, self.0.mem());
-        let bell = handle.object.bell();
-        let mut attended = match mutant::is(Mutant::AttendedUnlocked) {
-            true => (bell.offset(), 0),
-            false => bell::attend(mem, bell),
+        let event_count = handle.object.event_count();
+        let mut attended = match mutant::is(Mutant::PreparedUnlocked) {
+            true => (event_count.offset(), 0),
+            false => event_count::prepare_wait(mem, event_count),
         };
         drop(guard);
         crash_point(Point::CondvarUnlocked);
-        if mutant::is(Mutant::AttendedUnlocked) {
-            attended = bell::attend(mem, bell);
+        if mutant::is(Mutant::PreparedUnlocked) {
+            attended = event_count::prepare_wait(mem, event_count);
         }
-        let rings = bell::rings_of(attended.1);
+        let notifications = event_count::notifications_of(attended.1);
         let longest = match handle.worker.pod().is_in_pod() {
             true => APART,
             false => LONGEST,
@@ -138,10 +138,10 @@ impl<M: Memory> Condvar<M> {
             };
             looks += 1;
             if !left.is_zero() {
-                mem.kernel().doze(&[], &[attended], left.min(longest));
+                mem.kernel().wait(&[], &[attended], left.min(longest));
             }
-            attended = bell::attend(mem, bell);
-            if bell::rings_of(attended.1) != rings {
+            attended = event_count::prepare_wait(mem, event_count);
+            if event_count::notifications_of(attended.1) != notifications {
                 return handle.confirm().map(|()| false);
             }
             if left.is_zero() {
@@ -160,23 +160,23 @@ impl<M: Memory> Condvar<M> {
     ///
     /// Cost: a load; an exchange and a system call if somebody may wait.
     pub fn notify_one(&self) -> Result<()> {
-        self.notify(bell::ring_for_one)
+        self.notify(event_count::notify_one)
     }
 
     /// Wakes all who wait.
     ///
     /// Cost: as [`Condvar::notify_one`].
     pub fn notify_all(&self) -> Result<()> {
-        self.notify(bell::wake)
+        self.notify(event_count::notify_waiting)
     }
 
-    fn notify(&self, ring: impl FnOnce(&M, crate::memory::SyncWord)) -> Result<()> {
+    fn notify(&self, notify_all: impl FnOnce(&M, crate::memory::SyncWord)) -> Result<()> {
         let handle = &self.0;
         if handle.is_forked() {
             return Err(Error::Forked);
         }
-        // What was stored under the lock is seen by others before the look at the bell: who waits said that it sleeps under the lock.
-        ring(handle.mem(), handle.object.bell());
+        // What was stored under the lock is seen by others before the look at the event count: who waits said that it sleeps under the lock.
+        notify_all(handle.mem(), handle.object.event_count());
         Ok(())
     }
 
@@ -188,7 +188,7 @@ impl<M: Memory> Condvar<M> {
         }
         let (object, incarnation) = handle.identity();
         rename::remove(&handle.worker, object, incarnation, |_| {
-            bell::ring(handle.mem(), handle.object.bell());
+            event_count::notify_all(handle.mem(), handle.object.event_count());
         })
     }
 }

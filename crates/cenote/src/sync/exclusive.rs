@@ -2,7 +2,7 @@
 //! [queue](super::wait_queue) before it.
 //!
 //! **Taking it.** Whoever finds the word free may have it, also if others wait: they are asleep, and to wake one of them for each hold
-//! takes longer than most holds. Who does not find it free joins the queue. Who stands foremost there sleeps by the lock's bell until the owner has
+//! takes longer than most holds. Who does not find it free joins the queue. Who stands foremost there sleeps by the lock's event count until the owner has
 //! unlocked. If it was woken [`IN_VAIN`] times and somebody else was quicker, it says *queue first*: from then on whoever comes by joins the
 //! queue, and the foremost has the lock next, but for those who had looked before: once each,
 //! or [`UNASKED`] times where caches are incoherent. Who has the lock from the queue takes that back.
@@ -12,13 +12,13 @@
 //!
 //! Who takes the word has nothing to say but who it is: an acquiring exchange, as in all locks here.
 //!
-//! **Giving it back.** The word, then the bell. Who had come through the queue stands foremost in it until then: the next one is woken when there is
+//! **Giving it back.** The word, then the event count. Who had come through the queue stands foremost in it until then: the next one is woken when there is
 //! something to be had, not before.
 //!
 //! **A removed lock** is had by nobody whose handle is older ([`owner`](super::owner)): who asks for it, or is about to sleep for its owner, asks
 //! whether it was removed. The foremost is woken by the remover, and those behind it by each other, as each leaves.
 //!
-//! **A crash** of the owner is found by the foremost, who sleeps by the owner's bed; one of the foremost by the one behind it; one of whoever
+//! **A crash** of the owner is found by the foremost, who sleeps by the owner's death slot; one of the foremost by the one behind it; one of whoever
 //! said *queue first* leaves that as it is, and the next one that has the lock from the queue takes it back. The queue passes no news on: who is told
 //! of whom is said by the word.
 
@@ -178,7 +178,7 @@ impl<M: Memory> Handle<M> {
                     in_vain += 1;
                     let seen = word.load(mem);
                     if !is_free(seen) {
-                        // Who removes the lock rings after that.
+                        // Who removes the lock notifies after that.
                         self.confirm()?;
                         sleep_for_owner(&self.worker, self.object, seen, longest);
                     }
@@ -203,7 +203,7 @@ impl<M: Memory> Handle<M> {
         if turn.stand() == Stand::Queued {
             return self.give_back_queued(slot, turn, word);
         }
-        self.tell(self.word(), word, self.object.bell());
+        self.tell(self.word(), word, self.object.event_count());
         self.release(slot);
     }
 
@@ -217,7 +217,7 @@ impl<M: Memory> Handle<M> {
             self.object.queue_first().store(mem, 1);
             crash_point(Point::QueueFirst);
         }
-        self.tell(self.word(), word, self.object.bell());
+        self.tell(self.word(), word, self.object.event_count());
         self.tell_turn(slot, turn.to(Stand::Rest));
         self.release(slot);
     }

@@ -23,9 +23,9 @@ use crate::memory::{ForkWatch, Memory, SyncWord, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
-use crate::pod::instance::bell;
 use crate::pod::instance::contention::Contention;
 use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::event_count;
 
 /// A thread's handle on a lock of any form.
 pub struct Handle<M: Memory> {
@@ -190,23 +190,23 @@ impl<M: Memory> Handle<M> {
     /// Cost: a store and a load; where others may sleep in other hosts' processes a swap instead of the store. An exchange and a system
     /// call if somebody sleeps.
     #[inline]
-    pub(super) fn tell(&self, word: SyncWord, value: u64, bell: SyncWord) {
+    pub(super) fn tell(&self, word: SyncWord, value: u64, event_count: SyncWord) {
         if !self.is_lazy {
-            return self.tell_apart(word, value, bell);
+            return self.tell_apart(word, value, event_count);
         }
         word.store(&self.mem, value);
         compiler_barrier();
         crash_point(Point::HeldUntold);
-        bell::wake(&self.mem, bell);
+        event_count::notify_waiting(&self.mem, event_count);
     }
 
     /// The same where nobody has a barrier executed for this thread.
     #[cold]
     #[inline(never)]
-    fn tell_apart(&self, word: SyncWord, value: u64, bell: SyncWord) {
+    fn tell_apart(&self, word: SyncWord, value: u64, event_count: SyncWord) {
         word.announce(&self.mem, value);
         crash_point(Point::HeldUntold);
-        bell::wake(&self.mem, bell);
+        event_count::notify_waiting(&self.mem, event_count);
     }
 
     /// Writes the turn of one of this worker's slots, and wakes who sleeps by that slot.
@@ -216,9 +216,9 @@ impl<M: Memory> Handle<M> {
         slots.turns[slot % SLOTS].set(turn.0);
         let own = self.own(slot);
         if slots.announced[slot % SLOTS].get() == turn.number() && !mutant::is(Mutant::PromisedNotAnnounced) {
-            return self.tell_apart(own.turn(), turn.0, own.bell());
+            return self.tell_apart(own.turn(), turn.0, own.event_count());
         }
-        self.tell(own.turn(), turn.0, own.bell());
+        self.tell(own.turn(), turn.0, own.event_count());
     }
 
     /// Says of a slot that stands in a queue that this worker will announce the end of its turn: who waits for that has no barrier executed.

@@ -3,7 +3,7 @@
 //! | line | words |
 //! |---|---|
 //! | 0 | protected: what this is, and which [`Form`] |
-//! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether the queue goes first; the bell; the count of [incarnations](crate::pod::names::rename) |
+//! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether the queue goes first; the event count; the count of [incarnations](crate::pod::names::rename) |
 //! | 2 | sync: the note, written by the owner alone, 0 while nobody owns the lock and it was unlocked; the fencing token drawn last |
 //! | 3 | sync: the end of the queue of those who wait, where the word is something else; how often somebody was taken out of the queue |
 //! | 4 and on | reader-writer lock only, sync: a bit for each worker place that may be reading |
@@ -211,7 +211,7 @@ impl Object {
 
     /// By what those sleep who wait for its owner.
     #[inline]
-    pub(super) fn bell(self) -> SyncWord {
+    pub(super) fn event_count(self) -> SyncWord {
         SyncWord::at(self.base + LINE + 16)
     }
 

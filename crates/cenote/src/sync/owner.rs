@@ -92,7 +92,7 @@ impl<M: Memory> Handle<M> {
             return Ok(());
         }
         self.confirm().inspect_err(|_| {
-            self.tell(self.word(), before | FREED, self.object.bell());
+            self.tell(self.word(), before | FREED, self.object.event_count());
         })
     }
 

@@ -11,7 +11,7 @@
 //! look at the word, and the writer's exchange and look at the slot, are each in this order for all; and whose bit was cleared after its announcement,
 //! by a writer that has unlocked before the look at the word, sees the cleared bit.
 //!
-//! **Waiting.** Readers sleep by the lock's bell, a writer by the bell of the slot that reads. A reader that was woken [`IN_VAIN`] times and found another
+//! **Waiting.** Readers sleep by the lock's event count, a writer by the event count of the slot that reads. A reader that was woken [`IN_VAIN`] times and found another
 //! writer each time joins the queue, and reads when it stands foremost. So neither keeps the other out for ever.
 //!
 //! **A crash** of a reader leaves its slot. Writers see that its worker is gone, and put it at rest; so does recovery. The next
@@ -32,8 +32,8 @@ use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::format::slots::{SLOTS, Slot, Stand, Turn};
-use crate::pod::instance::bell;
 use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::event_count;
 use crate::pod::lock::is_gone;
 
 /// So often a reader is woken for a lock that a writer then has, before it joins the queue.
@@ -204,7 +204,7 @@ impl<M: Memory> ReadWriteLock<M> {
                     Next::Look | Next::Question => {}
                     Next::Sleep(longest) => {
                         let goes_on = || slot.turn().load(handle.mem()) == turn.0;
-                        sleep(&handle.worker, slot.bell(), owner, false, longest, goes_on);
+                        sleep(&handle.worker, slot.event_count(), owner, false, longest, goes_on);
                     }
                 }
             }
@@ -298,7 +298,7 @@ impl<M: Memory> ReadWriteLock<M> {
         }
         if before.stand() == Stand::Queued {
             // Who stands behind it is foremost now.
-            bell::wake(mem, own.bell());
+            event_count::notify_waiting(mem, own.event_count());
         }
         crash_point(Point::ReaderAnnounced);
         let marked = mutant::is(Mutant::BitLookedAtFirst) && !self.mark();
@@ -351,7 +351,7 @@ impl<M: Memory> ReadWriteLock<M> {
             let next = waiting.lose(mem);
             if next != Next::Look && is_gone(&handle.worker, seen)? {
                 free_of(&handle.worker, word, seen);
-                bell::wake(mem, handle.object.bell());
+                event_count::notify_waiting(mem, handle.object.event_count());
                 continue;
             }
             match next {
@@ -359,7 +359,7 @@ impl<M: Memory> ReadWriteLock<M> {
                 Next::GiveUp => return handle.confirm().map(|()| None),
                 Next::Sleep(longest) => {
                     has_slept = true;
-                    // Who removes the lock rings after that.
+                    // Who removes the lock notifies after that.
                     handle.confirm()?;
                     sleep_for_owner(&handle.worker, handle.object, seen, longest);
                 }

@@ -33,7 +33,7 @@ use crate::mutant::{self, Mutant};
 use crate::pod::format::slots::Stand;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
-use crate::pod::{Worker, instance::bell, names::rename};
+use crate::pod::{Worker, instance::event_count, names::rename};
 
 /// A semaphore, as one thread has it open.
 pub struct Semaphore<M: Memory> {
@@ -142,7 +142,7 @@ impl<M: Memory> Semaphore<M> {
         }
         let (object, incarnation) = handle.identity();
         rename::remove(&handle.worker, object, incarnation, |_| {
-            bell::ring(handle.mem(), handle.object.bell());
+            event_count::notify_all(handle.mem(), handle.object.event_count());
         })
     }
 
@@ -172,7 +172,7 @@ impl<M: Memory> Semaphore<M> {
                 handle.tell(
                     word,
                     if seen == 0 { 0 } else { seen | FREED },
-                    handle.object.bell(),
+                    handle.object.event_count(),
                 );
                 return Err(removed);
             }
@@ -263,7 +263,7 @@ impl<M: Memory> Semaphore<M> {
                     in_vain += 1;
                     handle.confirm()?;
                     let words: Vec<SyncWord> = self.words().map(|(_, word)| word).collect();
-                    // Again once it says that it sleeps: who removes the semaphore rings after that, and no word of a permit changes by it.
+                    // Again once it says that it sleeps: who removes the semaphore notifies after that, and no word of a permit changes by it.
                     let goes_on = || handle.confirm().is_ok();
                     sleep_for_owners(&handle.worker, handle.object, &words, longest, goes_on);
                     true
@@ -339,7 +339,7 @@ impl<M: Memory> Drop for Permit<'_, M> {
             crash_point(Point::HeldForgotten);
         }
         let after = if abandoned { handle.mine() | FREED } else { 0 };
-        handle.tell(word, after, handle.object.bell());
+        handle.tell(word, after, handle.object.event_count());
         handle.release(self.slot);
     }
 }

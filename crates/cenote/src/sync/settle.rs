@@ -4,7 +4,7 @@
 //! on that its owner has gone; a shared hold ends. In a queue a slot of the dead must be seen by whoever stands behind it. If
 //! nobody does, and nobody alive is in front, the end of the queue is made dirty and takes the slot's place. If nobody refers to the
 //! slot at all it never joined, or its end was not written down: it is put at rest. Whoever sleeps for the dead one is woken: the
-//! kernel wakes only one of those who sleep by a bed, and that one may be who recovers.
+//! kernel wakes only one of those who sleep by a death slot, and that one may be who recovers.
 //!
 //! *Why it is certain that a slot is in no queue.* From the end of the queue `before` leads to each slot that stands in it, up to one whose turn is over, with
 //! which all in front of it are over. Who joins comes to stand behind the end, so that this way stays as it was. Who goes past somebody, or leaves the
@@ -23,8 +23,8 @@ use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
-use crate::pod::instance::bell;
 use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::event_count;
 use crate::pod::lock::is_gone;
 
 /// Ends what the dead worker of a place holds and waits for, as far as that can be ended now. The hook of
@@ -62,8 +62,8 @@ pub(super) fn settle_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<(
     }
     let object = Object::at(worker, lock)?;
     let outcome = settle_in(worker, object, slot);
-    bell::wake(mem, slot.bell());
-    bell::wake(mem, object.bell());
+    event_count::notify_waiting(mem, slot.event_count());
+    event_count::notify_waiting(mem, object.event_count());
     outcome
 }
 

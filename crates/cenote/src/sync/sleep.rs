@@ -1,20 +1,20 @@
-//! How one sleeps until somebody else has done something: by a bell that this one rings, and by the bed in which its death shows.
+//! How one sleeps until somebody else has done something: by an event count that this one notifies, and by the death slot in which its death shows.
 //!
-//! **Who is waited for** changes a word (its slot's turn, or the lock's word), then looks whether somebody sleeps by the bell beside it, and
-//! rings. **Who waits** says at the bell that it sleeps, has a barrier executed for the other, looks at the word once more, and sleeps.
+//! **Who is waited for** changes a word (its slot's turn, or the lock's word), then looks whether somebody sleeps by the event count beside it, and
+//! notifies. **Who waits** says at the event count that it sleeps, has a barrier executed for the other, looks at the word once more, and sleeps.
 //! So of the two one sees the other ([`Handle::tell`](super::held::Handle::tell)). Who has stood behind somebody in a queue announces that it leaves, and has said so
 //! in its slot: where all wait, nobody pays for barriers.
 //!
-//! **A crash** of the one that is waited for, before it has rung, wakes the sleeper by the bed. So nobody sleeps for anybody but one
-//! whom it has seen own what it waits for, or stand in front of it, since it says that it sleeps: whoever takes that one's place has been seen, or rings.
-//! A crash of a sleeper leaves a bit at the bell: a system call for nobody.
+//! **A crash** of the one that is waited for, before it has notified, wakes the sleeper by the death slot. So nobody sleeps for anybody but one
+//! whom it has seen own what it waits for, or stand in front of it, since it says that it sleeps: whoever takes that one's place has been seen, or notifies.
+//! A crash of a sleeper leaves a bit at the event count: a system call for nobody.
 //!
-//! The kernel wakes one of those who sleep by a bed. If that is one who waits here, it wakes the others: some of them watch for deaths.
+//! The kernel wakes one of those who sleep by a death slot. If that is one who waits here, it wakes the others: some of them watch for deaths.
 //!
-//! A ringer that dies between the bell's change and the system call leaves sleepers, who sleep for somebody else by then: they look again by themselves,
+//! A notifier that dies between the event count's change and the system call leaves sleepers, who sleep for somebody else by then: they look again by themselves,
 //! within a second.
 //!
-//! Beds and bells work where one kernel runs both. For the threads of another one, or one whose death does not show in its bed, the sleeper looks again
+//! Death slots and event counts work where one kernel runs both. For the threads of another one, or one whose death does not show in its death slot, the sleeper looks again
 //! by itself after [`LONGEST_REST`].
 
 use std::time::Duration;
@@ -26,22 +26,22 @@ use crate::memory::{Memory, SLEEPS_BY_MAX, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::format::record::{Phase, State, WorkerRecord};
-use crate::pod::instance::bell;
+use crate::pod::instance::event_count;
 
-/// Between two looks of one that sleeps by a bell that other hosts ring: who rings wakes those of its own host, and clears the bell for all.
+/// Between two looks of one that sleeps by an event count that other hosts ring: who notifies wakes those of its own host, and clears the event count for all.
 pub(super) const APART: Duration = Duration::from_millis(10);
 
-/// [`sleep`] by a lock's bell, which whoever has the lock rings.
+/// [`sleep`] by a lock's event count, which whoever has the lock notifies.
 pub(super) fn sleep_for_owner<M: Memory>(worker: &Worker<M>, object: Object, owner: u64, longest: Duration) {
     let longest = match worker.pod().is_in_pod() {
         true if !mutant::is(Mutant::SleptApart) => longest.min(APART),
         _ => longest,
     };
     let goes_on = || object.word().load(worker.mem()) == owner;
-    sleep(worker, object.bell(), owner, false, longest, goes_on);
+    sleep(worker, object.event_count(), owner, false, longest, goes_on);
 }
 
-/// Sleeps until the lock's bell rings, one of the workers that words name dies, or the time is over; not at all if one of the words names nobody alive, or `goes_on` is
+/// Sleeps until the lock's event count notifies, one of the workers that words name dies, or the time is over; not at all if one of the words names nobody alive, or `goes_on` is
 /// false, which is asked once this says that it sleeps. May return at any time.
 ///
 /// Cost: as [`sleep`], and some loads for each word.
@@ -53,16 +53,16 @@ pub(super) fn sleep_for_owners<M: Memory>(
     goes_on: impl FnOnce() -> bool,
 ) {
     let (mem, kernel) = (worker.mem(), worker.mem().kernel());
-    let attended = bell::attend(mem, object.bell());
+    let attended = event_count::prepare_wait(mem, object.event_count());
     let owners: Vec<u64> = words.iter().map(|word| word.load(mem)).collect();
     // After that, as in `sleep`.
-    let beds: Vec<Option<u64>> = owners.iter().map(|&owner| bed_of(worker, owner)).collect();
+    let death_slots: Vec<Option<u64>> = owners.iter().map(|&owner| death_slot_of(worker, owner)).collect();
     let is_seen = !M::COHERENT || worker.pod().is_in_pod() || mem.barrier_everywhere();
     let is_held = |(word, owner): (&SyncWord, &u64)| !is_free(*owner) && word.load(mem) == *owner;
     if !words.iter().zip(&owners).all(is_held) || !goes_on() {
         return;
     }
-    let shown: Vec<u64> = beds.iter().flatten().copied().collect();
+    let shown: Vec<u64> = death_slots.iter().flatten().copied().collect();
     if shown.len() < owners.len() || !is_seen {
         return mem.rest(longest.min(LONGEST_REST));
     }
@@ -71,30 +71,30 @@ pub(super) fn sleep_for_owners<M: Memory>(
         true => longest.min(APART),
         false => longest,
     };
-    kernel.doze(&shown, &[attended], longest);
-    for (bed, owner) in shown.iter().zip(&owners) {
-        if kernel.has_died(*bed, (owner >> 32) as u32) {
-            kernel.rouse(*bed);
+    kernel.wait(&shown, &[attended], longest);
+    for (death_slot, owner) in shown.iter().zip(&owners) {
+        if kernel.has_died(*death_slot, (owner >> 32) as u32) {
+            kernel.wake(*death_slot);
         }
     }
 }
 
-/// Sleeps until the bell rings, the worker of an identity dies, or the time is over; not at all if `goes_on` is false. May return at
+/// Sleeps until the event count notifies, the worker of an identity dies, or the time is over; not at all if `goes_on` is false. May return at
 /// any time. If that worker is known to announce the change that is waited for, it needs no barrier from here.
 ///
 /// Cost: some loads, an exchange, and two system calls; one if the change is announced.
 pub(super) fn sleep<M: Memory>(
     worker: &Worker<M>,
-    bell: SyncWord,
+    event_count: SyncWord,
     identity: u64,
     is_announced: bool,
     longest: Duration,
     goes_on: impl FnOnce() -> bool,
 ) {
     let (mem, kernel) = (worker.mem(), worker.mem().kernel());
-    let attended = bell::attend(mem, bell);
-    // After that: who recovers the other one has claimed it before it looks at the bell, and has it ring if it looks later.
-    let bed = bed_of(worker, identity);
+    let attended = event_count::prepare_wait(mem, event_count);
+    // After that: who recovers the other one has claimed it before it looks at the event count, and has it ring if it looks later.
+    let death_slot = death_slot_of(worker, identity);
     // In a pod everybody waits for its own stores.
     let is_seen = !M::COHERENT
         || worker.pod().is_in_pod()
@@ -104,36 +104,36 @@ pub(super) fn sleep<M: Memory>(
     if !goes_on() {
         return;
     }
-    match bed {
-        Some(bed) if is_seen => {
-            let beds = [bed];
-            let beds = if mutant::is(Mutant::DeathSleptThrough) {
+    match death_slot {
+        Some(death_slot) if is_seen => {
+            let death_slots = [death_slot];
+            let death_slots = if mutant::is(Mutant::DeathSleptThrough) {
                 &[]
             } else {
-                &beds[..]
+                &death_slots[..]
             };
-            kernel.doze(beds, &[attended], longest);
-            if kernel.has_died(bed, (identity >> 32) as u32) {
-                kernel.rouse(bed);
+            kernel.wait(death_slots, &[attended], longest);
+            if kernel.has_died(death_slot, (identity >> 32) as u32) {
+                kernel.wake(death_slot);
             }
         }
         _ => mem.rest(longest.min(LONGEST_REST)),
     }
 }
 
-/// The bed in which the death of a worker will show to this one; `None` if it will not, or has been seen there already.
-pub(super) fn bed_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Option<u64> {
+/// The death slot in which the death of a worker will show to this one; `None` if it will not, or has been seen there already.
+pub(super) fn death_slot_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Option<u64> {
     let index = u32::from((identity as u16).checked_sub(1)?);
     if index >= worker.geometry().parameters.workers {
         return None;
     }
-    let (mem, bed) = (worker.mem(), worker.geometry().bed(index));
+    let (mem, death_slot) = (worker.mem(), worker.geometry().death_slot(index));
     let generation = (identity >> 32) as u32;
     let state = State::decode(WorkerRecord::new(worker.geometry(), index).state().load(mem));
     let lives = state.phase == Phase::Alive && state.generation == generation;
     (lives
         && worker.pod().shares_kernel(state)
-        && mem.kernel().is_shown(bed, generation)
-        && !mem.kernel().has_died(bed, generation))
-    .then_some(bed)
+        && mem.kernel().is_shown(death_slot, generation)
+        && !mem.kernel().has_died(death_slot, generation))
+    .then_some(death_slot)
 }

@@ -28,7 +28,7 @@ use super::held::Handle;
 use super::object::Object;
 use super::owner::is_nobody;
 use super::settle::settle_end;
-use super::sleep::{bed_of, sleep};
+use super::sleep::{death_slot_of, sleep};
 use super::wait::{Next, Waiting};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
@@ -234,8 +234,8 @@ impl<M: Memory> Handle<M> {
             let mut held = None;
             if asks {
                 let worker = &*self.worker;
-                // Before the first sleep a bed is believed, which costs no system call, as one sleeps by it.
-                let gone = |owner| match is_hasty && bed_of(worker, owner).is_some() {
+                // Before the first sleep a death slot is believed, which costs no system call, as one sleeps by it.
+                let gone = |owner| match is_hasty && death_slot_of(worker, owner).is_some() {
                     true => Ok(false),
                     false => is_gone(worker, owner),
                 };
@@ -262,7 +262,7 @@ impl<M: Memory> Handle<M> {
                             M::COHERENT && of.slot.announced().load(self.mem()) == of.turn.number();
                         sleep(
                             &self.worker,
-                            of.slot.bell(),
+                            of.slot.event_count(),
                             of.owner,
                             is_announced,
                             longest,

@@ -141,10 +141,10 @@ fn ask_and_wait<M: Memory>(
             overdue();
         }
         if seen == request.ticket as u32 && !mutant::is(Mutant::SleptByHalf) {
-            // The rest of the answer is on its way, or its server has died: the bell has rung, and does not ring once more.
+            // The rest of the answer is on its way, or its server has died: the event count has notified, and does not ring once more.
             mem.rest(SHORTEST);
         } else {
-            mem.kernel().doze(&[], &[(mailbox.bell(), seen)], time);
+            mem.kernel().wait(&[], &[(mailbox.event_count(), seen)], time);
         }
         time = longer(time);
     }

@@ -193,8 +193,8 @@ impl Mailbox {
         mem.load_speculative(self.0 + 8 * ASLEEP) == ticket
     }
 
-    /// The bell by which a client sleeps: it changes with each answer.
-    pub fn bell(self) -> u64 {
+    /// The event count by which a client sleeps: it changes with each answer.
+    pub fn event_count(self) -> u64 {
         self.answer_line()
     }
 
@@ -233,7 +233,7 @@ impl Mailbox {
         self.look(mem).1
     }
 
-    /// The same, and what the bell is. One round trip.
+    /// The same, and what the event count is. One round trip.
     pub fn look<M: Memory>(self, mem: &M) -> (u32, Option<(u64, u64)>) {
         let line = mem.fetch_line(self.answer_line());
         (

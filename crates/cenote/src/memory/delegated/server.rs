@@ -193,7 +193,7 @@ impl<M: Memory> Server<M> {
                 && mailbox.wants_to_be_woken(&self.mem, seen.served)
                 && !mutant::is(Mutant::SleeperNotWoken)
             {
-                self.mem.kernel().rouse(mailbox.bell());
+                self.mem.kernel().wake(mailbox.event_count());
             }
             if self.mem.load_speculative(at) <= seen.served {
                 continue;

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use super::recovery::{hint_at_orphans, leave, recover_dead};
 use crate::error::{Error, Result};
-use crate::memory::{LocalWord, Lying, Memory};
+use crate::memory::{LocalWord, Memory, Registration};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::format::actor::Actor;
 use crate::pod::format::record::{IDLE, Phase, State, WorkerRecord};
-use crate::pod::format::superblock::{DEATH_BELL, HEAP_LOCK, WORKERS_HIGH};
+use crate::pod::format::superblock::{DEATH_EVENTS, HEAP_LOCK, WORKERS_HIGH};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::process::Pod;
-use crate::pod::instance::worker::{LocalPin, Worker, leave_bed};
-use crate::pod::instance::{bell, epoch};
+use crate::pod::instance::worker::{LocalPin, Worker, unregister};
+use crate::pod::instance::{epoch, event_count};
 use crate::pod::lock;
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::takeover::{first_owner, has_nothing_begun, tidy};
@@ -102,7 +102,7 @@ impl<M: Memory> Worker<M> {
             return Ok(None);
         }
         crash_point(Point::AttachClaimed);
-        let lying = lie_down(pod, index, generation);
+        let registration = register(pod, index, generation);
         if !mutant::is(Mutant::AttachNotInvalidated) {
             record.invalidate(mem);
         }
@@ -135,7 +135,7 @@ impl<M: Memory> Worker<M> {
             record,
             me: index as u16 + 1,
         };
-        let worker = Self::assemble(pod, actor, local, replicate, list_version, lying);
+        let worker = Self::assemble(pod, actor, local, replicate, list_version, registration);
         worker.begin(state.phase != Phase::Free)?;
         Ok(Some(worker))
     }
@@ -177,13 +177,13 @@ impl<M: Memory> Worker<M> {
     }
 }
 
-/// The thread's death shows from now on. Nothing that an earlier owner's host has cached of the bed may get in the way.
-fn lie_down<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Lying {
-    let (mem, bed) = (pod.mem(), pod.geometry().bed(index));
-    leave_bed(mem, bed);
-    let lying = mem.kernel().lie_down(bed, generation);
-    bell::ring(mem, DEATH_BELL);
-    lying
+/// The thread's death shows from now on. Nothing that an earlier owner's host has cached of the death slot may get in the way.
+fn register<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Registration {
+    let (mem, death_slot) = (pod.mem(), pod.geometry().death_slot(index));
+    unregister(mem, death_slot);
+    let registration = mem.kernel().register(death_slot, generation);
+    event_count::notify_all(mem, DEATH_EVENTS);
+    registration
 }
 
 /// Raises the watermark of worker indexes.
@@ -207,10 +207,10 @@ impl<M: Memory> Drop for Worker<M> {
         self.disown_pin();
         // The last store to the record: all of it is seen before that is free.
         record.announced().announce(self.mem(), IDLE);
-        // Before the record is free: then the bed is somebody else's.
-        let bed = self.geometry().bed(u32::from(self.actor().me) - 1);
-        self.mem().kernel().get_up(bed, self.lying);
-        leave_bed(self.mem(), bed);
+        // Before the record is free: then the death slot is somebody else's.
+        let death_slot = self.geometry().death_slot(u32::from(self.actor().me) - 1);
+        self.mem().kernel().unregister(death_slot, self.registration);
+        unregister(self.mem(), death_slot);
         let mine = self.pod().claim(Phase::Alive, self.generation());
         let free = State {
             phase: Phase::Free,

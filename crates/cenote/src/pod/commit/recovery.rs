@@ -47,7 +47,7 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::drain;
 use crate::pod::instance::failures::Task;
 use crate::pod::instance::hooks::Dead;
-use crate::pod::instance::worker::{Worker, leave_bed};
+use crate::pod::instance::worker::{Worker, unregister};
 use crate::pod::lock;
 use crate::pod::reclaim::takeover::lists_taken;
 use crate::pod::reclaim::vacant::empty;
@@ -220,7 +220,7 @@ fn recover<M: Memory>(
     let outcome = recover_record(worker, record, dead, recovered);
     let next = match outcome {
         Ok(()) => {
-            leave_bed(mem, worker.geometry().bed(index));
+            unregister(mem, worker.geometry().death_slot(index));
             recovered.workers += 1;
             entry.done |= u64::from(recovered.finished - finished) * log::FINISHED;
             entry.done |= u64::from(recovered.undone - undone) * log::UNDONE;

@@ -1,16 +1,16 @@
-//! Relaying bells: who rings one wakes those who sleep by it under its own kernel. A host's agent looks at the bells of the pool as often as
-//! hosts beat, or when another agent says so, and wakes those of its own host who sleep by one that was rung.
+//! Relaying event counts: who notifies one wakes those who sleep by it under its own kernel. A host's agent looks at the event counts of the pool as often as
+//! hosts beat, or when another agent says so, and wakes those of its own host who sleep by one that was notified.
 //!
-//! The bells are the death bell, that of idle background threads, and those of the groups. Locks' bells are not among them: who waits for a lock looks again by itself.
+//! The event counts are the death event count, that of idle background threads, and those of the groups. Locks' event counts are not among them: who waits for a lock looks again by itself.
 //!
-//! Nothing is written but what a rung bell says, here. Who sleeps compares the bell with what it saw before it looked for what it waits for; so a ring
+//! Nothing is written but what a notified event count says, here. Who sleeps compares the event count with what it saw before it looked for what it waits for; so a ring
 //! before that is seen by itself, and one after that by the relay. Where memory is incoherent the kernel may compare what a cache has kept of the
-//! bell: so those by a bell that was rung are woken in some more looks too ([`AGAIN`]).
+//! event count: so those by an event count that was notified are woken in some more looks too ([`AGAIN`]).
 //!
 //! **A crash** of the agent leaves nobody who relays, until its host is fenced. Who sleeps looks at everything every 100 ms ([`watch`](super::watch)).
 
 use crate::memory::{Memory, SyncWord};
-use crate::pod::format::superblock::{DEATH_BELL, ROUND_BELL};
+use crate::pod::format::superblock::{DEATH_EVENTS, ROUND_EVENTS};
 use crate::pod::group::Group;
 use crate::pod::instance::worker::Worker;
 
@@ -19,11 +19,11 @@ const AGAIN: u8 = 3;
 /// Looks between two searches for groups that were made.
 const LOOKS_PER_SEARCH: u32 = 12;
 
-/// A bell, and what it said.
+/// An event count, and what it said.
 #[derive(Debug)]
 struct Heard {
-    bell: SyncWord,
-    rings: u32,
+    event_count: SyncWord,
+    notifications: u32,
     /// Looks in which those who sleep by it are to be woken yet.
     again: u8,
 }
@@ -39,13 +39,12 @@ pub struct Relay {
 impl Relay {
     /// Finds the groups that there are, if it is time to or somebody has come, and [`look`](Relay::look)s.
     ///
-    /// Cost: a load for each bell; now and then one for each entry of the directory.
+    /// Cost: a load for each event count; now and then one for each entry of the directory.
     pub fn look_everywhere<M: Memory>(&mut self, worker: &Worker<M>) -> bool {
         let mem = worker.mem();
-        let has_somebody_come = self
-            .heard
-            .first()
-            .is_none_or(|death| crate::pod::instance::bell::rings(mem, death.bell) != death.rings);
+        let has_somebody_come = self.heard.first().is_none_or(|death| {
+            crate::pod::instance::event_count::notifications(mem, death.event_count) != death.notifications
+        });
         if has_somebody_come || self.until_search == 0 {
             self.until_search = LOOKS_PER_SEARCH;
             self.search(worker);
@@ -54,45 +53,49 @@ impl Relay {
         self.look(mem)
     }
 
-    /// A bell that is new may have been rung.
+    /// An event count that is new may have been notified.
     fn search<M: Memory>(&mut self, worker: &Worker<M>) {
-        let groups = Group::bells(worker);
-        for bell in [DEATH_BELL, ROUND_BELL].into_iter().chain(groups) {
-            if self.heard.iter().all(|heard| heard.bell != bell) {
+        let groups = Group::event_counts(worker);
+        for event_count in [DEATH_EVENTS, ROUND_EVENTS].into_iter().chain(groups) {
+            if self.heard.iter().all(|heard| heard.event_count != event_count) {
                 self.heard.push(Heard {
-                    bell,
-                    rings: crate::pod::instance::bell::rings(worker.mem(), bell),
+                    event_count,
+                    notifications: crate::pod::instance::event_count::notifications(
+                        worker.mem(),
+                        event_count,
+                    ),
                     again: AGAIN,
                 });
             }
         }
     }
 
-    /// Wakes who sleeps under this kernel by a bell that was rung since the last look. Whether one was.
+    /// Wakes who sleeps under this kernel by an event count that was notified since the last look. Whether one was.
     ///
-    /// Cost: a load for each bell; a system call for each that was rung lately.
+    /// Cost: a load for each event count; a system call for each that was notified lately.
     pub fn look<M: Memory>(&mut self, mem: &M) -> bool {
-        let mut was_rung = false;
+        let mut was_notified = false;
         for heard in &mut self.heard {
-            let rings = crate::pod::instance::bell::rings(mem, heard.bell);
-            if rings != heard.rings {
-                heard.rings = rings;
+            let notifications = crate::pod::instance::event_count::notifications(mem, heard.event_count);
+            if notifications != heard.notifications {
+                heard.notifications = notifications;
                 heard.again = AGAIN + 1;
-                was_rung = true;
+                was_notified = true;
             }
             if heard.again > 0 {
                 heard.again -= 1;
-                mem.kernel().rouse(heard.bell.offset());
+                mem.kernel().wake(heard.event_count.offset());
             }
         }
-        was_rung
+        was_notified
     }
 
-    /// Says that the caller is about to sleep until one of the bells is rung under this kernel; to be called before a look.
+    /// Says that the caller is about to sleep until one of the event counts is notified under this kernel; to be called before a look.
     ///
-    /// Cost: as [`attend`](crate::pod::instance::bell::attend), for each bell.
-    pub fn attend<M: Memory>(&self, mem: &M) -> Vec<(u64, u32)> {
-        let attend = |heard: &Heard| crate::pod::instance::bell::attend(mem, heard.bell);
-        self.heard.iter().map(attend).collect()
+    /// Cost: as [`prepare_wait`](crate::pod::instance::event_count::prepare_wait), for each event count.
+    pub fn prepare_wait<M: Memory>(&self, mem: &M) -> Vec<(u64, u32)> {
+        let prepare_wait =
+            |heard: &Heard| crate::pod::instance::event_count::prepare_wait(mem, heard.event_count);
+        self.heard.iter().map(prepare_wait).collect()
     }
 }

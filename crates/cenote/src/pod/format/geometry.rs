@@ -30,7 +30,7 @@ pub const UNIT: u64 = 1 << UNIT_SHIFT;
 pub const UNIT_SHIFT: u32 = 16;
 /// Bytes of a process entry.
 pub const PROCESS_BYTES: u64 = 256;
-/// Bytes of a worker record, with the line that has its bed.
+/// Bytes of a worker record, with the line that has its death slot.
 pub const WORKER_BYTES: u64 = 4096;
 /// Bytes of it before that line.
 pub const RECORD_BYTES: u64 = WORKER_BYTES - LINE;
@@ -186,9 +186,9 @@ impl Geometry {
         self.worker_table + u64::from(index) * WORKER_BYTES
     }
 
-    /// A worker's bed: the last word of a page, so that what follows it can be in memory of the worker's process alone.
+    /// A worker's death slot: the last word of a page, so that what follows it can be in memory of the worker's process alone.
     #[inline]
-    pub fn bed(&self, index: u32) -> u64 {
+    pub fn death_slot(&self, index: u32) -> u64 {
         self.worker(index) + WORKER_BYTES - 8
     }
 

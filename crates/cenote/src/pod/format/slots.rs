@@ -1,6 +1,6 @@
 //! A worker's slots: the part of its annex that says which locks it holds or waits for.
 //!
-//! A slot is a line of sync words. Its worker writes them, but for the bell, while the slot is at rest or in use by it; a slot that its
+//! A slot is a line of sync words. Its worker writes them, but for the event count, while the slot is at rest or in use by it; a slot that its
 //! worker left behind, because it died or gave up waiting, is put at rest by others with a compare-exchange of the turn.
 //!
 //! | word | |
@@ -9,7 +9,7 @@
 //! | 8 `before` | in a queue: whom the slot stands behind; else what it was last |
 //! | 16 `lock` | the lock's offset, or 0; stays when the slot is at rest |
 //! | 24 `owner` | the identity of the worker that used it last |
-//! | 32 `bell` | by what those sleep who wait until the turn is another |
+//! | 32 `event_count` | by what those sleep who wait until the turn is another |
 //! | 40 `announced` | number of the turn whose end its worker announces, so that who sleeps until then needs no barrier |
 //!
 //! `docs/protocols/locks.md` says who relies on what.
@@ -187,7 +187,7 @@ impl Slot {
 
     /// By what those sleep who wait until the turn is another.
     #[inline]
-    pub fn bell(self) -> SyncWord {
+    pub fn event_count(self) -> SyncWord {
         SyncWord::at(self.0 + 32)
     }
 

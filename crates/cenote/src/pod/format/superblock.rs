@@ -33,8 +33,8 @@ pub const ORPHANS: SyncWord = SyncWord::at(448);
 pub const FLUSH_ROUND: SyncWord = SyncWord::at(512);
 /// Recoveries completed.
 pub const RECOVERIES: SyncWord = SyncWord::at(576);
-/// The bell that is rung when a worker attaches or was found dead.
-pub const DEATH_BELL: SyncWord = SyncWord::at(768);
+/// The event count that is notified when a worker attaches or was found dead.
+pub const DEATH_EVENTS: SyncWord = SyncWord::at(768);
 /// Entries that were ever begun in the log of recoveries.
 pub const LOGGED: SyncWord = SyncWord::at(832);
 /// Which host's processes execute the exchanges of all, where a server does: see [`crate::pod::hosts::seat`].
@@ -45,9 +45,9 @@ pub const HOSTLESS_SERVES: SyncWord = SyncWord::at(1024);
 pub const LISTS_TAKEN: SyncWord = SyncWord::at(1088);
 /// How often background threads were asked for the retired lists of idle workers (incoherent memory).
 pub const LISTS_WANTED: SyncWord = SyncWord::at(1152);
-/// The bell that is rung when background threads have something to do: a flush round was begun, the epoch has moved on, lists are wanted (incoherent
+/// The event count that is notified when background threads have something to do: a flush round was begun, the epoch has moved on, lists are wanted (incoherent
 /// memory).
-pub const ROUND_BELL: SyncWord = SyncWord::at(1216);
+pub const ROUND_EVENTS: SyncWord = SyncWord::at(1216);
 /// When a watcher began to look thoroughly for the dead, as nobody had for a while: nanoseconds since 1970. Not used in a pod.
 pub const LOOKED: SyncWord = SyncWord::at(1280);
 /// Slab blocks that were ever given back to the buddy tree (incoherent memory).

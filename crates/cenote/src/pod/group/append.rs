@@ -9,7 +9,7 @@
 //! | the lock is taken (`group.locked`) | a held lock | who waits for it, or the recoverer |
 //! | it is written down (`group.written`) | words that mean nothing | nobody has to |
 //! | the commit (`group.committed`), the event (`group.event`), the member (`group.member`), the count (`group.counted`) | a decided event | the next one with the lock applies it |
-//! | the commit is cleared (`group.cleared`) | a complete event, perhaps nobody woken | the recoverer rings the bell |
+//! | the commit is cleared (`group.cleared`) | a complete event, perhaps nobody woken | the recoverer notifies the event count |
 
 use super::Group;
 use super::event::{Event, Member};

@@ -110,8 +110,8 @@ impl Group {
             }
             drop(held);
         }
-        // It may have died between an event and the bell, and that may be anybody's event.
-        self.ring(mem);
+        // It may have died between an event and the event count, and that may be anybody's event.
+        self.notify_all(mem);
         Ok(is_here)
     }
 
@@ -119,7 +119,7 @@ impl Group {
         let held = self.enter(worker)?;
         self.tell_of_host(worker, origin)?;
         drop(held);
-        self.ring(worker.mem());
+        self.notify_all(worker.mem());
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl Group {
             }
         }
         drop(held);
-        self.ring(worker.mem());
+        self.notify_all(worker.mem());
         outcome
     }
 }

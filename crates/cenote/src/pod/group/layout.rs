@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | 0 | P | magic, members and events that there is room for, salt, SHA-256 of salt and token | the creator |
 //! | 64 | S | the lock | who changes the group |
-//! | 128 | S | the [bell](crate::pod::instance::bell) | who has changed it |
+//! | 128 | S | the [event count](crate::pod::instance::event_count) | who has changed it |
 //! | 192 | S | events counted | the lock's holder |
 //! | 200 | S | places of members that were ever used | the same |
 //! | 208 | S | the host whose members are being told dead, plus one; or 0 | the same |
@@ -47,8 +47,8 @@ impl Layout {
         SyncWord::at(self.0 + 64)
     }
 
-    /// The bell.
-    pub fn bell(self) -> SyncWord {
+    /// The event count.
+    pub fn event_count(self) -> SyncWord {
         SyncWord::at(self.0 + 128)
     }
 

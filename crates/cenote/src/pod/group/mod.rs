@@ -38,8 +38,8 @@ use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::format::host::HostInstance;
-use crate::pod::instance::bell;
 use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::event_count;
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock::{self, Held};
 use crate::pod::names::directory::{self, KIND_GROUP};
@@ -143,18 +143,18 @@ impl Group {
         })
     }
 
-    /// The bell by which one sleeps until there is an event; see [`bell`].
-    pub fn attend<M: Memory>(&self, worker: &Worker<M>) -> (u64, u32) {
-        bell::attend(worker.mem(), self.layout.bell())
+    /// The event count by which one sleeps until there is an event; see [`event_count`].
+    pub fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> (u64, u32) {
+        event_count::prepare_wait(worker.mem(), self.layout.event_count())
     }
 
-    /// The bells of all groups, but of those that are damaged.
+    /// The event counts of all groups, but of those that are damaged.
     ///
     /// Cost: a load for each entry of the directory; three for each group.
-    pub fn bells<M: Memory>(worker: &Worker<M>) -> Vec<SyncWord> {
+    pub fn event_counts<M: Memory>(worker: &Worker<M>) -> Vec<SyncWord> {
         let groups = directory::of_kind(worker, KIND_GROUP).into_iter();
         groups
-            .filter_map(|at| Some(Self::at(worker, at).ok()?.layout.bell()))
+            .filter_map(|at| Some(Self::at(worker, at).ok()?.layout.event_count()))
             .collect()
     }
 
@@ -170,8 +170,8 @@ impl Group {
     }
 
     /// Wakes all who sleep by the group.
-    pub fn ring<M: Memory>(&self, mem: &M) {
-        bell::ring(mem, self.layout.bell());
+    pub fn notify_all<M: Memory>(&self, mem: &M) {
+        event_count::notify_all(mem, self.layout.event_count());
     }
 
     /// Takes the lock, and finishes what its last holder left.
@@ -308,8 +308,8 @@ impl Group {
         };
         self.append(worker, change)?;
         drop(held);
-        if !mutant::is(Mutant::GroupJoinUnrung) {
-            self.ring(worker.mem());
+        if !mutant::is(Mutant::GroupJoinNotNotified) {
+            self.notify_all(worker.mem());
         }
         Ok(Seat {
             place,
@@ -394,15 +394,15 @@ impl Group {
     pub fn leave<M: Memory>(&self, worker: &Worker<M>, seat: Seat) -> Result<()> {
         let held = self.enter(worker)?;
         let member = self.member(worker, seat.place)?;
-        if mutant::is(Mutant::GroupRungEarly) {
-            self.ring(worker.mem());
+        if mutant::is(Mutant::GroupNotifiedEarly) {
+            self.notify_all(worker.mem());
         }
         if member.identity == seat.identity {
             self.end(worker, seat.place, member, Kind::Left)?;
         }
         drop(held);
-        if !mutant::is(Mutant::GroupRungEarly) {
-            self.ring(worker.mem());
+        if !mutant::is(Mutant::GroupNotifiedEarly) {
+            self.notify_all(worker.mem());
         }
         Ok(())
     }

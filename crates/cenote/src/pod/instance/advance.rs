@@ -1,13 +1,13 @@
 //! Moving the epoch on, and what that lets be reused; see [`epoch`](super::epoch).
 
-use super::bell;
 use super::crash::{Point, crash_point};
 use super::epoch::finish;
+use super::event_count;
 use super::worker::Worker;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::format::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
-use crate::pod::format::superblock::{EPOCH, HELD_BACK, ROUND_BELL};
+use crate::pod::format::superblock::{EPOCH, HELD_BACK, ROUND_EVENTS};
 
 /// The least announcement, or the epoch if nobody reads. What was unlinked before the call is held by nobody who is
 /// not among the announced.
@@ -58,7 +58,7 @@ pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
             crash_point(Point::EpochHalf);
             finish(mem, worker.geometry(), worker.pod().workers_high(), next);
             if !M::COHERENT {
-                bell::wake(mem, ROUND_BELL);
+                event_count::notify_waiting(mem, ROUND_EVENTS);
             }
         }
     } else {

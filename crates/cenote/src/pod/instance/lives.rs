@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | a process of this machine | the kernel says that its byte is locked | `docs/protocols/instances.md` |
 //! | a process of another host | the pool does not say otherwise of its host, nor its host's agent of it | `docs/protocols/hosts.md` |
-//! | a worker | its process does, and its bed does not say otherwise | `docs/protocols/detection.md` |
+//! | a worker | its process does, and its death slot does not say otherwise | `docs/protocols/detection.md` |
 
 use super::drain::drain;
 use super::process::Pod;
@@ -121,14 +121,14 @@ impl<M: Memory> Pod<M> {
 
     /// Whether a worker's thread is known to have died, whatever its process does.
     fn thread_has_died(&self, index: u32, state: State) -> bool {
-        let bed = self.geometry().bed(index);
+        let death_slot = self.geometry().death_slot(index);
         (M::COHERENT || state.process == self.index())
             && !mutant::is(Mutant::LoneDeathIgnored)
-            && self.mem().kernel().has_died(bed, state.generation)
+            && self.mem().kernel().has_died(death_slot, state.generation)
             && self.shares_kernel(state)
     }
 
-    /// Whether the process that a worker's state names has the same kernel as this one, so that its workers' beds can be
+    /// Whether the process that a worker's state names has the same kernel as this one, so that its workers' death slots can be
     /// slept by. One round trip in a pod, none on a single machine.
     pub fn shares_kernel(&self, worker: State) -> bool {
         if !self.is_in_pod() || worker.process == self.index() {

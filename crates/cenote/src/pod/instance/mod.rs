@@ -2,12 +2,12 @@
 //! `docs/protocols/instances.md`, `docs/protocols/reclamation.md` for epochs.
 
 pub mod advance;
-pub mod bell;
 pub(in crate::pod) mod class_cache;
 pub(crate) mod contention;
 pub mod crash;
 pub(in crate::pod) mod drain;
 pub mod epoch;
+pub mod event_count;
 pub mod failures;
 pub mod hooks;
 pub(in crate::pod) mod join;

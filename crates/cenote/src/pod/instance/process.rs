@@ -329,7 +329,11 @@ impl<M: Memory> Pod<M> {
         let generation = (identity >> 32) as u32;
         let state = State::decode(WorkerRecord::new(&self.geometry, index).state().load(&self.mem));
         let is_its = state.generation == generation && state.phase == Phase::Alive;
-        !is_its || self.mem.kernel().has_died(self.geometry.bed(index), generation)
+        !is_its
+            || self
+                .mem
+                .kernel()
+                .has_died(self.geometry.death_slot(index), generation)
     }
 
     /// The file that has the liveness locks, by which a fence proves of whom it kills that it is of this pool.

@@ -15,7 +15,7 @@ use super::limits::Limits;
 use super::process::Pod;
 use super::taken::{Taken, Takes};
 use crate::error::{Error, Result};
-use crate::memory::{ForkWatch, LocalWord, Lying, Memory, Snapshot, compiler_barrier, forked};
+use crate::memory::{ForkWatch, LocalWord, Memory, Registration, Snapshot, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
 use crate::pod::format::geometry::{Geometry, UNIT};
@@ -72,7 +72,7 @@ pub struct Worker<M: Memory> {
     pod: Arc<Pod<M>>,
     actor: Actor,
     generation: u32,
-    pub(crate) lying: Lying,
+    pub(crate) registration: Registration,
     replicate: bool,
     /// Whether announcements need no barrier, because whoever looks at them executes one for all.
     lazy: bool,
@@ -131,7 +131,7 @@ impl<M: Memory> Worker<M> {
         local: Arc<LocalPin>,
         replicate: bool,
         list_version: u64,
-        lying: Lying,
+        registration: Registration,
     ) -> Self {
         let lazy = pod.relies_on_barrier();
         Self {
@@ -143,7 +143,7 @@ impl<M: Memory> Worker<M> {
             pod: pod.clone(),
             actor,
             generation: local.generation,
-            lying,
+            registration,
             replicate,
             lazy,
             brief: M::COHERENT && lazy && replicate,
@@ -496,14 +496,14 @@ impl<M: Memory> Worker<Snapshot<M>> {
             // Above all that there are.
             me: u16::MAX,
         };
-        Self::assemble(pod, actor, Arc::new(local), false, 0, Lying::default())
+        Self::assemble(pod, actor, Arc::new(local), false, 0, Registration::default())
     }
 }
 
-/// Drops a bed from this host's cache, where the next owner's host would not see that it was changed.
-pub(in crate::pod) fn leave_bed<M: Memory>(mem: &M, bed: u64) {
+/// Drops a death slot from this host's cache, where the next owner's host would not see that it was changed.
+pub(in crate::pod) fn unregister<M: Memory>(mem: &M, death_slot: u64) {
     if !M::COHERENT {
-        mem.invalidate(bed - 8, 16);
+        mem.invalidate(death_slot - 8, 16);
         mem.fence();
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
 //!
-//! **Idle background threads** look less often: they sleep by a bell, which is rung when a round was begun, when the epoch has moved on, and when lists are
+//! **Idle background threads** look less often: they sleep by an event count, which is notified when a round was begun, when the epoch has moved on, and when lists are
 //! wanted. On other hosts it is [relayed](crate::pod::death::relay).
 //!
 //! A background thread that dies alone would leave its process alive and silent. From then on the workers of the process serve
@@ -24,8 +24,8 @@ use crate::mutant::{self, Mutant};
 use crate::pod::alloc::classes::{place_of, renew_classes};
 use crate::pod::format::chunk::{CHUNK_BYTES, Position, entry};
 use crate::pod::format::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
-use crate::pod::format::superblock::{EPOCH, FLUSH_ROUND, LISTS_WANTED, ROUND_BELL};
-use crate::pod::instance::bell;
+use crate::pod::format::superblock::{EPOCH, FLUSH_ROUND, LISTS_WANTED, ROUND_EVENTS};
+use crate::pod::instance::event_count;
 use crate::pod::instance::worker::{LocalPin, Worker};
 
 /// Up to where every host has flushed a list, of which it has up to `from`; begins a round up to `ripe` if there is none. Never waits. The request is in the
@@ -108,7 +108,7 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
         flush_between(worker, record == worker.record(), from, to)?;
     }
     let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
-    bell::wake(mem, ROUND_BELL);
+    event_count::notify_waiting(mem, ROUND_EVENTS);
     // Whenever it is written back: if it is lost with its host, another round is begun.
     request[3].set_lazily(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
     Ok(())
@@ -231,9 +231,9 @@ impl Attendant {
 
     /// Says that the thread is about to sleep until there is something to do, if it has found nothing for a while; to be called before a tick.
     ///
-    /// Cost: as [`bell::attend`].
-    pub fn attend<M: Memory>(&self, worker: &Worker<M>) -> Option<(u64, u32)> {
-        (self.idle >= IDLE_AFTER).then(|| bell::attend(worker.mem(), ROUND_BELL))
+    /// Cost: as [`event_count::prepare_wait`].
+    pub fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> Option<(u64, u32)> {
+        (self.idle >= IDLE_AFTER).then(|| event_count::prepare_wait(worker.mem(), ROUND_EVENTS))
     }
 
     /// Serves the rounds of others and looks after the announcements of this process's idle workers; `ticks` since it did so last.

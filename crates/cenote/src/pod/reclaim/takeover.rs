@@ -38,10 +38,10 @@ use crate::pod::format::actor::Actor;
 use crate::pod::format::chunk::{CHUNK_BYTES, CHUNK_ENTRIES, Position, ROOM, count_of, entry, next_of};
 use crate::pod::format::geometry::WORKER_BYTES;
 use crate::pod::format::record::{Phase, State, WorkerRecord, operation};
-use crate::pod::format::superblock::{HEAP_LOCK, LISTS_TAKEN, LISTS_WANTED, ROUND_BELL};
+use crate::pod::format::superblock::{HEAP_LOCK, LISTS_TAKEN, LISTS_WANTED, ROUND_EVENTS};
 use crate::pod::instance::advance::{least, ripe_below, somebody_relies_on_it};
-use crate::pod::instance::bell;
 use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::event_count;
 use crate::pod::instance::failures::Task;
 use crate::pod::instance::worker::{LocalPin, Worker};
 use crate::pod::lock;
@@ -221,7 +221,7 @@ pub(in crate::pod) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> 
 pub(in crate::pod) fn ask_for_lists<M: Memory>(worker: &Worker<M>) {
     if !M::COHERENT {
         LISTS_WANTED.fetch_add(worker.mem(), 1);
-        bell::wake(worker.mem(), ROUND_BELL);
+        event_count::notify_waiting(worker.mem(), ROUND_EVENTS);
     }
 }
 

@@ -1,13 +1,13 @@
-//! Beds and bells on Linux: a robust mutex for each thread, and futexes.
+//! Death slots and event counts on Linux: a robust mutex for each thread, and futexes.
 //!
-//! A thread locks a robust mutex and keeps it locked, whose futex word is its bed ([`bed_mutex`](super::bed_mutex) has the rest). When it ends,
+//! A thread locks a robust mutex and keeps it locked, whose futex word is its death slot ([`robust_mutex`](super::robust_mutex) has the rest). When it ends,
 //! however it ends, the kernel walks the list of its robust mutexes (`robust_list(7)`), sets the owner-died bit in each and wakes one waiter. That is
 //! before its address space is torn down: some microseconds after the death, however much it had mapped. Locks of
 //! files are dropped after that.
 //!
 //! | word | what | who writes it |
 //! |---|---|---|
-//! | the bed | low half: the futex word | the owner; the kernel when it dies; watchers set the waiters bit |
+//! | the death slot | low half: the futex word | the owner; the kernel when it dies; watchers set the waiters bit |
 //! | the word before it | the generation that lies here, and a bit that says so | the owner |
 //!
 //! The futex word holds the owner's thread id in its own namespace. Nobody interprets it: only whether it is zero, and
@@ -19,19 +19,19 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::bed_mutex::{Lies, PrivateBed};
-use super::kernel::{Kernel, Lying, SLEEPS_BY_MAX};
+use super::kernel::{Kernel, Registration, SLEEPS_BY_MAX};
 use super::kill::mapped_at_address;
 use super::mapping::View;
+use super::robust_mutex::{PrivateSlot, RobustMutex};
 
 /// The bit that the kernel sets when the owner has died.
 const OWNER_DIED: u32 = libc::FUTEX_OWNER_DIED;
 /// The bit by which the kernel knows that it has to wake somebody.
 const WAITERS: u32 = libc::FUTEX_WAITERS;
-/// Bytes of a page, at the end of which a bed is.
+/// Bytes of a page, at the end of which a death slot is.
 const PAGE: u64 = 4096;
 /// Set in the generation's word while somebody lies here.
-const LIES: u64 = 1 << 32;
+const REGISTERED: u64 = 1 << 32;
 /// `FUTEX2_SIZE_U32`.
 const SIZE_U32: u32 = 2;
 /// Between two looks where the kernel has no `futex_waitv` (before Linux 5.16), or refuses it on this memory.
@@ -48,9 +48,9 @@ struct Waiter {
 }
 
 impl View {
-    /// The word of the generation that lies in a bed.
-    fn lies(&self, bed: u64) -> &AtomicU64 {
-        self.word(bed - 8)
+    /// The word of the generation that is registered in a death slot.
+    fn registered(&self, death_slot: u64) -> &AtomicU64 {
+        self.word(death_slot - 8)
     }
 
     /// The half of a word that comes first in memory: what the kernel compares.
@@ -68,9 +68,9 @@ impl View {
         }
     }
 
-    /// Asks to be woken when the thread in a bed ends: `Ok(None)` if nobody lies there, `Err` if it has died already.
-    fn wait_by(&self, bed: u64) -> Result<Option<Waiter>, ()> {
-        let futex = self.futex(bed);
+    /// Asks to be woken when the thread in a death slot ends: `Ok(None)` if nobody is registered there, `Err` if it has died already.
+    fn wait_by(&self, death_slot: u64) -> Result<Option<Waiter>, ()> {
+        let futex = self.futex(death_slot);
         let mut word = futex.load(Ordering::Acquire);
         loop {
             if word & OWNER_DIED != 0 {
@@ -80,10 +80,10 @@ impl View {
                 return Ok(None);
             }
             if word & WAITERS != 0 {
-                return Ok(Some(self.waiter(bed, word)));
+                return Ok(Some(self.waiter(death_slot, word)));
             }
             match futex.compare_exchange(word, word | WAITERS, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(Some(self.waiter(bed, word | WAITERS))),
+                Ok(_) => return Ok(Some(self.waiter(death_slot, word | WAITERS))),
                 Err(found) => word = found,
             }
         }
@@ -91,50 +91,51 @@ impl View {
 }
 
 impl Kernel for View {
-    fn lie_down(&self, bed: u64, generation: u32) -> Lying {
-        self.lies(bed).store(0, Ordering::Release);
-        self.word(bed).store(0, Ordering::Release);
-        let lies = Lies::down(self, bed, self.aligned(bed, PAGE), generation);
-        if let Some(Lies::Window(_)) = lies {
-            self.lies(bed)
-                .store(LIES | u64::from(generation), Ordering::Release);
+    fn register(&self, death_slot: u64, generation: u32) -> Registration {
+        self.registered(death_slot).store(0, Ordering::Release);
+        self.word(death_slot).store(0, Ordering::Release);
+        let registered = RobustMutex::lock(self, death_slot, self.aligned(death_slot, PAGE), generation);
+        if let Some(RobustMutex::Window(_)) = registered {
+            self.registered(death_slot)
+                .store(REGISTERED | u64::from(generation), Ordering::Release);
         }
-        Lying(lies)
+        Registration(registered)
     }
 
-    fn get_up(&self, bed: u64, lying: Lying) {
-        let Some(lies) = lying.0 else { return };
-        if let Lies::Window(_) = lies {
-            self.lies(bed).store(0, Ordering::Release);
-            // No mere store: once this returns, the bed may be somebody else's.
-            if self.word(bed).swap(0, Ordering::SeqCst) as u32 & WAITERS != 0 {
-                self.rouse_one(bed);
+    fn unregister(&self, death_slot: u64, registration: Registration) {
+        let Some(registered) = registration.0 else { return };
+        if let RobustMutex::Window(_) = registered {
+            self.registered(death_slot).store(0, Ordering::Release);
+            // No mere store: once this returns, the death slot may be somebody else's.
+            if self.word(death_slot).swap(0, Ordering::SeqCst) as u32 & WAITERS != 0 {
+                self.wake_one(death_slot);
             }
         }
-        lies.up();
+        registered.unlock();
     }
 
-    fn has_died(&self, bed: u64, generation: u32) -> bool {
+    fn has_died(&self, death_slot: u64, generation: u32) -> bool {
         // The generation first; see the header.
-        match self.is_shown(bed, generation) {
-            true => self.futex(bed).load(Ordering::Acquire) & OWNER_DIED != 0,
-            false => PrivateBed::shows_death(self, bed, generation),
+        match self.is_shown(death_slot, generation) {
+            true => self.futex(death_slot).load(Ordering::Acquire) & OWNER_DIED != 0,
+            false => PrivateSlot::shows_death(self, death_slot, generation),
         }
     }
 
-    fn is_shown(&self, bed: u64, generation: u32) -> bool {
-        self.lies(bed).load(Ordering::Acquire) == LIES | u64::from(generation)
+    fn is_shown(&self, death_slot: u64, generation: u32) -> bool {
+        self.registered(death_slot).load(Ordering::Acquire) == REGISTERED | u64::from(generation)
     }
 
-    fn doze(&self, beds: &[u64], bells: &[(u64, u32)], time: Duration) {
-        let mut waiters: Vec<Waiter> = Vec::with_capacity((beds.len() + bells.len()).min(SLEEPS_BY_MAX));
-        let bells = bells.iter().map(|&(at, seen)| self.waiter(at, seen));
-        waiters.extend(bells.take(SLEEPS_BY_MAX));
-        for &bed in beds {
+    fn wait(&self, death_slots: &[u64], event_counts: &[(u64, u32)], time: Duration) {
+        let mut waiters: Vec<Waiter> =
+            Vec::with_capacity((death_slots.len() + event_counts.len()).min(SLEEPS_BY_MAX));
+        let event_counts = event_counts.iter().map(|&(at, seen)| self.waiter(at, seen));
+        waiters.extend(event_counts.take(SLEEPS_BY_MAX));
+        for &death_slot in death_slots {
             if waiters.len() == SLEEPS_BY_MAX {
                 break;
             }
-            match self.wait_by(bed) {
+            match self.wait_by(death_slot) {
                 Ok(waiter) => waiters.extend(waiter),
                 Err(()) => return,
             }
@@ -168,14 +169,15 @@ impl Kernel for View {
         }
     }
 
-    fn rouse(&self, by: u64) {
+    fn wake(&self, by: u64) {
         // SAFETY: wakes those who wait for a word of the mapping; touches no memory of ours.
         unsafe { libc::syscall(libc::SYS_futex, self.aligned(by, 8), libc::FUTEX_WAKE, i32::MAX) };
     }
 
-    fn rouse_one(&self, bell: u64) -> bool {
+    fn wake_one(&self, event_count: u64) -> bool {
         // SAFETY: wakes one who waits for a word of the mapping; touches no memory of ours.
-        let woken = unsafe { libc::syscall(libc::SYS_futex, self.aligned(bell, 8), libc::FUTEX_WAKE, 1) };
+        let woken =
+            unsafe { libc::syscall(libc::SYS_futex, self.aligned(event_count, 8), libc::FUTEX_WAKE, 1) };
         woken > 0
     }
 

@@ -4,7 +4,7 @@
 //! the mutex, behind its futex word. Who may write to the pool may write anything there. So the mutex lies across the end of a page:
 //!
 //! ```text
-//!  the page of the pool with the bed, mapped once more │ a page of this process alone
+//!  the page of the pool with the death slot, mapped once more │ a page of this process alone
 //!  …… generation │ futex word, count (of 1)            │ owner, users, kind, list entry: the addresses
 //! ```
 //!
@@ -16,7 +16,7 @@
 //!
 //! | a thread that ends | leaves |
 //! |---|---|
-//! | with its mutex locked | two pages of addresses, which nobody uses again; a private mutex for who lies in the same bed next |
+//! | with its mutex locked | two pages of addresses, which nobody uses again; a private mutex for who lies in the same death slot next |
 //! | between the last word in the pool and the unlocking | the same; nothing shows in the pool |
 //!
 //! Cost: four system calls for each worker that attaches and detaches.
@@ -26,21 +26,21 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::mapping::View;
 
-/// The page size for which beds lie at the end of pages.
+/// The page size for which death slots lie at the end of pages.
 const PAGE: usize = 4096;
 /// Bytes of the mutex that are in the pool: its futex word, and a counter that the C library uses for recursive mutexes only.
 const SHARED: usize = 8;
 
-/// The mutex of a thread that lies in a bed.
+/// The mutex of a thread that is registered in a death slot.
 #[derive(Clone, Copy, Debug)]
-pub enum Lies {
+pub enum RobustMutex {
     /// Across a page of the pool and one of this process.
     Window(Window),
     /// In this process.
-    Private(&'static PrivateBed),
+    Private(&'static PrivateSlot),
 }
 
-/// The page of a bed, mapped once more, and a page of this process behind it.
+/// The page of a death slot, mapped once more, and a page of this process behind it.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     pages: *mut libc::c_void,
@@ -123,36 +123,37 @@ impl Window {
     }
 }
 
-/// A mutex in memory of this process, for the bed of a mapping.
+/// A mutex in memory of this process, for the death slot of a mapping.
 #[derive(Debug)]
-pub struct PrivateBed {
-    next: *const PrivateBed,
+pub struct PrivateSlot {
+    next: *const PrivateSlot,
     is_taken: AtomicBool,
     mapping: AtomicU64,
-    bed: AtomicU64,
-    /// The generation that lies there, and a bit that says so.
+    death_slot: AtomicU64,
+    /// The generation that is registered there, and a bit that says so.
     generation: AtomicU64,
     mutex: UnsafeCell<libc::pthread_mutex_t>,
 }
 
-/// All private beds that this process has ever used. They are never freed: lists of threads may have them.
-static PRIVATE: AtomicPtr<PrivateBed> = AtomicPtr::new(std::ptr::null_mut());
-/// Set in [`PrivateBed::generation`] while somebody lies there.
-const LIES: u64 = 1 << 32;
+/// All private death slots that this process has ever used. They are never freed: lists of threads may have them.
+static PRIVATE: AtomicPtr<PrivateSlot> = AtomicPtr::new(std::ptr::null_mut());
+/// Set in [`PrivateSlot::generation`] while somebody is registered there.
+const REGISTERED: u64 = 1 << 32;
 
-impl PrivateBed {
-    fn all() -> impl Iterator<Item = &'static PrivateBed> {
+impl PrivateSlot {
+    fn all() -> impl Iterator<Item = &'static PrivateSlot> {
         let mut at = PRIVATE.load(Ordering::Acquire).cast_const();
         std::iter::from_fn(move || {
             // SAFETY: what has been put into the list is complete and is never freed.
-            let bed: &'static PrivateBed = unsafe { at.as_ref() }?;
-            at = bed.next;
-            Some(bed)
+            let death_slot: &'static PrivateSlot = unsafe { at.as_ref() }?;
+            at = death_slot.next;
+            Some(death_slot)
         })
     }
 
-    fn is_of(&self, view: &View, bed: u64) -> bool {
-        self.mapping.load(Ordering::Relaxed) == view.number && self.bed.load(Ordering::Relaxed) == bed
+    fn is_of(&self, view: &View, death_slot: u64) -> bool {
+        self.mapping.load(Ordering::Relaxed) == view.number
+            && self.death_slot.load(Ordering::Relaxed) == death_slot
     }
 
     fn futex(&self) -> &AtomicU32 {
@@ -161,24 +162,24 @@ impl PrivateBed {
     }
 
     fn is_dead(&self) -> bool {
-        self.generation.load(Ordering::Acquire) & LIES != 0
+        self.generation.load(Ordering::Acquire) & REGISTERED != 0
             && self.futex().load(Ordering::Acquire) & libc::FUTEX_OWNER_DIED != 0
     }
 
-    /// One for a bed: that of who lay there before and has died, one that is free, or a new one.
-    fn take(view: &View, bed: u64) -> &'static PrivateBed {
-        // Who lies down in a bed has claimed it: nobody else looks for one for the same bed.
-        let theirs = Self::all().find(|other| other.is_of(view, bed) && other.is_dead());
+    /// One for a death slot: that of who lay there before and has died, one that is free, or a new one.
+    fn take(view: &View, death_slot: u64) -> &'static PrivateSlot {
+        // Who registers in a death slot has claimed it: nobody else looks for one for the same death slot.
+        let theirs = Self::all().find(|other| other.is_of(view, death_slot) && other.is_dead());
         let free = || Self::all().find(|other| !other.is_taken.swap(true, Ordering::AcqRel));
         let found = theirs.or_else(free);
         let found = found.unwrap_or_else(|| {
             // SAFETY: all zeroes is a mutex that nobody has locked.
             let mutex = unsafe { std::mem::zeroed() };
-            let new = Box::leak(Box::new(PrivateBed {
+            let new = Box::leak(Box::new(PrivateSlot {
                 next: PRIVATE.load(Ordering::Acquire),
                 is_taken: AtomicBool::new(true),
                 mapping: AtomicU64::new(0),
-                bed: AtomicU64::new(0),
+                death_slot: AtomicU64::new(0),
                 generation: AtomicU64::new(0),
                 mutex: UnsafeCell::new(mutex),
             }));
@@ -191,23 +192,23 @@ impl PrivateBed {
         });
         found.generation.store(0, Ordering::Release);
         found.mapping.store(view.number, Ordering::Relaxed);
-        found.bed.store(bed, Ordering::Relaxed);
+        found.death_slot.store(death_slot, Ordering::Relaxed);
         found
     }
 
-    /// Whether the thread that lay down in a bed under a generation, in a private mutex, has died.
-    pub(super) fn shows_death(view: &View, bed: u64, generation: u32) -> bool {
+    /// Whether the thread that registered in a death slot under a generation, in a private mutex, has died.
+    pub(super) fn shows_death(view: &View, death_slot: u64, generation: u32) -> bool {
         Self::all().any(|private| {
-            private.generation.load(Ordering::Acquire) == LIES | u64::from(generation)
-                && private.is_of(view, bed)
+            private.generation.load(Ordering::Acquire) == REGISTERED | u64::from(generation)
+                && private.is_of(view, death_slot)
                 && private.is_dead()
         })
     }
 }
 
-impl Lies {
-    /// Locks a mutex for a bed in a page of the mapping. The bed belongs to the calling thread, and nobody believes what stands in it.
-    pub(super) fn down(view: &View, bed: u64, page: *mut u8, generation: u32) -> Option<Self> {
+impl RobustMutex {
+    /// Locks a mutex for a death slot in a page of the mapping. The death slot belongs to the calling thread, and nobody believes what stands in it.
+    pub(super) fn lock(view: &View, death_slot: u64, page: *mut u8, generation: u32) -> Option<Self> {
         // SAFETY: takes a number and gives one.
         let is_page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } == PAGE as libc::c_long;
         let can_share = cfg!(target_env = "gnu") && is_page && view.has_pages;
@@ -218,19 +219,19 @@ impl Lies {
             window.unmap();
             return None;
         }
-        let private = PrivateBed::take(view, bed);
+        let private = PrivateSlot::take(view, death_slot);
         if !lock(private.mutex.get()) {
             private.is_taken.store(false, Ordering::Release);
             return None;
         }
         private
             .generation
-            .store(LIES | u64::from(generation), Ordering::Release);
+            .store(REGISTERED | u64::from(generation), Ordering::Release);
         Some(Self::Private(private))
     }
 
     /// Unlocks it, in the thread that has locked it.
-    pub(super) fn up(self) {
+    pub(super) fn unlock(self) {
         match self {
             Self::Window(window) => window.close(),
             Self::Private(private) => {
@@ -243,9 +244,9 @@ impl Lies {
     }
 }
 
-// SAFETY: all fields but the mutex are atomic or never change; the mutex belongs to who has taken the bed, and is else accessed by its futex
+// SAFETY: all fields but the mutex are atomic or never change; the mutex belongs to who has taken the death slot, and is else accessed by its futex
 // word alone, atomically.
-unsafe impl Sync for PrivateBed {}
+unsafe impl Sync for PrivateSlot {}
 
 /// Makes a robust mutex and locks it; `false` if that cannot be done. Whatever stands in the pool's part, this returns.
 fn lock(mutex: *mut libc::pthread_mutex_t) -> bool {
@@ -282,7 +283,7 @@ mod tests {
     use super::super::mapping::Mapping;
     use super::*;
 
-    const BED: u64 = PAGE as u64 - 8;
+    const DEATH_SLOT: u64 = PAGE as u64 - 8;
 
     fn eventually(what: &str, is_so: impl Fn() -> bool) {
         let begun = std::time::Instant::now();
@@ -305,28 +306,28 @@ mod tests {
         (folder, mapping)
     }
 
-    /// A thread lies down, dies, and another lies down in its bed.
+    /// A thread registers, dies, and another registers in its death slot.
     fn shows_deaths(mapping: &Mapping, is_shown: bool) {
         let view = mapping.view();
-        let (lies, lain) = channel();
+        let (registered, lain) = channel();
         let (die, dies) = channel::<()>();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let lying = view.lie_down(BED, 5);
-                lies.send(lying.0.is_some()).unwrap();
+                let registration = view.register(DEATH_SLOT, 5);
+                registered.send(registration.0.is_some()).unwrap();
                 let _ = dies.recv();
             });
             assert!(lain.recv().unwrap());
-            assert!(!view.has_died(BED, 5));
-            assert_eq!(view.is_shown(BED, 5), is_shown);
+            assert!(!view.has_died(DEATH_SLOT, 5));
+            assert_eq!(view.is_shown(DEATH_SLOT, 5), is_shown);
             die.send(()).unwrap();
-            eventually("its death", || view.has_died(BED, 5));
-            assert!(!view.has_died(BED, 4) && !view.has_died(BED, 6));
+            eventually("its death", || view.has_died(DEATH_SLOT, 5));
+            assert!(!view.has_died(DEATH_SLOT, 4) && !view.has_died(DEATH_SLOT, 6));
         });
-        let lying = view.lie_down(BED, 6);
-        assert!(!view.has_died(BED, 5) && !view.has_died(BED, 6));
-        view.get_up(BED, lying);
-        assert!(!view.is_shown(BED, 6) && !view.has_died(BED, 6));
+        let registration = view.register(DEATH_SLOT, 6);
+        assert!(!view.has_died(DEATH_SLOT, 5) && !view.has_died(DEATH_SLOT, 6));
+        view.unregister(DEATH_SLOT, registration);
+        assert!(!view.is_shown(DEATH_SLOT, 6) && !view.has_died(DEATH_SLOT, 6));
     }
 
     /// The kernel maps no private page twice.
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_shows_through_a_window_and_in_a_private_bed() {
+    fn a_death_shows_through_a_window_and_in_a_private_death_slot() {
         let (_folder, mapping) = of_file();
         shows_deaths(&mapping, true);
         let other = Mapping::anonymous(2 * PAGE as u64).unwrap();
@@ -357,21 +358,21 @@ mod tests {
     fn nothing_but_a_number_and_a_generation_is_in_the_pool() {
         let (_folder, mapping) = of_file();
         let view = mapping.view();
-        let lying = view.lie_down(BED, 7);
-        assert!(matches!(lying.0, Some(Lies::Window(_))));
+        let registration = view.register(DEATH_SLOT, 7);
+        assert!(matches!(registration.0, Some(RobustMutex::Window(_))));
         // SAFETY: takes nothing and gives the id of the calling thread.
         let id = unsafe { libc::gettid() } as u64;
         for at in (0..2 * PAGE as u64).step_by(8) {
             let expected = match at {
                 // And how often it is locked.
-                BED => id | 1 << 32,
-                at if at == BED - 8 => LIES | 7,
+                DEATH_SLOT => id | 1 << 32,
+                at if at == DEATH_SLOT - 8 => REGISTERED | 7,
                 _ => 0,
             };
             assert_eq!(view.word(at).load(Ordering::Relaxed), expected, "{at:#x}");
         }
-        view.get_up(BED, lying);
-        assert_eq!(view.word(BED).load(Ordering::Relaxed), 0);
+        view.unregister(DEATH_SLOT, registration);
+        assert_eq!(view.word(DEATH_SLOT).load(Ordering::Relaxed), 0);
     }
 
     #[test]
@@ -385,23 +386,23 @@ mod tests {
             0x4141_4141_4141_4141,
             u64::from(libc::FUTEX_OWNER_DIED),
         ] {
-            let lying = view.lie_down(BED, 8);
+            let registration = view.register(DEATH_SLOT, 8);
             for at in (0..2 * PAGE as u64).step_by(8) {
                 view.word(at).store(word, Ordering::Relaxed);
             }
-            view.get_up(BED, lying);
-            // A mutex of the user's joins the list and leaves it; another bed too.
+            view.unregister(DEATH_SLOT, registration);
+            // A mutex of the user's joins the list and leaves it; another death slot too.
             let own = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
             assert!(lock(own.get()));
-            let second = view.lie_down(BED, 9);
+            let second = view.register(DEATH_SLOT, 9);
             // SAFETY: locked above, by this thread.
             assert_eq!(unsafe { libc::pthread_mutex_unlock(own.get()) }, 0);
-            view.get_up(BED, second);
+            view.unregister(DEATH_SLOT, second);
         }
     }
 
     #[test]
-    fn a_bed_that_is_written_to_while_one_lies_down_makes_nobody_wait() {
+    fn a_death_slot_that_is_written_to_while_one_lies_down_makes_nobody_wait() {
         let (_folder, mapping) = of_file();
         let view = mapping.view();
         let is_over = AtomicBool::new(false);
@@ -410,12 +411,12 @@ mod tests {
                 let mut word = 1u64;
                 while !is_over.load(Ordering::Relaxed) {
                     word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                    view.word(BED).store(word, Ordering::Relaxed);
+                    view.word(DEATH_SLOT).store(word, Ordering::Relaxed);
                 }
             });
             for generation in 0..2000 {
-                let lying = view.lie_down(BED, generation);
-                view.get_up(BED, lying);
+                let registration = view.register(DEATH_SLOT, generation);
+                view.unregister(DEATH_SLOT, registration);
             }
             is_over.store(true, Ordering::Relaxed);
         });
