@@ -3,11 +3,11 @@
 //!
 //! Hosts are processes of this machine: an agent and a worker that writes without pause. Each round starts a host, lets
 //! it work, and kills it (all its processes at once) or stops it; another process, which is a host of its own, reads the host's
-//! state in the pool again and again and notes when it is accused, when its generation has moved, and when nothing of it is
+//! state in the pool again and again and notes when it is suspected, when its generation has moved, and when nothing of it is
 //! left in the process table. Times are from just before the first signal. A monitor fences by killing.
 //!
 //! With `--soak` nobody fails: hosts work, and as many threads as there are processors, or as asked for, compute. What is
-//! reported is how often a host was accused, and the longest silence of each that the observer saw.
+//! reported is how often a host was suspected, and the longest silence of each that the observer saw.
 //!
 //! The parts are this program with a hidden subcommand; each ends when its standard input does.
 
@@ -43,7 +43,7 @@ pub struct Options {
     /// Rounds for each way to fail.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Fails nobody, and looks for so many seconds whether anybody is accused.
+    /// Fails nobody, and looks for so many seconds whether anybody is suspected.
     #[arg(long, value_name = "SECONDS")]
     soak: Option<u64>,
     /// Threads that compute meanwhile; with `--soak` as many as there are processors by default, else none.
@@ -65,7 +65,7 @@ pub struct PartOptions {
 /// Milliseconds from a failure in each round.
 #[derive(Default)]
 struct Times {
-    accused: Vec<f64>,
+    suspected: Vec<f64>,
     moved: Vec<f64>,
     recovered: Vec<f64>,
 }
@@ -95,7 +95,7 @@ fn fail(bench: &Bench, rounds: u32, threads: usize, output: Output) -> Result<()
     }
     let rows = ways.iter().flat_map(|(way, _, times)| {
         let steps = [
-            ("accused", &times.accused),
+            ("suspected", &times.suspected),
             ("fenced, generation moved", &times.moved),
             ("recovered", &times.recovered),
         ];
@@ -154,20 +154,22 @@ fn soak(bench: &Bench, time: Duration, threads: usize, output: Output) -> Result
     let mut silences = vec![(0u64, Instant::now(), Duration::ZERO); watched.len()];
     let begun = Instant::now();
     while begun.elapsed() < time {
-        for (&host, (beat, since, longest)) in watched.iter().zip(&mut silences) {
-            let now = HostRecord::new(worker.geometry(), host).beat().load(worker.mem());
-            if now != *beat {
-                *beat = now;
+        for (&host, (heartbeat, since, longest)) in watched.iter().zip(&mut silences) {
+            let now = HostRecord::new(worker.geometry(), host)
+                .heartbeat()
+                .load(worker.mem());
+            if now != *heartbeat {
+                *heartbeat = now;
                 *since = Instant::now();
             }
             *longest = (*longest).max(since.elapsed());
         }
         std::thread::sleep(Duration::from_micros(500));
     }
-    let mut accused = 0;
+    let mut suspected = 0;
     for &host in &watched {
         let state = HostRecord::new(worker.geometry(), host).read(worker.mem())?;
-        accused += u32::from(state.generation != 0 || state.phase != HostPhase::Up);
+        suspected += u32::from(state.generation != 0 || state.phase != HostPhase::Up);
     }
     drop(parts);
     let longest: Vec<f64> = silences
@@ -177,20 +179,20 @@ fn soak(bench: &Bench, time: Duration, threads: usize, output: Output) -> Result
     output.print(
         || {
             json!({
-                "seconds": time.as_secs(), "load_threads": threads, "hosts": watched, "accused": accused,
+                "seconds": time.as_secs(), "load_threads": threads, "hosts": watched, "suspected": suspected,
                 "longest_silence_ms": longest,
             })
         },
         |_: Style| {
             format!(
-                "{} s, {threads} threads computing, {} hosts: {accused} accused; longest silence seen of each: {} ms\n",
+                "{} s, {threads} threads computing, {} hosts: {suspected} suspected; longest silence seen of each: {} ms\n",
                 time.as_secs(),
                 watched.len(),
                 longest.iter().map(|ms| format!("{ms:.1}")).collect::<Vec<_>>().join(", ")
             )
         },
     );
-    check(accused == 0, "a host that lived was taken for failed")
+    check(suspected == 0, "a host that lived was taken for failed")
 }
 
 /// A pool, its observer, a monitor, and what computes.
@@ -236,7 +238,7 @@ impl Bench {
         let worker = self.pool.worker()?;
         let record = HostRecord::new(worker.geometry(), VICTIM);
         let generation = record.read(worker.mem())?.generation;
-        // Not always at the same moment after a beat.
+        // Not always at the same moment after a heartbeat.
         std::thread::sleep(Duration::from_micros(
             20_000 + u64::from(generation) * 613 % 8_000,
         ));
@@ -253,8 +255,8 @@ impl Bench {
         };
         let state = || -> Result<_, Failure> { Ok(record.read(worker.mem())?) };
         times
-            .accused
-            .push(until("a host that failed was not accused", &|| {
+            .suspected
+            .push(until("a host that failed was not suspected", &|| {
                 let state = state()?;
                 Ok(state.phase == HostPhase::Fencing || state.generation != generation)
             })?);

@@ -85,7 +85,7 @@ enum Command {
     Takeover(takeover::Options),
     /// How long after a process's death others know of it.
     Detection(detection::Options),
-    /// How soon a host that failed is known, fenced and recovered; `--soak`: whether one that lives is ever accused.
+    /// How soon a host that failed is known, fenced and recovered; `--soak`: whether one that lives is ever suspected.
     HostDetection(host_detection::Options),
     /// Everything, and the table of targets.
     All(all::Options),

@@ -80,7 +80,7 @@ enum Command {
     Group(commands::group::Args),
     /// Answer for this host to the pod: beat, and recover this host's dead
     Agent(commands::agent::Args),
-    /// Watch the pod's hosts, and fence those that miss their beats
+    /// Watch the pod's hosts, and fence those that miss their heartbeats
     Monitor(commands::monitor::Args),
     /// Measure with the YCSB workloads
     Bench(commands::bench::Args),

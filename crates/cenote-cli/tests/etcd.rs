@@ -17,7 +17,7 @@ use started::Started;
 
 /// What takes longer than this does not happen.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Long enough for a host that is silent to be accused, if anybody watched.
+/// Long enough for a host that is silent to be suspected, if anybody watched.
 const QUIET: Duration = Duration::from_secs(4);
 const NOBODY: [u64; 0] = [];
 /// The hosts of the two monitors.
@@ -123,7 +123,7 @@ impl Pod {
         let told = |n: &usize| self.monitors[*n].told();
         (0..2)
             .flat_map(|n| told(&n).into_iter().map(move |event| (n, event)))
-            .filter(|(_, event)| event["event"] == "seat-taken")
+            .filter(|(_, event)| event["event"] == "lease-taken")
             .max_by_key(|(_, event)| event["at_ms"].as_u64())
             .map(|(n, _)| n)
     }
@@ -201,19 +201,19 @@ fn one_leads_and_another_takes_over() {
     );
     let key = health["etcd"]["key"].as_str().unwrap();
     assert!(key.starts_with("cenote/monitor/") && key.len() == 31, "{key}");
-    assert_eq!(pod.hosts("accused"), NOBODY);
+    assert_eq!(pod.hosts("suspected"), NOBODY);
 
     pod.monitors[leader].signal(libc::SIGKILL);
     until("the other leads", || pod.leads(other));
     let dead = u64::from(MONITORS[leader]);
     assert_eq!(
-        (pod.hosts("accused"), pod.hosts("moved")),
+        (pod.hosts("suspected"), pod.hosts("moved")),
         (vec![dead], vec![dead])
     );
 
     pod.agents[0].signal(libc::SIGKILL);
     until("the dead host is fenced", || pod.hosts("moved").len() == 2);
-    assert_eq!(pod.hosts("accused"), [dead, 3]);
+    assert_eq!(pod.hosts("suspected"), [dead, 3]);
     assert_eq!(pod.monitors[other].ends(), Some(0));
 }
 
@@ -229,7 +229,7 @@ fn who_ends_gives_the_lease_back() {
     // Far sooner than the lease would have ended.
     assert_eq!(pod.monitors[leader].ends(), Some(0));
     until("the other leads", || pod.leads(1 - leader));
-    assert_eq!(pod.hosts("accused"), NOBODY);
+    assert_eq!(pod.hosts("suspected"), NOBODY);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn nobody_leads_without_etcd() {
     });
     pod.agents[0].signal(libc::SIGKILL);
     std::thread::sleep(QUIET);
-    assert_eq!(pod.hosts("accused"), NOBODY);
+    assert_eq!(pod.hosts("suspected"), NOBODY);
     assert!(!pod.leads(0) && !pod.leads(1));
 
     etcd.signal(libc::SIGCONT);
@@ -262,7 +262,7 @@ fn nobody_leads_without_etcd() {
     until("the dead host is fenced", || !pod.hosts("moved").is_empty());
     std::thread::sleep(QUIET);
     // Once, and nobody else: agents and monitors have beaten all the time.
-    assert_eq!((pod.hosts("accused"), pod.hosts("moved")), (vec![3], vec![3]));
+    assert_eq!((pod.hosts("suspected"), pod.hosts("moved")), (vec![3], vec![3]));
     let health = pod.health(leader).unwrap();
     assert_eq!(health["generation"], health["now"], "{health}");
     let stood_by: usize = pod
@@ -278,7 +278,7 @@ fn nobody_leads_without_etcd() {
 fn the_server_of_exchanges_moves() {
     let etcd = Etcd::start();
     let mut pod = Pod::start_delegated(&etcd.endpoint(), 3);
-    let first = pod.server().expect("a host has the seat");
+    let first = pod.server().expect("a host has the lease");
     for n in 0..20 {
         pod.run(&format!("put ./p key{n} {n} --host 3"));
     }
@@ -315,12 +315,12 @@ fn the_server_of_exchanges_moves() {
     assert_eq!(pod.monitors[first].ends(), Some(0));
     pod.run("put ./p left 1 --host 3");
     assert_eq!(pod.server(), Some(second));
-    assert_eq!(was_told(&pod.monitors[second], "accused"), 0);
+    assert_eq!(was_told(&pod.monitors[second], "suspected"), 0);
     let stat: Value = serde_json::from_str(&pod.run("stat ./p --host 3")).unwrap();
     let hosts = stat["hosts"].as_array().expect("hosts");
-    let has_seat = |host: &&Value| host["has_seat"] == true;
-    let seats: Vec<&Value> = hosts.iter().filter(has_seat).map(|host| &host["host"]).collect();
-    assert_eq!(seats, [&Value::from(MONITORS[second])]);
+    let has_lease = |host: &&Value| host["has_lease"] == true;
+    let leases: Vec<&Value> = hosts.iter().filter(has_lease).map(|host| &host["host"]).collect();
+    assert_eq!(leases, [&Value::from(MONITORS[second])]);
 
     let keys = pod.run("export ./p --host 3");
     for key in ["key0", "key19", "killed", "stopped", "left"] {

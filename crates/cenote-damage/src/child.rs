@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A child that takes longer than this is taken to hang.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts this test's `child` with some variables set.
 pub fn start(variables: &[(&str, &str)]) -> Child {
@@ -40,7 +40,7 @@ impl std::fmt::Display for Ended {
 }
 
 /// Waits for a child, whose errors are piped.
-pub fn end(mut child: Child, patience: Duration) -> Ended {
+pub fn end(mut child: Child, timeout: Duration) -> Ended {
     let stderr = child.stderr.take();
     // A child that says much waits for somebody to listen.
     let listener = std::thread::spawn(move || {
@@ -52,7 +52,7 @@ pub fn end(mut child: Child, patience: Duration) -> Ended {
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if begun.elapsed() <= patience => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) if begun.elapsed() <= timeout => std::thread::sleep(Duration::from_millis(1)),
             _ => {
                 ask_threads(child.id());
                 std::thread::sleep(Duration::from_millis(500));

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
-use cenote::sync::Patience;
+use cenote::sync::Timeout;
 use cenote::{Pool, Range};
 
 use crate::aim::Part;
@@ -143,57 +143,54 @@ pub(crate) fn tasks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
 }
 
 pub(crate) fn locks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
-    let patience = || Patience::during(MOMENT);
+    let timeout = || Timeout::during(MOMENT);
     match random.below(9) {
         0 => drop(
             pool.mutex("mutex")
-                .map(|lock| lock.lock_with(patience()).map(drop)),
+                .map(|lock| lock.lock_with(timeout()).map(drop)),
         ),
         1 => drop(
             pool.spin_mutex("spin")
-                .map(|lock| lock.lock_with(patience()).map(drop)),
+                .map(|lock| lock.lock_with(timeout()).map(drop)),
         ),
         2 => drop(
             pool.queue_mutex("queue")
-                .map(|lock| lock.lock_with(patience()).map(drop)),
+                .map(|lock| lock.lock_with(timeout()).map(drop)),
         ),
-        3 => drop(
-            pool.rwlock("rw")
-                .map(|lock| lock.write_with(patience()).map(drop)),
-        ),
-        4 => drop(pool.rwlock("rw").map(|lock| lock.read_with(patience()).map(drop))),
+        3 => drop(pool.rwlock("rw").map(|lock| lock.write_with(timeout()).map(drop))),
+        4 => drop(pool.rwlock("rw").map(|lock| lock.read_with(timeout()).map(drop))),
         5 => drop(
             pool.semaphore("semaphore", 3)
-                .map(|lock| lock.acquire_with(patience()).map(drop)),
+                .map(|lock| lock.acquire_with(timeout()).map(drop)),
         ),
         6 => {
             if let (Ok(condvar), Ok(lock)) = (pool.condvar("condvar"), pool.mutex("mutex")) {
                 let _ = (condvar.notify_one(), condvar.notify_all());
-                if let Ok(Some(guard)) = lock.lock_with(Patience::None) {
-                    let _ = condvar.wait_with(guard, patience()).map(drop);
+                if let Ok(Some(guard)) = lock.lock_with(Timeout::None) {
+                    let _ = condvar.wait_with(guard, timeout()).map(drop);
                 }
             }
         }
         7 => drop(pool.mutexes("mutexes", 8).map(|locks| {
             locks
                 .at(random.below(9) as u32)
-                .map(|lock| lock.lock_with(patience()).map(drop))
+                .map(|lock| lock.lock_with(timeout()).map(drop))
         })),
         _ => {
             // One who waits while another holds it.
             let Ok(lock) = pool.mutex("mutex") else { return 1 };
-            let guard = lock.lock_with(patience());
+            let guard = lock.lock_with(timeout());
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     drop(
                         pool.mutex("mutex")
-                            .map(|lock| lock.lock_with(patience()).map(drop)),
+                            .map(|lock| lock.lock_with(timeout()).map(drop)),
                     )
                 });
                 scope.spawn(|| {
                     drop(
                         pool.queue_mutex("queue")
-                            .map(|lock| lock.lock_with(patience()).map(drop)),
+                            .map(|lock| lock.lock_with(timeout()).map(drop)),
                     )
                 });
             });
@@ -202,7 +199,7 @@ pub(crate) fn locks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     }
     if random.below(200) == 0 {
         let name = ["mutex", "spin", "queue", "rw", "semaphore", "condvar"][random.below(6) as usize];
-        let _ = pool.remove_lock_with(name, patience());
+        let _ = pool.remove_lock_with(name, timeout());
     }
     3
 }
@@ -212,15 +209,15 @@ pub(crate) fn group<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
         return 1;
     };
     let _ = group.members();
-    if let Ok(mut seat) = group.join(&format!("member {}", random.below(5))) {
-        let _ = (seat.try_next(), seat.try_next());
-        let _ = seat.next(Some(MOMENT));
+    if let Ok(mut lease) = group.join(&format!("member {}", random.below(5))) {
+        let _ = (lease.try_next(), lease.try_next());
+        let _ = lease.next(Some(MOMENT));
         if random.below(3) > 0 {
-            let _ = seat.leave();
+            let _ = lease.leave();
         }
     }
-    if let Ok(mut seat) = group.observe() {
-        while let Ok(Some(_)) = seat.try_next() {}
+    if let Ok(mut lease) = group.observe() {
+        while let Ok(Some(_)) = lease.try_next() {}
     }
     8
 }
@@ -243,7 +240,7 @@ pub(crate) fn names<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
         6 => drop(pool.existing_tasks(name)),
         7 => drop(pool.existing_group(name, TOKEN)),
         8 => drop(pool.mutexes(name, 3)),
-        9 | 10 => drop(pool.remove_lock_with(&fresh, Patience::during(MOMENT))),
+        9 | 10 => drop(pool.remove_lock_with(&fresh, Timeout::during(MOMENT))),
         _ => drop(pool.stat()),
     }
     2

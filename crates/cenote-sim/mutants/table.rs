@@ -229,9 +229,9 @@ pub fn trial(mutant: Mutant) -> Trial {
         SleptApart => slow(coherent(Mourners, 2, 3, 30, 0, Random)),
         GroupHostForgotten | GroupBurialLeft => quick(coherent(Mourners, 3, 2, 10, 2, Random)),
 
-        SeatUnfenced => quick(noncoherent(Seat, 3, 1, 40, 2, Random)),
+        LeaseUnfenced => quick(noncoherent(Lease, 3, 1, 40, 2, Random)),
         // One run in a thousand shows it.
-        SeatNotReread => quick(noncoherent(Seat, 4, 1, 80, 3, Random)),
+        LeaseNotReread => quick(noncoherent(Lease, 4, 1, 80, 3, Random)),
 
         DeadNotDrained => slow(noncoherent(Lodgers, 2, 2, 20, 2, Random)),
         AttachLooksOnce => quick(noncoherent(Places, 3, 2, 10, 2, Random)),

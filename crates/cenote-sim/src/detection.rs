@@ -319,7 +319,7 @@ pub fn part(args: &[String]) -> Result<()> {
         std::process::exit(0);
     });
     let options = Options {
-        agent: role == "watcher",
+        background_thread: role == "watcher",
         ..Options::default()
     };
     let pool: Pool = Pool::open(pool, &options)?;

@@ -1,7 +1,7 @@
 //! Every subject with a server that executes exchanges, whose processes die at any step, the server's too. A failure prints the
 //! command that repeats it. `CENOTE_SIM_SEEDS` sets how many seeds each subject gets.
 //!
-//! On this machine all hosts share the kernel's lock by which the server is found. That the seat is one host's alone has a subject of
+//! On this machine all hosts share the kernel's lock by which the server is found. That the lease is one host's alone has a subject of
 //! its own.
 
 use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended};

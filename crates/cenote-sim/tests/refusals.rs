@@ -8,7 +8,7 @@ use std::rc::Rc;
 use cenote::mutant::{Mutant, choose};
 use cenote::pod::Worker;
 use cenote::pod::format::slots::{Slot, Stand, Turn};
-use cenote::sync::{Mutex, Patience, Semaphore};
+use cenote::sync::{Mutex, Semaphore, Timeout};
 use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
 use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::{Candidate, Fault, Policy};
@@ -89,7 +89,7 @@ fn worker(member: &Member<true>) -> Rc<Worker<SimMemory<true>>> {
 }
 
 /// Takes it, and dies: at once, or soon after the other one has joined the queue.
-fn die(context: &Context<true>, stage: &Stage, form: Form, patience: Patience) {
+fn die(context: &Context<true>, stage: &Stage, form: Form, timeout: Timeout) {
     let member = Member::join(context, false).unwrap();
     let worker = worker(&member);
     let mutex = Mutex::open(worker.clone(), "mutex").unwrap();
@@ -107,7 +107,7 @@ fn die(context: &Context<true>, stage: &Stage, form: Form, patience: Patience) {
         Form::Semaphore => offset("semaphore") + PERMIT_AT,
     });
     stage.is_had.set(true);
-    if patience != Patience::None {
+    if timeout != Timeout::None {
         until(context, || {
             let turn = stage.turn.get().map(|at| Turn(context.peek(at)));
             turn.is_some_and(|turn| turn.stand() == Stand::Queued)
@@ -121,21 +121,21 @@ fn die(context: &Context<true>, stage: &Stage, form: Form, patience: Patience) {
 }
 
 /// Asks for it.
-fn ask(context: &Context<true>, stage: &Stage, form: Form, patience: Patience) {
+fn ask(context: &Context<true>, stage: &Stage, form: Form, timeout: Timeout) {
     let member = Member::join(context, false).unwrap();
     let worker = worker(&member);
     let mutex = Mutex::open(worker.clone(), "mutex").unwrap();
     let semaphore = Semaphore::open(worker.clone(), "semaphore").unwrap();
     until(context, || stage.is_had.get());
-    if patience == Patience::None {
+    if timeout == Timeout::None {
         until(context, || !context.is_alive(1));
         stage.tryer.set(Some(context.thread()));
     }
     let slot = Slot::new(worker.geometry(), u32::from(worker.me()) - 1, 0);
     stage.turn.set(Some(slot.turn().offset()));
     let is_granted = match form {
-        Form::Mutex => mutex.lock_with(patience).unwrap().is_some(),
-        Form::Semaphore => semaphore.acquire_with(patience).unwrap().is_some(),
+        Form::Mutex => mutex.lock_with(timeout).unwrap().is_some(),
+        Form::Semaphore => semaphore.acquire_with(timeout).unwrap().is_some(),
     };
     stage.is_granted.set(Some(is_granted));
     drop((mutex, semaphore, worker));
@@ -143,8 +143,8 @@ fn ask(context: &Context<true>, stage: &Stage, form: Form, patience: Patience) {
 }
 
 /// Recovers the dead, once the one that asks has been held back.
-fn recover(context: &Context<true>, stage: &Stage, patience: Patience) {
-    if patience != Patience::None {
+fn recover(context: &Context<true>, stage: &Stage, timeout: Timeout) {
+    if timeout != Timeout::None {
         return;
     }
     until(context, || stage.is_held_back.get());
@@ -156,8 +156,8 @@ fn recover(context: &Context<true>, stage: &Stage, patience: Patience) {
     member.leave(context);
 }
 
-/// Whether one of this patience is granted what the dead one had.
-fn is_granted(form: Form, patience: Patience) -> bool {
+/// Whether one of this timeout is granted what the dead one had.
+fn is_granted(form: Form, timeout: Timeout) -> bool {
     let parameters = parameters(true, 32);
     let settings = Settings {
         shape: Shape {
@@ -199,9 +199,9 @@ fn is_granted(form: Form, patience: Patience) -> bool {
             member.leave(&context);
         }),
         Rc::new(move |context: Context<true>| match context.process() {
-            1 => die(&context, &theirs, form, patience),
-            2 => ask(&context, &theirs, form, patience),
-            _ => recover(&context, &theirs, patience),
+            1 => die(&context, &theirs, form, timeout),
+            2 => ask(&context, &theirs, form, timeout),
+            _ => recover(&context, &theirs, timeout),
         }),
         Box::new(|_| {}),
     );
@@ -213,9 +213,9 @@ fn is_granted(form: Form, patience: Patience) -> bool {
 fn who_tries_beside_recovery_is_not_refused() {
     for form in [Form::Mutex, Form::Semaphore] {
         choose(None);
-        assert!(is_granted(form, Patience::None));
+        assert!(is_granted(form, Timeout::None));
         choose(Some(Mutant::RecoveryTakenForRival));
-        assert!(!is_granted(form, Patience::None));
+        assert!(!is_granted(form, Timeout::None));
         choose(None);
     }
 }
@@ -223,18 +223,14 @@ fn who_tries_beside_recovery_is_not_refused() {
 #[test]
 fn the_foremost_asks_before_it_gives_up() {
     for form in [Form::Mutex, Form::Semaphore] {
-        let patience = |looks| Patience::Looks(SPINS + looks);
+        let timeout = |looks| Timeout::Looks(SPINS + looks);
         choose(None);
-        assert!(
-            (6..=76)
-                .step_by(10)
-                .all(|looks| is_granted(form, patience(looks)))
-        );
+        assert!((6..=76).step_by(10).all(|looks| is_granted(form, timeout(looks))));
         choose(Some(Mutant::GivenUpUnasked));
         assert!(
             (6..=56)
                 .step_by(10)
-                .any(|looks| !is_granted(form, patience(looks)))
+                .any(|looks| !is_granted(form, timeout(looks)))
         );
         choose(None);
     }

@@ -25,17 +25,17 @@ fn open<const C: bool>(worker: &Worker<cenote_sim::exec::SimMemory<C>>) -> Group
 }
 
 /// Reads all that happens, and sleeps until it is woken while nothing does.
-fn sleeper<const C: bool>(context: &Context<C>, seated: &Cell<bool>, is_done: &Cell<bool>) {
+fn sleeper<const C: bool>(context: &Context<C>, leased: &Cell<bool>, is_done: &Cell<bool>) {
     let member = Member::join(context, false).unwrap();
     {
         let worker = Worker::attach(&member.pod, true).unwrap();
         let group = open(&worker);
-        let mut seat = group.observe(&worker).unwrap();
-        seated.set(true);
+        let mut lease = group.observe(&worker).unwrap();
+        leased.set(true);
         let mut seen = 0;
         while seen < 2 * VISITS {
             let event_count = group.prepare_wait(&worker);
-            match group.next(&worker, &mut seat).unwrap() {
+            match group.next(&worker, &mut lease).unwrap() {
                 Some(_) => seen += 1,
                 // So long as to sleep for ever.
                 None => worker
@@ -44,7 +44,7 @@ fn sleeper<const C: bool>(context: &Context<C>, seated: &Cell<bool>, is_done: &C
                     .wait(&[], &[event_count], std::time::Duration::from_secs(1)),
             }
         }
-        group.leave(&worker, seat).unwrap();
+        group.leave(&worker, lease).unwrap();
     }
     is_done.set(true);
     member.leave(context);
@@ -65,17 +65,17 @@ fn relay<const C: bool>(context: &Context<C>, relays: bool, is_done: &Cell<bool>
     member.leave(context);
 }
 
-fn visitor<const C: bool>(context: &Context<C>, seated: &Cell<bool>) {
+fn visitor<const C: bool>(context: &Context<C>, leased: &Cell<bool>) {
     let member = Member::join(context, false).unwrap();
     {
         let worker = Worker::attach(&member.pod, true).unwrap();
         let group = open(&worker);
-        while !seated.get() {
+        while !leased.get() {
             context.wait();
         }
         for _ in 0..VISITS {
-            let seat = group.join(&worker, "visitor").unwrap();
-            group.leave(&worker, seat).unwrap();
+            let lease = group.join(&worker, "visitor").unwrap();
+            group.leave(&worker, lease).unwrap();
         }
     }
     member.leave(context);
@@ -104,7 +104,7 @@ fn ends<const C: bool>(seed: u64, relays: bool) -> Ended {
         delegated: None,
         limits: None,
     };
-    let (seated, is_done) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+    let (leased, is_done) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
     let outcome = run(
         &settings,
         Box::new(RandomWalk::new(seed)),
@@ -112,9 +112,9 @@ fn ends<const C: bool>(seed: u64, relays: bool) -> Ended {
         Rc::new(move |context: Context<C>| {
             context.is_apart();
             match context.process() {
-                1 => sleeper(&context, &seated, &is_done),
+                1 => sleeper(&context, &leased, &is_done),
                 2 => relay(&context, relays, &is_done),
-                _ => visitor(&context, &seated),
+                _ => visitor(&context, &leased),
             }
         }),
         Box::new(|_| {}),

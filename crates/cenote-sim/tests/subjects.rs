@@ -217,8 +217,8 @@ fn machines() {
 }
 
 #[test]
-fn seat() {
-    all_cases(Subject::Seat);
+fn lease() {
+    all_cases(Subject::Lease);
 }
 
 #[test]
@@ -359,9 +359,9 @@ fn what_was_found_stays_mended() {
         (fourteen(Subject::Shrinking, false), vec![601235]),
         // The simulator took a host for one that has the pool whose last process had left it.
         (fourteen(Subject::Moving, false), vec![610759]),
-        // A warden gave back the seat as it had read it, which another one that was named had taken since. And a fault of the subject:
-        // who was named for the seat was dead for good, and nobody else might act for as long as one waits for it.
-        (fourteen(Subject::Seat, true), vec![604968, 605141]),
+        // A failover controller gave back the lease as it had read it, which another one that was named had taken since. And a fault of the subject:
+        // who was named for the lease was dead for good, and nobody else might act for as long as one waits for it.
+        (fourteen(Subject::Lease, true), vec![604968, 605141]),
         // The simulator took the newest of many stores to one word, in a buffer that was full, for one that its thread does not wait for.
         (fourteen(Subject::Thin, false), vec![704841]),
     ] {

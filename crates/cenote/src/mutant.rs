@@ -98,8 +98,8 @@ mutants! {
     SleeperNotWoken = "sleeper-not-woken", "the server wakes nobody who sleeps by an answer";
     SleptByHalf = "slept-by-half", "a client sleeps by an answer of which the first word is there";
     SleepersForgotten = "sleepers-forgotten", "who takes the execution of exchanges over wakes nobody whom the last server has answered";
-    SeatUnfenced = "seat-unfenced", "the seat is taken without fencing those who may have it";
-    SeatNotReread = "seat-not-reread", "the seat is taken although somebody has written its word since";
+    LeaseUnfenced = "lease-unfenced", "the lease is taken without fencing those who may have it";
+    LeaseNotReread = "lease-not-reread", "the lease is taken although somebody has written its word since";
     CellsKept = "cells-kept", "the lines of a new block's cells stay in the cache of who wrote them";
     ClassesKept = "classes-kept", "what a worker remembers of blocks outlives them";
     SpareKept = "spare-kept", "a spare chunk that the list has got stays a spare one";
@@ -203,12 +203,12 @@ mutants! {
     ResultReplaced = "result-replaced", "who commits replaces a result that is there";
     ResultNotWrittenBack = "result-not-written-back", "a result is published without having been written back";
     SecondResultKept = "second-result-kept", "who is second does not give its result back";
-    GenerationBeforeFence = "generation-before-fence", "a host's generation moves when its beats are missed, before it is fenced";
+    GenerationBeforeFence = "generation-before-fence", "a host's generation moves when its heartbeats are missed, before it is fenced";
     FenceBelieved = "fence-believed", "a fence does not wait until the killed have gone";
     FenceInherited = "fence-inherited", "a monitor that finds a host being fenced takes the fence for done";
     FirstLookCounts = "first-look-counts", "a monitor's first look at a host counts as all the looks that it needs";
-    LateLooksForgiven = "late-looks-forgiven", "a monitor whose looks come late accuses nobody, however long a host is silent";
-    MissesKept = "misses-kept", "a beat does not make up for the looks that missed one";
+    LateLooksForgiven = "late-looks-forgiven", "a monitor whose looks come late suspects nobody, however long a host is silent";
+    MissesKept = "misses-kept", "a heartbeat does not make up for the looks that missed one";
     LeadsUnasked = "leads-unasked", "a monitor leads although another one does";
     ElectionIgnored = "election-ignored", "a monitor leads although it may not";
     FencingCountsAsDead = "fencing-counts-as-dead", "processes of a host count as dead while it is being fenced";

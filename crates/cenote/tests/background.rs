@@ -118,14 +118,14 @@ fn others_stand_in_for_a_background_thread_that_has_died() {
     let map = pool.map("mine").unwrap();
     call_a_bad_waker(&pool, true);
     eventually("the thread's death", || {
-        pool.worker().unwrap().pod().has_lost_attendant()
+        pool.worker().unwrap().pod().has_lost_flush_server()
     });
     // This thread has its worker already, and works on.
     memory_comes_back(&Pool::<Noncoherent>::open(&path, &options()).unwrap(), || {
         map.put(b"k", b"v").unwrap();
         pool.collect().unwrap();
     });
-    assert!(pool.worker().unwrap().pod().has_lost_attendant());
+    assert!(pool.worker().unwrap().pod().has_lost_flush_server());
 }
 
 #[test]
@@ -135,11 +135,11 @@ fn a_background_thread_that_has_died_begins_again_with_the_next_handle() {
     let pool: Pool<Noncoherent> = Pool::create(&path, &options()).unwrap();
     let worker = pool.worker().unwrap();
     call_a_bad_waker(&pool, true);
-    eventually("the thread's death", || worker.pod().has_lost_attendant());
+    eventually("the thread's death", || worker.pod().has_lost_flush_server());
     std::thread::scope(|scope| {
         let opened = scope.spawn(|| drop(pool.map("m").unwrap()));
         opened.join().unwrap();
     });
-    assert!(!worker.pod().has_lost_attendant());
+    assert!(!worker.pod().has_lost_flush_server());
     memory_comes_back(&Pool::<Noncoherent>::open(&path, &options()).unwrap(), || {});
 }

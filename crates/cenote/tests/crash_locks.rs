@@ -15,7 +15,7 @@ use std::time::Duration;
 use cenote::memory::Mapped;
 use cenote::pod::format::slots::{SLOTS, Slot, Stand, Turn};
 use cenote::pod::instance::crash::Point;
-use cenote::sync::Patience;
+use cenote::sync::Timeout;
 use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
 
 /// At which passing of a point the process is killed.
@@ -187,7 +187,7 @@ fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
     })
 }
 
-/// One thread of a victim: locks in turn, some with little patience, some two at a time.
+/// One thread of a victim: locks in turn, some with little timeout, some two at a time.
 fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
     let mut journal = Journal::open(journal)?;
     let spin = pool.spin_mutex("spin").map_err(text)?;
@@ -211,29 +211,29 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
     }
     for n in 0..OPERATIONS {
         let note = 1 + thread + 8 * n;
-        let patience = match (n + thread) % 3 {
-            0 => Patience::during(SHORT),
-            1 => Patience::during(LONG),
-            _ => Patience::during(2 * SHORT),
+        let timeout = match (n + thread) % 3 {
+            0 => Timeout::during(SHORT),
+            1 => Timeout::during(LONG),
+            _ => Timeout::during(2 * SHORT),
         };
-        hold!(0, spin.lock_with(patience), note, {
+        hold!(0, spin.lock_with(timeout), note, {
             if n % 4 == 0 {
-                hold!(1, queue.lock_with(patience), note, {
+                hold!(1, queue.lock_with(timeout), note, {
                     std::thread::yield_now();
                 });
             }
         });
         // For so long that others give up, some of them with somebody behind.
-        hold!(1, queue.lock_with(patience), note, {
+        hold!(1, queue.lock_with(timeout), note, {
             std::thread::sleep(SHORT);
         });
-        drop(rw.read_with(patience).map_err(text)?);
-        hold!(2, rw.write_with(patience), note, {});
+        drop(rw.read_with(timeout).map_err(text)?);
+        hold!(2, rw.write_with(timeout), note, {});
         names(pool, thread + n)?;
         wait_for_others(pool, n)?;
         // Who comes again at once is quicker than who is woken, until that one says that it goes first.
         for _ in 0..3 {
-            hold!(3, mutex.lock_with(patience), note, {
+            hold!(3, mutex.lock_with(timeout), note, {
                 std::thread::sleep(SHORT);
             });
         }
@@ -264,7 +264,7 @@ fn names<M: Mapped>(pool: &Pool<M>, n: u64) -> Outcome {
     macro_rules! remove {
         ($lock:expr) => {
             match $lock.and_then(|lock| {
-                lock.lock_with(Patience::Looks(80))?
+                lock.lock_with(Timeout::Looks(80))?
                     .map_or(Ok(()), |held| held.remove())
             }) {
                 Ok(()) | Err(Error::LockRemoved | Error::OtherKind { .. }) => Ok(()),
@@ -350,7 +350,7 @@ impl<M: Mapped> Case<'_, M> {
         drop(rw.read().map_err(text)?);
         self.pool.recover().map_err(text)?;
         for name in ["short-lived 0", "short-lived 1"] {
-            match self.pool.remove_lock_with(name, Patience::during(LONG)) {
+            match self.pool.remove_lock_with(name, Timeout::during(LONG)) {
                 Ok(()) | Err(Error::NoSuchLock { .. }) => {}
                 Err(error) => return Err(text(error)),
             }

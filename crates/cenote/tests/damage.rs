@@ -6,7 +6,7 @@
 use cenote::pod::names::directory;
 use cenote::{Coherent, Noncoherent, Pool};
 use cenote_damage::aim::Part;
-use cenote_damage::child::{Ended, PATIENCE, end, number, start, tell_faults};
+use cenote_damage::child::{Ended, TIMEOUT, end, number, start, tell_faults};
 use cenote_damage::oracle::{Seen, judge};
 use cenote_damage::places::Places;
 use cenote_damage::random::Random;
@@ -112,7 +112,7 @@ fn run<M: cenote::memory::Mapped>(part: Part, cases: u64) {
             variables.push(("CENOTE_SOUND_CONTENT", text.to_str().unwrap()));
             variables.push(("CENOTE_ALLOWANCE", &allowance));
         }
-        let ended = end(start(&variables), PATIENCE);
+        let ended = end(start(&variables), TIMEOUT);
         let outcome = match ended {
             Ended::Status(code) => OUTCOMES.iter().position(|(known, _)| *known == code),
             _ => None,
@@ -451,7 +451,7 @@ fn a_damaged_tree_ends_every_search() {
             tell.send(()).unwrap();
         });
         assert!(
-            told.recv_timeout(PATIENCE).is_ok(),
+            told.recv_timeout(TIMEOUT).is_ok(),
             "seed {seed}: it loops, or has panicked"
         );
     }

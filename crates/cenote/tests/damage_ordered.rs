@@ -9,7 +9,7 @@ use std::path::Path;
 
 use cenote::memory::Mapped;
 use cenote::{Coherent, Noncoherent};
-use cenote_damage::child::{Ended, PATIENCE, end, number, start, tell_faults};
+use cenote_damage::child::{Ended, TIMEOUT, end, number, start, tell_faults};
 use cenote_damage::oracle::Seen;
 use cenote_damage::ordered::{Part, Place, content, fill, judge, places};
 use rand::prelude::*;
@@ -64,7 +64,7 @@ fn judged<M: Mapped>(path: &Path, allowance: usize) -> Result<Seen, Ended> {
             ("CENOTE_DAMAGED_KIND", M::NAME),
             ("CENOTE_ALLOWANCE", &allowance.to_string()),
         ]),
-        PATIENCE,
+        TIMEOUT,
     );
     match OUTCOMES.iter().find(|(code, _)| ended == Ended::Status(*code)) {
         Some((_, seen)) => Ok(*seen),

@@ -212,7 +212,7 @@ fn an_agent_recovers_the_dead_by_itself() {
     let pool: Pool = Pool::open(
         &path,
         &Options {
-            agent: true,
+            background_thread: true,
             ..options()
         },
     )

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cenote::memory::Mapped;
-use cenote::sync::Patience;
+use cenote::sync::Timeout;
 use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
 
 fn pool<M: Mapped>(folder: &tempfile::TempDir, names: u32) -> Pool<M> {
@@ -193,8 +193,8 @@ fn the_dead_do_not_keep_a_name() {
         if round == 1 {
             pool.recover().unwrap();
         }
-        pool.remove_lock_with("queue", Patience::None).unwrap();
-        pool.remove_lock_with("mutex", Patience::None).unwrap();
+        pool.remove_lock_with("queue", Timeout::None).unwrap();
+        pool.remove_lock_with("mutex", Timeout::None).unwrap();
         let (queue, mutex) = (pool.queue_mutex("queue").unwrap(), pool.mutex("mutex").unwrap());
         assert_eq!(queue.lock().unwrap().acquired(), Acquired::Clean);
         assert_eq!(mutex.lock().unwrap().acquired(), Acquired::Clean);
@@ -211,9 +211,9 @@ fn a_held_lock_stays() {
     assert!(matches!(pool.remove_lock("lock"), Err(Error::Deadlock)));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let short = Patience::during(Duration::from_millis(1));
-            for patience in [Patience::None, short] {
-                let removed = pool.remove_lock_with("lock", patience);
+            let short = Timeout::during(Duration::from_millis(1));
+            for timeout in [Timeout::None, short] {
+                let removed = pool.remove_lock_with("lock", timeout);
                 assert!(matches!(removed, Err(Error::LockHeld { .. })));
             }
         });

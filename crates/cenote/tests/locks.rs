@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cenote::memory::{Counting, Counts, Mapped};
-use cenote::sync::Patience;
+use cenote::sync::Timeout;
 use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -53,12 +53,12 @@ fn mutex<M: Mapped>(pool: &Pool<M>, times: u64, inside: &dyn Fn()) {
     for n in 0..times {
         // Some give up and come again.
         let guard = loop {
-            let patience = if n % 3 == 0 {
-                Patience::Looks(70)
+            let timeout = if n % 3 == 0 {
+                Timeout::Looks(70)
             } else {
-                Patience::Forever
+                Timeout::Forever
             };
-            if let Some(guard) = lock.lock_with(patience).unwrap() {
+            if let Some(guard) = lock.lock_with(timeout).unwrap() {
                 break guard;
             }
         };
@@ -81,12 +81,12 @@ fn queue<M: Mapped>(pool: &Pool<M>, times: u64, inside: &dyn Fn()) {
     for n in 0..times {
         // Some give up and come again.
         let guard = loop {
-            let patience = if n % 3 == 0 {
-                Patience::Looks(70)
+            let timeout = if n % 3 == 0 {
+                Timeout::Looks(70)
             } else {
-                Patience::Forever
+                Timeout::Forever
             };
-            if let Some(guard) = lock.lock_with(patience).unwrap() {
+            if let Some(guard) = lock.lock_with(timeout).unwrap() {
                 break guard;
             }
         };

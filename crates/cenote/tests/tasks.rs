@@ -140,8 +140,8 @@ fn a_living_worker_that_is_stuck_is_helped_and_then_replaced() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut tasks = pool.tasks("stuck", &plan).unwrap();
-                tasks.set_patience(Duration::from_millis(20));
-                // From the other end, but for the one that the owner is at; that is done when patience has ended.
+                tasks.set_timeout(Duration::from_millis(20));
+                // From the other end, but for the one that the owner is at; that is done when timeout has ended.
                 let mut order = Vec::new();
                 tasks
                     .run(|task| {

@@ -18,7 +18,7 @@ mod thread;
 use thread::{NOBODY, Refusing, is_root, with};
 
 /// Until what waits for ever is said to.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -175,7 +175,7 @@ fn nothing_that_is_named_keeps_anybody_waiting() {
             all.push(("a lock file", open(&good, &locked_by(&place))));
             let _ = tell.send(all);
         });
-        let all = told.recv_timeout(PATIENCE);
+        let all = told.recv_timeout(TIMEOUT);
         for (way, opened) in all.unwrap_or_else(|_| panic!("{shown:?} keeps somebody waiting")) {
             let error = opened.err().unwrap_or_else(|| panic!("{way} of {shown:?}"));
             assert!(

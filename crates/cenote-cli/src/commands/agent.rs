@@ -189,7 +189,7 @@ pub fn start<M: Mapped>(
             "; it may be paged out, as locking memory was refused"
         };
         format!(
-            "host {} is up in generation {}; it beats {priority}{locked}",
+            "host {} is up in generation {}; it sends heartbeats {priority}{locked}",
             began.status.host, began.status.generation
         )
     })?;
@@ -203,7 +203,7 @@ pub fn check_fenced<M: Memory>(reporter: &Reporter<M>, generation: u32) -> Resul
     let is_over = status.phase != HostPhase::Damaged && status.now != generation;
     if status.phase == HostPhase::Fencing || is_over {
         return Err(Failure::failed(format!(
-            "host {} is being fenced: a monitor missed its beats",
+            "host {} is being fenced: a monitor missed its heartbeats",
             status.host
         )));
     }

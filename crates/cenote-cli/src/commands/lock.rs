@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cenote::memory::{Memory, tether};
 use cenote::sync::guard::Release;
-use cenote::sync::{Guard, Patience, ReadGuard};
+use cenote::sync::{Guard, ReadGuard, Timeout};
 use cenote::{Acquired, Error, Options, Pool};
 use serde::Serialize;
 
@@ -109,13 +109,13 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 }
 
 fn locked_or_removed<M: Memory>(pool: &Pool<M>, args: &Args, out: &Output) -> Result<u8, Failure> {
-    let patience = match args.timeout {
-        None => Patience::Forever,
-        Some(Duration::ZERO) => Patience::None,
-        Some(time) => Patience::during(time),
+    let timeout = match args.timeout {
+        None => Timeout::Forever,
+        Some(Duration::ZERO) => Timeout::None,
+        Some(time) => Timeout::during(time),
     };
     if args.remove {
-        pool.remove_lock_with(&args.name, patience)?;
+        pool.remove_lock_with(&args.name, timeout)?;
         if out.json {
             out.json_line(&Removed { removed: &args.name })?;
         }
@@ -123,7 +123,7 @@ fn locked_or_removed<M: Memory>(pool: &Pool<M>, args: &Args, out: &Output) -> Re
     }
     loop {
         // If the lock was removed meanwhile, the name is a new one's.
-        if let Some(code) = locked(pool, args, patience, out)? {
+        if let Some(code) = locked(pool, args, timeout, out)? {
             return Ok(code);
         }
     }
@@ -133,7 +133,7 @@ fn locked_or_removed<M: Memory>(pool: &Pool<M>, args: &Args, out: &Output) -> Re
 fn locked<M: Memory>(
     pool: &Pool<M>,
     args: &Args,
-    patience: Patience,
+    timeout: Timeout,
     out: &Output,
 ) -> Result<Option<u8>, Failure> {
     let (name, index) = (&args.name, args.index.unwrap_or_default());
@@ -156,7 +156,7 @@ fn locked<M: Memory>(
     }
     if let Some(permits) = args.permits {
         let semaphore = pool.semaphore(name, permits)?;
-        let permit = had!(semaphore.acquire_with(patience));
+        let permit = had!(semaphore.acquire_with(timeout));
         let code = under(permit.acquired(), args, out, |child| {
             permit.set_note(u64::from(child));
         });
@@ -165,23 +165,23 @@ fn locked<M: Memory>(
     let code = match (args.form, args.shared) {
         (FormArg::Mutex, _) => {
             let lock = open!(mutex, mutexes);
-            alone(&had!(lock.lock_with(patience)), args, out)
+            alone(&had!(lock.lock_with(timeout)), args, out)
         }
         (FormArg::Spin, _) => {
             let lock = open!(spin_mutex, spin_mutexes);
-            alone(&had!(lock.lock_with(patience)), args, out)
+            alone(&had!(lock.lock_with(timeout)), args, out)
         }
         (FormArg::Queue, _) => {
             let lock = open!(queue_mutex, queue_mutexes);
-            alone(&had!(lock.lock_with(patience)), args, out)
+            alone(&had!(lock.lock_with(timeout)), args, out)
         }
         (FormArg::Rw, false) => {
             let lock = open!(rwlock, rwlocks);
-            alone(&had!(lock.write_with(patience)), args, out)
+            alone(&had!(lock.write_with(timeout)), args, out)
         }
         (FormArg::Rw, true) => {
             let lock = open!(rwlock, rwlocks);
-            let held: ReadGuard<'_, M> = had!(lock.read_with(patience));
+            let held: ReadGuard<'_, M> = had!(lock.read_with(timeout));
             under(held.acquired(), args, out, |_| {})
         }
     };

@@ -1,4 +1,4 @@
-//! `cenote monitor`: watches the hosts of a pod, and fences those that miss their beats.
+//! `cenote monitor`: watches the hosts of a pod, and fences those that miss their heartbeats.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cenote::memory::Mapped;
+use cenote::pod::hosts::failover::LeaseEvent;
 use cenote::pod::hosts::monitor::Event;
-use cenote::pod::hosts::warden::SeatEvent;
-use cenote::{Coherent, Delegated, Kind, Noncoherent, Options, WardenThread, Watch};
+use cenote::{Coherent, Delegated, FailoverThread, Kind, Noncoherent, Options, Watch};
 use serde::Serialize;
 
 use super::agent::{Asked, Interrupted, check_fenced, leave, start};
@@ -31,7 +31,7 @@ pub struct Args {
     /// host's id and generation behind its arguments
     #[arg(long, value_name = "COMMAND", conflicts_with = "one_machine")]
     fence: Option<String>,
-    /// All hosts are processes of this machine: one that misses its beats is killed
+    /// All hosts are processes of this machine: one that misses its heartbeats is killed
     #[arg(long)]
     one_machine: bool,
     /// How long the program may take before it is killed and run again
@@ -40,7 +40,7 @@ pub struct Args {
     /// Between two looks at the hosts, which beat every 8 ms; as in 16ms
     #[arg(long, value_name = "TIME", default_value = "8ms", value_parser = milliseconds)]
     poll: Duration,
-    /// Looks in a row without a new beat after which a host is fenced
+    /// Looks in a row without a new heartbeat after which a host is fenced
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     missed: u64,
     /// A Unix socket on which whoever connects is sent the monitor's state as JSON
@@ -77,7 +77,7 @@ struct Told {
 #[serde(untagged)]
 enum Seen {
     Hosts(Event),
-    Seat(SeatEvent),
+    Lease(LeaseEvent),
 }
 
 /// Runs the monitor.
@@ -137,8 +137,8 @@ fn serve<M: Mapped>(
             .spawn(move || print(&told, &out))
             .map_err(Failure::io("the thread that prints events"))?
     };
-    let warden = match M::DELEGATED {
-        true => Some(start_warden::<M>(
+    let failover = match M::DELEGATED {
+        true => Some(start_failover::<M>(
             path,
             options,
             watch,
@@ -148,7 +148,7 @@ fn serve<M: Mapped>(
         )?),
         false => None,
     };
-    let has_server = || warden.as_ref().is_none_or(WardenThread::is_seat_taken);
+    let has_server = || failover.as_ref().is_none_or(FailoverThread::is_lease_taken);
     while !has_server() {
         std::thread::sleep(LOOK);
     }
@@ -162,7 +162,7 @@ fn serve<M: Mapped>(
         &mut |event| say(&tell, Seen::Hosts(event.clone())),
     );
     // It leads no more: another one may be elected.
-    drop(warden);
+    drop(failover);
     if let Some(candidate) = candidate {
         candidate.withdraw();
     }
@@ -174,14 +174,14 @@ fn serve<M: Mapped>(
 }
 
 /// Starts what has this host execute the exchanges when nobody else can.
-fn start_warden<M: Mapped>(
+fn start_failover<M: Mapped>(
     path: &std::path::Path,
     options: &Options,
     watch: &Watch,
     election: &Option<Arc<Election>>,
     pool: u64,
     tell: Sender<Told>,
-) -> Result<WardenThread, Failure> {
+) -> Result<FailoverThread, Failure> {
     let Some(election) = election else {
         return Err(Failure::misuse(
             "a server executes this pool's exchanges; which host's that is must be decided outside of the pool: give --etcd".to_owned(),
@@ -192,9 +192,9 @@ fn start_warden<M: Mapped>(
             "a server executes this pool's exchanges; only a program can make certain that its host is down: give --fence".to_owned(),
         ));
     }
-    let arbiter = election.seat(pool)?;
-    let tell = move |event| say(&tell, Seen::Seat(event));
-    Ok(WardenThread::start::<M>(path, options, watch, arbiter, tell)?)
+    let election = election.lease(pool)?;
+    let tell = move |event| say(&tell, Seen::Lease(event));
+    Ok(FailoverThread::start::<M>(path, options, watch, election, tell)?)
 }
 
 fn say(tell: &Sender<Told>, event: Seen) {
@@ -217,7 +217,7 @@ fn print(told: &Receiver<Told>, out: &Output) {
 fn text(told: &Told) -> String {
     match &told.event {
         Seen::Hosts(event) => text_of_hosts(event),
-        Seen::Seat(event) => text_of_seat(event),
+        Seen::Lease(event) => text_of_lease(event),
     }
 }
 
@@ -226,8 +226,8 @@ fn text_of_hosts(event: &Event) -> String {
         Event::Leads => "this monitor leads: it watches all hosts".to_owned(),
         Event::Follows => "another monitor leads: this one watches it".to_owned(),
         Event::StandsBy => "this monitor may not lead: it watches nobody until it is elected".to_owned(),
-        Event::Accused { host, generation } => {
-            format!("host {host} (generation {generation}) missed its beats, and is being fenced")
+        Event::Suspected { host, generation } => {
+            format!("host {host} (generation {generation}) missed its heartbeats, and is being fenced")
         }
         Event::FenceFailed {
             host,
@@ -248,15 +248,15 @@ fn text_of_hosts(event: &Event) -> String {
     }
 }
 
-fn text_of_seat(event: &SeatEvent) -> String {
+fn text_of_lease(event: &LeaseEvent) -> String {
     match event {
-        SeatEvent::HostlessServes => {
+        LeaseEvent::HostlessServes => {
             "a process without a host's id executes the exchanges, or was killed when it did: end it, or run `cenote stat` without \
              a host's id on its machine"
                 .to_owned()
         }
-        SeatEvent::SeatNamed { after } if after.is_empty() => "this host is to execute the exchanges".to_owned(),
-        SeatEvent::SeatNamed { after } => {
+        LeaseEvent::LeaseNamed { after } if after.is_empty() => "this host is to execute the exchanges".to_owned(),
+        LeaseEvent::LeaseNamed { after } => {
             let hosts = after
                 .iter()
                 .map(|host| format!("host {} (generation {})", host.host, host.generation));
@@ -265,17 +265,17 @@ fn text_of_seat(event: &SeatEvent) -> String {
                 hosts.collect::<Vec<_>>().join(" and ")
             )
         }
-        SeatEvent::SeatFenceFailed {
+        LeaseEvent::LeaseFenceFailed {
             host,
             generation,
             why,
         } => {
             format!("host {host} (generation {generation}) is not fenced, which is tried again: {why}")
         }
-        SeatEvent::SeatTaken => "this host executes the exchanges".to_owned(),
-        SeatEvent::SeatGivenBack => {
+        LeaseEvent::LeaseTaken => "this host executes the exchanges".to_owned(),
+        LeaseEvent::LeaseGivenBack => {
             "this host may not take the execution of exchanges over any more, and has left it as it was".to_owned()
         }
-        SeatEvent::SeatTrouble { why } => format!("nobody may execute the exchanges; it is tried again: {why}"),
+        LeaseEvent::LeaseTrouble { why } => format!("nobody may execute the exchanges; it is tried again: {why}"),
     }
 }

@@ -191,18 +191,18 @@ fn text(stat: &Stat) -> String {
             None if host.phase == HostPhase::Down => "",
             None => ", without an agent",
         };
-        let seat = match host.has_seat {
+        let lease = match host.has_lease {
             true => ", executes the exchanges",
             false => "",
         };
         line(
             "host",
             format!(
-                "{}: {}{agent}, generation {}, {} beats{seat}",
+                "{}: {}{agent}, generation {}, {} beats{lease}",
                 host.host,
                 phase(host.phase),
                 host.generation,
-                count(host.beats)
+                count(host.heartbeats)
             ),
         );
     }

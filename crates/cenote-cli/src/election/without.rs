@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cenote::pod::format::host::HostInstance;
-use cenote::pod::hosts::warden::{Arbiter, Names};
+use cenote::pod::hosts::failover::{LeaseElection, Names};
 
 use super::ElectionArgs;
 use crate::failure::Failure;
@@ -16,9 +16,9 @@ pub enum Election {}
 pub enum Candidate {}
 
 /// Nothing that decides.
-pub enum NoSeat {}
+pub enum NoLease {}
 
-impl Arbiter for NoSeat {
+impl LeaseElection for NoLease {
     fn may_act(&mut self) -> bool {
         match *self {}
     }
@@ -58,7 +58,7 @@ impl Election {
     }
 
     /// What decides which host executes the exchanges of the pool with this id.
-    pub fn seat(self: &Arc<Self>, _pool: u64) -> Result<NoSeat, Failure> {
+    pub fn lease(self: &Arc<Self>, _pool: u64) -> Result<NoLease, Failure> {
         match **self {}
     }
 

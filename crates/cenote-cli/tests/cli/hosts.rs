@@ -55,7 +55,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn agents_beat_and_monitors_fence() {
+fn agents_heartbeat_and_monitors_fence() {
     let here = Here::new();
     here.ok("create ./p --hosts 8 --size 4MiB");
     here.ok("put ./p k alone");
@@ -112,10 +112,10 @@ fn agents_beat_and_monitors_fence() {
     assert_eq!(monitor.line()["event"], "leads");
     assert!(here.fails(1, "agent ./p --host 1").contains("an agent already"));
     agent.signal(libc::SIGKILL);
-    let accused = monitor.line();
+    let suspected = monitor.line();
     assert_eq!(
-        (&accused["event"], &accused["host"]),
-        (&"accused".into(), &2.into())
+        (&suspected["event"], &suspected["host"]),
+        (&"suspected".into(), &2.into())
     );
     assert_eq!(monitor.line()["event"], "moved");
     drop(agent);
@@ -181,7 +181,7 @@ fn another_machine_is_no_host_of_this_one() {
     far.line();
     assert_eq!(far.line()["event"], "leads");
     agent.signal(libc::SIGKILL);
-    assert_eq!(far.line()["event"], "accused");
+    assert_eq!(far.line()["event"], "suspected");
     let failed = far.line();
     assert_eq!(failed["event"], "fence-failed", "{failed}");
     assert!(failed["why"].as_str().unwrap().contains("--fence"), "{failed}");
@@ -220,7 +220,7 @@ fn a_damaged_host_is_told_and_the_others_are_watched() {
         (&"fence-failed".into(), &1.into())
     );
     agent.signal(libc::SIGKILL);
-    for event in ["accused", "moved"] {
+    for event in ["suspected", "moved"] {
         let told = monitor.line();
         assert_eq!((&told["event"], &told["host"]), (&event.into(), &2.into()));
     }

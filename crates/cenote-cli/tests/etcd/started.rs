@@ -96,12 +96,12 @@ pub fn ask(socket: &Path) -> Option<Value> {
 }
 
 /// The exit code of a child that ends in time; inside, `None` if a signal ended it.
-pub fn until_ended(child: &mut Child, patience: Duration) -> Option<Option<i32>> {
+pub fn until_ended(child: &mut Child, timeout: Duration) -> Option<Option<i32>> {
     let start = Instant::now();
     loop {
         match child.try_wait().unwrap() {
             Some(status) => return Some(status.code()),
-            None if start.elapsed() > patience => return None,
+            None if start.elapsed() > timeout => return None,
             None => std::thread::sleep(Duration::from_millis(10)),
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! **Exclusion.** An exclusive owner is the only living owner. A process owns a lock from `Granted` to `Released` or to
 //! its death, so the events must be written where ownership is certain: `Granted` when the acquisition returns,
-//! `Released` before the first step of the release. Then no correct lock is accused.
+//! `Released` before the first step of the release. Then no correct lock is suspected.
 //!
 //! **Lost locks.** At the end of a run, which must give every living process as many steps as it needs, nobody may wait
 //! for a lock that no living process owns: its owner released it or died, and nobody will ever be granted it.

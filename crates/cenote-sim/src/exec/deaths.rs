@@ -10,7 +10,7 @@ use crate::policy::{Fault, Phase};
 /// Locks of a killed process are dropped within fewer than two to this steps.
 const AGONY_BITS: u64 = 12;
 /// Steps for which the death of a process is put off until it has stored something that it leaves behind.
-const PATIENCE: u64 = 64;
+const TIMEOUT: u64 = 64;
 
 impl World {
     /// Whether a process dies now. One whose host goes on waits for a moment in which it leaves something dirty in the cache.
@@ -19,7 +19,7 @@ impl World {
         let Some(since) = steps.checked_sub(crash.step) else {
             return false;
         };
-        since >= PATIENCE || has_stored || self.machine.shape().coherent || self.is_last_of(process, *host)
+        since >= TIMEOUT || has_stored || self.machine.shape().coherent || self.is_last_of(process, *host)
     }
 
     /// Whether no other process of a host lives.

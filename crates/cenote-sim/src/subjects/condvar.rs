@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
-use cenote::sync::{Condvar, Mutex, Patience};
+use cenote::sync::{Condvar, Mutex, Timeout};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::assemble::{Parts, assemble};
@@ -91,9 +91,9 @@ fn work<const C: bool>(
     let condvar = Condvar::open(worker, "condvar")?;
     shared.gathering.arrive(context);
     let mut random = random(load.seed, context.thread());
-    let patience = match load.crashes {
-        0 => Patience::Forever,
-        _ => Patience::Looks(1 + below(&mut random, 20) as u32),
+    let timeout = match load.crashes {
+        0 => Timeout::Forever,
+        _ => Timeout::Looks(1 + below(&mut random, 20) as u32),
     };
     for _ in 0..load.operations {
         let mut guard = mutex.lock()?;
@@ -114,7 +114,7 @@ fn work<const C: bool>(
                 while shared.tokens.get() == 0 && (load.crashes > 0 || shared.may_be_made()) {
                     shared.waiting.set(shared.waiting.get() + 1);
                     shared.leaves();
-                    let waited = condvar.wait_with(guard, patience)?;
+                    let waited = condvar.wait_with(guard, timeout)?;
                     guard = waited.guard;
                     shared.enters(context);
                     shared.waiting.set(shared.waiting.get().saturating_sub(1));

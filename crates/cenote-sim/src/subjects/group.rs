@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cenote::group::{Creation, Event, Group, Kind, Seat, Status};
+use cenote::group::{Creation, Event, Group, GroupHandle, Kind, Status};
 use cenote::memory::Memory;
 use cenote::pod::death::watch::Watch;
 use cenote::pod::format::geometry::Parameters;
@@ -119,30 +119,30 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
     let worker = Worker::attach(pod, load.guidelines.replicate)?;
     let group = Group::open(&worker, NAME, TOKEN)?;
     let mut watch = Watch::default();
-    let mut seat: Option<(Seat, bool)> = None;
+    let mut handle: Option<(GroupHandle, bool)> = None;
     gathering.arrive(context);
     for _ in 0..load.operations {
         check_claimed(&worker, &group, &shared.log)?;
-        match (below(&mut random, 4), seat.take()) {
-            (0, Some((seat, _))) => changes.during(|| group.leave(&worker, seat))?,
+        match (below(&mut random, 4), handle.take()) {
+            (0, Some((handle, _))) => changes.during(|| group.leave(&worker, handle))?,
             (0 | 1, None) => {
-                seat = changes.during(|| join(context, &worker, &group, load.threads, &mut random))?;
+                handle = changes.during(|| join(context, &worker, &group, load.threads, &mut random))?;
             }
             (2, sits) => {
                 // As `Membership::next` waits.
                 let event_counts = [Watch::prepare_wait(&worker), group.prepare_wait(&worker)];
                 watch.look(&worker, true);
-                seat = sits;
-                let events = match &mut seat {
+                handle = sits;
+                let events = match &mut handle {
                     Some((sits, is_new)) => read(&worker, &group, sits, *is_new, 1, shared)?,
                     None => 0,
                 };
-                if let Some((_, is_new)) = &mut seat {
+                if let Some((_, is_new)) = &mut handle {
                     *is_new &= events == 0;
                 }
                 if events == 0 {
-                    watch.wait(&worker, &event_counts, watch.patience());
-                    if let Some((sits, is_new)) = &mut seat {
+                    watch.wait(&worker, &event_counts, watch.timeout());
+                    if let Some((sits, is_new)) = &mut handle {
                         *is_new &= !look_after_sleep(context, &worker, &group, sits, shared)?;
                     }
                 }
@@ -150,13 +150,13 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
             (_, Some((mut sits, is_new))) => {
                 let count = below(&mut random, 6);
                 let events = read(&worker, &group, &mut sits, is_new, count, shared)?;
-                seat = Some((sits, is_new && events == 0));
+                handle = Some((sits, is_new && events == 0));
             }
             (_, None) => {}
         }
     }
-    if let Some((seat, _)) = seat {
-        changes.during(|| group.leave(&worker, seat))?;
+    if let Some((handle, _)) = handle {
+        changes.during(|| group.leave(&worker, handle))?;
     }
     Ok(())
 }
@@ -198,7 +198,7 @@ fn look_after_sleep<const C: bool>(
     context: &Context<C>,
     worker: &Worker<SimMemory<C>>,
     group: &Group,
-    seat: &mut Seat,
+    handle: &mut GroupHandle,
     shared: &Shared,
 ) -> Result<bool> {
     let changes = &shared.changes;
@@ -208,7 +208,7 @@ fn look_after_sleep<const C: bool>(
     else {
         return Ok(false);
     };
-    let found = read(worker, group, seat, false, 1, shared)? != 0;
+    let found = read(worker, group, handle, false, 1, shared)? != 0;
     if found && changes.settled() == Some(settled) && context.killed() == 0 {
         shared
             .log
@@ -224,17 +224,17 @@ fn join<const C: bool>(
     group: &Group,
     threads: u32,
     random: &mut rand_xoshiro::Xoshiro256PlusPlus,
-) -> Result<Option<(Seat, bool)>> {
+) -> Result<Option<(GroupHandle, bool)>> {
     if below(random, 8) == 0 {
         return match group.observe(worker) {
-            Ok(seat) => Ok(Some((seat, false))),
+            Ok(handle) => Ok(Some((handle, false))),
             Err(Error::GroupCrowded { .. }) => Ok(None),
             Err(other) => Err(other),
         };
     }
     for n in 0..threads {
         match group.join(worker, &format!("{}.{n}", context.host())) {
-            Ok(seat) => return Ok(Some((seat, true))),
+            Ok(handle) => return Ok(Some((handle, true))),
             Err(Error::MemberTaken { .. }) => {}
             Err(Error::GroupFull { .. } | Error::GroupCrowded { .. }) => return Ok(None),
             Err(other) => return Err(other),
@@ -247,14 +247,14 @@ fn join<const C: bool>(
 fn read<const C: bool>(
     worker: &Worker<SimMemory<C>>,
     group: &Group,
-    seat: &mut Seat,
+    handle: &mut GroupHandle,
     is_new: bool,
     count: u64,
     shared: &Shared,
 ) -> Result<u64> {
     let mut is_first = is_new;
     for n in 0..count {
-        let Some(event) = group.next(worker, seat)? else {
+        let Some(event) = group.next(worker, handle)? else {
             if is_first {
                 shared.log.fault("a member does not find its own joining");
             }

@@ -4,10 +4,10 @@
 //! What is looked at besides what the allocator's subject looks at:
 //!
 //! - nobody runs in a generation of its host that is over, or under a worker's place that was taken for dead;
-//! - no monitor accuses a host without having looked often enough itself, or although it saw a new beat;
+//! - no monitor suspects a host without having looked often enough itself, or although it saw a new heartbeat;
 //! - no two monitors lead;
-//! - a monitor whose looks come late, as all do in some runs, accuses a silent host too, after more of them;
-//! - no monitor leads or accuses after it was told that it may not, and one that was starts counting anew. An election outside
+//! - a monitor whose looks come late, as all do in some runs, suspects a silent host too, after more of them;
+//! - no monitor leads or suspects after it was told that it may not, and one that was starts counting anew. An election outside
 //!   of the pool takes their leave to lead away now and then, in the middle of a look too.
 
 use std::cell::{Cell, RefCell};
@@ -22,11 +22,11 @@ use cenote::pod::format::geometry::{Geometry, Parameters};
 use cenote::pod::format::host::{HostPhase, HostRecord, hosts_high};
 use cenote::pod::format::record::{Phase, State};
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
-use cenote::pod::hosts::agency::{Agency, bring_up};
+use cenote::pod::hosts::agent::{AgentRole, bring_up};
 use cenote::pod::hosts::fence::{Fence, KillFence};
 use cenote::pod::hosts::monitor::{Event, Look, Monitor};
 use cenote::pod::reclaim::collect::{self, collect_inherited};
-use cenote::pod::reclaim::flush::Attendant;
+use cenote::pod::reclaim::flush::FlushServer;
 use cenote::pod::{Pod, Worker, commit::recovery};
 use cenote::{Error, Result};
 
@@ -41,11 +41,11 @@ use crate::exec::{Context, SimMemory};
 
 /// So many of the first hosts have monitors.
 pub const MONITORS: u32 = 2;
-/// The first monitors accuse a host after at most so many looks without a new beat.
+/// The first monitors suspect a host after at most so many looks without a new heartbeat.
 const MISSED_MAX: u64 = 3;
 /// For each so many processes there were before a monitor, it waits for one look more.
-const PATIENCE: u64 = 3;
-/// Some of the first agents wait up to so long between two beats.
+const TIMEOUT: u64 = 3;
+/// Some of the first agents wait up to so long between two heartbeats.
 const SLOWNESS: u64 = 96;
 /// In one of so many runs all looks come late.
 const LATENESS: u64 = 8;
@@ -171,23 +171,23 @@ fn lone<const C: bool>(
 }
 
 /// A pool as a host's agent has it open.
-type Opened<const C: bool> = (Arc<Pod<SimMemory<C>>>, Agency);
+type Opened<const C: bool> = (Arc<Pod<SimMemory<C>>>, AgentRole);
 
 /// One process: a host from when it goes up until it leaves.
 fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
-    let (pod, agency) = loop {
+    let (pod, agent) = loop {
         match open(context, pods) {
             // Its last generation is being fenced, or this one was before it had begun.
             Err(Error::Host { .. }) => context.wait(),
             other => break other?,
         }
     };
-    let agency = Rc::new(agency);
-    let (beating, working) = (Rc::new(Cell::new(1)), Rc::new(Cell::new(0)));
-    start_beating(context, pods, &pod, &agency, &beating);
-    agency.declare_dead(&pod)?;
-    let attending = start_attendant(context, &pod)?;
-    let mind = start_minding(context, pods, &pod, &agency)?;
+    let agent = Rc::new(agent);
+    let (heartbeats, working) = (Rc::new(Cell::new(1)), Rc::new(Cell::new(0)));
+    start_heartbeats(context, pods, &pod, &agent, &heartbeats);
+    agent.declare_dead(&pod)?;
+    let serving = start_flush_server(context, &pod)?;
+    let mind = start_minding(context, pods, &pod, &agent)?;
     for _ in 0..pods.work.load.threads {
         working.set(working.get() + 1);
         let (pods, pod, working) = (pods.clone(), pod.clone(), working.clone());
@@ -203,7 +203,7 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
     }
     context.wait_for(&working);
     let leaving = loop {
-        match agency.leave(&pod) {
+        match agent.leave(&pod) {
             Ok(Some(leaving)) => break leaving,
             Ok(None) => context.wait(),
             // It is being fenced, and this process is about to be killed.
@@ -216,8 +216,8 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
     mind.ends.set(true);
     context.wait_for(&mind.running);
     pod.close();
-    context.wait_for(&attending);
-    beating.set(0);
+    context.wait_for(&serving);
+    heartbeats.set(0);
     let (mem, geometry) = (*pod.mem(), *pod.geometry());
     drop(pod);
     leaving.finish(&mem, &geometry);
@@ -242,23 +242,23 @@ fn open<const C: bool>(context: &Context<C>, pods: &Pods) -> Result<Opened<C>> {
     );
     // Where work takes long, for a group's lock, for many threads or for a server of exchanges, monitors that live long would fence those who begin
     // again and again for ever.
-    let patience = match pods.shape != Shape::Alone || context.is_delegated() {
-        true => 1 + u64::from(context.process()) / PATIENCE,
+    let timeout = match pods.shape != Shape::Alone || context.is_delegated() {
+        true => 1 + u64::from(context.process()) / TIMEOUT,
         false => 1,
     };
-    let agency = Agency::take(&pod, patience)?;
-    Ok((Arc::new(pod), agency))
+    let agent = AgentRole::take(&pod, timeout)?;
+    Ok((Arc::new(pod), agent))
 }
 
-/// The thread that beats; some are slow.
-fn start_beating<const C: bool>(
+/// The thread that sends heartbeats; some are slow.
+fn start_heartbeats<const C: bool>(
     context: &Context<C>,
     pods: &Rc<Pods>,
     pod: &Arc<Pod<SimMemory<C>>>,
-    agency: &Rc<Agency>,
-    beating: &Rc<Cell<u32>>,
+    agent: &Rc<AgentRole>,
+    heartbeats: &Rc<Cell<u32>>,
 ) {
-    let (mem, mut pulse, beating) = (*pod.mem(), agency.pulse(pod.mem()), beating.clone());
+    let (mem, mut pulse, heartbeats) = (*pod.mem(), agent.pulse(pod.mem()), heartbeats.clone());
     let mut random = random(pods.work.load.seed, 1 << 16 | context.thread());
     let is_first = context.process() <= pods.work.load.hosts;
     let slowness = match below(&mut random, 4) {
@@ -266,8 +266,8 @@ fn start_beating<const C: bool>(
         _ => 0,
     };
     context.spawn(move |context| {
-        while beating.get() > 0 {
-            pulse.beat(&mem);
+        while heartbeats.get() > 0 {
+            pulse.heartbeat(&mem);
             for _ in 0..=slowness {
                 context.wait();
             }
@@ -276,7 +276,7 @@ fn start_beating<const C: bool>(
 }
 
 /// On incoherent memory, the thread that serves flush rounds; what it returns is zero when that has ended.
-pub(super) fn start_attendant<const C: bool>(
+pub(super) fn start_flush_server<const C: bool>(
     context: &Context<C>,
     pod: &Arc<Pod<SimMemory<C>>>,
 ) -> Result<Rc<Cell<u32>>> {
@@ -284,13 +284,13 @@ pub(super) fn start_attendant<const C: bool>(
     if !C {
         let (worker, running) = (Worker::attach(pod, true)?, running.clone());
         context.spawn(move |context| {
-            let mut attendant = Attendant::begin(&worker);
+            let mut flush_server = FlushServer::begin(&worker);
             while !worker.pod().is_closing() {
-                attendant.tick(&worker, 1);
+                flush_server.tick(&worker, 1);
                 let _ = collect_inherited(&worker);
                 context.wait();
             }
-            Attendant::end(&worker);
+            FlushServer::end(&worker);
             drop(worker);
             running.set(0);
         });
@@ -306,13 +306,13 @@ pub(super) fn work<const C: bool>(
     let Shared { load, log, words, .. } = &pods.work;
     let mut random = random(load.seed, context.thread());
     let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
-    let mut seat = match &pods.mourners {
+    let mut handle = match &pods.mourners {
         Some(mourners) => mourners.join(context, &worker)?,
         None => None,
     };
     for n in 0..load.operations {
         if let Some(mourners) = &pods.mourners {
-            mourners.read(&worker, &mut seat)?;
+            mourners.read(&worker, &mut handle)?;
         }
         if let Some(passing) = &pods.passing
             && below(&mut random, 2) == 0
@@ -332,7 +332,7 @@ pub(super) fn work<const C: bool>(
         check_alive(&worker, log);
     }
     match &pods.mourners {
-        Some(mourners) => mourners.leave(&worker, seat),
+        Some(mourners) => mourners.leave(&worker, handle),
         None => Ok(()),
     }
 }
@@ -371,26 +371,26 @@ fn start_minding<const C: bool>(
     context: &Context<C>,
     pods: &Rc<Pods>,
     pod: &Arc<Pod<SimMemory<C>>>,
-    agency: &Rc<Agency>,
+    agent: &Rc<AgentRole>,
 ) -> Result<Rc<Mind>> {
     let mind = Rc::new(Mind {
         wanted: Cell::new(true),
         ends: Cell::new(false),
         running: Rc::new(Cell::new(1)),
     });
-    let (pods, agency, theirs) = (pods.clone(), agency.clone(), mind.clone());
+    let (pods, agent, theirs) = (pods.clone(), agent.clone(), mind.clone());
     let worker = Worker::attach(pod, false)?;
     context.spawn(move |context| {
         let log = &pods.work.log;
         let mourners = pods.mourners.as_ref();
-        let mut seat = mourners
+        let mut handle = mourners
             .and_then(|mourners| log.check("observing", mourners.observe(&worker)))
             .flatten();
         while !theirs.ends.get() {
-            let has_found = log.check("declaring", agency.declare_dead(worker.pod()));
+            let has_found = log.check("declaring", agent.declare_dead(worker.pod()));
             let is_wanted = theirs.wanted.take();
             if let Some(mourners) = mourners {
-                log.check("reading", mourners.read(&worker, &mut seat));
+                log.check("reading", mourners.read(&worker, &mut handle));
                 if is_wanted {
                     log.check("telling", mourners.tell(&worker));
                 }
@@ -403,8 +403,8 @@ fn start_minding<const C: bool>(
             context.wait();
         }
         if let Some(mourners) = mourners {
-            log.check("reading", mourners.read(&worker, &mut seat));
-            log.check("leaving", mourners.leave(&worker, seat));
+            log.check("reading", mourners.read(&worker, &mut handle));
+            log.check("leaving", mourners.leave(&worker, handle));
         }
         drop(worker);
         theirs.running.set(0);
@@ -431,7 +431,7 @@ fn monitor<const C: bool>(
         )),
     };
     // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
-    let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / PATIENCE;
+    let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / TIMEOUT;
     let mut monitor = Monitor::new(missed, || 0);
     let (how, needed) = match pods.work.load.seed % LATENESS {
         1 => (Look::Late, missed * LATE_LOOKS),
@@ -441,7 +441,7 @@ fn monitor<const C: bool>(
     let mut random = random(pods.work.load.seed, 1 << 17 | context.thread());
     let mut elections = 0;
     while working.get() > 0 || is_needed(context, &worker)? {
-        let before = witness.beats(&worker)?;
+        let before = witness.heartbeats(&worker)?;
         let events = RefCell::new(Vec::new());
         let questions = Cell::new(match below(&mut random, ELECTIONS) {
             0 if elections < ELECTIONS_MAX => below(&mut random, QUESTIONS),
@@ -458,10 +458,10 @@ fn monitor<const C: bool>(
             !is_told.get()
         };
         monitor.look(&worker, &mut *fence, how, &may_lead, &mut |event| {
-            if let Event::Accused { host, generation } = event {
+            if let Event::Suspected { host, generation } = event {
                 witness.check(&before, host, generation, log);
                 if is_told.get() {
-                    log.fault(format!("host {host} is accused by a monitor that may not lead"));
+                    log.fault(format!("host {host} is suspected by a monitor that may not lead"));
                 }
             }
             events.borrow_mut().push(event);
@@ -528,7 +528,7 @@ fn is_needed<const C: bool>(context: &Context<C>, worker: &Worker<SimMemory<C>>)
 /// What a monitor could have seen, written down beside it.
 struct Witness {
     missed: u64,
-    /// For each host its generations and beats at this monitor's last looks.
+    /// For each host its generations and heartbeats at this monitor's last looks.
     seen: BTreeMap<u32, VecDeque<(u32, u64)>>,
     /// Looks that count.
     looks: u64,
@@ -546,23 +546,23 @@ impl Witness {
         }
     }
 
-    fn beats<const C: bool>(&self, worker: &Worker<SimMemory<C>>) -> Result<BTreeMap<u32, (u32, u64)>> {
+    fn heartbeats<const C: bool>(&self, worker: &Worker<SimMemory<C>>) -> Result<BTreeMap<u32, (u32, u64)>> {
         let (mem, geometry) = (worker.mem(), worker.geometry());
         (1..hosts_high(mem, geometry))
             .map(|host| {
                 let record = HostRecord::new(geometry, host);
-                Ok((host, (record.read(mem)?.generation, record.beat().load(mem))))
+                Ok((host, (record.read(mem)?.generation, record.heartbeat().load(mem))))
             })
             .collect()
     }
 
-    fn remember(&mut self, beats: BTreeMap<u32, (u32, u64)>) {
-        for (host, beat) in beats {
+    fn remember(&mut self, heartbeats: BTreeMap<u32, (u32, u64)>) {
+        for (host, heartbeat) in heartbeats {
             if self.looks > 0 && !self.seen.contains_key(&host) {
                 self.late.insert(host);
             }
             let seen = self.seen.entry(host).or_default();
-            seen.push_back(beat);
+            seen.push_back(heartbeat);
             if seen.len() as u64 > self.missed {
                 seen.pop_front();
             }
@@ -577,16 +577,19 @@ impl Witness {
         self.looks = 0;
     }
 
-    /// Who is accused must have been looked at before, and been silent: a new beat may have come only since the look before
+    /// Who is suspected must have been looked at before, and been silent: a new heartbeat may have come only since the look before
     /// this one.
     fn check(&self, before: &BTreeMap<u32, (u32, u64)>, host: u32, generation: u32, log: &Log) {
         let seen = self.seen.get(&host).cloned().unwrap_or_default();
-        let is_silent = seen.iter().skip(1).all(|beat| Some(beat) == seen.back());
+        let is_silent = seen
+            .iter()
+            .skip(1)
+            .all(|heartbeat| Some(heartbeat) == seen.back());
         let is_late = self.late.contains(&host) || self.looks > 0 && !self.seen.contains_key(&host);
         if seen.len() as u64 + u64::from(is_late) < self.missed || !is_silent {
             let now = before.get(&host);
             log.fault(format!(
-                "host {host} is accused in generation {generation} after {seen:?}, and now {now:?}"
+                "host {host} is suspected in generation {generation} after {seen:?}, and now {now:?}"
             ));
         }
     }

@@ -9,7 +9,7 @@ use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 use cenote::sync::guard::Release;
 use cenote::sync::object::Form;
-use cenote::sync::{Guard, Mutex, Patience, QueueLock, ReadGuard, ReadWriteLock, SpinLock};
+use cenote::sync::{Guard, Mutex, QueueLock, ReadGuard, ReadWriteLock, SpinLock, Timeout};
 use cenote::{Acquired, Owner};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -85,14 +85,14 @@ impl<M: Memory> Lock<M> {
         })
     }
 
-    pub(super) fn take(&self, mode: Mode, patience: Patience) -> cenote::Result<Option<Hold<'_, M>>> {
+    pub(super) fn take(&self, mode: Mode, timeout: Timeout) -> cenote::Result<Option<Hold<'_, M>>> {
         Ok(match self {
-            Self::Spin(lock) => lock.lock_with(patience)?.map(Hold::Spin),
-            Self::Mutex(lock) => lock.lock_with(patience)?.map(Hold::Mutex),
-            Self::Queue(lock) if patience == Patience::None => lock.try_lock()?.map(Hold::Queue),
-            Self::Queue(lock) => lock.lock_with(patience)?.map(Hold::Queue),
-            Self::Rw(lock) if mode == Mode::Shared => lock.read_with(patience)?.map(Hold::Read),
-            Self::Rw(lock) => lock.write_with(patience)?.map(Hold::Write),
+            Self::Spin(lock) => lock.lock_with(timeout)?.map(Hold::Spin),
+            Self::Mutex(lock) => lock.lock_with(timeout)?.map(Hold::Mutex),
+            Self::Queue(lock) if timeout == Timeout::None => lock.try_lock()?.map(Hold::Queue),
+            Self::Queue(lock) => lock.lock_with(timeout)?.map(Hold::Queue),
+            Self::Rw(lock) if mode == Mode::Shared => lock.read_with(timeout)?.map(Hold::Read),
+            Self::Rw(lock) => lock.write_with(timeout)?.map(Hold::Write),
         })
     }
 }
@@ -153,7 +153,7 @@ impl<const C: bool> Thread<'_, C> {
         lock: &'l Lock<SimMemory<C>>,
         number: u64,
         mode: Mode,
-        patience: Patience,
+        timeout: Timeout,
     ) -> cenote::Result<Option<Hold<'l, SimMemory<C>>>> {
         let process = self.process();
         self.log.lock(
@@ -164,7 +164,7 @@ impl<const C: bool> Thread<'_, C> {
                 worker: Owner::of(self.worker.identity()),
             },
         );
-        let taken = lock.take(mode, patience)?;
+        let taken = lock.take(mode, timeout)?;
         let event = match &taken {
             Some(hold) => Event::Granted {
                 lock: number,
@@ -196,11 +196,11 @@ impl<const C: bool> Thread<'_, C> {
         self.log.lock(self.context, Event::Ended { lock, process });
     }
 
-    fn patience(&mut self) -> Patience {
+    fn timeout(&mut self) -> Timeout {
         match below(&mut self.random, 4) {
-            0 => Patience::None,
-            1 => Patience::Looks(below(&mut self.random, 100) as u32),
-            _ => Patience::Forever,
+            0 => Timeout::None,
+            1 => Timeout::Looks(below(&mut self.random, 100) as u32),
+            _ => Timeout::Forever,
         }
     }
 }
@@ -226,7 +226,7 @@ fn work<const C: bool>(
     for n in 0..load.operations {
         let note = u64::from(context.thread()) << 32 | u64::from(n) << 8 | 1;
         let shares = below(&mut thread.random, 3) > 0;
-        let patience = thread.patience();
+        let timeout = thread.timeout();
         // Most are about the first, so that they meet. Who wants both takes the first one first.
         let (first, both) = match below(&mut thread.random, 6) {
             0 => (1, false),
@@ -237,10 +237,10 @@ fn work<const C: bool>(
             Form::Rw if shares => Mode::Shared,
             _ => Mode::Exclusive,
         };
-        let Some(held) = thread.take(&locks[first as usize], first, mode, patience)? else {
+        let Some(held) = thread.take(&locks[first as usize], first, mode, timeout)? else {
             continue;
         };
-        if both && let Some(second) = thread.take(&locks[1], 1, Mode::Exclusive, patience)? {
+        if both && let Some(second) = thread.take(&locks[1], 1, Mode::Exclusive, timeout)? {
             thread.hold(second, 1, note | 2);
         }
         thread.hold(held, first, note);
@@ -261,7 +261,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         };
         for n in (0..LOCKS).chain(0..LOCKS) {
             let lock = Lock::open(&worker, shared.forms[n as usize], n)?;
-            match thread.take(&lock, n, Mode::Exclusive, Patience::None)? {
+            match thread.take(&lock, n, Mode::Exclusive, Timeout::None)? {
                 Some(hold) => thread.hold(hold, n, 0),
                 None => log.fault(format!("nobody runs, and lock {n} cannot be had")),
             }

@@ -13,13 +13,13 @@ use cenote::index::hooks;
 use cenote::memory::Memory;
 use cenote::pod::format::host::HostRecord;
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
-use cenote::pod::hosts::agency::Agency;
+use cenote::pod::hosts::agent::AgentRole;
 use cenote::pod::hosts::fence::{Fence, Fenced};
 use cenote::pod::{Pod, Worker};
 use cenote::{Error, Result};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::hosts::{MONITORS, Pods, start_attendant, work};
+use super::hosts::{MONITORS, Pods, start_flush_server, work};
 use super::{below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -41,7 +41,7 @@ pub fn lodger<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()
     if pods.work.load.seed.is_multiple_of(2) {
         try_to_be_agent(context, pods, &pod)?;
     }
-    let attending = start_attendant(context, &pod)?;
+    let serving = start_flush_server(context, &pod)?;
     let working = Rc::new(Cell::new(0));
     for _ in 0..pods.work.load.threads {
         let (pods, pod) = (pods.clone(), pod.clone());
@@ -51,7 +51,7 @@ pub fn lodger<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()
     }
     context.wait_for(&working);
     pod.close();
-    context.wait_for(&attending);
+    context.wait_for(&serving);
     Ok(())
 }
 
@@ -64,7 +64,7 @@ fn try_to_be_agent<const C: bool>(
     let (agent, log) = (1 + context.host(), &pods.work.log);
     let found = HostRecord::new(pod.geometry(), pod.host()).read(pod.mem())?;
     if found.agent != 0 && context.is_alive(agent) {
-        let outcome = Agency::take(pod, 1);
+        let outcome = AgentRole::take(pod, 1);
         if outcome.is_ok() && context.is_alive(agent) {
             log.fault("a second agent of a host whose first one lives");
         }

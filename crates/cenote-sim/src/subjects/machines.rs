@@ -14,7 +14,7 @@ use cenote::index::hooks;
 use cenote::memory::Memory;
 use cenote::pod::format::geometry::Geometry;
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
-use cenote::pod::hosts::agency::bring_up;
+use cenote::pod::hosts::agent::bring_up;
 use cenote::pod::hosts::fence::{Fence, Fenced, KillFence};
 use cenote::pod::instance::process::Identity;
 use cenote::pod::{Pod, Worker};
@@ -54,7 +54,7 @@ pub fn identity<const C: bool>(context: &Context<C>, host: u32, machine: u32) ->
 }
 
 /// The kernel of a machine. Where a server executes exchanges all have one: processes ask it by the mailbox of their place, and those of several
-/// kernels would take one place, as no seat keeps hosts' places apart here.
+/// kernels would take one place, as no lease keeps hosts' places apart here.
 pub fn kernel<const C: bool>(context: &Context<C>, machine: u32) -> u32 {
     match context.is_delegated() {
         true => 0,

@@ -13,6 +13,7 @@ mod group;
 mod hash;
 mod holding;
 mod hosts;
+mod lease;
 mod locks;
 mod lodgers;
 mod log;
@@ -25,7 +26,6 @@ mod ordered;
 mod passing;
 pub mod pool;
 mod removal;
-mod seat;
 mod semaphore;
 mod sherman;
 mod slots;
@@ -161,8 +161,8 @@ pub enum Subject {
     Lodgers,
     /// Hosts on machines with kernels of their own, and others that have the ids of some of them by mistake.
     Machines,
-    /// The seat of the server of exchanges, and wardens that move it.
-    Seat,
+    /// The lease of the server of exchanges, and failover controllers that move it.
+    Lease,
     /// Maps, a lock and a group, and threads that look at the whole pool as `cenote stat` does.
     Onlookers,
     /// BTreeOLC with nodes of six pairs.
@@ -217,7 +217,7 @@ impl Subject {
         Self::Mourners,
         Self::Lodgers,
         Self::Machines,
-        Self::Seat,
+        Self::Lease,
         Self::Onlookers,
     ];
 
@@ -268,7 +268,7 @@ impl Subject {
             Self::Mourners => "mourners",
             Self::Lodgers => "lodgers",
             Self::Machines => "machines",
-            Self::Seat => "seat",
+            Self::Lease => "lease",
             Self::Onlookers => "onlookers",
             Self::BTree => "btree",
             Self::Clht => "clht",
@@ -339,7 +339,7 @@ impl Subject {
     pub fn restarts(self, process: u32) -> bool {
         match self {
             Self::Hosts | Self::Mourners | Self::Lodgers | Self::Machines => process < hosts::MONITORS,
-            _ => self == Self::Seat,
+            _ => self == Self::Lease,
         }
     }
 
@@ -353,7 +353,7 @@ impl Subject {
             | Self::Rwlock
             | Self::Semaphore
             | Self::Condvar
-            | Self::Seat => 1 << 11,
+            | Self::Lease => 1 << 11,
             Self::Moving | Self::Shrinking => 1 << 13,
             _ => 1 << 14,
         }
@@ -400,7 +400,7 @@ impl Subject {
             Self::Mourners => hosts::scenario(load, parameters, hosts::Shape::Mourners),
             Self::Lodgers => hosts::scenario(load, parameters, hosts::Shape::Lodgers),
             Self::Machines => hosts::scenario(load, parameters, hosts::Shape::Machines),
-            Self::Seat => seat::scenario(load, parameters),
+            Self::Lease => lease::scenario(load, parameters),
             Self::Onlookers => onlookers::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),

@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cenote::group::{Creation, Event, Group, Kind, Seat, Status, hosts_died};
+use cenote::group::{Creation, Event, Group, GroupHandle, Kind, Status, hosts_died};
 use cenote::pod::Worker;
 use cenote::pod::format::host::HostInstance;
 use cenote::{Error, Result};
@@ -56,7 +56,7 @@ impl Mourners {
         &self,
         context: &Context<C>,
         worker: &Worker<SimMemory<C>>,
-    ) -> Result<Option<Seat>> {
+    ) -> Result<Option<GroupHandle>> {
         let group = Group::open(worker, NAME, TOKEN)?;
         // Before it joins: afterwards it may be dead.
         let identity = worker.identity();
@@ -68,7 +68,7 @@ impl Mourners {
     }
 
     /// Has a thread read what is told from now on; whether there was room.
-    pub fn observe<const C: bool>(&self, worker: &Worker<SimMemory<C>>) -> Result<Option<Seat>> {
+    pub fn observe<const C: bool>(&self, worker: &Worker<SimMemory<C>>) -> Result<Option<GroupHandle>> {
         match Group::open(worker, NAME, TOKEN)?.observe(worker) {
             Err(Error::GroupFull { .. } | Error::GroupCrowded { .. }) => Ok(None),
             other => other.map(Some),
@@ -76,10 +76,14 @@ impl Mourners {
     }
 
     /// Reads all that is told.
-    pub fn read<const C: bool>(&self, worker: &Worker<SimMemory<C>>, seat: &mut Option<Seat>) -> Result<()> {
-        let Some(seat) = seat else { return Ok(()) };
+    pub fn read<const C: bool>(
+        &self,
+        worker: &Worker<SimMemory<C>>,
+        handle: &mut Option<GroupHandle>,
+    ) -> Result<()> {
+        let Some(handle) = handle else { return Ok(()) };
         let group = Group::open(worker, NAME, TOKEN)?;
-        while let Some(event) = group.next(worker, seat)? {
+        while let Some(event) = group.next(worker, handle)? {
             let mut events = self.events.borrow_mut();
             let known = events.entry(event.number).or_insert_with(|| event.clone());
             if known != &event {
@@ -90,9 +94,13 @@ impl Mourners {
         Ok(())
     }
 
-    pub fn leave<const C: bool>(&self, worker: &Worker<SimMemory<C>>, seat: Option<Seat>) -> Result<()> {
-        match seat {
-            Some(seat) => Group::open(worker, NAME, TOKEN)?.leave(worker, seat),
+    pub fn leave<const C: bool>(
+        &self,
+        worker: &Worker<SimMemory<C>>,
+        handle: Option<GroupHandle>,
+    ) -> Result<()> {
+        match handle {
+            Some(handle) => Group::open(worker, NAME, TOKEN)?.leave(worker, handle),
             None => Ok(()),
         }
     }

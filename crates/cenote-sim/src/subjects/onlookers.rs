@@ -8,10 +8,10 @@ use std::sync::Arc;
 use cenote::index::hash::HashMap;
 use cenote::index::ordered::OrderedMap;
 use cenote::pod::format::geometry::Parameters;
-use cenote::pod::group::{Creation, Group, Seat};
+use cenote::pod::group::{Creation, Group, GroupHandle};
 use cenote::pod::{Pod, Worker};
 use cenote::store::{Stat, stat};
-use cenote::sync::{Patience, QueueLock};
+use cenote::sync::{QueueLock, Timeout};
 use cenote::{Error, Owner, Result};
 
 use super::assemble::{Parts, assemble};
@@ -75,11 +75,11 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
     let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
     shared.gathering.arrive(context);
     let things = Things::open(&worker, load)?;
-    let seat = join(context, &worker, &things.group, load.threads)?;
+    let handle = join(context, &worker, &things.group, load.threads)?;
     // A pool may be full at any time; who has joined leaves all the same.
     let outcome = operate(context, &worker, &things, shared);
-    match seat {
-        Some(seat) => outcome.and(things.group.leave(&worker, seat)),
+    match handle {
+        Some(handle) => outcome.and(things.group.leave(&worker, handle)),
         None => outcome,
     }
 }
@@ -102,7 +102,7 @@ fn operate<const C: bool>(
             3 => hold(worker, &things.lock, u64::from(n) + 1, log)?,
             _ => examine(&stat(worker, None)?, log),
         }
-        if worker.pod().has_lost_attendant() {
+        if worker.pod().has_lost_flush_server() {
             log.fault("a background thread that lives is said to have died");
         }
     }
@@ -115,10 +115,10 @@ fn join<const C: bool>(
     worker: &Worker<SimMemory<C>>,
     group: &Group,
     threads: u32,
-) -> Result<Option<Seat>> {
+) -> Result<Option<GroupHandle>> {
     for n in 0..threads {
         match group.join(worker, &format!("{}.{n}", context.host())) {
-            Ok(seat) => return Ok(Some(seat)),
+            Ok(handle) => return Ok(Some(handle)),
             Err(Error::MemberTaken { .. }) => {}
             Err(Error::GroupFull { .. } | Error::GroupCrowded { .. }) => return Ok(None),
             Err(other) => return Err(other),
@@ -134,7 +134,7 @@ fn hold<const C: bool>(
     note: u64,
     log: &Log,
 ) -> Result<()> {
-    let Some(guard) = lock.lock_with(Patience::Looks(100))? else {
+    let Some(guard) = lock.lock_with(Timeout::Looks(100))? else {
         return Ok(());
     };
     guard.set_note(note);

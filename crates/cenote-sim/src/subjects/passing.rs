@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use cenote::Result;
 use cenote::pod::Worker;
-use cenote::sync::Patience;
+use cenote::sync::Timeout;
 use cenote::sync::object::Form;
 
 use super::Log;
@@ -48,7 +48,7 @@ impl Passing {
         drawn: u32,
     ) -> Result<()> {
         let lock = Lock::open(worker, self.form, 0)?;
-        let held = lock.take(Mode::Exclusive, Patience::Forever)?;
+        let held = lock.take(Mode::Exclusive, Timeout::Forever)?;
         let me = context.thread();
         if let Some(other) = self
             .holder

@@ -12,7 +12,7 @@ use cenote::pod::format::geometry::{Geometry, Parameters};
 use cenote::pod::format::superblock::{COMMITTED, HEADER_BYTES, Kind, Superblock};
 use cenote::pod::instance::limits::Limits;
 use cenote::pod::reclaim::collect::collect_inherited;
-use cenote::pod::reclaim::flush::Attendant;
+use cenote::pod::reclaim::flush::FlushServer;
 use cenote::pod::{Pod, Worker, alloc::growth, commit::recovery};
 use cenote::{Error, Result};
 
@@ -71,7 +71,7 @@ pub struct Member<const C: bool> {
     /// Its threads that have not ended.
     running: Rc<Cell<u32>>,
     /// Whether its background thread has not.
-    attending: Rc<Cell<u32>>,
+    serving: Rc<Cell<u32>>,
 }
 
 impl<const C: bool> Member<C> {
@@ -92,30 +92,30 @@ impl<const C: bool> Member<C> {
             )?,
         ));
         recovery::recover_dead(&Worker::attach(&pod, false)?)?;
-        let attending = Rc::default();
+        let serving = Rc::default();
         if attended {
             let pod = pod.clone();
-            context.spawn_counted(&attending, move |agent| {
+            context.spawn_counted(&serving, move |agent| {
                 // A worker's thread is the one that attaches it.
                 let worker = match Worker::attach(&pod, true) {
                     Ok(worker) => worker,
                     Err(error) => panic!("the background thread: {error}"),
                 };
                 drop(pod);
-                let mut attendant = Attendant::begin(&worker);
+                let mut flush_server = FlushServer::begin(&worker);
                 while !worker.pod().is_closing() {
-                    attendant.tick(&worker, 1);
+                    flush_server.tick(&worker, 1);
                     let _ = collect_inherited(&worker);
                     agent.wait();
                     agent.spend_ps(TICK_PS);
                 }
-                Attendant::end(&worker);
+                FlushServer::end(&worker);
             });
         }
         Ok(Self {
             pod,
             running: Rc::default(),
-            attending,
+            serving,
         })
     }
 
@@ -135,7 +135,7 @@ impl<const C: bool> Member<C> {
         context.wait_for(&self.running);
         self.pod.close();
         if !C {
-            context.wait_for(&self.attending);
+            context.wait_for(&self.serving);
         }
     }
 }

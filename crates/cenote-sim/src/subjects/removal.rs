@@ -14,7 +14,7 @@ use cenote::pod::names::directory::{self, KIND_LOCK};
 use cenote::pod::{Pod, Worker};
 use cenote::sync::guard::Release;
 use cenote::sync::object::Form;
-use cenote::sync::{Guard, Mutex, Patience, QueueLock, ReadGuard, ReadWriteLock, SpinLock};
+use cenote::sync::{Guard, Mutex, QueueLock, ReadGuard, ReadWriteLock, SpinLock, Timeout};
 use cenote::{Acquired, Error, Owner};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -123,21 +123,21 @@ impl<M: Memory> Lock<M> {
         offset << INCARNATION | incarnation
     }
 
-    fn take(&self, mode: Mode, patience: Patience) -> cenote::Result<Option<Hold<'_, M>>> {
+    fn take(&self, mode: Mode, timeout: Timeout) -> cenote::Result<Option<Hold<'_, M>>> {
         // As users do who do not say how patient they are.
-        let waits = patience == Patience::Forever;
+        let waits = timeout == Timeout::Forever;
         Ok(match self {
             Self::Spin(lock) if waits => Some(Hold::Spin(lock.lock()?)),
-            Self::Spin(lock) => lock.lock_with(patience)?.map(Hold::Spin),
+            Self::Spin(lock) => lock.lock_with(timeout)?.map(Hold::Spin),
             Self::Mutex(lock) if waits => Some(Hold::Mutex(lock.lock()?)),
-            Self::Mutex(lock) => lock.lock_with(patience)?.map(Hold::Mutex),
+            Self::Mutex(lock) => lock.lock_with(timeout)?.map(Hold::Mutex),
             Self::Queue(lock) if waits => Some(Hold::Queue(lock.lock()?)),
-            Self::Queue(lock) if patience == Patience::None => lock.try_lock()?.map(Hold::Queue),
-            Self::Queue(lock) => lock.lock_with(patience)?.map(Hold::Queue),
+            Self::Queue(lock) if timeout == Timeout::None => lock.try_lock()?.map(Hold::Queue),
+            Self::Queue(lock) => lock.lock_with(timeout)?.map(Hold::Queue),
             Self::Rw(lock) if mode == Mode::Shared && waits => Some(Hold::Read(lock.read()?)),
-            Self::Rw(lock) if mode == Mode::Shared => lock.read_with(patience)?.map(Hold::Read),
+            Self::Rw(lock) if mode == Mode::Shared => lock.read_with(timeout)?.map(Hold::Read),
             Self::Rw(lock) if waits => Some(Hold::Write(lock.write()?)),
-            Self::Rw(lock) => lock.write_with(patience)?.map(Hold::Write),
+            Self::Rw(lock) => lock.write_with(timeout)?.map(Hold::Write),
         })
     }
 }
@@ -217,7 +217,7 @@ impl<const C: bool> Thread<'_, C> {
         &self,
         lock: &'l Lock<SimMemory<C>>,
         mode: Mode,
-        patience: Patience,
+        timeout: Timeout,
     ) -> cenote::Result<(Option<Hold<'l, SimMemory<C>>>, bool)> {
         let (process, number, log) = (self.context.thread(), lock.number(), &self.shared.log);
         log.lock(
@@ -232,7 +232,7 @@ impl<const C: bool> Thread<'_, C> {
         let asked = (me.worker, me.generation);
         self.shared.known.borrow_mut().asked.insert(asked, number);
         let was_removed = self.shared.known.borrow().removed.contains(&number);
-        let (taken, is_removed) = match lock.take(mode, patience) {
+        let (taken, is_removed) = match lock.take(mode, timeout) {
             Ok(taken) => (taken, false),
             Err(Error::LockRemoved) => (None, true),
             Err(error) => return Err(error),
@@ -298,12 +298,12 @@ impl<const C: bool> Thread<'_, C> {
             (Lock::Rw(_), 0) => Mode::Shared,
             _ => Mode::Exclusive,
         };
-        let patience = match below(&mut self.random, 4) {
-            0 => Patience::None,
-            1 => Patience::Looks(below(&mut self.random, 100) as u32),
-            _ => Patience::Forever,
+        let timeout = match below(&mut self.random, 4) {
+            0 => Timeout::None,
+            1 => Timeout::Looks(below(&mut self.random, 100) as u32),
+            _ => Timeout::Forever,
         };
-        let (taken, is_removed) = self.take(lock, mode, patience)?;
+        let (taken, is_removed) = self.take(lock, mode, timeout)?;
         let removes = below(&mut self.random, 3) == 0;
         if let Some(hold) = taken {
             self.hold(hold, lock.number(), removes)?;
@@ -367,7 +367,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         }
         // Whatever is there can be had and removed; and then all names can be had, for any form.
         for one in named {
-            if let Err(error) = cenote::sync::removal::remove(worker.clone(), &one.name, Patience::None) {
+            if let Err(error) = cenote::sync::removal::remove(worker.clone(), &one.name, Timeout::None) {
                 log.fault(format!("nobody runs, and {one:?} cannot be removed: {error}"));
             }
         }
@@ -377,7 +377,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
                 .map(|n| Lock::open(&worker, form, &name(n)))
                 .collect::<cenote::Result<_>>()?;
             for lock in &locks {
-                match lock.take(Mode::Exclusive, Patience::None)? {
+                match lock.take(Mode::Exclusive, Timeout::None)? {
                     Some(hold) => drop(hold.remove()?),
                     None => log.fault(format!("nobody runs, and a new {form:?} lock cannot be had")),
                 }

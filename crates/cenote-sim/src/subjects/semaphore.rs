@@ -10,7 +10,7 @@ use std::sync::Arc;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 use cenote::sync::semaphore::Permit;
-use cenote::sync::{Patience, Semaphore};
+use cenote::sync::{Semaphore, Timeout};
 use cenote::{Acquired, Error, Owner};
 
 use super::assemble::{Parts, assemble};
@@ -165,14 +165,14 @@ fn work<const C: bool>(
                 Err(other) => return Err(other),
             }
         }
-        let patience = match below(&mut random, 4) {
-            _ if !held.is_empty() => Patience::None,
-            0 => Patience::None,
-            1 => Patience::Looks(below(&mut random, 100) as u32),
-            _ => Patience::Forever,
+        let timeout = match below(&mut random, 4) {
+            _ if !held.is_empty() => Timeout::None,
+            0 => Timeout::None,
+            1 => Timeout::Looks(below(&mut random, 100) as u32),
+            _ => Timeout::Forever,
         };
         let was_gone = shared.is_gone.get();
-        match semaphore.acquire_with(patience) {
+        match semaphore.acquire_with(timeout) {
             Ok(Some(permit)) => {
                 if was_gone {
                     shared.log.fault("a permit of a semaphore that was removed");

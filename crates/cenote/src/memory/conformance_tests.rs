@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 use std::sync::Barrier;
 
-use super::delegated::{MAILBOX_BYTES, Mailboxes, Right, Words};
+use super::delegated::{MAILBOX_BYTES, Mailboxes, ServingLease, Words};
 use super::{Coherent, Counting, Counts, CpuExchange, LINE, Mapped, Mapping, Memory, Noncoherent};
 use super::{Delegated, Device, Liveness, MapError};
 
@@ -43,7 +43,7 @@ impl Liveness for Alone {
 /// The right of one who shares a kernel with all others.
 struct Always;
 
-impl Right for Always {
+impl ServingLease for Always {
     fn may_serve(&self, _words: &dyn Words) -> bool {
         true
     }
@@ -205,21 +205,21 @@ fn offsets_outside_are_refused<M: Mapped>() {
     assert_eq!(mem.bytes(LEN - 8, 8), [0; 8]);
 }
 
-/// Runs `left` and `right` at the same time, round after round, and `check` after each.
+/// Runs `left` and `lease` at the same time, round after round, and `check` after each.
 fn rounds<M: Mapped, L: Send, R: Send>(
     left: impl Fn(&M, u64) -> L + Sync,
-    right: impl Fn(&M, u64) -> R + Sync,
+    lease: impl Fn(&M, u64) -> R + Sync,
     check: impl Fn(u64, L, R),
 ) {
     let (a, b) = two::<M>();
     let barrier = Barrier::new(2);
     std::thread::scope(|scope| {
         let (send, receive) = std::sync::mpsc::channel();
-        let (right, barrier, b) = (&right, &barrier, &b);
+        let (lease, barrier, b) = (&lease, &barrier, &b);
         scope.spawn(move || {
             for round in 1..=ROUNDS / 10 {
                 barrier.wait();
-                if send.send(right(b, round)).is_err() {
+                if send.send(lease(b, round)).is_err() {
                     return;
                 }
             }
@@ -263,10 +263,10 @@ fn litmus_announcements<M: Mapped>() {
             mem.load(theirs)
         }
     };
-    rounds::<M, _, _>(side(0, 64), side(64, 0), |round, left, right| {
+    rounds::<M, _, _>(side(0, 64), side(64, 0), |round, left, lease| {
         assert!(
-            left == round || right == round,
-            "round {round}: {left} and {right}"
+            left == round || lease == round,
+            "round {round}: {left} and {lease}"
         );
     });
 }

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::delegated::{Mailboxes, Right};
+use super::delegated::{Mailboxes, ServingLease};
 use super::{Kernel, Liveness, MapError, Mapped, Mapping, Memory, lines};
 
 /// Operations of one thread since its last [`Counts::reset`].
@@ -244,8 +244,8 @@ impl<M: Mapped> Mapped for Counting<M> {
         boxes: Mailboxes,
         liveness: Box<dyn Liveness>,
         lock: u32,
-        right: Box<dyn Right>,
+        lease: Box<dyn ServingLease>,
     ) -> Result<(), MapError> {
-        self.0.serve(boxes, liveness, lock, right)
+        self.0.serve(boxes, liveness, lock, lease)
     }
 }

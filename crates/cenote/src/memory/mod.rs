@@ -389,7 +389,7 @@ pub trait Mapped: Memory {
         _boxes: delegated::Mailboxes,
         _liveness: Box<dyn Liveness>,
         _lock: u32,
-        _right: Box<dyn delegated::Right>,
+        _lease: Box<dyn delegated::ServingLease>,
     ) -> Result<(), MapError> {
         Ok(())
     }

@@ -26,13 +26,13 @@ use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::agent::Sleeper;
+use super::background::Sleeper;
 use super::pool::{Pool, random_number};
 use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Memory};
 use crate::pod::Worker;
 use crate::pod::death::watch::Watch;
-use crate::pod::group::{self, Creation, Event, Member, Seat};
+use crate::pod::group::{self, Creation, Event, GroupHandle, Member};
 
 /// How many members and events a group is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,20 +107,20 @@ impl<M: Memory> Group<M> {
     /// Cost: see [`group::Group::join`]. Errors: a living member of that name, no place, no room because somebody does not
     /// read.
     pub fn join(&self, name: &str) -> Result<Membership<M>> {
-        let seat = self.group.join(&self.worker, name)?;
-        Ok(self.seated(seat))
+        let handle = self.group.join(&self.worker, name)?;
+        Ok(self.seated(handle))
     }
 
     /// Is told what happens from now on, without being a member.
     pub fn observe(&self) -> Result<Membership<M>> {
-        let seat = self.group.observe(&self.worker)?;
-        Ok(self.seated(seat))
+        let handle = self.group.observe(&self.worker)?;
+        Ok(self.seated(handle))
     }
 
-    fn seated(&self, seat: Seat) -> Membership<M> {
+    fn seated(&self, handle: GroupHandle) -> Membership<M> {
         Membership {
             group: self.group,
-            seat: Some(seat),
+            handle: Some(handle),
             worker: self.worker.clone(),
             pool: self.pool.clone(),
             watch: Watch::default(),
@@ -218,7 +218,7 @@ impl Drop for Listener {
 pub struct Membership<M: Memory = Coherent> {
     group: group::Group,
     /// `None` once it has left.
-    seat: Option<Seat>,
+    handle: Option<GroupHandle>,
     worker: Rc<Worker<M>>,
     pool: Pool<M>,
     watch: Watch,
@@ -234,8 +234,8 @@ impl<M: Memory> Membership<M> {
         if self.worker.is_forked() {
             return Err(Error::Forked);
         }
-        match &mut self.seat {
-            Some(seat) => self.group.next(&self.worker, seat),
+        match &mut self.handle {
+            Some(handle) => self.group.next(&self.worker, handle),
             None => Ok(None),
         }
     }
@@ -263,7 +263,7 @@ impl<M: Memory> Membership<M> {
             ];
             let is_due = self
                 .looked
-                .is_none_or(|looked| looked.elapsed() >= self.watch.patience());
+                .is_none_or(|looked| looked.elapsed() >= self.watch.timeout());
             if is_due {
                 self.looked = Some(Instant::now());
             }
@@ -280,7 +280,7 @@ impl<M: Memory> Membership<M> {
                 return Ok(None);
             }
             self.watch
-                .wait(&self.worker, &event_counts, left.min(self.watch.patience()));
+                .wait(&self.worker, &event_counts, left.min(self.watch.timeout()));
             has_slept = true;
         }
     }
@@ -307,8 +307,8 @@ impl<M: Memory> Membership<M> {
         if self.worker.is_forked() {
             return Err(Error::Forked);
         }
-        match self.seat.take() {
-            Some(seat) => self.group.leave(&self.worker, seat),
+        match self.handle.take() {
+            Some(handle) => self.group.leave(&self.worker, handle),
             None => Ok(()),
         }
     }
@@ -347,15 +347,15 @@ impl<M: Memory> Future for NextEvent<'_, M> {
         if let Some(event) = membership.try_next().transpose() {
             return Poll::Ready(event);
         }
-        let Some(seat) = &membership.seat else {
+        let Some(handle) = &membership.handle else {
             return Poll::Pending;
         };
-        let errands = membership.pool.errands();
-        errands.mind(membership.worker.mem(), membership.group);
-        errands.sleep(Sleeper {
+        let background_work = membership.pool.background_work();
+        background_work.mind(membership.worker.mem(), membership.group);
+        background_work.sleep(Sleeper {
             group: membership.group,
-            place: seat.place(),
-            read: seat.read(),
+            place: handle.place(),
+            read: handle.read(),
             waker: context.waker().clone(),
         });
         if let Err(error) = membership.pool.watch() {

@@ -1,8 +1,8 @@
-//! A host's agent, as a process runs it: a thread that beats, one that looks after this host's dead, one that [relays](super::relaying) event counts, and on
+//! A host's agent, as a process runs it: a thread that sends heartbeats, one that looks after this host's dead, one that [relays](super::relaying) event counts, and on
 //! request a monitor of the other hosts.
 //!
-//! The thread that beats does nothing else, under the highest priority that it is granted; where that is not real time,
-//! it asks monitors for more patience. Recovery has a thread of its own, from the start: it may wait for a lock that a host
+//! The thread that sends heartbeats does nothing else, under the highest priority that it is granted; where that is not real time,
+//! it asks monitors for a longer timeout. Recovery has a thread of its own, from the start: it may wait for a lock that a host
 //! held which has failed, and that nobody can take before a monitor has fenced that host. So neither starting nor beats nor
 //! looks may wait for it.
 
@@ -20,17 +20,17 @@ use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, rais
 use crate::pod::commit::recovery::recover_dead;
 use crate::pod::format::host::{HostPhase, HostRecord, HostState};
 use crate::pod::group::hosts_died;
-use crate::pod::hosts::agency::Agency;
+use crate::pod::hosts::agent::AgentRole;
 use crate::pod::hosts::fence::{Fence, KillFence};
 use crate::pod::hosts::monitor::{Event, Look, Monitor};
 use crate::pod::instance::failures::{Failure, Task};
 use crate::pod::instance::process::seconds_since_1970;
 use crate::pod::{Pod, Worker};
 
-/// Between two beats.
-pub const BEAT: Duration = Duration::from_millis(8);
-/// By how much longer monitors wait for beats of a thread that has to share its processor.
-const PATIENCE_SHARED: u64 = 16;
+/// Between two heartbeats.
+pub const HEARTBEAT: Duration = Duration::from_millis(8);
+/// By how much longer monitors wait for heartbeats of a thread that has to share its processor.
+const TIMEOUT_SHARED: u64 = 16;
 /// Between two looks for this host's dead.
 const MIND: Duration = Duration::from_millis(8);
 /// Between two looks at how far a fence has come.
@@ -41,7 +41,7 @@ const FENCING: Duration = Duration::from_millis(1);
 pub struct Watch {
     /// Between two looks at the hosts. Default 8 ms.
     pub poll: Duration,
-    /// Looks in a row without a new beat after which a host is fenced. Default 3.
+    /// Looks in a row without a new heartbeat after which a host is fenced. Default 3.
     pub missed: u64,
     /// The program that fences, run by a shell with the host's id and generation behind its arguments; it must exit with 0
     /// when the host is certainly down, and only then. `None` stands for hosts that are processes of this machine: they are
@@ -54,7 +54,7 @@ pub struct Watch {
 impl Default for Watch {
     fn default() -> Self {
         Self {
-            poll: BEAT,
+            poll: HEARTBEAT,
             missed: 3,
             fence: None,
             fence_time_out: Duration::from_secs(60),
@@ -74,8 +74,8 @@ pub struct AgentStatus {
     /// That generation; another one if the agent's is over.
     pub now: u32,
     /// Beats since the agent started.
-    pub beats: u64,
-    /// What the thread that beats runs under.
+    pub heartbeats: u64,
+    /// What the thread that sends heartbeats runs under.
     pub priority: Priority,
     /// Dead processes that this agent has recovered, of any host.
     pub recovered_processes: u64,
@@ -92,9 +92,9 @@ pub struct AgentStatus {
 struct Shared {
     /// Set to end the thread that looks after the dead.
     minding_ends: LocalWord,
-    /// Set to end the thread that beats.
-    beating_ends: LocalWord,
-    beats: LocalWord,
+    /// Set to end the thread that sends heartbeats.
+    heartbeats_end: LocalWord,
+    heartbeats: LocalWord,
     /// Set when somebody has died that other hosts may know of.
     wanted: LocalWord,
     /// What could not be recovered.
@@ -120,35 +120,35 @@ pub struct HostAgent<M: Memory = Coherent> {
     /// `None` once it has left.
     pool: Option<Pool<M>>,
     mem: M,
-    agency: Arc<Agency>,
+    agent: Arc<AgentRole>,
     shared: Arc<Shared>,
     priority: Priority,
-    beating: Option<JoinHandle<()>>,
+    heartbeats: Option<JoinHandle<()>>,
     minding: Option<JoinHandle<()>>,
     relaying: Option<Relaying>,
 }
 
 impl<M: Mapped> HostAgent<M> {
-    /// Opens a pool as the agent of host `options.host`, and begins to beat.
+    /// Opens a pool as the agent of host `options.host`, and begins to send heartbeats.
     ///
     /// It is an error if the host has an agent, is being fenced, or if processes without a host have the pool open.
     pub fn start(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
         let pod = Pool::<M>::join_as_agent(path, options)?;
         let shared = Arc::<Shared>::default();
-        let (beating, agency, priority) = beat(&pod, &shared)?;
+        let (heartbeats, agent, priority) = heartbeat(&pod, &shared)?;
         let mut agent = Self {
             pool: None,
             mem: pod.mem().clone(),
-            agency: Arc::new(agency),
+            agent: Arc::new(agent),
             shared,
             priority,
-            beating: Some(beating),
+            heartbeats: Some(heartbeats),
             minding: None,
             relaying: None,
         };
         agent.shared.wanted.store(1);
-        agent.agency.declare_dead(&pod)?;
+        agent.agent.declare_dead(&pod)?;
         let pool = Pool::begin(pod, options)?;
         let hostless = hostless(pool.pod())?;
         agent.pool = Some(pool);
@@ -168,7 +168,7 @@ impl<M: Mapped> HostAgent<M> {
 impl<M: Memory> HostAgent<M> {
     fn pool(&self) -> Result<&Pool<M>> {
         self.pool.as_ref().ok_or(Error::Host {
-            host: self.agency.host(),
+            host: self.agent.host(),
             why: "its agent has left",
         })
     }
@@ -179,7 +179,7 @@ impl<M: Memory> HostAgent<M> {
     }
 
     /// Has the agents of other hosts told at once when an event count is notified on this one, and hears them: members of groups there then wake up as soon as a
-    /// datagram has come, else within a beat. To be called once.
+    /// datagram has come, else within a heartbeat. To be called once.
     ///
     /// # Errors
     ///
@@ -202,9 +202,9 @@ impl<M: Memory> HostAgent<M> {
         let geometry = *self.pool()?.pod().geometry();
         Ok(Reporter {
             mem: self.mem.clone(),
-            record: HostRecord::new(&geometry, self.agency.host()),
-            host: self.agency.host(),
-            generation: self.agency.generation(),
+            record: HostRecord::new(&geometry, self.agent.host()),
+            host: self.agent.host(),
+            generation: self.agent.generation(),
             priority: self.priority,
             shared: self.shared.clone(),
         })
@@ -214,14 +214,14 @@ impl<M: Memory> HostAgent<M> {
     fn mind(&self) -> Result<JoinHandle<()>> {
         let pod = self.pool()?.pod().clone();
         let path = pod.path().to_owned();
-        let (agency, shared) = (self.agency.clone(), self.shared.clone());
+        let (agent, shared) = (self.agent.clone(), self.shared.clone());
         let (begun, begins) = std::sync::mpsc::sync_channel(1);
         // A worker's thread is the one that attaches it.
         let work = move || match Worker::attach(&pod, false) {
             Ok(worker) => {
                 drop(pod);
                 let _ = begun.send(Ok(()));
-                mind(&worker, &agency, &shared);
+                mind(&worker, &agent, &shared);
             }
             Err(error) => drop(begun.send(Err(error))),
         };
@@ -319,13 +319,13 @@ impl<M: Memory> HostAgent<M> {
         let Some(pool) = &self.pool else {
             return Ok(true);
         };
-        let Some(leaving) = self.agency.leave(pool.pod())? else {
+        let Some(leaving) = self.agent.leave(pool.pod())? else {
             return Ok(false);
         };
         let geometry = *pool.pod().geometry();
         self.stop_minding();
         self.pool = None;
-        self.stop_beating();
+        self.stop_heartbeats();
         leaving.finish(&self.mem, &geometry);
         Ok(true)
     }
@@ -340,10 +340,10 @@ impl<M: Memory> HostAgent<M> {
         }
     }
 
-    fn stop_beating(&mut self) {
-        self.shared.beating_ends.store(1);
-        if let Some(beating) = self.beating.take() {
-            let _ = beating.join();
+    fn stop_heartbeats(&mut self) {
+        self.shared.heartbeats_end.store(1);
+        if let Some(heartbeats) = self.heartbeats.take() {
+            let _ = heartbeats.join();
         }
     }
 }
@@ -354,7 +354,7 @@ impl<M: Memory> Drop for HostAgent<M> {
         let _ = self.leave();
         self.stop_minding();
         self.pool = None;
-        self.stop_beating();
+        self.stop_heartbeats();
     }
 }
 
@@ -377,7 +377,7 @@ impl<M: Memory> Reporter<M> {
             generation: self.generation,
             phase: state.phase,
             now: state.generation,
-            beats: self.shared.beats.load(),
+            heartbeats: self.shared.heartbeats.load(),
             priority: self.priority,
             recovered_processes: self.shared.processes.load(),
             recovered_workers: self.shared.workers.load(),
@@ -390,53 +390,56 @@ impl<M: Memory> Reporter<M> {
     }
 }
 
-/// Starts the thread that beats. The host has an agent only once that runs, under the priority that decides how patient
+/// Starts the thread that sends heartbeats. The host has an agent only once that runs, under the priority that decides how patient
 /// monitors must be.
-fn beat<M: Memory>(pod: &Arc<Pod<M>>, shared: &Arc<Shared>) -> Result<(JoinHandle<()>, Agency, Priority)> {
-    let (taken, agency) = std::sync::mpsc::channel();
+fn heartbeat<M: Memory>(
+    pod: &Arc<Pod<M>>,
+    shared: &Arc<Shared>,
+) -> Result<(JoinHandle<()>, AgentRole, Priority)> {
+    let (taken, agent) = std::sync::mpsc::channel();
     let (pod, theirs) = (Arc::downgrade(pod), shared.clone());
-    let path = std::path::PathBuf::from("the thread that beats");
+    let path = std::path::PathBuf::from("the thread that sends heartbeats");
     let io = |source| Error::Io { path, source };
     let thread = std::thread::Builder::new()
-        .name("cenote-beat".to_owned())
+        .name("cenote-heartbeat".to_owned())
         .spawn(move || {
             let priority = raise_priority();
-            let patience = match priority {
+            let timeout = match priority {
                 Priority::Realtime => 1,
-                _ => PATIENCE_SHARED,
+                _ => TIMEOUT_SHARED,
             };
             // The one who waits for the answer has the pool open.
             let Some(pod) = pod.upgrade() else { return };
             let mem = pod.mem().clone();
-            let agency = Agency::take(&pod, patience);
+            let agent = AgentRole::take(&pod, timeout);
             drop(pod);
-            let pulse = agency.as_ref().ok().map(|agency| agency.pulse(&mem));
-            let is_heard = taken.send((agency, priority)).is_ok();
+            let pulse = agent.as_ref().ok().map(|agent| agent.pulse(&mem));
+            let is_heard = taken.send((agent, priority)).is_ok();
             let Some(mut pulse) = pulse.filter(|_| is_heard) else {
                 return;
             };
             let mut next = Instant::now();
-            while theirs.beating_ends.load() == 0 {
-                pulse.beat(&mem);
-                theirs.beats.store(theirs.beats.load() + 1);
-                // Beats that were missed are not made up for.
-                next = (next + BEAT).max(Instant::now());
+            while theirs.heartbeats_end.load() == 0 {
+                pulse.heartbeat(&mem);
+                theirs.heartbeats.store(theirs.heartbeats.load() + 1);
+                // Heartbeats that were missed are not made up for.
+                next = (next + HEARTBEAT).max(Instant::now());
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
         })
         .map_err(io)?;
-    match agency.recv() {
-        Ok((agency, priority)) => Ok((thread, agency?, priority)),
+    match agent.recv() {
+        Ok((agent, priority)) => Ok((thread, agent?, priority)),
         Err(_) => Err(Error::Forked),
     }
 }
 
 /// What the thread that looks after the dead does.
-fn mind<M: Memory>(worker: &Worker<M>, agency: &Agency, shared: &Shared) {
+fn mind<M: Memory>(worker: &Worker<M>, agent: &AgentRole, shared: &Shared) {
     while shared.minding_ends.load() == 0 {
         let pod = worker.pod();
         let began = pod.begin_task();
-        let has_found = match agency.declare_dead(pod) {
+        let has_found = match agent.declare_dead(pod) {
             Ok(has_found) => {
                 pod.end_task(Task::Declaring, began);
                 has_found

@@ -6,7 +6,7 @@ use super::pool::Pool;
 use crate::error::Result;
 use crate::memory::{Coherent, Memory};
 use crate::sync::array::OfForm;
-use crate::sync::{self, LockArray, Patience, QueueLock, ReadWriteLock, SpinLock, removal};
+use crate::sync::{self, LockArray, QueueLock, ReadWriteLock, SpinLock, Timeout, removal};
 
 /// A named lock, as one thread has it open. It keeps the pool open.
 pub struct Named<L, M: Memory = Coherent> {
@@ -272,11 +272,11 @@ impl<M: Memory> Pool<M> {
     /// It fails if there is no such lock, if another thread removes it first, or if this thread has it: then [`Guard::remove`](sync::Guard::remove) is what
     /// removes it.
     pub fn remove_lock(&self, name: &str) -> Result<()> {
-        self.remove_lock_with(name, Patience::Forever)
+        self.remove_lock_with(name, Timeout::Forever)
     }
 
     /// The same, waiting as patiently as told; [`Error::LockHeld`](crate::Error::LockHeld) if it could not be had.
-    pub fn remove_lock_with(&self, name: &str, patience: Patience) -> Result<()> {
-        removal::remove(self.worker()?, name, patience)
+    pub fn remove_lock_with(&self, name: &str, timeout: Timeout) -> Result<()> {
+        removal::remove(self.worker()?, name, timeout)
     }
 }

@@ -1,9 +1,10 @@
 //! The store: pools opened by address, named maps and locks, figures and checks.
 
-mod agent;
 mod audit;
 mod audit_locks;
+mod background;
 mod device;
+mod failover;
 mod fence_command;
 mod group;
 mod host_agent;
@@ -18,12 +19,12 @@ mod stat;
 pub mod supervise;
 mod tasks;
 mod trim;
-mod warden;
 
 pub use crate::pod::format::geometry::ALONE;
 pub use crate::pod::instance::failures::Failure;
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
 pub use device::device_room;
+pub use failover::FailoverThread;
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
 pub use host_agent::{AgentStatus, HostAgent, Reporter, Watch};
 pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
@@ -38,4 +39,3 @@ pub use stat::{
 };
 pub use tasks::Tasks;
 pub use trim::TrimReport;
-pub use warden::WardenThread;

@@ -43,7 +43,7 @@ pub struct Options {
     pub guidelines: Guidelines,
     /// Whether a background thread of this process looks for dead processes and recovers them at once. Without
     /// it, whoever is held back by them does.
-    pub agent: bool,
+    pub background_thread: bool,
     /// Whether that thread gives memory back to the file system that has stayed free for so long, 32 MiB a second at most; see
     /// [`Pool::trim`](crate::Pool::trim). The thread is started if need be. Default: no.
     pub trim_after: Option<std::time::Duration>,
@@ -161,7 +161,7 @@ impl Default for Options {
             trust_owner: false,
             overwrite: false,
             guidelines: Guidelines::default(),
-            agent: false,
+            background_thread: false,
             trim_after: None,
         }
     }

@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::agent::{Agent, Errands};
+use super::background::{BackgroundThread, BackgroundWork};
 use super::device;
 use super::options::{Options, claim_locks, open_locks};
 use super::reader::{open_to_read, read_head};
@@ -26,8 +26,8 @@ use crate::pod::commit::recovery::{self, Recovered};
 use crate::pod::format::geometry::{ALONE, Geometry, Parameters, UNIT};
 use crate::pod::format::host;
 use crate::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
-use crate::pod::hosts::agency;
-use crate::pod::hosts::seat::{self, HostsRight};
+use crate::pod::hosts::agent;
+use crate::pod::hosts::lease::{self, HostLease};
 use crate::pod::instance::failures::Failure;
 use crate::pod::instance::hooks::Hooks;
 use crate::pod::instance::process::{Identity, seconds_since_1970};
@@ -64,8 +64,8 @@ impl<M: Memory> Clone for Pool<M> {
 
 /// Dropped when the last handle is gone: first the agent, then the place in the pool.
 pub(super) struct Inner<M: Memory> {
-    agent: Mutex<Option<Agent>>,
-    errands: Arc<Errands>,
+    background_thread: Mutex<Option<BackgroundThread>>,
+    background_work: Arc<BackgroundWork>,
     pod: Arc<Pod<M>>,
     guidelines: Guidelines,
 }
@@ -212,17 +212,17 @@ impl<M: Mapped> Pool<M> {
 
     /// What opening a pool comes to, once it is joined and the dead are recovered, or are about to be.
     pub(super) fn begin(pod: Arc<Pod<M>>, options: &Options) -> Result<Self> {
-        let errands = Arc::<Errands>::default();
-        let agent = Agent::start_if_needed(&pod, &errands)?;
+        let background_work = Arc::<BackgroundWork>::default();
+        let background_thread = BackgroundThread::start_if_needed(&pod, &background_work)?;
         let pool = Self {
             inner: Arc::new(Inner {
-                agent: Mutex::new(agent),
-                errands,
+                background_thread: Mutex::new(background_thread),
+                background_work,
                 pod,
                 guidelines: options.guidelines,
             }),
         };
-        if options.agent {
+        if options.background_thread {
             pool.watch()?;
         }
         if let Some(after) = options.trim_after {
@@ -307,14 +307,22 @@ impl<M: Memory> Pool<M> {
         recovery::recover_dead(&*self.worker()?)
     }
 
-    /// Has a background thread of this process watch for deaths, as [`Options::agent`] does, from now until the pool is closed. It
+    /// Has a background thread of this process watch for deaths, as [`Options::background_thread`] does, from now until the pool is closed. It
     /// sleeps until somebody dies; then it recovers the dead, and tells their groups.
     pub fn watch(&self) -> Result<()> {
         if self.inner.pod.is_forked() {
             return Err(Error::Forked);
         }
-        let mut agent = self.inner.agent.lock().unwrap_or_else(PoisonError::into_inner);
-        Agent::watch(&mut agent, &self.inner.pod, &self.inner.errands)
+        let mut background_thread = self
+            .inner
+            .background_thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        BackgroundThread::watch(
+            &mut background_thread,
+            &self.inner.pod,
+            &self.inner.background_work,
+        )
     }
 
     /// Frees all retired objects that nobody can be reading: those of this thread, of threads that have ended or died, and of living
@@ -345,7 +353,7 @@ impl<M: Memory> Pool<M> {
     /// from now until the pool is closed. It watches for deaths, too.
     pub fn trim_after(&self, after: Duration) -> Result<()> {
         holes::check_support::<M>()?;
-        self.inner.errands.trim_after(after);
+        self.inner.background_work.trim_after(after);
         self.watch()
     }
 
@@ -367,7 +375,7 @@ impl<M: Memory> Pool<M> {
             if let Some(worker) = mine.and_then(|any| any.downcast::<Worker<M>>().ok()) {
                 return Ok(worker);
             }
-            self.revive_agent()?;
+            self.revive_background_thread()?;
             let worker = Rc::new(Worker::attach(&self.inner.pod, self.inner.guidelines.replicate)?);
             let any: Rc<dyn Any> = worker.clone();
             sessions.push((identity, Rc::downgrade(&any)));
@@ -376,20 +384,28 @@ impl<M: Memory> Pool<M> {
     }
 
     /// Starts the background thread again, if there was one and it has died alone.
-    fn revive_agent(&self) -> Result<()> {
-        if !self.inner.pod.has_lost_attendant() {
+    fn revive_background_thread(&self) -> Result<()> {
+        if !self.inner.pod.has_lost_flush_server() {
             return Ok(());
         }
-        let mut agent = self.inner.agent.lock().unwrap_or_else(PoisonError::into_inner);
-        Agent::revive(&mut agent, &self.inner.pod, &self.inner.errands)
+        let mut background_thread = self
+            .inner
+            .background_thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        BackgroundThread::revive(
+            &mut background_thread,
+            &self.inner.pod,
+            &self.inner.background_work,
+        )
     }
 
     pub(super) fn pod(&self) -> &Arc<Pod<M>> {
         &self.inner.pod
     }
 
-    pub(super) fn errands(&self) -> &Errands {
-        &self.inner.errands
+    pub(super) fn background_work(&self) -> &BackgroundWork {
+        &self.inner.background_work
     }
 }
 
@@ -405,14 +421,14 @@ fn serve<M: Mapped>(
     if !M::DELEGATED {
         return Ok(());
     }
-    seat::check(mem, geometry, host)?;
+    lease::check(mem, geometry, host)?;
     let machine = ProcessName::here(lock_file).machine;
-    let right = Box::new(HostsRight::new(mem, geometry, host, machine)?);
+    let lease = Box::new(HostLease::new(mem, geometry, host, machine)?);
     Ok(mem.serve(
         geometry.mailboxes(),
         Box::new(liveness.again()?),
         geometry.parameters.processes,
-        right,
+        lease,
     )?)
 }
 
@@ -425,7 +441,7 @@ fn bring_up<M: Mapped>(path: &Path, options: &Options) -> Result<u32> {
     let liveness = open_locks(path, lock_file, superblock.id, options.host, trust)?;
     serve(&mem, &geometry, lock_file, &liveness, options.host)?;
     let identity = Identity::here(path, lock_file, options.host);
-    agency::bring_up(&mem, &geometry, &identity, &liveness)
+    agent::bring_up(&mem, &geometry, &identity, &liveness)
 }
 
 /// How a process enters a pool: [`Pod::join`], or as an agent.

@@ -2,14 +2,14 @@
 //!
 //! One looks at the event counts as often as hosts beat. Where the agents of other hosts are known, a second one sleeps by the event counts, and sends a datagram to each of
 //! them when one is notified here; a third receives theirs, and has the first look at once. A datagram says nothing but *look*: one that is lost
-//! costs the time until the next beat, one that is forged a look.
+//! costs the time until the next heartbeat, one that is forged a look.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::host_agent::BEAT;
+use super::host_agent::HEARTBEAT;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory};
 use crate::pod::death::relay::Relay;
@@ -56,7 +56,7 @@ impl Relaying {
                 let _ = begun.send(Ok(()));
                 while theirs.ends.load() == 0 {
                     theirs.relay().look_everywhere(&worker);
-                    std::thread::park_timeout(BEAT);
+                    std::thread::park_timeout(HEARTBEAT);
                 }
             }
             Err(error) => drop(begun.send(Err(error))),
@@ -127,7 +127,7 @@ fn hears(socket: &UdpSocket, message: &[u8; 16]) -> bool {
             );
             // A peer that is not there shows as an error of the socket. One that lasts must not keep a processor busy.
             if !is_time {
-                std::thread::sleep(BEAT);
+                std::thread::sleep(HEARTBEAT);
             }
             false
         }

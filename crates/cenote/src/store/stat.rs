@@ -15,7 +15,7 @@ use crate::pod::format::log::{self, Entry};
 use crate::pod::format::record::{Phase, ProcessRecord, State};
 use crate::pod::format::superblock::{EPOCH, EPOCH_FIRST, Kind, RECOVERIES};
 use crate::pod::group::Group;
-use crate::pod::hosts::seat;
+use crate::pod::hosts::lease;
 use crate::pod::instance::failures::Failure;
 use crate::pod::names::directory::{
     self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
@@ -186,13 +186,13 @@ pub struct HostStat {
     /// The place of its agent among the processes.
     pub agent: Option<u32>,
     /// Its agents' beats so far.
-    pub beats: u64,
-    /// By how much longer than usual monitors wait for a beat.
-    pub patience: u64,
+    pub heartbeats: u64,
+    /// By how much longer than usual monitors wait for a heartbeat.
+    pub timeout: u64,
     /// When a monitor last began to fence it, in seconds since 1970; 0 if none has.
     pub fenced_at: u64,
     /// Whether its processes may execute the exchanges of all, where a server does that.
-    pub has_seat: bool,
+    pub has_lease: bool,
 }
 
 /// What readers keep from being free.
@@ -290,15 +290,15 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
             phase: state.phase,
             generation: state.generation,
             agent: state.agent.checked_sub(1),
-            beats: record.beat().load(mem),
-            patience: match state.agent {
+            heartbeats: record.heartbeat().load(mem),
+            timeout: match state.agent {
                 place if (1..=geometry.parameters.processes).contains(&place) => {
-                    ProcessRecord::new(geometry, place - 1).patience().peek(mem)
+                    ProcessRecord::new(geometry, place - 1).timeout().peek(mem)
                 }
                 _ => 0,
             },
             fenced_at: record.fenced_at().load(mem),
-            has_seat: seat::is_of(mem, geometry, id, state.generation),
+            has_lease: lease::is_of(mem, geometry, id, state.generation),
         });
     }
     Ok(Stat {

@@ -11,7 +11,7 @@ use crate::pod::tasks::{Next, Plan, TaskList};
 /// How long a worker sleeps that has found nothing to do.
 const LOOK: Duration = Duration::from_millis(1);
 /// Looks that change nothing before a living worker's chunk is taken over, unless something else is said: ten seconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A named task list, as one thread has it open. See [`TaskList`] for what it can do.
 ///
@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Tasks<M: Memory = Coherent> {
     list: TaskList<M>,
     pool: Pool<M>,
-    patience: u64,
+    timeout: u64,
 }
 
 impl<M: Memory> Pool<M> {
@@ -64,7 +64,7 @@ impl<M: Memory> Pool<M> {
         Ok(Tasks {
             list,
             pool: self.clone(),
-            patience: looks(PATIENCE),
+            timeout: looks(TIMEOUT),
         })
     }
 }
@@ -83,14 +83,14 @@ impl<M: Memory> Tasks<M> {
 
     /// Sets for how long nothing may change at a living worker's tasks before another does them too. Default ten seconds;
     /// longer than any task takes.
-    pub fn set_patience(&mut self, time: Duration) {
-        self.patience = looks(time);
+    pub fn set_timeout(&mut self, time: Duration) {
+        self.timeout = looks(time);
     }
 
-    /// The next task, if there is one to do now; [`TaskList::take`] with the patience that was set. Who is told to wait
+    /// The next task, if there is one to do now; [`TaskList::take`] with the timeout that was set. Who is told to wait
     /// sleeps for a millisecond or so.
     pub fn next(&self) -> Result<Next> {
-        self.list.take(self.patience)
+        self.list.take(self.timeout)
     }
 
     /// Does tasks until all of all phases have their results, whoever commits them. Returns how many this call committed.

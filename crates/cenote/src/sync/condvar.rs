@@ -17,7 +17,7 @@ use super::guard::{Guard, Release};
 use super::held::Handle;
 use super::object::Form;
 use super::sleep::APART;
-use super::wait::Patience;
+use super::wait::Timeout;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -28,7 +28,7 @@ use crate::pod::{Worker, instance::event_count, names::rename};
 
 /// The longest sleep between two looks for the dead.
 const LONGEST: Duration = Duration::from_secs(1);
-/// The same of one whose patience is counted in looks.
+/// The same of one whose timeout is counted in looks.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A condition variable, as one thread has it open.
@@ -63,7 +63,7 @@ impl<M: Memory> Condvar<M> {
     ///
     /// If the condition variable or the lock was removed, or this is a forked child; the lock is unlocked then.
     pub fn wait<'l, L: Release<M>>(&self, guard: Guard<'l, M, L>) -> Result<Guard<'l, M, L>> {
-        Ok(self.wait_with(guard, Patience::Forever)?.guard)
+        Ok(self.wait_with(guard, Timeout::Forever)?.guard)
     }
 
     /// [`Condvar::wait`] as long as a condition is true.
@@ -84,20 +84,20 @@ impl<M: Memory> Condvar<M> {
         guard: Guard<'l, M, L>,
         time: Duration,
     ) -> Result<Waited<Guard<'l, M, L>>> {
-        self.wait_with(guard, Patience::during(time))
+        self.wait_with(guard, Timeout::during(time))
     }
 
     /// [`Condvar::wait`] as patiently as told.
     pub fn wait_with<'l, L: Release<M>>(
         &self,
         guard: Guard<'l, M, L>,
-        patience: Patience,
+        timeout: Timeout,
     ) -> Result<Waited<Guard<'l, M, L>>> {
         let (handle, lock) = (&self.0, guard.lock());
         let slot = handle.claim()?;
         let turn = handle.turn(slot).next(Stand::Waiting);
         handle.set_turn(slot, turn);
-        let outcome = self.sleep(guard, patience);
+        let outcome = self.sleep(guard, timeout);
         let guard = lock.lock_again();
         // Only now: who dies before it has the lock again has not taken notice.
         handle.set_turn(slot, turn.to(Stand::Rest));
@@ -109,7 +109,7 @@ impl<M: Memory> Condvar<M> {
     }
 
     /// Unlocks, and sleeps until the event count has been notified; whether the time was over before.
-    fn sleep<L: Release<M>>(&self, guard: Guard<'_, M, L>, patience: Patience) -> Result<bool> {
+    fn sleep<L: Release<M>>(&self, guard: Guard<'_, M, L>, timeout: Timeout) -> Result<bool> {
         let (handle, mem) = (&self.0, self.0.mem());
         let event_count = handle.object.event_count();
         let mut attended = match mutant::is(Mutant::PreparedUnlocked) {
@@ -129,12 +129,12 @@ impl<M: Memory> Condvar<M> {
         let (mut looks, mut slept) = (0u32, Duration::ZERO);
         loop {
             handle.confirm()?;
-            let left = match patience {
-                Patience::None => Duration::ZERO,
-                Patience::Until(end) => end.saturating_duration_since(Instant::now()),
-                Patience::Looks(most) if looks > most => Duration::ZERO,
-                Patience::Looks(_) => LOOK,
-                Patience::Forever => Duration::MAX,
+            let left = match timeout {
+                Timeout::None => Duration::ZERO,
+                Timeout::Until(end) => end.saturating_duration_since(Instant::now()),
+                Timeout::Looks(most) if looks > most => Duration::ZERO,
+                Timeout::Looks(_) => LOOK,
+                Timeout::Forever => Duration::MAX,
             };
             looks += 1;
             if !left.is_zero() {

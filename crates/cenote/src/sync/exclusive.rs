@@ -91,7 +91,7 @@ impl<M: Memory> Handle<M> {
         Ok(Some(before))
     }
 
-    /// Waits for the word with a slot that is used for it: what it was, or `None` if patience ended before.
+    /// Waits for the word with a slot that is used for it: what it was, or `None` if timeout ended before.
     #[cold]
     pub(super) fn take_patiently(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
         if waiting.is_impatient() {
@@ -140,7 +140,7 @@ impl<M: Memory> Handle<M> {
         Ok(seen)
     }
 
-    /// Joins the queue; whether it stands foremost now, or patience ended before.
+    /// Joins the queue; whether it stands foremost now, or timeout ended before.
     pub(super) fn stand_foremost(&self, slot: usize, waiting: &mut Waiting) -> Result<bool> {
         let (before, _) = self.join(slot);
         crash_point(Point::QueueJoined);

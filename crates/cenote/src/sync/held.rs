@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use super::object::{Form, Object};
 use super::owner::free_in;
-use super::wait::{Patience, Waiting, Worth};
+use super::wait::{Timeout, Waiting, Worth};
 use super::{Acquired, settle};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, Memory, SyncWord, compiler_barrier, forked};
@@ -169,8 +169,8 @@ impl<M: Memory> Handle<M> {
     }
 
     /// A wait for this lock.
-    pub(super) fn waiting(&self, patience: Patience) -> Waiting {
-        self.worth.wait(patience)
+    pub(super) fn waiting(&self, timeout: Timeout) -> Waiting {
+        self.worth.wait(timeout)
     }
 
     /// Learns from a wait that is over.

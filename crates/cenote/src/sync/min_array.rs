@@ -5,7 +5,7 @@
 //! A passage costs some ten exchanges for each doubling of the threads, all of words that others want too. Its owner and its waiters can be read
 //! from memory at any moment, which is what recovery needs; nobody here recovers it: a death stops everybody for ever.
 
-use super::wait::{Patience, Waiting};
+use super::wait::{Timeout, Waiting};
 use crate::memory::{LINE, Memory, SyncWord};
 
 /// No token.
@@ -80,7 +80,7 @@ impl MinArrayLock {
         self.go(thread).store(mem, token);
         self.register(mem, thread, token << THREAD_BITS | thread);
         self.promote(mem);
-        let mut waiting = Waiting::new(Patience::Forever);
+        let mut waiting = Waiting::new(Timeout::Forever);
         while self.go(thread).load(mem) != 0 {
             waiting.lose_unwoken(mem);
         }

@@ -72,7 +72,7 @@ pub use queue::QueueLock;
 pub use rw::ReadWriteLock;
 pub use semaphore::{Permit, Semaphore};
 pub use spin::SpinLock;
-pub use wait::Patience;
+pub use wait::Timeout;
 
 /// A worker that owned a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

@@ -12,7 +12,7 @@ use super::guard::Release;
 use super::held::Handle;
 use super::object::Form;
 use super::owner::{FREED, former, free_in};
-use super::wait::Patience;
+use super::wait::Timeout;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
@@ -50,7 +50,7 @@ impl<M: Memory> Mutex<M> {
     #[cold]
     fn lock_slowly(&self) -> Result<Guard<'_, M, Self>> {
         loop {
-            if let Some(guard) = self.lock_with(Patience::Forever)? {
+            if let Some(guard) = self.lock_with(Timeout::Forever)? {
                 return Ok(guard);
             }
         }
@@ -59,19 +59,19 @@ impl<M: Memory> Mutex<M> {
     /// Takes the mutex if nobody alive has it, and nobody waits who is to have it next.
     #[inline]
     pub fn try_lock(&self) -> Result<Option<Guard<'_, M, Self>>> {
-        self.lock_with(Patience::None)
+        self.lock_with(Timeout::None)
     }
 
     /// Waits for the mutex, but not longer than this.
     pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
-        self.lock_with(Patience::during(time))
+        self.lock_with(Timeout::during(time))
     }
 
     /// Waits for the mutex as patiently as told.
-    pub fn lock_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
+    pub fn lock_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
         let slot = handle.claim()?;
-        let mut waiting = handle.waiting(patience);
+        let mut waiting = handle.waiting(timeout);
         let taken = handle.take_patiently(slot, &mut waiting);
         handle.learn(&waiting);
         match taken {

@@ -96,7 +96,7 @@ impl<M: Memory> Handle<M> {
         })
     }
 
-    /// Waits until the word is free or its owner dead, and takes it: the word as it was, or `None` if patience ended before. `on_wait` is
+    /// Waits until the word is free or its owner dead, and takes it: the word as it was, or `None` if timeout ended before. `on_wait` is
     /// called before the first wait.
     ///
     /// Cost of the first attempt: a compare-exchange; a load if one has looked in vain before, as an exchange in vain would take the line from its

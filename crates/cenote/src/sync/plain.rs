@@ -3,7 +3,7 @@
 //!
 //! The caller says where their words are; each needs a line of its own.
 
-use super::wait::{Patience, Waiting};
+use super::wait::{Timeout, Waiting};
 use crate::memory::{Memory, SyncWord};
 
 /// The test-and-test-and-set lock: a word that is 0 or 1.
@@ -21,7 +21,7 @@ impl PlainSpin {
 
     #[cold]
     fn lock_slowly<M: Memory>(self, mem: &M) {
-        let mut waiting = Waiting::new(Patience::Forever);
+        let mut waiting = Waiting::new(Timeout::Forever);
         while self.0.load(mem) != 0 || self.0.compare_exchange(mem, 0, 1).is_err() {
             waiting.lose_unwoken(mem);
         }
@@ -67,7 +67,7 @@ impl PlainQueue {
     #[cold]
     fn wait<M: Memory>(self, mem: &M, node: Node, before: Node) {
         before.next().store(mem, node.0);
-        let mut waiting = Waiting::new(Patience::Forever);
+        let mut waiting = Waiting::new(Timeout::Forever);
         while node.waits().load(mem) != 0 {
             waiting.lose_unwoken(mem);
         }
@@ -81,7 +81,7 @@ impl PlainQueue {
             if self.0.compare_exchange(mem, node.0, 0).is_ok() {
                 return;
             }
-            let mut waiting = Waiting::new(Patience::Forever);
+            let mut waiting = Waiting::new(Timeout::Forever);
             while next == 0 {
                 waiting.lose_unwoken(mem);
                 next = node.next().load(mem);

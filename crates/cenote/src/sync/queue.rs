@@ -15,7 +15,7 @@ use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
 use super::object::Form;
-use super::wait::Patience;
+use super::wait::Timeout;
 use super::wait_queue::{dirty, look_along};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -87,12 +87,12 @@ impl<M: Memory> QueueLock<M> {
                 self.0.give_up(slot);
                 return Err(error);
             }
-            if let Some(guard) = self.wait_behind(slot, before, Patience::Forever)? {
+            if let Some(guard) = self.wait_behind(slot, before, Timeout::Forever)? {
                 return Ok(guard);
             }
         }
         loop {
-            if let Some(guard) = self.lock_with(Patience::Forever)? {
+            if let Some(guard) = self.lock_with(Timeout::Forever)? {
                 return Ok(guard);
             }
         }
@@ -109,34 +109,29 @@ impl<M: Memory> QueueLock<M> {
         let end = handle.word().load(handle.mem());
         match look_along(&handle.worker, handle.object, end)?.held {
             Some(_) => handle.confirm().map(|()| None),
-            None => self.lock_with(Patience::None),
+            None => self.lock_with(Timeout::None),
         }
     }
 
     /// Waits for the lock, but not longer than this. Who tries again stands at the end.
     pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
-        self.lock_with(Patience::during(time))
+        self.lock_with(Timeout::during(time))
     }
 
     /// Waits for the lock as patiently as told.
-    pub fn lock_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
+    pub fn lock_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         let slot = self.0.claim()?;
         let (before, incarnation) = self.0.join(slot);
         crash_point(Point::QueueJoined);
         if self.is_owner(slot, before, incarnation) {
             return Ok(Some(Guard::clean(self, slot)));
         }
-        self.wait_behind(slot, before, patience)
+        self.wait_behind(slot, before, timeout)
     }
 
-    fn wait_behind(
-        &self,
-        slot: usize,
-        before: u64,
-        patience: Patience,
-    ) -> Result<Option<Guard<'_, M, Self>>> {
+    fn wait_behind(&self, slot: usize, before: u64, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
-        let mut waiting = handle.waiting(patience);
+        let mut waiting = handle.waiting(timeout);
         let waited = handle
             .confirm()
             .and_then(|()| handle.wait_in_front(slot, before, &mut waiting));

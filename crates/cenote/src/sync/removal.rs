@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::guard::{Guard, Release};
 use super::object::{Form, Object};
 use super::owner::{free_in, is_free, take_word};
-use super::wait::Patience;
+use super::wait::Timeout;
 use super::wait_queue::{look_along, put_at_rest};
 use super::{Condvar, Mutex, QueueLock, ReadWriteLock, Semaphore, SpinLock};
 use crate::error::{Error, Result};
@@ -44,8 +44,8 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
     }
 }
 
-/// Removes the lock of a name, when it can be had; [`Error::LockHeld`] if patience ended before. A semaphore and a condition variable are removed at once. That its last owner died is nothing to it.
-pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, patience: Patience) -> Result<()> {
+/// Removes the lock of a name, when it can be had; [`Error::LockHeld`] if timeout ended before. A semaphore and a condition variable are removed at once. That its last owner died is nothing to it.
+pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) -> Result<()> {
     let absent = || Error::NoSuchLock {
         name: name.to_owned(),
     };
@@ -61,17 +61,17 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, patience: Patience) 
     match Object::at(&worker, found.offset)?.form() {
         Form::Spin => {
             let lock = SpinLock::open(worker, name)?;
-            lock.lock_with(patience)?.ok_or_else(held)?.remove()
+            lock.lock_with(timeout)?.ok_or_else(held)?.remove()
         }
         Form::Mutex => {
             let lock = Mutex::open(worker, name)?;
-            lock.lock_with(patience)?.ok_or_else(held)?.remove()
+            lock.lock_with(timeout)?.ok_or_else(held)?.remove()
         }
         Form::Queue => {
             let lock = QueueLock::open(worker, name)?;
-            let guard = match patience {
-                Patience::None => lock.try_lock()?,
-                _ => lock.lock_with(patience)?,
+            let guard = match timeout {
+                Timeout::None => lock.try_lock()?,
+                _ => lock.lock_with(timeout)?,
             };
             guard.ok_or_else(held)?.remove()
         }
@@ -79,7 +79,7 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, patience: Patience) 
         Form::Condvar => Condvar::open(worker, name)?.remove(),
         Form::Rw => {
             let lock = ReadWriteLock::open(worker, name)?;
-            lock.write_with(patience)?.ok_or_else(held)?.remove()
+            lock.write_with(timeout)?.ok_or_else(held)?.remove()
         }
     }
 }

@@ -26,7 +26,7 @@ use super::held::Handle;
 use super::object::{Form, Object};
 use super::owner::{FREED, former, free_in, free_of, is_free, is_nobody};
 use super::sleep::{sleep, sleep_for_owner};
-use super::wait::{Next, Patience, Waiting};
+use super::wait::{Next, Timeout, Waiting};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -89,7 +89,7 @@ impl<M: Memory> ReadWriteLock<M> {
             if self.nobody_reads() {
                 return Ok(Guard::clean(self, slot));
             }
-            let waiting = &mut handle.waiting(Patience::Forever);
+            let waiting = &mut handle.waiting(Timeout::Forever);
             let alone = self.write_alone(slot, handle.free, waiting);
             handle.learn(waiting);
             if let Some(guard) = alone? {
@@ -102,7 +102,7 @@ impl<M: Memory> ReadWriteLock<M> {
     #[cold]
     fn write_slowly(&self) -> Result<Guard<'_, M, Self>> {
         loop {
-            if let Some(guard) = self.write_with(Patience::Forever)? {
+            if let Some(guard) = self.write_with(Timeout::Forever)? {
                 return Ok(guard);
             }
         }
@@ -122,18 +122,18 @@ impl<M: Memory> ReadWriteLock<M> {
 
     /// Takes an exclusive hold if nobody alive has the lock.
     pub fn try_write(&self) -> Result<Option<Guard<'_, M, Self>>> {
-        self.write_with(Patience::None)
+        self.write_with(Timeout::None)
     }
 
     /// Waits for an exclusive hold, but not longer than this.
     pub fn write_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
-        self.write_with(Patience::during(time))
+        self.write_with(Timeout::during(time))
     }
 
     /// Waits for an exclusive hold as patiently as told.
-    pub fn write_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
+    pub fn write_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.handle;
-        let mut waiting = self.handle.waiting(patience);
+        let mut waiting = self.handle.waiting(timeout);
         let slot = handle.claim()?;
         let taken = match handle.take_at_once() {
             true => Ok(Some(handle.free)),
@@ -149,7 +149,7 @@ impl<M: Memory> ReadWriteLock<M> {
         alone
     }
 
-    /// Writes, when no reader is left; `None` if patience ended before.
+    /// Writes, when no reader is left; `None` if timeout ended before.
     #[cold]
     fn write_alone(
         &self,
@@ -166,7 +166,7 @@ impl<M: Memory> ReadWriteLock<M> {
         Ok(alone?.then(|| Guard::new(self, slot, former(before))))
     }
 
-    /// Waits until no reader is left; `false` if patience ended before.
+    /// Waits until no reader is left; `false` if timeout ended before.
     fn outlast(&self, waiting: &mut Waiting) -> Result<bool> {
         if mutant::is(Mutant::ReadersNotAwaited) {
             return Ok(true);
@@ -232,7 +232,7 @@ impl<M: Memory> ReadWriteLock<M> {
     #[cold]
     fn read_slowly(&self) -> Result<ReadGuard<'_, M>> {
         loop {
-            if let Some(guard) = self.read_with(Patience::Forever)? {
+            if let Some(guard) = self.read_with(Timeout::Forever)? {
                 return Ok(guard);
             }
         }
@@ -240,18 +240,18 @@ impl<M: Memory> ReadWriteLock<M> {
 
     /// Takes a shared hold if nobody alive has an exclusive one.
     pub fn try_read(&self) -> Result<Option<ReadGuard<'_, M>>> {
-        self.read_with(Patience::None)
+        self.read_with(Timeout::None)
     }
 
     /// Waits for a shared hold, but not longer than this.
     pub fn read_for(&self, time: Duration) -> Result<Option<ReadGuard<'_, M>>> {
-        self.read_with(Patience::during(time))
+        self.read_with(Timeout::during(time))
     }
 
     /// Waits for a shared hold as patiently as told.
-    pub fn read_with(&self, patience: Patience) -> Result<Option<ReadGuard<'_, M>>> {
+    pub fn read_with(&self, timeout: Timeout) -> Result<Option<ReadGuard<'_, M>>> {
         let slot = self.handle.claim()?;
-        let mut waiting = self.handle.waiting(patience);
+        let mut waiting = self.handle.waiting(timeout);
         let shared = self.share(slot, &mut waiting);
         self.handle.learn(&waiting);
         match shared {
@@ -338,7 +338,7 @@ impl<M: Memory> ReadWriteLock<M> {
         sets
     }
 
-    /// Waits until nobody alive writes: whether it has slept, or `None` if patience ended before.
+    /// Waits until nobody alive writes: whether it has slept, or `None` if timeout ended before.
     fn await_writer(&self, waiting: &mut Waiting) -> Result<Option<bool>> {
         let handle = &self.handle;
         let (mem, word) = (handle.mem(), handle.word());

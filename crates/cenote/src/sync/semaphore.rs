@@ -24,7 +24,7 @@ use super::held::Handle;
 use super::object::{Form, Object, PERMITS_MAX};
 use super::owner::{FREED, former, is_free, take_word};
 use super::sleep::sleep_for_owners;
-use super::wait::{Next, Patience, Waiting};
+use super::wait::{Next, Timeout, Waiting};
 use super::wait_queue::look_along;
 use super::{Acquired, Owner};
 use crate::error::{Error, Result};
@@ -102,7 +102,7 @@ impl<M: Memory> Semaphore<M> {
     /// vain costs a load. Who waits sleeps. It fails if this thread holds too many locks and permits, or is in a forked child.
     pub fn acquire(&self) -> Result<Permit<'_, M>> {
         loop {
-            if let Some(permit) = self.acquire_with(Patience::Forever)? {
+            if let Some(permit) = self.acquire_with(Timeout::Forever)? {
                 return Ok(permit);
             }
         }
@@ -110,19 +110,19 @@ impl<M: Memory> Semaphore<M> {
 
     /// Takes a permit if nobody alive has it, and nobody waits who is to have one next.
     pub fn try_acquire(&self) -> Result<Option<Permit<'_, M>>> {
-        self.acquire_with(Patience::None)
+        self.acquire_with(Timeout::None)
     }
 
     /// Waits for a permit, but not longer than this.
     pub fn acquire_for(&self, time: Duration) -> Result<Option<Permit<'_, M>>> {
-        self.acquire_with(Patience::during(time))
+        self.acquire_with(Timeout::during(time))
     }
 
     /// Waits for a permit as patiently as told.
-    pub fn acquire_with(&self, patience: Patience) -> Result<Option<Permit<'_, M>>> {
+    pub fn acquire_with(&self, timeout: Timeout) -> Result<Option<Permit<'_, M>>> {
         let handle = &self.handle;
         let slot = handle.claim_another()?;
-        let mut waiting = handle.waiting(patience);
+        let mut waiting = handle.waiting(timeout);
         let taken = self.take_patiently(slot, &mut waiting);
         handle.learn(&waiting);
         match taken {

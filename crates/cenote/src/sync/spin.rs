@@ -14,7 +14,7 @@ use super::guard::Release;
 use super::held::Handle;
 use super::object::Form;
 use super::owner::{FREED, former, free_in};
-use super::wait::{Patience, SPINS, Waiting};
+use super::wait::{SPINS, Timeout, Waiting};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
@@ -63,7 +63,7 @@ impl<M: Memory> SpinLock<M> {
         let (handle, mem) = (&self.0, self.0.mem());
         // Who used another lock last has not even tried.
         if handle.ready().is_none()
-            && let Some(guard) = self.wait(&mut Waiting::new(Patience::Forever))?
+            && let Some(guard) = self.wait(&mut Waiting::new(Timeout::Forever))?
         {
             return Ok(guard);
         }
@@ -90,17 +90,17 @@ impl<M: Memory> SpinLock<M> {
     /// Takes the lock if nobody alive has it.
     #[inline]
     pub fn try_lock(&self) -> Result<Option<Guard<'_, M, Self>>> {
-        self.lock_with(Patience::None)
+        self.lock_with(Timeout::None)
     }
 
     /// Waits for the lock, but not longer than this.
     pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
-        self.lock_with(Patience::during(time))
+        self.lock_with(Timeout::during(time))
     }
 
     /// Waits for the lock as patiently as told.
-    pub fn lock_with(&self, patience: Patience) -> Result<Option<Guard<'_, M, Self>>> {
-        self.wait(&mut Waiting::new(patience))
+    pub fn lock_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
+        self.wait(&mut Waiting::new(timeout))
     }
 
     fn wait(&self, waiting: &mut Waiting) -> Result<Option<Guard<'_, M, Self>>> {

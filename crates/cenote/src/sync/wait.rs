@@ -32,7 +32,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// For how long somebody waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum Timeout {
     /// Not at all.
     None,
     /// Until it has the lock.
@@ -43,7 +43,7 @@ pub enum Patience {
     Looks(u32),
 }
 
-impl Patience {
+impl Timeout {
     /// So long from now; for ever if that is beyond all clocks.
     pub fn during(time: Duration) -> Self {
         Instant::now()
@@ -61,14 +61,14 @@ pub enum Next {
     Question,
     /// Sleep first, not longer than this.
     Sleep(Duration),
-    /// None: patience is at an end.
+    /// None: timeout is at an end.
     GiveUp,
 }
 
 /// One wait.
 #[derive(Debug)]
 pub struct Waiting {
-    patience: Patience,
+    timeout: Timeout,
     /// Looks close together.
     spins: u32,
     looks: u32,
@@ -98,7 +98,7 @@ impl Worth {
     }
 
     /// Begins a wait.
-    pub(super) fn wait(&self, patience: Patience) -> Waiting {
+    pub(super) fn wait(&self, timeout: Timeout) -> Waiting {
         let waits = self.waits.get().wrapping_add(1);
         self.waits.set(waits);
         let spins = match waits.is_multiple_of(HOPEFUL) {
@@ -107,7 +107,7 @@ impl Worth {
         };
         Waiting {
             spins: spins.max(1),
-            ..Waiting::new(patience)
+            ..Waiting::new(timeout)
         }
     }
 
@@ -126,9 +126,9 @@ impl Worth {
 impl Waiting {
     /// Begins one.
     #[inline]
-    pub fn new(patience: Patience) -> Self {
+    pub fn new(timeout: Timeout) -> Self {
         Self {
-            patience,
+            timeout,
             spins: SPINS,
             looks: 0,
             close: 0,
@@ -142,13 +142,13 @@ impl Waiting {
         Self {
             looks: SPINS - 1,
             close: SPINS - 1,
-            ..Self::new(Patience::Forever)
+            ..Self::new(Timeout::Forever)
         }
     }
 
     /// Whether it shall not wait at all.
     pub(super) fn is_impatient(&self) -> bool {
-        self.patience == Patience::None
+        self.timeout == Timeout::None
     }
 
     /// Whether one has looked in vain.
@@ -162,15 +162,15 @@ impl Waiting {
         self.close = 0;
     }
 
-    /// Whether patience is at an end after one more look.
+    /// Whether timeout is at an end after one more look.
     fn is_over(&mut self) -> bool {
         self.looks = self.looks.saturating_add(1);
         self.close = self.close.saturating_add(1);
-        match self.patience {
-            Patience::None => true,
-            Patience::Forever => false,
-            Patience::Until(end) => self.close >= self.spins && Instant::now() >= end,
-            Patience::Looks(most) => self.looks > most,
+        match self.timeout {
+            Timeout::None => true,
+            Timeout::Forever => false,
+            Timeout::Until(end) => self.close >= self.spins && Instant::now() >= end,
+            Timeout::Looks(most) => self.looks > most,
         }
     }
 
@@ -178,7 +178,7 @@ impl Waiting {
     fn spin<M: Memory>(&self, mem: &M) -> Next {
         mem.pause();
         // Who has a short time asks early.
-        match self.looks == 1 && self.patience != Patience::Forever {
+        match self.looks == 1 && self.timeout != Timeout::Forever {
             true => Next::Question,
             false => Next::Look,
         }
@@ -195,8 +195,8 @@ impl Waiting {
         if self.slept_at.is_none() {
             self.slept_at = Some(mem.kernel().now());
         }
-        Next::Sleep(match self.patience {
-            Patience::Until(end) => end.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP),
+        Next::Sleep(match self.timeout {
+            Timeout::Until(end) => end.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP),
             _ => LONGEST_SLEEP,
         })
     }

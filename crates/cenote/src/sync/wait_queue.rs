@@ -219,7 +219,7 @@ impl<M: Memory> Handle<M> {
         Turn(slot.turn().load(self.mem())).is_over(Place(before).number())
     }
 
-    /// Waits until nobody alive is in front: whether somebody is to be told of; `None` if patience ended before.
+    /// Waits until nobody alive is in front: whether somebody is to be told of; `None` if timeout ended before.
     #[cold]
     pub(super) fn wait_in_front(
         &self,

@@ -32,8 +32,8 @@ pub fn work<M: Mapped>(path: &Path) -> Outcome {
         while group.next(&worker, &mut two).map_err(text)?.is_some() {}
         group::host_died(&worker, HOST).map_err(text)?;
         let three = group.join_from(&worker, "three", HOST).map_err(text)?;
-        for seat in [three, one, two] {
-            group.leave(&worker, seat).map_err(text)?;
+        for lease in [three, one, two] {
+            group.leave(&worker, lease).map_err(text)?;
         }
     }
     Ok(())

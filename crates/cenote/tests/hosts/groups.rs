@@ -85,7 +85,7 @@ pub fn told<M: Mapped>() -> Outcome {
         for name in ["one", "two"] {
             hear(&mut member, kind, name, 2)?;
         }
-        // It misses its beats; what kills its members is the fence.
+        // It misses its heartbeats; what kills its members is the fence.
         two.agent.signal(libc::SIGSTOP);
         hear_its_end(&mut member, generation)?;
         home.is_recovered(2, generation + 1)?;

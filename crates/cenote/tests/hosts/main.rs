@@ -35,7 +35,7 @@ const LONG: Duration = Duration::from_secs(120);
 /// Points at which a monitor is killed.
 const MONITOR_POINTS: [&str; 4] = [
     "monitor.leads",
-    "monitor.accused",
+    "monitor.suspected",
     "monitor.fenced",
     "monitor.moved",
 ];
@@ -203,8 +203,8 @@ fn killed<M: Mapped>() -> Outcome {
     home.is_recovered(3, 1)?;
     monitor.end()?;
     let said = monitor.rest();
-    ensure(said.matches("Accused").count() == 1, || {
-        format!("a host that left, or lived, was accused: {said}")
+    ensure(said.matches("Suspected").count() == 1, || {
+        format!("a host that left, or lived, was suspected: {said}")
     })?;
     home.end()
 }
@@ -301,7 +301,7 @@ fn monitor_dies<M: Mapped>(point: &str) -> Outcome {
     second.end()?;
     let said = second.rest();
     ensure(!said.contains("host: 3") && !said.contains("host: 9"), || {
-        format!("a host that lived was accused: {said}")
+        format!("a host that lived was suspected: {said}")
     })?;
     home.end()
 }
@@ -314,7 +314,7 @@ fn monitor_stopped<M: Mapped>() -> Outcome {
     let mut second = home.start("monitor", 4, &[])?;
     second.hear("Follows")?;
     first.signal(libc::SIGSTOP);
-    second.hear("Accused { host: 1")?;
+    second.hear("Suspected { host: 1")?;
     second.hear("Moved { host: 1, generation: 0 }")?;
     second.hear("Leads")?;
     first.signal(libc::SIGCONT);
@@ -326,7 +326,7 @@ fn monitor_stopped<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// A monitor each of whose looks comes late says so, and accuses the silent all the same, and nobody else.
+/// A monitor each of whose looks comes late says so, and suspects the silent all the same, and nobody else.
 fn looks_late<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut monitor = home.start("monitor", 1, &[("CENOTE_HOSTS_SLOW", "25")])?;
@@ -338,8 +338,8 @@ fn looks_late<M: Mapped>() -> Outcome {
     three.end()?;
     monitor.end()?;
     let said = monitor.rest();
-    ensure(said.matches("Accused").count() == 1, || {
-        format!("a host that lived was accused: {said}")
+    ensure(said.matches("Suspected").count() == 1, || {
+        format!("a host that lived was suspected: {said}")
     })?;
     home.end()
 }
@@ -536,7 +536,7 @@ fn lock_beside_damage<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// A machine was given the seat, as the monitor of host 3, and has failed before that went up. Another one has the seat since, so that machine was fenced:
+/// A machine was given the lease, as the monitor of host 3, and has failed before that went up. Another one has the lease since, so that machine was fenced:
 /// host 3 is not refused for ever because nobody can end a generation in which nobody was.
 fn down_elsewhere<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
@@ -640,7 +640,7 @@ fn fenced_by_command<M: Mapped>() -> Outcome {
     let mut monitor = home.start("monitor", 1, &[("CENOTE_HOSTS_FENCE", &command)])?;
     monitor.hear("Leads")?;
     two.signal(libc::SIGSTOP);
-    monitor.hear("Accused { host: 2")?;
+    monitor.hear("Suspected { host: 2")?;
     monitor.hear("FenceFailed { host: 2")?;
     ensure(home.stat(2)?.generation == 0, || {
         "moved without a fence".to_owned()

@@ -14,7 +14,7 @@ use crate::commands::worker::Role;
 use crate::failure::Failure;
 
 /// No phase takes as long.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 
 /// What is done, and when somebody is killed.
 pub struct Phase<'a> {
@@ -110,10 +110,10 @@ impl Phase<'_> {
                 next = due.next();
             }
             guard.reap()?;
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 return Err(Failure::failed(format!(
                     "the workers have not finished within {} s; {done} of {} units are done",
-                    PATIENCE.as_secs(),
+                    TIMEOUT.as_secs(),
                     self.units
                 )));
             }

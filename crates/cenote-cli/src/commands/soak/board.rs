@@ -119,12 +119,12 @@ impl Board {
     }
 
     /// A worker shows that it moves.
-    pub fn beat(&self, worker: u32, beats: u64) -> io::Result<()> {
-        self.write(worker, Word::Heartbeat, &[beats])
+    pub fn heartbeat(&self, worker: u32, heartbeats: u64) -> io::Result<()> {
+        self.write(worker, Word::Heartbeat, &[heartbeats])
     }
 
     /// How often each has shown that it moves.
-    pub fn beats(&self) -> io::Result<Vec<u64>> {
+    pub fn heartbeats(&self) -> io::Result<Vec<u64>> {
         let rows = self.read()?;
         Ok(rows.iter().map(|row| row[Word::Heartbeat as usize]).collect())
     }

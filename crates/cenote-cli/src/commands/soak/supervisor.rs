@@ -59,7 +59,7 @@ pub struct Supervisor<'a> {
     random: ChaCha8Rng,
     agenda: Agenda<Event>,
     kills_per_second: f64,
-    /// The last beats, and when they changed.
+    /// The last heartbeats, and when they changed.
     moved: Vec<(u64, Since)>,
     before: Measures,
     steal: Steal,
@@ -246,11 +246,11 @@ impl<'a> Supervisor<'a> {
 
     /// Looks whether everybody who lives moves.
     fn look(&mut self) {
-        let beats = self.board.beats().unwrap_or_default();
-        for (worker, beats) in (0..).zip(beats) {
+        let heartbeats = self.board.heartbeats().unwrap_or_default();
+        for (worker, heartbeats) in (0..).zip(heartbeats) {
             let moved = &mut self.moved[worker as usize];
-            if beats != moved.0 || !self.crew.is_at_work(worker) {
-                *moved = (beats, self.crew.since_now(worker));
+            if heartbeats != moved.0 || !self.crew.is_at_work(worker) {
+                *moved = (heartbeats, self.crew.since_now(worker));
             } else if self.crew.time_since(worker, moved.1) > BLOCKED_AFTER {
                 self.blocked(worker);
             }

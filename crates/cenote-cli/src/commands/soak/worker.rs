@@ -57,7 +57,7 @@ pub struct Worker<M: Mapped> {
     bytes: Bytes,
     /// What the board said not long ago.
     pub(super) seen: Sum,
-    beats: u64,
+    heartbeats: u64,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -83,7 +83,7 @@ fn work<M: Mapped>(orders: &Orders) -> Result<(), Fault> {
     let mut random = ChaCha8Rng::seed_from_u64(draw);
     let options = Options {
         // Some have the background thread.
-        agent: random.random_bool(0.5),
+        background_thread: random.random_bool(0.5),
         ..Options::default()
     };
     let mut journal = Journal::open(&plan.folder, me)?;
@@ -112,7 +112,7 @@ fn work<M: Mapped>(orders: &Orders) -> Result<(), Fault> {
         meter,
         random,
         plan,
-        beats: milliseconds(),
+        heartbeats: milliseconds(),
         key: Vec::new(),
         value: Vec::new(),
     };
@@ -171,8 +171,8 @@ impl<M: Mapped> Worker<M> {
 
     /// Now and then: shows that it moves, and keeps what was measured.
     pub(super) fn tick(&mut self) -> Result<(), Fault> {
-        self.beats += 1;
-        self.board.beat(self.me, self.beats)?;
+        self.heartbeats += 1;
+        self.board.heartbeat(self.me, self.heartbeats)?;
         self.look_around()?;
         Ok(self.meter.tick()?)
     }

@@ -86,7 +86,7 @@ fn work<M: Mapped>(orders: &Orders) -> Result<(), Fault> {
     let mut random = ChaCha8Rng::seed_from_u64(draw);
     let options = Options {
         // Some have the background thread, some read without replicas and speculation.
-        agent: random.random_bool(0.25),
+        background_thread: random.random_bool(0.25),
         guidelines: if random.random_bool(0.25) {
             Guidelines::SP
         } else {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use etcd_client::{Client, Compare, CompareOp, ConnectOptions, Txn, TxnOp};
 
 /// For requests that no lease waits for.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// The part of a lease after which a renewal is not waited for any longer.
 const RENEWAL: u32 = 3;
 
@@ -54,8 +54,8 @@ pub struct Etcd {
 impl Etcd {
     /// Prepares to speak with an endpoint.
     pub async fn connect(endpoint: &str) -> Result<Self, Trouble> {
-        let options = ConnectOptions::new().with_connect_timeout(PATIENCE);
-        let client = within(endpoint, PATIENCE, Client::connect([endpoint], Some(options))).await?;
+        let options = ConnectOptions::new().with_connect_timeout(TIMEOUT);
+        let client = within(endpoint, TIMEOUT, Client::connect([endpoint], Some(options))).await?;
         Ok(Self {
             endpoint: endpoint.to_owned(),
             client,
@@ -66,7 +66,7 @@ impl Etcd {
     pub async fn grant(&mut self, length: Duration) -> Result<Lease, Trouble> {
         let sent = Instant::now();
         let request = self.client.lease_grant(length.as_secs() as i64, None);
-        let granted = within(&self.endpoint, PATIENCE, request).await?;
+        let granted = within(&self.endpoint, TIMEOUT, request).await?;
         Ok(Lease {
             id: granted.id(),
             length: Duration::from_secs(granted.ttl().max(0) as u64),
@@ -107,7 +107,7 @@ impl Etcd {
 
     /// What a key holds, and when that was put there: an empty text and 0 if there is none.
     pub async fn read(&mut self, key: &str) -> Result<(String, i64), Trouble> {
-        let found = within(&self.endpoint, PATIENCE, self.client.get(key, None)).await?;
+        let found = within(&self.endpoint, TIMEOUT, self.client.get(key, None)).await?;
         Ok(found.kvs().first().map_or((String::new(), 0), |held| {
             (
                 String::from_utf8_lossy(held.value()).into_owned(),
@@ -122,29 +122,29 @@ impl Etcd {
         let exchange = Txn::new()
             .when([is_same])
             .and_then([TxnOp::put(key, value, None)]);
-        let done = within(&self.endpoint, PATIENCE, self.client.txn(exchange)).await?;
+        let done = within(&self.endpoint, TIMEOUT, self.client.txn(exchange)).await?;
         let revision = done.header().map_or(0, |header| header.revision());
         Ok(done.succeeded().then_some(revision))
     }
 
     /// Gives a lease back, so that another monitor is elected at once.
-    pub async fn revoke(&mut self, lease: i64, patience: Duration) -> Result<(), Trouble> {
+    pub async fn revoke(&mut self, lease: i64, timeout: Duration) -> Result<(), Trouble> {
         let request = self.client.lease_revoke(lease);
-        within(&self.endpoint, patience, request).await.map(drop)
+        within(&self.endpoint, timeout, request).await.map(drop)
     }
 }
 
 /// What a request returns, if it does so in time.
 async fn within<T>(
     endpoint: &str,
-    patience: Duration,
+    timeout: Duration,
     request: impl Future<Output = Result<T, etcd_client::Error>>,
 ) -> Result<T, Trouble> {
-    match tokio::time::timeout(patience, request).await {
+    match tokio::time::timeout(timeout, request).await {
         Ok(done) => done.map_err(|error| trouble(endpoint, &error)),
         Err(_) => Err(Trouble::Unanswered(format!(
             "etcd at {endpoint}: no answer in {:.1} s",
-            patience.as_secs_f64()
+            timeout.as_secs_f64()
         ))),
     }
 }

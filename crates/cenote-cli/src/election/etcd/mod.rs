@@ -4,7 +4,7 @@
 
 mod candidate;
 mod client;
-mod seat;
+mod lease;
 mod standing;
 mod term;
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use self::candidate::Campaigner;
-use self::seat::SeatKeeper;
+use self::lease::LeaseKeeper;
 use self::standing::Standing;
 use self::term::Term;
 use super::ElectionArgs;
@@ -85,8 +85,8 @@ impl Election {
     }
 
     /// What decides which host executes the exchanges of the pool with this id.
-    pub fn seat(self: &Arc<Self>, pool: u64) -> Result<SeatKeeper, Failure> {
-        SeatKeeper::new(self, pool)
+    pub fn lease(self: &Arc<Self>, pool: u64) -> Result<LeaseKeeper, Failure> {
+        LeaseKeeper::new(self, pool)
     }
 
     /// Whether this monitor may lead now. One load and a look at the clock.

@@ -9,6 +9,7 @@
 
 pub mod arena;
 pub mod art;
+mod back_off;
 pub mod btree;
 pub mod clht;
 mod content;
@@ -16,7 +17,6 @@ pub mod hot;
 pub mod masstree;
 pub mod messages;
 mod once;
-mod patience;
 pub mod sherman;
 pub mod version;
 

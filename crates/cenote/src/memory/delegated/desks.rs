@@ -10,7 +10,7 @@
 //! moment, a thread that asks again and again would have it before one that has to wake up, for ever.
 //!
 //! **A thread that dies alone.** One that has a desk keeps it for as long as its process lives. One that queues is handed a desk and does not take it:
-//! another one that waits takes that after [`PATIENCE`] rests. One that dies with the queue's lock leaves it locked: then nobody is handed
+//! another one that waits takes that after [`TIMEOUT`] rests. One that dies with the queue's lock leaves it locked: then nobody is handed
 //! anything any more; desks become free, and who waits looks now and then. So nobody waits for that lock.
 
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ const FREE: u64 = 0;
 const TAKEN: u64 = 1;
 const HANDED: u64 = 2;
 /// Rests after which a desk that was handed over and not taken is another one's.
-const PATIENCE: u32 = 50;
+const TIMEOUT: u32 = 50;
 
 /// Who waits, by its number.
 type Queue = VecDeque<(u64, Thread)>;
@@ -63,13 +63,13 @@ impl Desks {
         loop {
             if let Ok(mut queue) = self.queue.try_lock() {
                 locked = 0;
-                let from = if untaken < PATIENCE { FREE } else { left };
+                let from = if untaken < TIMEOUT { FREE } else { left };
                 if let Some(desk) = self.look_in_queue(&mut queue, number, from) {
                     return desk;
                 }
             } else {
                 locked += 1;
-                if locked > PATIENCE
+                if locked > TIMEOUT
                     && let Some(desk) = self.exchange_any(FREE)
                 {
                     return desk;
@@ -130,7 +130,7 @@ impl Desks {
 mod tests {
     use super::*;
 
-    /// Else it is handed another one later, which it does not take: that one stands still for [`PATIENCE`] rests of somebody else.
+    /// Else it is handed another one later, which it does not take: that one stands still for [`TIMEOUT`] rests of somebody else.
     #[test]
     fn who_is_handed_a_desk_as_it_is_about_to_queue_takes_it_and_does_not_queue_again() {
         let desks = Desks::new(1);

@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 pub use client::Client;
 pub use mailbox::{MAILBOX_BYTES, Mailbox, Mailboxes, Request, Wish};
 pub use server::Server;
-pub use serving::{Right, Serving, Words};
+pub use serving::{Serving, ServingLease, Words};
 
 use super::{Kernel, Liveness, MapError, Mapped, Mapping, Memory, Noncoherent, watch_fork};
 
@@ -256,7 +256,7 @@ impl<M: Mapped> Mapped for Delegated<M> {
         boxes: Mailboxes,
         liveness: Box<dyn Liveness>,
         lock: u32,
-        right: Box<dyn Right>,
+        lease: Box<dyn ServingLease>,
     ) -> Result<(), MapError> {
         let limit = self.mapping().len();
         let serving = Serving::start(
@@ -265,7 +265,7 @@ impl<M: Mapped> Mapped for Delegated<M> {
             limit,
             liveness,
             lock,
-            right,
+            lease,
             watch_fork()?,
         )?;
         let _ = self.shared.client.set(Client::new(boxes));

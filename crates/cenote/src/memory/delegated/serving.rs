@@ -3,7 +3,7 @@
 //! The lock is given back by the kernel when the thread that holds it has made its last access; so of the processes of one
 //! kernel there is never more than one server, and a stopped one keeps everybody waiting until it goes on or is killed. It is the thread's own
 //! ([`Liveness::of_this_thread`]): until a process is gone all of its threads need a processor to die on, and its address space is given back. Hosts that
-//! share no kernel exclude each other by a [`Right`]: see `docs/protocols/exchange.md`.
+//! share no kernel exclude each other by a [`ServingLease`]: see `docs/protocols/exchange.md`.
 //!
 //! Who stands by sleeps, and looks now and then; at once when a client of its process has waited for long ([`Serving::look`]).
 
@@ -41,11 +41,11 @@ pub trait Words {
 }
 
 /// What a process needs besides the lock, so that nobody of another kernel serves at the same time.
-pub trait Right: Send {
+pub trait ServingLease: Send {
     /// Whether it may serve, as far as can be told without the lock.
     fn may_serve(&self, words: &dyn Words) -> bool;
 
-    /// Takes the right, now that this process has the lock, which it keeps until [`Right::end`]; whether it could.
+    /// Takes the right, now that this process has the lock, which it keeps until [`ServingLease::end`]; whether it could.
     fn begin(&self, words: &dyn Words) -> bool;
 
     /// This process serves no more.
@@ -95,7 +95,7 @@ impl Serving {
         limit: u64,
         liveness: Box<dyn Liveness>,
         lock: u32,
-        right: Box<dyn Right>,
+        lease: Box<dyn ServingLease>,
         watch: ForkWatch,
     ) -> Result<Self, MapError> {
         let told = Arc::<Told>::default();
@@ -110,9 +110,9 @@ impl Serving {
                     let own = process.of_this_thread();
                     let liveness = own.as_deref().unwrap_or(&*process);
                     let serve = || serve(mem.clone(), boxes, limit, &theirs.what);
-                    stand_by(&Base(&mem), liveness, lock, &*right, &theirs, serve);
+                    stand_by(&Base(&mem), liveness, lock, &*lease, &theirs, serve);
                 }
-                Box::new((mem, right, process)) as Lent
+                Box::new((mem, lease, process)) as Lent
             })
             .map_err(|source| MapError::Os {
                 what: "starting the thread that executes exchanges",
@@ -155,23 +155,23 @@ fn stand_by(
     words: &dyn Words,
     liveness: &dyn Liveness,
     lock: u32,
-    right: &dyn Right,
+    lease: &dyn ServingLease,
     told: &Told,
     serve: impl Fn(),
 ) {
     while told.what.load() != END {
         // A kernel that refuses to answer will refuse the others as well; nothing is served on a guess.
-        if !right.may_serve(words) || !liveness.try_lock(lock).unwrap_or(false) {
+        if !lease.may_serve(words) || !liveness.try_lock(lock).unwrap_or(false) {
             std::thread::park_timeout(STANDBY);
             continue;
         }
-        let has_served = right.begin(words);
+        let has_served = lease.begin(words);
         if has_served {
             serve();
             if told.what.load() == END_WITH_ONE {
                 told.exchange(words);
             }
-            right.end(words);
+            lease.end(words);
         }
         let _ = liveness.unlock(lock);
         if has_served {

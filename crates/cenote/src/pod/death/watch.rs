@@ -9,7 +9,7 @@
 //! whose last thread died before it registered, or that had no worker, shows by them alone, and the place of a dead process
 //! becomes free only when its lock is. Looks are thorough at first, for a moment after each death, and every slow tick of one of the watchers: who
 //! looks writes down when, and the others of that tick look quickly. One that dies meanwhile costs a tick. In a pod an agent asks for its host's
-//! byte locks, as often as it beats.
+//! byte locks, as often as it sends heartbeats.
 //! A quick look recovers whom it sees dead for the first time: what cannot be recovered is tried again by thorough ones.
 //!
 //! **Other hosts** have kernels of their own: their death slots wake nobody here, and in incoherent caches they could not even be
@@ -33,7 +33,7 @@ use crate::pod::instance::worker::Worker;
 
 /// Between two thorough looks while nothing happens.
 const SLOW: Duration = Duration::from_millis(100);
-/// The same in a pod, where an agent looks thoroughly as often as it beats, and relays event counts.
+/// The same in a pod, where an agent looks thoroughly as often as it sends heartbeats, and relays event counts.
 const ATTENDED: Duration = Duration::from_secs(1);
 /// The same if there are more death slots than one can sleep by.
 const CROWDED: Duration = Duration::from_millis(8);
@@ -136,7 +136,7 @@ impl Watch {
     }
 
     /// How long one may sleep after the last look.
-    pub fn patience(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         match self.restless {
             0 if self.death_slots.len() >= SLEEPS_BY_MAX => CROWDED,
             0 if self.is_in_pod => ATTENDED,
@@ -145,7 +145,7 @@ impl Watch {
         }
     }
 
-    /// Sleeps until somebody dies who was seen to live, one of the event counts is notified, or the time is over; not longer than [`Watch::patience`] if it is to see deaths.
+    /// Sleeps until somebody dies who was seen to live, one of the event counts is notified, or the time is over; not longer than [`Watch::timeout`] if it is to see deaths.
     pub fn wait<M: Memory>(&self, worker: &Worker<M>, event_counts: &[(u64, u32)], time: Duration) {
         let death_slots: Vec<u64> = self
             .death_slots

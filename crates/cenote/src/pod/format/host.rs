@@ -10,7 +10,7 @@
 //! | up (g), agent | up (g) | the agent | the agent before it is dead, or there was none |
 //! | leaving (g) | up (g) | the agent | it wants to end; from now on nobody joins |
 //! | up (g) | leaving (g) | the agent, or the next one | others of the host have the pool open still; or the agent has died |
-//! | fencing (g) | up, leaving (g) | the leading monitor | the host missed its beats |
+//! | fencing (g) | up, leaving (g) | the leading monitor | the host missed its heartbeats |
 //! | down (g + 1) | fencing (g) | the leading monitor | the fence says that the host is certainly down |
 //! | down (g + 1) | fencing (g) | an agent that starts | it is the same start of the same machine, whose kernel says that nothing of g lives |
 //! | down (g + 1) | leaving (g) | the agent | it has left its own place; its last write |
@@ -31,11 +31,11 @@ use crate::mutant::{self, Mutant};
 pub enum HostPhase {
     /// Nothing of it has the pool open. Its generation has not begun.
     Down,
-    /// It beats, or has failed unnoticed.
+    /// It sends heartbeats, or has failed unnoticed.
     Up,
     /// A monitor makes certain that it is down.
     Fencing,
-    /// It beats; nobody of it may join any more.
+    /// It sends heartbeats; nobody of it may join any more.
     Leaving,
     /// Not a value that this library writes.
     Damaged,
@@ -167,8 +167,8 @@ impl HostRecord {
         SyncWord::at(self.0 + 8)
     }
 
-    /// Grows with every beat. Written by the host's agent alone.
-    pub fn beat(self) -> SyncWord {
+    /// Grows with every heartbeat. Written by the host's agent alone.
+    pub fn heartbeat(self) -> SyncWord {
         SyncWord::at(self.0 + 64)
     }
 

@@ -140,9 +140,9 @@ impl ProcessRecord {
         OwnedWord::at(self.0 + 112)
     }
 
-    /// By how much longer than usual a monitor must wait for a beat of this process, if it is its host's agent: it may be kept from its processor.
+    /// By how much longer than usual a monitor must wait for a heartbeat of this process, if it is its host's agent: it may be kept from its processor.
     /// Written before it is the agent.
-    pub fn patience(self) -> OwnedWord {
+    pub fn timeout(self) -> OwnedWord {
         OwnedWord::at(self.0 + 120)
     }
 

@@ -37,8 +37,8 @@ pub const RECOVERIES: SyncWord = SyncWord::at(576);
 pub const DEATH_EVENTS: SyncWord = SyncWord::at(768);
 /// Entries that were ever begun in the log of recoveries.
 pub const LOGGED: SyncWord = SyncWord::at(832);
-/// Which host's processes execute the exchanges of all, where a server does: see [`crate::pod::hosts::seat`].
-pub const SEAT: SyncWord = SyncWord::at(960);
+/// Which host's processes execute the exchanges of all, where a server does: see [`crate::pod::hosts::lease`].
+pub const SERVER_LEASE: SyncWord = SyncWord::at(960);
 /// Whether a process without a host's id executes them, or did when it died.
 pub const HOSTLESS_SERVES: SyncWord = SyncWord::at(1024);
 /// Retired lists that were ever taken over from idle workers; changed under the allocator's lock.

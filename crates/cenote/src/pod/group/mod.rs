@@ -70,13 +70,13 @@ pub struct Creation {
 
 /// A member's or observer's place in a group.
 #[derive(Debug)]
-pub struct Seat {
+pub struct GroupHandle {
     place: u64,
     identity: u64,
     read: u64,
 }
 
-impl Seat {
+impl GroupHandle {
     /// Which place of the table it is.
     pub fn place(&self) -> u64 {
         self.place
@@ -259,12 +259,17 @@ impl Group {
     /// reads is its own.
     ///
     /// Cost: the lock, some loads a member, about sixty sync stores.
-    pub fn join<M: Memory>(&self, worker: &Worker<M>, name: &str) -> Result<Seat> {
+    pub fn join<M: Memory>(&self, worker: &Worker<M>, name: &str) -> Result<GroupHandle> {
         self.join_from(worker, name, worker.host_instance())
     }
 
     /// The same for a member that counts as one of a host: it ends with that one's generation too.
-    pub fn join_from<M: Memory>(&self, worker: &Worker<M>, name: &str, origin: HostInstance) -> Result<Seat> {
+    pub fn join_from<M: Memory>(
+        &self,
+        worker: &Worker<M>,
+        name: &str,
+        origin: HostInstance,
+    ) -> Result<GroupHandle> {
         if name.is_empty() || name.len() > MEMBER_NAME_MAX {
             return Err(Error::Name {
                 name: name.to_owned(),
@@ -311,7 +316,7 @@ impl Group {
         if !mutant::is(Mutant::GroupJoinNotNotified) {
             self.notify_all(worker.mem());
         }
-        Ok(Seat {
+        Ok(GroupHandle {
             place,
             identity,
             read,
@@ -321,7 +326,7 @@ impl Group {
     /// Reads from now on what happens, without being a member.
     ///
     /// Cost: as [`Group::join`], with fewer stores.
-    pub fn observe<M: Memory>(&self, worker: &Worker<M>) -> Result<Seat> {
+    pub fn observe<M: Memory>(&self, worker: &Worker<M>) -> Result<GroupHandle> {
         let mem = worker.mem();
         let held = self.enter(worker)?;
         self.tell_of_the_gone(worker)?;
@@ -343,7 +348,7 @@ impl Group {
         let high = self.high(worker)?;
         self.layout.high().store(mem, high.max(place + 1));
         drop(held);
-        Ok(Seat {
+        Ok(GroupHandle {
             place,
             identity,
             read,
@@ -391,14 +396,14 @@ impl Group {
     /// Ends a membership in peace.
     ///
     /// Cost: the lock and about sixty sync stores.
-    pub fn leave<M: Memory>(&self, worker: &Worker<M>, seat: Seat) -> Result<()> {
+    pub fn leave<M: Memory>(&self, worker: &Worker<M>, handle: GroupHandle) -> Result<()> {
         let held = self.enter(worker)?;
-        let member = self.member(worker, seat.place)?;
+        let member = self.member(worker, handle.place)?;
         if mutant::is(Mutant::GroupNotifiedEarly) {
             self.notify_all(worker.mem());
         }
-        if member.identity == seat.identity {
-            self.end(worker, seat.place, member, Kind::Left)?;
+        if member.identity == handle.identity {
+            self.end(worker, handle.place, member, Kind::Left)?;
         }
         drop(held);
         if !mutant::is(Mutant::GroupNotifiedEarly) {
@@ -430,21 +435,21 @@ impl Group {
         Ok(true)
     }
 
-    /// The next event that a seat has not read, if there is one.
+    /// The next event that a lease has not read, if there is one.
     ///
     /// Cost: one load if there is none; nine loads and a store if there is.
-    pub fn next<M: Memory>(&self, worker: &Worker<M>, seat: &mut Seat) -> Result<Option<Event>> {
+    pub fn next<M: Memory>(&self, worker: &Worker<M>, handle: &mut GroupHandle) -> Result<Option<Event>> {
         let mem = worker.mem();
-        if self.counted(worker) <= seat.read {
+        if self.counted(worker) <= handle.read {
             return Ok(None);
         }
-        let line = self.layout.event(seat.read % self.events);
+        let line = self.layout.event(handle.read % self.events);
         let event = Event::of(line.read(mem), line.offset())?;
-        if event.number != seat.read + 1 {
+        if event.number != handle.read + 1 {
             return Err(Error::corrupt("the number of a group's event", line.offset()));
         }
-        seat.read += 1;
-        self.layout.cursor(seat.place).store(mem, seat.read);
+        handle.read += 1;
+        self.layout.cursor(handle.place).store(mem, handle.read);
         Ok(Some(event))
     }
 

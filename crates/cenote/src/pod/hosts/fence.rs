@@ -72,7 +72,7 @@ impl<M: Memory> Fence<M> for KillFence {
             _ => 0,
         };
         let (pod, mem) = (worker.pod(), worker.mem());
-        // PAIRS WITH: pod::hosts::agency::bring_up_now
+        // PAIRS WITH: pod::hosts::agent::bring_up_now
         let home = Home::decode(HostRecord::new(worker.geometry(), host).home().load(mem));
         let is_here = home == Home::new(generation, self.machine) || !home.is_of(generation);
         if !is_here && !mutant::is(Mutant::KilledElsewhere) {

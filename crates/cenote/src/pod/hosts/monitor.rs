@@ -1,30 +1,30 @@
-//! Monitors: who watches the hosts, and what happens to one that has missed its beats.
+//! Monitors: who watches the hosts, and what happens to one that has missed its heartbeats.
 //!
 //! A monitor has a host id of its own and is that host's agent. One monitor leads: it has the recoverable lock
 //! [`MONITOR_LOCK`], as long as its own host's generation lasts. It looks at all hosts; the others look at the leader's
 //! host alone, and take over when that is down.
 //!
 //! Something outside of the pool may decide who leads (`may_lead`, an election). A monitor that may not lead gives the lock
-//! back, looks at nobody and accuses nobody; one that may still needs the lock.
+//! back, looks at nobody and suspects nobody; one that may still needs the lock.
 //!
-//! A host that shows no new beat in so many looks in a row is *accused*: its state becomes fencing. From there it cannot
+//! A host that shows no new heartbeat in so many looks in a row is *suspected*: its state becomes fencing. From there it cannot
 //! come back in this generation. Only when a fence says that it is certainly down does its generation move.
 //!
 //! **Who writes:** states of hosts, by compare-exchange; `fencer`, the leader. Counts of missed looks are in the memory of
 //! the monitor alone: one that takes over begins to count with its own first look, so the death of a monitor may delay a
 //! detection and never makes one up. A look that itself comes late begins all counts anew: whatever kept the monitor from its
 //! processor may have kept the agent from its own. If looks come late again and again, the monitor says so, and waits for more of them: a host that
-//! is silent all the while is accused all the same.
+//! is silent all the while is suspected all the same.
 //!
-//! **What a crash leaves:** a host that is fencing (`monitor.accused`, `monitor.fenced`): the next leader fences it again,
+//! **What a crash leaves:** a host that is fencing (`monitor.suspected`, `monitor.fenced`): the next leader fences it again,
 //! as it cannot know how far that had come. A generation that has moved (`monitor.moved`): every process sees
 //! that, and recovers what it is held back by; who leads next recovers all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::beats::Heard;
 use super::fence::{Fence, Fenced};
+use super::heartbeats::Heard;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -46,8 +46,8 @@ pub enum Event {
     Follows,
     /// It may not lead, and watches nobody until it may.
     StandsBy,
-    /// A host missed its beats, and is being fenced.
-    Accused {
+    /// A host missed its heartbeats, and is being fenced.
+    Suspected {
         /// The host.
         host: u32,
         /// Its generation.
@@ -90,9 +90,9 @@ pub enum Event {
 /// What a look at the hosts is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// It comes when it should: a host without a new beat has missed one.
+    /// It comes when it should: a host without a new heartbeat has missed one.
     Punctual,
-    /// It comes late: nobody can say who has missed what, and all counts of beats that were missed begin anew.
+    /// It comes late: nobody can say who has missed what, and all counts of heartbeats that were missed begin anew.
     Late,
     /// It is one more, to see how far fences have come: nobody has missed anything.
     Between,
@@ -123,7 +123,7 @@ enum Role {
 /// A monitor.
 #[derive(Debug)]
 pub struct Monitor {
-    /// Looks without a new beat after which a host is accused.
+    /// Looks without a new heartbeat after which a host is suspected.
     missed_max: u64,
     /// Seconds since 1970.
     clock: fn() -> u64,
@@ -177,7 +177,7 @@ impl Punctuality {
 }
 
 impl Monitor {
-    /// A monitor that accuses a host after so many looks in a row without a new beat, at least one. The clock is that of
+    /// A monitor that suspects a host after so many looks in a row without a new heartbeat, at least one. The clock is that of
     /// people, in seconds since 1970.
     pub fn new(missed_max: u64, clock: fn() -> u64) -> Self {
         Self {
@@ -356,11 +356,11 @@ fn accuse<M: Memory>(
     }
     record.fencer().store(mem, worker.identity());
     record.fenced_at().store(mem, clock());
-    tell(Event::Accused {
+    tell(Event::Suspected {
         host: id,
         generation: state.generation,
     });
-    crash_point(Point::MonitorAccused);
+    crash_point(Point::MonitorSuspected);
     true
 }
 

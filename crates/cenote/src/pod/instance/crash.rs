@@ -133,7 +133,7 @@ points! {
     Declared = "host.declared", "a dead process is declared dead and not recovered";
     HostLeaving = "host.leaving", "a host is leaving, its agent still there";
     MonitorLeads = "monitor.leads", "a monitor leads, and has looked at nobody";
-    MonitorAccused = "monitor.accused", "a host is to be fenced, and nothing was done about it";
+    MonitorSuspected = "monitor.suspected", "a host is to be fenced, and nothing was done about it";
     MonitorFenced = "monitor.fenced", "a host is certainly down, its generation has not moved";
     MonitorMoved = "monitor.moved", "a host's generation has moved, nothing of it is recovered";
     DetachDone = "detach.done", "a worker is detached, its process entry still alive";

@@ -36,7 +36,7 @@ impl<M: Memory> Pod<M> {
         Self::join_with(mem, superblock, identity, liveness, hooks, false)
     }
 
-    /// Joins as a process that means to be its host's agent; the host is up ([`crate::pod::hosts::agency::bring_up`]).
+    /// Joins as a process that means to be its host's agent; the host is up ([`crate::pod::hosts::agent::bring_up`]).
     pub fn join_as_agent(
         mem: M,
         superblock: Superblock,
@@ -88,7 +88,7 @@ impl<M: Memory> Pod<M> {
             }
             HostPhase::Fencing => Err(Error::Host {
                 host,
-                why: "it is being fenced: its beats were missed",
+                why: "it is being fenced: its heartbeats were missed",
             }),
             _ => Err(Error::Host {
                 host,
@@ -163,7 +163,7 @@ impl<M: Memory> Pod<M> {
             return Ok(false);
         }
         crash_point(Point::OpenClaimed);
-        // PAIRS WITH: pod::hosts::agency::leave, pod::hosts::agency::is_all_dead, pod::hosts::fence::fence
+        // PAIRS WITH: pod::hosts::agent::leave, pod::hosts::agent::is_all_dead, pod::hosts::fence::fence
         let found = HostRecord::new(&self.geometry, self.identity.host).read(&self.mem)?;
         if found.phase != HostPhase::Up || found.generation != self.host_generation {
             let free = State::free(generation);

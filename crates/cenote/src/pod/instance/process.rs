@@ -72,7 +72,7 @@ pub struct Pod<M: Memory> {
     /// Set while the background thread frees what others have retired, or must not.
     pub(crate) reclaiming: LocalWord,
     /// The worker of the background thread, as in locks; 0 while there is none.
-    attendant: LocalWord,
+    flush_server: LocalWord,
     /// What could not be recovered by this process.
     failures: Failures,
     /// Whether this machine is one of several that share the pool.
@@ -112,7 +112,7 @@ impl<M: Memory> Pod<M> {
             words: WordCache::new(limits.cached_words),
             closing: LocalWord::new(0),
             reclaiming: LocalWord::new(0),
-            attendant: LocalWord::new(0),
+            flush_server: LocalWord::new(0),
             failures: Failures::default(),
         })
     }
@@ -314,15 +314,15 @@ impl<M: Memory> Pod<M> {
     }
 
     /// A worker is this process's background thread from now on, or nobody is.
-    pub(in crate::pod) fn attended_by(&self, worker: Option<&Worker<M>>) {
-        self.attendant.store(worker.map_or(0, Worker::identity));
+    pub(in crate::pod) fn flush_server_is(&self, worker: Option<&Worker<M>>) {
+        self.flush_server.store(worker.map_or(0, Worker::identity));
     }
 
     /// Whether this process's background thread has died, and the process has not.
     ///
     /// Cost: a sync load if there is such a thread.
-    pub fn has_lost_attendant(&self) -> bool {
-        let identity = self.attendant.load();
+    pub fn has_lost_flush_server(&self) -> bool {
+        let identity = self.flush_server.load();
         let Some(index) = (identity as u32).checked_sub(1) else {
             return false;
         };

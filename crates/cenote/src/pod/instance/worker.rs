@@ -402,7 +402,7 @@ impl<M: Memory> Worker<M> {
         if M::COHERENT || mutant::is(Mutant::LeftWithPin) {
             return;
         }
-        while !self.local.disown(self.mem()) && !self.pod.has_lost_attendant() {}
+        while !self.local.disown(self.mem()) && !self.pod.has_lost_flush_server() {}
     }
 
     /// Whether a pin is held.

@@ -43,7 +43,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
     }
     let mine = worker.identity();
     // Those who wait leave the word alone for longer and longer: who releases it must get through.
-    let patience = Contention::new(mine);
+    let timeout = Contention::new(mine);
     let (mut waited, mut unknown) = (0u32, Unknown::default());
     loop {
         let owner = match word.compare_exchange_acquire(mem, 0, mine) {
@@ -51,7 +51,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
             Err(owner) => owner,
         };
         waited += 1;
-        patience.lost(mem);
+        timeout.lost(mem);
         if waited < FAILURES_PER_LOOK {
             continue;
         }

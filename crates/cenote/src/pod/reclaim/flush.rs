@@ -192,11 +192,11 @@ fn flush_between<M: Memory>(
 /// dead. It does so from the beginning, as what that thread had seen is not known.
 fn stand_in<M: Memory>(worker: &Worker<M>) {
     let flushed = ProcessRecord::new(worker.geometry(), worker.pod().index()).flushed();
-    if !worker.pod().has_lost_attendant() {
+    if !worker.pod().has_lost_flush_server() {
         return;
     }
     match flushed.load(worker.mem()) < FLUSH_ROUND.load(worker.mem()) {
-        true => Attendant::default().tick(worker, 1),
+        true => FlushServer::default().tick(worker, 1),
         // No round begins as long as these hold the epoch back.
         false => withdraw_idle(worker, &pins(worker)),
     }
@@ -204,7 +204,7 @@ fn stand_in<M: Memory>(worker: &Worker<M>) {
 
 /// What a process's background thread remembers.
 #[derive(Debug, Default)]
-pub struct Attendant {
+pub struct FlushServer {
     seen: Vec<u64>,
     round: u64,
     quiet: Quiet,
@@ -217,16 +217,16 @@ pub struct Attendant {
 /// Ticks that found nothing new before a background thread is idle.
 const IDLE_AFTER: u32 = 32;
 
-impl Attendant {
+impl FlushServer {
     /// The caller's thread is its process's background thread from now on.
     pub fn begin<M: Memory>(worker: &Worker<M>) -> Self {
-        worker.pod().attended_by(Some(worker));
+        worker.pod().flush_server_is(Some(worker));
         Self::default()
     }
 
     /// It is no longer.
     pub fn end<M: Memory>(worker: &Worker<M>) {
-        worker.pod().attended_by(None);
+        worker.pod().flush_server_is(None);
     }
 
     /// Says that the thread is about to sleep until there is something to do, if it has found nothing for a while; to be called before a tick.

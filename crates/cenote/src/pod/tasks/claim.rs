@@ -65,13 +65,13 @@ struct Seen {
 }
 
 impl<M: Memory> TaskList<M> {
-    /// Takes the next task. A chunk at which nothing has changed for `patience` calls that ended with [`Next::Wait`] is
+    /// Takes the next task. A chunk at which nothing has changed for `timeout` calls that ended with [`Next::Wait`] is
     /// taken over, whoever has it.
     ///
     /// Cost: two loads for the next task of a chunk; a load and two compare-exchanges more for a fresh chunk. Where there is
     /// none, a look at each chunk of the phase that has tasks left: lines of slots, two loads, and whether its claimers live
     /// ([`is_gone`]).
-    pub fn take(&self, patience: u64) -> Result<Next> {
+    pub fn take(&self, timeout: u64) -> Result<Next> {
         loop {
             if let Some(task) = self.go_on() {
                 return Ok(Next::Task(task));
@@ -89,7 +89,7 @@ impl<M: Memory> TaskList<M> {
             {
                 continue;
             }
-            if !self.claim_used(phase, below, patience) {
+            if !self.claim_used(phase, below, timeout) {
                 return Ok(Next::Wait);
             }
         }
@@ -209,7 +209,7 @@ impl<M: Memory> TaskList<M> {
     }
 
     /// Claims a chunk that somebody has or had; whether there was one to claim.
-    fn claim_used(&self, phase: &Phase, below: u64, patience: u64) -> bool {
+    fn claim_used(&self, phase: &Phase, below: u64, timeout: u64) -> bool {
         let (mem, me) = (self.worker.mem(), self.worker.identity());
         let is_free = |claimer: u64| {
             if claimer == me || claimer == 0 || mutant::is(Mutant::ClaimOfTheDead) {
@@ -238,7 +238,7 @@ impl<M: Memory> TaskList<M> {
                 left,
             });
         }
-        first.is_some_and(|seen| self.is_stuck(seen, patience) && self.seize(phase, seen))
+        first.is_some_and(|seen| self.is_stuck(seen, timeout) && self.seize(phase, seen))
     }
 
     /// Takes a chunk over from somebody who lives.
@@ -247,10 +247,10 @@ impl<M: Memory> TaskList<M> {
     }
 
     /// Takes down what was seen of the first chunk that is not done; whether it has been like that for too long.
-    fn is_stuck(&self, seen: Seen, patience: u64) -> bool {
+    fn is_stuck(&self, seen: Seen, timeout: u64) -> bool {
         let before = self.suspect.get();
         let looks = if before.seen == seen { before.looks + 1 } else { 0 };
-        let is_stuck = looks >= patience;
+        let is_stuck = looks >= timeout;
         let looks = if is_stuck { 0 } else { looks };
         self.suspect.set(Suspect { seen, looks });
         is_stuck

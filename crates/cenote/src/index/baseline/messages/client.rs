@@ -13,7 +13,7 @@ use super::queues::{Queues, Shape, part_of};
 use super::request::{Answer, Request, Verb};
 use crate::error::{Error, Result};
 use crate::index::baseline::WordMap;
-use crate::index::baseline::patience::Patience;
+use crate::index::baseline::back_off::BackOff;
 use crate::index::hash::{Guidelines, Put};
 use crate::memory::{Memory, SyncWord};
 use crate::pod::{Worker, lock};
@@ -88,13 +88,13 @@ impl<M: Memory> Client<M> {
         request.write(mem, queues.request(self.place));
         self.refer(server);
         let line = queues.answer(server, self.place);
-        let patience = Patience::default();
+        let back_off = BackOff::default();
         let mut due = LOOKS;
         loop {
             if let Some(answer) = Answer::read(mem, line, count)? {
                 return Ok(answer);
             }
-            let looks = patience.lose(mem);
+            let looks = back_off.lose(mem);
             if looks < due {
                 continue;
             }
@@ -123,13 +123,13 @@ impl<M: Memory> Client<M> {
 /// (pcc-indexes, section 2.3).
 fn take_ticket<M: Memory>(mem: &M, tail: SyncWord) -> u64 {
     let mut seen = tail.load(mem);
-    let patience = Patience::default();
+    let back_off = BackOff::default();
     loop {
         match tail.compare_exchange(mem, seen, seen.wrapping_add(1)) {
             Ok(_) => return seen,
             Err(found) => seen = found,
         }
-        patience.lose(mem);
+        back_off.lose(mem);
     }
 }
 

@@ -15,7 +15,7 @@ use super::queues::{Queues, Shape, part_name};
 use super::request::{Answer, Request, Verb};
 use crate::error::{Error, Result};
 use crate::index::baseline::WordMap;
-use crate::index::baseline::patience::Patience;
+use crate::index::baseline::back_off::BackOff;
 use crate::index::hash::Guidelines;
 use crate::memory::Memory;
 use crate::pod::{Worker, lock};
@@ -32,7 +32,7 @@ pub struct Server<M: Memory, W: WordMap<M>> {
     next: Cell<u64>,
     /// The count of the last request of each client that was answered here.
     answered: RefCell<Vec<u64>>,
-    patience: Patience,
+    back_off: BackOff,
     /// Whether the next slot was found claimed and not filled before.
     is_stuck: Cell<bool>,
 }
@@ -59,7 +59,7 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
             place,
             next: Cell::new(0),
             answered: RefCell::new(vec![0; clients]),
-            patience: Patience::default(),
+            back_off: BackOff::default(),
             is_stuck: Cell::new(false),
             queues,
         };
@@ -146,7 +146,7 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
                 false => Err(Error::corrupt("a slot of a queue", slot.offset())),
             };
         }
-        if self.patience.lose(mem).is_multiple_of(LOOKS) {
+        if self.back_off.lose(mem).is_multiple_of(LOOKS) {
             let is_claimed = queues.tail(self.place).load(mem) > ticket;
             if is_claimed && self.is_stuck.get() {
                 self.pass();
@@ -160,7 +160,7 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
     /// Goes on to the next slot.
     fn pass(&self) {
         self.next.set(self.next.get() + 1);
-        self.patience.restore();
+        self.back_off.restore();
         self.is_stuck.set(false);
     }
 

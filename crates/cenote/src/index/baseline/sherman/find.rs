@@ -12,7 +12,7 @@ use super::host::Inner;
 use super::line::Line;
 use super::node::{self, Header};
 use crate::error::{Error, Result};
-use crate::index::baseline::patience::Patience;
+use crate::index::baseline::back_off::BackOff;
 use crate::memory::{LINE, Memory};
 
 /// Looks at a line that is being changed before its lock is taken to see to it.
@@ -168,12 +168,12 @@ impl<M: Memory> Sherman<M> {
     /// A line of a node, afresh and whole.
     fn line(&self, at: u64, n: u64, level: u64) -> Result<Line> {
         let mem = self.mem();
-        let patience = Patience::default();
+        let back_off = BackOff::default();
         loop {
             if let Some(line) = Line::fetch(mem, at + n * LINE) {
                 return Ok(line);
             }
-            if patience.lose(mem).is_multiple_of(LOOKS) {
+            if back_off.lose(mem).is_multiple_of(LOOKS) {
                 // Under the lock it is whole, or is mended.
                 let _held = self.lock(at)?;
                 self.read_locked(at, level)?;

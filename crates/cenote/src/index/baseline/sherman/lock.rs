@@ -10,7 +10,7 @@
 use super::Sherman;
 use super::host::Local;
 use crate::error::Result;
-use crate::index::baseline::patience::Patience;
+use crate::index::baseline::back_off::BackOff;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::format::record::{Phase, State};
 
@@ -33,10 +33,10 @@ impl<M: Memory> Sherman<M> {
     pub(super) fn lock(&self, node: u64) -> Result<Held<'_, M>> {
         let mem = self.mem();
         let (number, local) = self.host.local_of(node / LINE);
-        let patience = Patience::default();
+        let back_off = BackOff::default();
         local.waiting.add(1);
         while !local.held.exchange(0, 1) {
-            patience.lose(mem);
+            back_off.lose(mem);
         }
         local.waiting.add(u64::MAX);
         mem.tells_own_process();
@@ -54,12 +54,12 @@ impl<M: Memory> Sherman<M> {
     fn take(&self, word: SyncWord) -> Result<()> {
         let (mem, pod) = (self.mem(), self.arena.worker().pod());
         let mine = pod.claim(Phase::Alive, 0).encode();
-        let patience = Patience::default();
+        let back_off = BackOff::default();
         loop {
             let Err(owner) = word.compare_exchange(mem, 0, mine) else {
                 return Ok(());
             };
-            if patience.lose(mem).is_multiple_of(LOOKS)
+            if back_off.lose(mem).is_multiple_of(LOOKS)
                 && !pod.instance_lives(State::decode(owner))?
                 && word.compare_exchange(mem, owner, mine).is_ok()
             {

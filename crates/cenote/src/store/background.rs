@@ -23,7 +23,7 @@ use crate::pod::death::watch::Watch;
 use crate::pod::format::superblock::DEATH_EVENTS;
 use crate::pod::group::Group;
 use crate::pod::reclaim::collect::collect_inherited;
-use crate::pod::reclaim::flush::Attendant;
+use crate::pod::reclaim::flush::FlushServer;
 use crate::pod::{Pod, Worker, instance::event_count};
 
 /// Between two looks on incoherent memory.
@@ -33,7 +33,7 @@ const IDLE_TICK: Duration = Duration::from_millis(100);
 
 /// What the background thread and the handles of this process share.
 #[derive(Default)]
-pub(super) struct Errands {
+pub(super) struct BackgroundWork {
     /// Not 0 if it watches for deaths.
     watches: LocalWord,
     /// Milliseconds after which free memory is given back; 0 if it is not.
@@ -60,7 +60,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Errands {
+impl BackgroundWork {
     /// Has the thread sleep by a group's event count too.
     pub(super) fn mind<M: Memory>(&self, mem: &M, group: Group) {
         let mut groups = locked(&self.groups);
@@ -114,48 +114,48 @@ fn wake(waker: Waker) {
 }
 
 /// A running background thread; ends when it is dropped.
-pub(super) struct Agent {
+pub(super) struct BackgroundThread {
     stop: Arc<dyn Fn() -> bool + Send + Sync>,
     has_died: Arc<dyn Fn() -> bool + Send + Sync>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Agent {
+impl BackgroundThread {
     /// Starts it, if this memory needs it.
     pub(super) fn start_if_needed<M: Memory>(
         pod: &Arc<Pod<M>>,
-        errands: &Arc<Errands>,
+        background_work: &Arc<BackgroundWork>,
     ) -> Result<Option<Self>> {
         match M::COHERENT {
             true => Ok(None),
-            false => Self::start(pod, errands).map(Some),
+            false => Self::start(pod, background_work).map(Some),
         }
     }
 
     /// Has it watch, and starts it if it does not run.
     pub(super) fn watch<M: Memory>(
-        agent: &mut Option<Self>,
+        background_thread: &mut Option<Self>,
         pod: &Arc<Pod<M>>,
-        errands: &Arc<Errands>,
+        background_work: &Arc<BackgroundWork>,
     ) -> Result<()> {
-        errands.watch(pod.mem());
-        if agent.is_none() {
-            *agent = Some(Self::start(pod, errands)?);
+        background_work.watch(pod.mem());
+        if background_thread.is_none() {
+            *background_thread = Some(Self::start(pod, background_work)?);
         }
         Ok(())
     }
 
-    fn start<M: Memory>(pod: &Arc<Pod<M>>, errands: &Arc<Errands>) -> Result<Self> {
+    fn start<M: Memory>(pod: &Arc<Pod<M>>, background_work: &Arc<BackgroundWork>) -> Result<Self> {
         let (begun, begins) = std::sync::mpsc::sync_channel(1);
-        let (its_pod, errands) = (pod.clone(), errands.clone());
+        let (its_pod, background_work) = (pod.clone(), background_work.clone());
         // A worker's thread is the one that attaches it.
         let work = move || match Worker::attach(&its_pod, true) {
             Ok(worker) => {
                 drop(its_pod);
                 // Before it is said to have begun: until then the process has lost whom it had before.
-                let attendant = Attendant::begin(&worker);
+                let flush_server = FlushServer::begin(&worker);
                 let _ = begun.send(Ok(()));
-                run(&worker, attendant, &errands);
+                run(&worker, flush_server, &background_work);
             }
             Err(error) => drop(begun.send(Err(error))),
         };
@@ -179,21 +179,21 @@ impl Agent {
         let its_pod = pod.clone();
         Ok(Self {
             stop,
-            has_died: Arc::new(move || its_pod.has_lost_attendant()),
+            has_died: Arc::new(move || its_pod.has_lost_flush_server()),
             thread: Some(thread),
         })
     }
 
     /// Starts it again if it has died alone.
     pub(super) fn revive<M: Memory>(
-        agent: &mut Option<Self>,
+        background_thread: &mut Option<Self>,
         pod: &Arc<Pod<M>>,
-        errands: &Arc<Errands>,
+        background_work: &Arc<BackgroundWork>,
     ) -> Result<()> {
-        if let Some(found) = agent
+        if let Some(found) = background_thread
             && (found.has_died)()
         {
-            let dead = std::mem::replace(found, Self::start(pod, errands)?);
+            let dead = std::mem::replace(found, Self::start(pod, background_work)?);
             dead.bury();
         }
         Ok(())
@@ -206,7 +206,7 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
+impl Drop for BackgroundThread {
     fn drop(&mut self) {
         let thread = self.thread.take();
         let has_died = (self.has_died)();
@@ -221,42 +221,42 @@ impl Drop for Agent {
     }
 }
 
-fn run<M: Memory>(worker: &Worker<M>, mut attendant: Attendant, errands: &Errands) {
+fn run<M: Memory>(worker: &Worker<M>, mut flush_server: FlushServer, background_work: &BackgroundWork) {
     let mut watch = Watch::default();
     let mut trimmer = Trimmer::default();
     let mut looked = Instant::now();
     let mut ticked = Instant::now();
     loop {
         // First of all: what happens from here on wakes it at once.
-        let mut event_counts = errands.prepare_wait(worker);
+        let mut event_counts = background_work.prepare_wait(worker);
         let mut longest = Duration::MAX;
         if !M::COHERENT {
-            let rounds = attendant.prepare_wait(worker);
+            let rounds = flush_server.prepare_wait(worker);
             event_counts.extend(rounds);
             longest = if rounds.is_some() { IDLE_TICK } else { TICK };
             // A damaged pool is reported to those who use it; there is nobody to report it to here.
             let ticks = ticked.elapsed().as_millis() / TICK.as_millis();
             ticked = Instant::now();
-            attendant.tick(worker, u32::try_from(ticks).unwrap_or(u32::MAX).max(1));
+            flush_server.tick(worker, u32::try_from(ticks).unwrap_or(u32::MAX).max(1));
         }
         let _ = collect_inherited(worker);
-        let watches = errands.watches.load() != 0;
+        let watches = background_work.watches.load() != 0;
         if watches {
-            let is_due = looked.elapsed() >= watch.patience();
+            let is_due = looked.elapsed() >= watch.timeout();
             if is_due {
                 looked = Instant::now();
             }
             watch.look(worker, is_due);
-            longest = longest.min(watch.patience());
+            longest = longest.min(watch.timeout());
         }
-        if errands.trims_after.load() != 0 {
-            let after = Duration::from_millis(errands.trims_after.load());
+        if background_work.trims_after.load() != 0 {
+            let after = Duration::from_millis(background_work.trims_after.load());
             longest = longest.min(Trimmer::interval(after));
             let _ = trimmer.tick(worker, after);
         }
-        errands.wake(worker);
+        background_work.wake(worker);
         if worker.pod().is_closing() {
-            Attendant::end(worker);
+            FlushServer::end(worker);
             return;
         }
         watch.wait(worker, &event_counts, longest);

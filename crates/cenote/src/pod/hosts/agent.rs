@@ -1,6 +1,6 @@
 //! A host's agent: the process that answers for its host.
 //!
-//! **It alone writes** its host's beat and patience, the declarations of its host's dead processes, and its host's state but
+//! **It alone writes** its host's heartbeat and timeout, the declarations of its host's dead processes, and its host's state but
 //! for the steps of monitors. There is one at a time: its place in the process table is in the host's state.
 //!
 //! **Starting.** The host goes up without an agent; the process joins as any other; it exchanges itself into the state, if
@@ -9,14 +9,14 @@
 //! its host being fenced ends that itself, if the kernel says that nothing of the generation lives: two monitors may have
 //! fenced each other. The kernel's locks count for this only if it is the same start of the same machine; a machine that was
 //! started anew, or another one that was given the same id, waits for a fence. One that finds its host leaving, and the agent
-//! that left dead, goes on as well. One that finds its host down, and another machine settled in that generation, ends it if the seat is elsewhere: that
-//! machine was given the seat, and has failed before it went up.
+//! that left dead, goes on as well. One that finds its host down, and another machine settled in that generation, ends it if the lease is elsewhere: that
+//! machine was given the lease, and has failed before it went up.
 //!
 //! **Leaving.** The state says leaving, so that nobody joins; if nobody of the host is in the process table, the agent
 //! gives its own place back, and its last write ends the generation. Who joins claims a place first and looks at the host
 //! then, the agent the other way round: one of the two sees the other.
 
-use super::seat;
+use super::lease;
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory};
 use crate::mutant::{self, Mutant};
@@ -139,12 +139,12 @@ fn bring_up_now<M: Memory>(
             HostPhase::Leaving if is_left_behind(mem, geometry, identity, state, liveness)? => {
                 record.exchange(mem, state, state.with(HostPhase::Up));
             }
-            // A host that has the seat is executing this process's exchanges, perhaps by this process, and would go on after its end. So would one
-            // from which the seat is just being taken: whoever takes it fences nobody whose generation is over. Looked at last: nobody who
-            // lives could give the seat to this generation then.
+            // A host that has the lease is executing this process's exchanges, perhaps by this process, and would go on after its end. So would one
+            // from which the lease is just being taken: whoever takes it fences nobody whose generation is over. Looked at last: nobody who
+            // lives could give the lease to this generation then.
             HostPhase::Fencing
                 if is_all_dead(mem, geometry, identity, state, liveness)?
-                    && seat::is_elsewhere(mem, geometry, host, state.generation) =>
+                    && lease::is_elsewhere(mem, geometry, host, state.generation) =>
             {
                 // Its cache is not lost, as that of a host which was fenced is.
                 drain::drop_cached(mem, geometry);
@@ -161,9 +161,9 @@ fn bring_up_now<M: Memory>(
 }
 
 /// Whether nobody of a host's generation can write any more although a machine has settled in it: the host never went up there, so that nobody has joined, and
-/// the seat that it was given is another's, who has had it fenced.
+/// the lease that it was given is another's, who has had it fenced.
 fn is_abandoned<M: Memory>(mem: &M, geometry: &Geometry, host: u32, state: HostState) -> bool {
-    state.phase == HostPhase::Down && seat::is_elsewhere(mem, geometry, host, state.generation)
+    state.phase == HostPhase::Down && lease::is_elsewhere(mem, geometry, host, state.generation)
 }
 
 /// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host has not
@@ -218,15 +218,15 @@ fn is_all_dead<M: Memory>(
 
 /// What an agent is, and does for its host.
 #[derive(Debug)]
-pub struct Agency {
+pub struct AgentRole {
     host: u32,
     state: HostState,
     record: HostRecord,
 }
 
-impl Agency {
+impl AgentRole {
     /// Makes this process its host's agent. It must have joined as one ([`Pod::join_as_agent`]).
-    pub fn take<M: Memory>(pod: &Pod<M>, patience: u64) -> Result<Self> {
+    pub fn take<M: Memory>(pod: &Pod<M>, timeout: u64) -> Result<Self> {
         let (mem, geometry) = (pod.mem(), pod.geometry());
         let host = pod.host();
         let record = HostRecord::new(geometry, host);
@@ -243,9 +243,9 @@ impl Agency {
                 why: "it has an agent already; one is enough, and a monitor needs a host id of its own",
             });
         }
-        // Before anybody waits for a beat of this agent.
-        let asked = ProcessRecord::new(geometry, pod.index()).patience();
-        asked.set(mem, patience.max(1));
+        // Before anybody waits for a heartbeat of this agent.
+        let asked = ProcessRecord::new(geometry, pod.index()).timeout();
+        asked.set(mem, timeout.max(1));
         mem.persist(asked.offset(), 8);
         let state = HostState {
             agent: pod.index() + 1,
@@ -259,7 +259,7 @@ impl Agency {
             });
         }
         // Who has lost that must not touch it.
-        record.beat().fetch_add(mem, 1);
+        record.heartbeat().fetch_add(mem, 1);
         crash_point(Point::AgentTaken);
         Ok(Self { host, state, record })
     }
@@ -274,11 +274,11 @@ impl Agency {
         self.state.generation
     }
 
-    /// What increments the host's beat.
+    /// What increments the host's heartbeat.
     pub fn pulse<M: Memory>(&self, mem: &M) -> Pulse {
         Pulse {
             record: self.record,
-            count: self.record.beat().load(mem),
+            count: self.record.heartbeat().load(mem),
         }
     }
 
@@ -341,7 +341,7 @@ impl Leaving {
     pub fn finish<M: Memory>(self, mem: &M, geometry: &Geometry) {
         let (from, to) = (self.state, self.state.over());
         // If it fails, a monitor has been faster.
-        if seat::is_of(mem, geometry, self.host, from.generation) {
+        if lease::is_of(mem, geometry, self.host, from.generation) {
             mem.exchange_as_last_server(self.record.state().offset(), from.encode(), to.encode());
         } else {
             self.record.exchange(mem, from, to);
@@ -349,7 +349,7 @@ impl Leaving {
     }
 }
 
-/// What increments a host's beat. For one thread.
+/// What increments a host's heartbeat. For one thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Pulse {
     record: HostRecord,
@@ -357,11 +357,11 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// One beat: one sync store.
-    pub fn beat<M: Memory>(&mut self, mem: &M) {
+    /// One heartbeat: one sync store.
+    pub fn heartbeat<M: Memory>(&mut self, mem: &M) {
         self.count = self.count.wrapping_add(1);
         // Nobody else writes it, and it is no exchange: whoever executes those may be dead.
-        self.record.beat().announce(mem, self.count);
+        self.record.heartbeat().announce(mem, self.count);
     }
 }
 

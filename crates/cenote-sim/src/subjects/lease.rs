@@ -1,4 +1,4 @@
-//! The seat of the server of exchanges, and the wardens that move it: every process is a host with a warden and a thread that serves
+//! The lease of the server of exchanges, and the failover controllers that move it: every process is a host with a failover controller and a thread that serves
 //! when it may. There is nothing else in the pool. Hosts are slow, die, are fenced, leave in peace, and begin anew, in the same generation
 //! unless they have left; who may act changes at any moment, and sometimes two may.
 //!
@@ -8,14 +8,14 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use cenote::Result;
-use cenote::memory::delegated::{Right, Words};
+use cenote::memory::delegated::{ServingLease, Words};
 use cenote::memory::{Killer, Liveness, Memory};
 use cenote::pod::format::geometry::{Geometry, Parameters};
 use cenote::pod::format::host::{HostInstance, HostPhase, HostRecord, HostState};
+use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Names};
 use cenote::pod::hosts::fence::Fenced;
+use cenote::pod::hosts::lease::HostLease;
 use cenote::pod::hosts::monitor::Look;
-use cenote::pod::hosts::seat::HostsRight;
-use cenote::pod::hosts::warden::{Arbiter, Executioner, Names, Warden};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Load, Log, Scenario, below, random};
@@ -24,16 +24,16 @@ use crate::exec::{Context, SimMemory};
 
 /// The numbers of the locks by which a host's server is found; those of living hosts come before.
 const SERVERS: u32 = 16;
-/// Hosts accuse after at most so many looks without a new beat.
+/// Hosts suspect after at most so many looks without a new heartbeat.
 const MISSED_MAX: u64 = 3;
 /// With each so many processes the number doubles, at most so often.
-const PATIENCE: u32 = 4;
-const PATIENCE_MAX: u32 = 16;
-/// Some agents wait up to so long between two beats.
+const TIMEOUT: u32 = 4;
+const TIMEOUT_MAX: u32 = 16;
+/// Some agents wait up to so long between two heartbeats.
 const SLOWNESS: u64 = 64;
 /// In one of so many questions another host may act; in one of so many, this one, whoever may.
 const ELECTIONS: u64 = 16;
-/// With each so many elections in which no server had a turn the next ones are half as frequent, at most so often. A warden defers to one
+/// With each so many elections in which no server had a turn the next ones are half as frequent, at most so often. A failover controller defers to one
 /// that is named for many looks in a row in which it may act; the one that is named may be dead for good.
 const WAVERING: u32 = 8;
 const CALM_MAX: u32 = 7;
@@ -96,7 +96,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
 struct Host {
     id: u32,
     geometry: Geometry,
-    /// Threads besides the one that beats.
+    /// Threads besides the one that sends heartbeats.
     running: Rc<Cell<u32>>,
     /// The server wants to make its last write.
     leaves: Cell<bool>,
@@ -132,17 +132,17 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>, geometry: Geometry
             leaves: Cell::new(false),
             is_quiet: Cell::new(false),
         });
-        for body in [warden::<C>, server::<C>] {
+        for body in [failover::<C>, server::<C>] {
             let (here, pods) = (here.clone(), pods.clone());
             let running = here.running.clone();
             context.spawn_counted(&running, move |context| {
                 pods.log.check("a thread of a host", body(&context, &pods, &here));
             });
         }
-        let mut beat = record.beat().load(&mem);
+        let mut heartbeat = record.heartbeat().load(&mem);
         while here.running.get() > 0 {
-            beat += 1;
-            record.beat().announce(&mem, beat);
+            heartbeat += 1;
+            record.heartbeat().announce(&mem, heartbeat);
             for _ in 0..=slowness {
                 context.wait();
             }
@@ -151,11 +151,11 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>, geometry: Geometry
     Ok(())
 }
 
-/// Serves whenever this host has the seat.
+/// Serves whenever this host has the lease.
 fn server<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Result<()> {
     let mem = context.memory();
     let (locks, words) = (context.liveness(), Direct(mem));
-    let right = HostsRight::new(&mem, &here.geometry, here.id, 1)?;
+    let right = HostLease::new(&mem, &here.geometry, here.id, 1)?;
     let mut random = random(pods.load.seed, 1 << 16 | context.thread());
     while !pods.is_over() && !here.leaves.get() {
         if right.may_serve(&words) && locks.try_lock(SERVERS + here.id)? {
@@ -209,23 +209,23 @@ fn serve<const C: bool>(
 }
 
 /// Has its host serve when nobody does.
-fn warden<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Result<()> {
+fn failover<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Result<()> {
     // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
-    let missed = (1 + pods.load.seed % MISSED_MAX) << (context.process() / PATIENCE).min(PATIENCE_MAX);
-    let mut warden = Warden::new(context.memory(), here.geometry, here.id, 1, missed)?;
-    let mut arbiter = Cluster {
+    let missed = (1 + pods.load.seed % MISSED_MAX) << (context.process() / TIMEOUT).min(TIMEOUT_MAX);
+    let mut failover = FailoverController::new(context.memory(), here.geometry, here.id, 1, missed)?;
+    let mut election = Cluster {
         context,
         pods,
         host: here.id,
         random: random(pods.load.seed, 1 << 17 | context.thread()),
     };
-    let mut executioner = Kills {
+    let mut fencer = Kills {
         locks: context.liveness(),
         killers: [context.killer(0), context.killer(pods.load.hosts)],
         random: random(pods.load.seed, 1 << 18 | context.thread()),
     };
     while !pods.is_over() && !here.leaves.get() {
-        warden.look(Look::Punctual, &mut arbiter, &mut executioner, &mut |_| ())?;
+        failover.look(Look::Punctual, &mut election, &mut fencer, &mut |_| ())?;
         context.wait();
     }
     here.is_quiet.set(true);
@@ -253,7 +253,7 @@ struct Cluster<'r, const C: bool> {
     random: Xoshiro256PlusPlus,
 }
 
-impl<const C: bool> Arbiter for Cluster<'_, C> {
+impl<const C: bool> LeaseElection for Cluster<'_, C> {
     fn may_act(&mut self) -> bool {
         let hosts = u64::from(self.pods.load.hosts);
         let held = self.pods.elections.get();
@@ -297,7 +297,7 @@ struct Kills {
     random: Xoshiro256PlusPlus,
 }
 
-impl Executioner for Kills {
+impl Fencer for Kills {
     fn fence(&mut self, host: HostInstance) -> Fenced {
         match self.locks.is_locked(host.host) {
             Ok(false) => Fenced::Certainly,

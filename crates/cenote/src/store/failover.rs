@@ -11,16 +11,16 @@ use super::pool::map_pool;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Mapped, ProcessName, raise_priority};
 use crate::pod::format::host::HostInstance;
+use crate::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, LeaseEvent};
 use crate::pod::hosts::fence::Fenced;
+use crate::pod::hosts::lease::Lease;
 use crate::pod::hosts::monitor::Look;
-use crate::pod::hosts::seat::Seat;
-use crate::pod::hosts::warden::{Arbiter, Executioner, SeatEvent, Warden};
 
 /// Between two looks while there is something to be done.
 const BUSY: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// A warden on a thread of its own. Ends when it is dropped.
-pub struct WardenThread {
+/// A failover controller on a thread of its own. Ends when it is dropped.
+pub struct FailoverThread {
     shared: Arc<Shared>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -28,11 +28,11 @@ pub struct WardenThread {
 #[derive(Default)]
 struct Shared {
     ends: LocalWord,
-    /// Whether some host has the seat.
+    /// Whether some host has the lease.
     is_taken: LocalWord,
 }
 
-impl Executioner for CommandFence {
+impl Fencer for CommandFence {
     fn fence(&mut self, host: HostInstance) -> Fenced {
         self.step(host.host, host.generation, Instant::now())
     }
@@ -42,15 +42,15 @@ impl Executioner for CommandFence {
     }
 }
 
-impl WardenThread {
-    /// Starts the warden of a host's monitor. It needs no place in the pool, and makes no exchange there. `tell` learns what is seen and
+impl FailoverThread {
+    /// Starts the failover controller of a host's monitor. It needs no place in the pool, and makes no exchange there. `tell` learns what is seen and
     /// done.
     pub fn start<M: Mapped>(
         path: impl AsRef<Path>,
         options: &Options,
         watch: &Watch,
-        mut arbiter: impl Arbiter + Send + 'static,
-        mut tell: impl FnMut(SeatEvent) + Send + 'static,
+        mut election: impl LeaseElection + Send + 'static,
+        mut tell: impl FnMut(LeaseEvent) + Send + 'static,
     ) -> Result<Self> {
         let path = path.as_ref();
         let (mem, _, geometry) = map_pool::<M>(path, options.trust())?;
@@ -63,7 +63,7 @@ impl WardenThread {
         };
         let lock_file = options.lock_file_of(path)?;
         let machine = ProcessName::here(lock_file).machine;
-        let mut warden = Warden::new(mem, geometry, options.host, machine, watch.missed)?;
+        let mut failover = FailoverController::new(mem, geometry, options.host, machine, watch.missed)?;
         let (poll, time_out) = (watch.poll, watch.fence_time_out);
         let shared = Arc::<Shared>::default();
         let theirs = shared.clone();
@@ -78,26 +78,26 @@ impl WardenThread {
                 if how != Look::Between {
                     last = Some(now);
                 }
-                let is_busy = match warden.look(how, &mut arbiter, &mut fence, &mut tell) {
+                let is_busy = match failover.look(how, &mut election, &mut fence, &mut tell) {
                     Ok(is_busy) => is_busy,
                     Err(error) => {
                         let why = error.to_string();
                         if trouble.replace(why.clone()).as_ref() != Some(&why) {
-                            tell(SeatEvent::SeatTrouble { why });
+                            tell(LeaseEvent::LeaseTrouble { why });
                         }
                         false
                     }
                 };
                 theirs
                     .is_taken
-                    .store(u64::from(matches!(warden.seat(), Seat::Of(_))));
+                    .store(u64::from(matches!(failover.lease(), Lease::Of(_))));
                 let due = last.map_or(now, |last| last + poll);
                 let pause = due.saturating_duration_since(Instant::now());
                 std::thread::sleep(if is_busy { pause.min(BUSY) } else { pause });
             }
         };
         let thread = std::thread::Builder::new()
-            .name("cenote-warden".to_owned())
+            .name("cenote-failover".to_owned())
             .spawn(work)
             .map_err(|source| Error::Io {
                 path: path.to_owned(),
@@ -109,13 +109,13 @@ impl WardenThread {
         })
     }
 
-    /// Whether some host has the seat: then there is somebody, or soon will be, who executes exchanges.
-    pub fn is_seat_taken(&self) -> bool {
+    /// Whether some host has the lease: then there is somebody, or soon will be, who executes exchanges.
+    pub fn is_lease_taken(&self) -> bool {
         self.shared.is_taken.load() != 0
     }
 }
 
-impl Drop for WardenThread {
+impl Drop for FailoverThread {
     fn drop(&mut self) {
         self.shared.ends.store(1);
         if let Some(thread) = self.thread.take() {

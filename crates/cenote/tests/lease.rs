@@ -11,12 +11,12 @@ use std::time::Duration;
 use cenote::memory::{Liveness, MapError, Mapped, Mapping};
 use cenote::pod::format::geometry::Geometry;
 use cenote::pod::format::host::{Home, HostInstance, HostPhase, HostRecord, HostState};
-use cenote::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, SEAT, Superblock};
-use cenote::pod::hosts::agency;
+use cenote::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, SERVER_LEASE, Superblock};
+use cenote::pod::hosts::agent;
+use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Names};
 use cenote::pod::hosts::fence::Fenced;
+use cenote::pod::hosts::lease::{HostLease, Lease};
 use cenote::pod::hosts::monitor::Look;
-use cenote::pod::hosts::seat::{HostsRight, Seat};
-use cenote::pod::hosts::warden::{Arbiter, Executioner, Names, Warden};
 use cenote::pod::instance::process::Identity;
 use cenote::{Delegated, Options, Pool};
 
@@ -58,11 +58,11 @@ impl Liveness for Locks {
     }
 }
 
-/// A cluster that lets one warden alone act.
+/// A cluster that lets one failover controller alone act.
 #[derive(Default)]
 struct Cluster(Names);
 
-impl Arbiter for Cluster {
+impl LeaseElection for Cluster {
     fn may_act(&mut self) -> bool {
         true
     }
@@ -83,7 +83,7 @@ impl Arbiter for Cluster {
 /// A fence that is never certain.
 struct Slow;
 
-impl Executioner for Slow {
+impl Fencer for Slow {
     fn fence(&mut self, _: HostInstance) -> Fenced {
         Fenced::NotYet
     }
@@ -102,7 +102,7 @@ fn map(path: &Path) -> (Delegated, Geometry) {
 
 /// Has a host's process serve, and waits until it does.
 fn serve(mem: &Delegated, geometry: &Geometry, host: u32, locks: Box<Locks>) {
-    let right = Box::new(HostsRight::new(mem, geometry, host, MACHINE).unwrap());
+    let right = Box::new(HostLease::new(mem, geometry, host, MACHINE).unwrap());
     let (held, server) = (locks.held.clone(), geometry.parameters.processes);
     mem.serve(geometry.mailboxes(), locks, server, right).unwrap();
     while !held.lock().unwrap().contains_key(&server) {
@@ -117,8 +117,8 @@ const fn instance(host: u32) -> HostInstance {
     }
 }
 
-/// What becomes of an agent's start when one of the two hosts has the seat, perhaps about to lose it to the other's warden.
-fn start(seat: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
+/// What becomes of an agent's start when one of the two hosts has the lease, perhaps about to lose it to the other's failover controller.
+fn start(lease: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
     let options = Options {
@@ -143,44 +143,44 @@ fn start(seat: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
         record(host).home().announce(&agents, home.encode());
     }
     HOSTS_HIGH.announce(&agents, 8);
-    SEAT.announce(&agents, instance(seat).encode());
+    SERVER_LEASE.announce(&agents, instance(lease).encode());
     let locks = Locks::default();
-    if seat == OTHER {
+    if lease == OTHER {
         serve(&others, &geometry, OTHER, locks.of(40));
     }
     serve(&agents, &geometry, AGENT, locks.of(30));
     if is_named {
-        let mut warden = Warden::new(others.clone(), geometry, OTHER, MACHINE, 3).unwrap();
+        let mut failover = FailoverController::new(others.clone(), geometry, OTHER, MACHINE, 3).unwrap();
         let mut cluster = Cluster::default();
-        while warden.seat() != Seat::Named(instance(OTHER)) {
-            warden
+        while failover.lease() != Lease::Named(instance(OTHER)) {
+            failover
                 .look(Look::Punctual, &mut cluster, &mut Slow, &mut |_| ())
                 .unwrap();
         }
     }
     let mut identity = Identity::here(&path, &path, AGENT);
     identity.name.machine = MACHINE;
-    let started = agency::bring_up(&agents, &geometry, &identity, &*locks.of(30));
+    let started = agent::bring_up(&agents, &geometry, &identity, &*locks.of(30));
     (started, record(AGENT).read(&agents).unwrap())
 }
 
 #[test]
-fn the_host_with_the_seat_does_not_end_itself() {
+fn the_host_with_the_lease_does_not_end_itself() {
     let (started, state) = start(AGENT, false);
     assert!(started.is_err(), "{started:?}");
     assert_eq!((state.phase, state.generation), (HostPhase::Fencing, GENERATION));
 }
 
-/// The warden asks for no fence of a generation that is over, and would have its own host serve beside it.
+/// The failover controller asks for no fence of a generation that is over, and would have its own host serve beside it.
 #[test]
-fn nor_does_it_while_the_seat_is_being_taken_from_it() {
+fn nor_does_it_while_the_lease_is_being_taken_from_it() {
     let (started, state) = start(AGENT, true);
     assert!(started.is_err(), "{started:?}");
     assert_eq!((state.phase, state.generation), (HostPhase::Fencing, GENERATION));
 }
 
 #[test]
-fn a_host_without_the_seat_goes_up_again() {
+fn a_host_without_the_lease_goes_up_again() {
     let (started, state) = start(OTHER, false);
     assert_eq!(started.unwrap(), GENERATION + 1);
     assert_eq!((state.phase, state.generation), (HostPhase::Up, GENERATION + 1));

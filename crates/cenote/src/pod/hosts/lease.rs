@@ -1,31 +1,31 @@
-//! The seat: which host's processes may execute the exchanges of all, where a server does that ([`crate::memory::delegated`]).
+//! The lease: which host's processes may execute the exchanges of all, where a server does that ([`crate::memory::delegated`]).
 //!
 //! Processes of one kernel find the server by a lock of that kernel. Hosts have kernels of their own, and no exchange in common before there is
-//! a server. So the pool says which host has the *seat*, in which generation of it: its processes find the server among
-//! themselves, and all others ask. The seat moves when that generation can write no more: see [`super::warden`], which does it.
+//! a server. So the pool says which host has the *lease*, in which generation of it: its processes find the server among
+//! themselves, and all others ask. The lease moves when that generation can write no more: see [`super::failover`], which does it.
 //!
 //! | word | writer | way |
 //! |---|---|---|
-//! | [`SEAT`] | the warden that a cluster outside of the pool has named last | stored past the cache: never exchanged |
+//! | [`SERVER_LEASE`] | the failover controller that a cluster outside of the pool has named last | stored past the cache: never exchanged |
 //! | [`HOSTLESS_SERVES`] | the server of processes without a host's id | the same |
 //!
-//! **Without hosts** nobody has the seat, and who has the kernel's lock serves. It says so first and looks at the seat then; who gives the seat to
+//! **Without hosts** nobody has the lease, and who has the kernel's lock serves. It says so first and looks at the lease then; who gives the lease to
 //! a host does it the other way round. So one of the two sees the other, and nobody of a host serves until the word is clear again.
 //! One that was killed leaves it set: the next one clears it, when it ends in peace.
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::memory::delegated::{Right, Words};
+use crate::memory::delegated::{ServingLease, Words};
 use crate::pod::format::geometry::{ALONE, Geometry};
 use crate::pod::format::host::{Home, HostInstance, HostRecord, HostState};
-use crate::pod::format::superblock::{HOSTLESS_SERVES, Kind, SEAT};
+use crate::pod::format::superblock::{HOSTLESS_SERVES, Kind, SERVER_LEASE};
 
-/// In the seat's word: the host is named, and does not have it yet.
+/// In the lease's word: the host is named, and does not have it yet.
 const NAMED: u64 = 1 << 31;
 
-/// What the seat's word says.
+/// What the lease's word says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat {
+pub enum Lease {
     /// No host has it: who has the kernel's lock serves.
     Nobodys,
     /// A host is to have it, once those who had it before can write no more. Nobody begins to serve.
@@ -34,10 +34,10 @@ pub enum Seat {
     Of(HostInstance),
 }
 
-impl Seat {
+impl Lease {
     /// Reads it. One round trip.
     pub fn read<M: Memory>(mem: &M) -> Self {
-        Self::decode(SEAT.load(mem))
+        Self::decode(SERVER_LEASE.load(mem))
     }
 
     fn decode(word: u64) -> Self {
@@ -58,36 +58,36 @@ impl Seat {
 
     /// Writes it, as the one who may: past the cache, and not as an exchange.
     pub(in crate::pod) fn write<M: Memory>(self, mem: &M) {
-        SEAT.announce(mem, self.encode());
+        SERVER_LEASE.announce(mem, self.encode());
     }
 }
 
-/// Whether a host has the seat in this generation. One round trip.
+/// Whether a host has the lease in this generation. One round trip.
 pub(crate) fn is_of<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
     geometry.parameters.kind == Kind::Delegated
-        && Seat::read(mem) == Seat::Of(HostInstance { host, generation })
+        && Lease::read(mem) == Lease::Of(HostInstance { host, generation })
 }
 
-/// Whether nobody of a host's generation executes exchanges: another host has the seat. While it is being taken from one, that one may go on
+/// Whether nobody of a host's generation executes exchanges: another host has the lease. While it is being taken from one, that one may go on
 /// until it is fenced. One round trip.
 pub(crate) fn is_elsewhere<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
     geometry.parameters.kind != Kind::Delegated
-        || match Seat::read(mem) {
-            Seat::Nobodys => true,
-            Seat::Named(_) => false,
-            Seat::Of(other) => other != HostInstance { host, generation },
+        || match Lease::read(mem) {
+            Lease::Nobodys => true,
+            Lease::Named(_) => false,
+            Lease::Of(other) => other != HostInstance { host, generation },
         }
 }
 
 /// Checks whether anybody can execute the exchanges of a process of this host, before it asks for one and waits for ever.
 pub fn check<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<()> {
-    let why = match (Seat::read(mem), host) {
+    let why = match (Lease::read(mem), host) {
         _ if geometry.parameters.kind != Kind::Delegated => return Ok(()),
-        (Seat::Nobodys, ALONE) => return Ok(()),
+        (Lease::Nobodys, ALONE) => return Ok(()),
         (_, ALONE) => {
             "the pool is a pod's; say which host this is, by --host, CENOTE_HOST or /etc/cenote/host"
         }
-        (Seat::Nobodys, _) => {
+        (Lease::Nobodys, _) => {
             "no host executes this pool's exchanges; start a monitor first: `cenote monitor --etcd ENDPOINT --fence COMMAND`"
         }
         _ => return Ok(()),
@@ -97,14 +97,14 @@ pub fn check<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<()> {
 
 /// The right of a process to serve.
 #[derive(Debug)]
-pub struct HostsRight {
+pub struct HostLease {
     mine: HostInstance,
     /// The start of the machine that it runs on, and its host's entry.
     machine: u64,
     record: HostRecord,
 }
 
-impl HostsRight {
+impl HostLease {
     /// That of a process of a host, in the host's present generation, on a start of a machine. One round trip.
     pub fn new<M: Memory>(mem: &M, geometry: &Geometry, host: u32, machine: u64) -> Result<Self> {
         crate::pod::format::host::check_id(&geometry.parameters, host)?;
@@ -121,19 +121,19 @@ impl HostsRight {
     }
 }
 
-impl Right for HostsRight {
+impl ServingLease for HostLease {
     fn may_serve(&self, words: &dyn Words) -> bool {
-        let seat = Seat::decode(words.load(SEAT.offset()));
+        let lease = Lease::decode(words.load(SERVER_LEASE.offset()));
         match self.mine.host {
-            ALONE => seat == Seat::Nobodys,
-            _ => seat == Seat::Of(self.mine),
+            ALONE => lease == Lease::Nobodys,
+            _ => lease == Lease::Of(self.mine),
         }
     }
 
     fn begin(&self, words: &dyn Words) -> bool {
         if self.mine.host == ALONE {
             words.store(HOSTLESS_SERVES.offset(), 1);
-            // PAIRS WITH: pod::hosts::warden::go_on
+            // PAIRS WITH: pod::hosts::failover::go_on
             let may = self.may_serve(words);
             if !may {
                 words.store(HOSTLESS_SERVES.offset(), 0);
@@ -183,8 +183,8 @@ mod tests {
 
     const MACHINE: u64 = 77;
 
-    fn of(host: u32, generation: u32) -> HostsRight {
-        HostsRight {
+    fn of(host: u32, generation: u32) -> HostLease {
+        HostLease {
             mine: HostInstance { host, generation },
             machine: MACHINE,
             record: HostRecord::new(&Geometry::new(parameters()), host),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_serves_while_it_has_the_seat_in_its_generation() {
+    fn a_host_serves_while_it_has_the_lease_in_its_generation() {
         let words = Zeroes::default();
         let mine = of(3, 7);
         let state = |generation| {
@@ -218,9 +218,9 @@ mod tests {
         words.store(mine.record.home().offset(), Home::new(7, MACHINE).encode());
         state(7);
         assert!(!mine.may_serve(&words) && !mine.begin(&words));
-        words.store(SEAT.offset(), Seat::Named(mine.mine).encode());
+        words.store(SERVER_LEASE.offset(), Lease::Named(mine.mine).encode());
         assert!(!mine.may_serve(&words) && !mine.begin(&words));
-        words.store(SEAT.offset(), Seat::Of(mine.mine).encode());
+        words.store(SERVER_LEASE.offset(), Lease::Of(mine.mine).encode());
         assert!(mine.may_serve(&words) && mine.begin(&words));
         assert!(
             !of(3, 8).may_serve(&words) && !of(4, 7).may_serve(&words) && !of(ALONE, 0).may_serve(&words)
@@ -245,19 +245,19 @@ mod tests {
         assert_eq!(words.load(HOSTLESS_SERVES.offset()), 1);
         hostless.end(&words);
         assert_eq!(words.load(HOSTLESS_SERVES.offset()), 0);
-        words.store(SEAT.offset(), Seat::Named(of(3, 7).mine).encode());
+        words.store(SERVER_LEASE.offset(), Lease::Named(of(3, 7).mine).encode());
         assert!(!hostless.may_serve(&words) && !hostless.begin(&words));
         assert_eq!(words.load(HOSTLESS_SERVES.offset()), 0);
     }
 
     #[test]
-    fn seats_survive_their_words() {
+    fn leases_survive_their_words() {
         let host = HostInstance {
             host: 4095,
             generation: u32::MAX,
         };
-        for seat in [Seat::Nobodys, Seat::Named(host), Seat::Of(host)] {
-            assert_eq!(Seat::decode(seat.encode()), seat);
+        for lease in [Lease::Nobodys, Lease::Named(host), Lease::Of(host)] {
+            assert_eq!(Lease::decode(lease.encode()), lease);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a monitor has heard of a host: its beats, and looks that saw no new one.
+//! What a monitor has heard of a host: its heartbeats, and looks that saw no new one.
 
 use super::monitor::Look;
 use crate::memory::Memory;
@@ -7,13 +7,13 @@ use crate::pod::format::geometry::Geometry;
 use crate::pod::format::host::{HostRecord, HostState};
 use crate::pod::format::record::ProcessRecord;
 
-/// By how much longer a monitor waits for the first beat of a host whose agent is just starting.
+/// By how much longer a monitor waits for the first heartbeat of a host whose agent is just starting.
 const STARTING: u64 = 64;
 /// Looks that come late count for nothing alone. But a host from which so many times as many looks in a row as are needed have heard nothing, late
-/// ones too, has missed its beats: its agent has had as many occasions.
+/// ones too, has missed its heartbeats: its agent has had as many occasions.
 const EVEN_LATE: u64 = 4;
-/// An agent cannot ask for more patience than this.
-const PATIENCE_MAX: u64 = 256;
+/// An agent cannot ask for a longer timeout than this.
+const TIMEOUT_MAX: u64 = 256;
 
 /// What a monitor remembers of a host.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,15 +21,15 @@ pub(in crate::pod) struct Heard {
     /// Whether anything was heard.
     is_known: bool,
     state: u64,
-    beat: u64,
-    /// Looks in a row that came in time and saw no new beat.
+    heartbeat: u64,
+    /// Looks in a row that came in time and saw no new heartbeat.
     missed: u64,
     /// Looks in a row that saw none, those that came late too.
     unheard: u64,
 }
 
 impl Heard {
-    /// Looks for a new beat of a host that is in this state. Whether it has missed so many, times what its agent asks for; or
+    /// Looks for a new heartbeat of a host that is in this state. Whether it has missed so many, times what its agent asks for; or
     /// [`EVEN_LATE`] times as many, if not all of the looks came in time.
     ///
     /// Cost: two round trips.
@@ -42,19 +42,19 @@ impl Heard {
         missed_max: u64,
     ) -> bool {
         let record = HostRecord::new(geometry, host);
-        let beat = record.beat().load(mem);
+        let heartbeat = record.heartbeat().load(mem);
         // Another agent is news, too: it has not beaten yet.
-        let is_new = !self.is_known || self.state != state.encode() || self.beat != beat;
-        let patience = match state.agent {
+        let is_new = !self.is_known || self.state != state.encode() || self.heartbeat != heartbeat;
+        let timeout = match state.agent {
             0 => STARTING,
             place if place <= geometry.parameters.processes => ProcessRecord::new(geometry, place - 1)
-                .patience()
+                .timeout()
                 .peek(mem)
-                .clamp(1, PATIENCE_MAX),
+                .clamp(1, TIMEOUT_MAX),
             // Of a damaged entry.
             _ => 1,
         };
-        let missed_max = missed_max.saturating_mul(patience);
+        let missed_max = missed_max.saturating_mul(timeout);
         let missed = match (is_new, how) {
             (true, _) if !self.is_known && mutant::is(Mutant::FirstLookCounts) => missed_max,
             (true, _) if mutant::is(Mutant::MissesKept) => self.missed + 1,
@@ -71,7 +71,7 @@ impl Heard {
         *self = Self {
             is_known: true,
             state: state.encode(),
-            beat,
+            heartbeat,
             missed,
             unheard,
         };

@@ -9,9 +9,9 @@ const LOOKS: u32 = 16;
 
 /// How often somebody has looked in vain.
 #[derive(Default)]
-pub struct Patience(Cell<u32>);
+pub struct BackOff(Cell<u32>);
 
-impl Patience {
+impl BackOff {
     /// Looked in vain once more: lets others run now and then. How often it was.
     pub fn lose<M: Memory>(&self, mem: &M) -> u32 {
         let lost = self.0.get().saturating_add(1);

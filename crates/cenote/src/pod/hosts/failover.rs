@@ -1,30 +1,30 @@
-//! The warden: gives the [seat](super::seat) to its own host when the one that has it can execute exchanges no more.
+//! The failover controller: gives the [lease](super::lease) to its own host when the one that has it can execute exchanges no more.
 //!
 //! Each monitor of a pool whose exchanges a server executes has one, on a thread of its own which makes no exchange: there may be nobody
-//! who would execute it. Which warden may act is decided outside of the pool ([`Arbiter`]), where there are exchanges: in etcd.
+//! who would execute it. Which failover controller may act is decided outside of the pool ([`LeaseElection`]), where there are exchanges: in etcd.
 //!
 //! | step | what is done | a crash after it leaves |
 //! |---|---|---|
-//! | find | no new beats of the host that has the seat; or its generation is over; or nobody has it | nothing |
-//! | name | outside, by one exchange: own host, *after* all that were named there or in the seat and may still write | a name, for the next warden's list |
-//! | say | the seat's word: own host is named. Nobody begins to serve | the same |
+//! | find | no new heartbeats of the host that has the lease; or its generation is over; or nobody has it | nothing |
+//! | name | outside, by one exchange: own host, *after* all that were named there or in the lease and may still write | a name, for the next failover controller's list |
+//! | say | the lease's word: own host is named. Nobody begins to serve | the same |
 //! | fence | all of that list, but generations that are over | the same |
-//! | take | the host's home: this machine; the seat's word: own host's. Its processes serve, here | a list outside that is longer than it need be |
+//! | take | the host's home: this machine; the lease's word: own host's. Its processes serve, here | a list outside that is longer than it need be |
 //! | forget | outside: own host alone | nothing |
 //!
-//! **Why two never serve.** Who serves has the kernel's lock of its host, and found the seat to be its host's. A warden takes the seat only when
+//! **Why two never serve.** Who serves has the kernel's lock of its host, and found the lease to be its host's. A failover controller takes the lease only when
 //! everybody who ever could have had it is on its list, or was on that of one whom it follows, and has been fenced *after* the
-//! seat's word said that nobody may begin. A warden that comes late and overwrites that word is on the list itself: it is fenced, and whoever
+//! lease's word said that nobody may begin. A failover controller that comes late and overwrites that word is on the list itself: it is fenced, and whoever
 //! finds the word changed when its fences are done says it again, and fences again. So nothing rests on elections or clocks; two
 //! that are elected at once are two exchanges outside, and the second has the first on its list.
 //!
-//! A warden that may not lead any more before it has taken the seat puts the word back, and its name too. If several were named before
-//! it, the word stays as it is: any of those may have taken the seat since. Whoever takes it next fences all of them.
+//! A failover controller that may not lead any more before it has taken the lease puts the word back, and its name too. If several were named before
+//! it, the word stays as it is: any of those may have taken the lease since. Whoever takes it next fences all of them.
 
-use super::beats::Heard;
 use super::fence::Fenced;
+use super::heartbeats::Heard;
+use super::lease::Lease;
 use super::monitor::Look;
-use super::seat::Seat;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -32,21 +32,21 @@ use crate::pod::format::geometry::{ALONE, Geometry};
 use crate::pod::format::host::{self, Home, HostInstance, HostPhase, HostRecord};
 use crate::pod::format::superblock::HOSTLESS_SERVES;
 
-/// Looks for which a warden leaves it to another one, which is named and does not have the seat yet.
+/// Looks for which a failover controller leaves it to another one, which is named and does not have the lease yet.
 const DEFERENCE: u64 = 400;
 
 /// Who was named outside of the pool: the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Hosts that may have the seat.
+    /// Hosts that may have the lease.
     pub hosts: Vec<HostInstance>,
     /// Changes with each exchange.
     pub revision: i64,
 }
 
-/// Decides outside of the pool, where there are exchanges, who may give the seat to its host.
-pub trait Arbiter {
-    /// Whether this warden may act now. Answers at once.
+/// Decides outside of the pool, where there are exchanges, who may give the lease to its host.
+pub trait LeaseElection {
+    /// Whether this failover controller may act now. Answers at once.
     fn may_act(&mut self) -> bool;
 
     /// Who was named last.
@@ -57,7 +57,7 @@ pub trait Arbiter {
 }
 
 /// Makes certain that hosts are down, without a word of the pool.
-pub trait Executioner {
+pub trait Fencer {
     /// Works on it, and says how far that has come. Must return at once.
     fn fence(&mut self, host: HostInstance) -> Fenced;
 
@@ -65,19 +65,19 @@ pub trait Executioner {
     fn give_up(&mut self);
 }
 
-/// What a warden has seen or done.
+/// What a failover controller has seen or done.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum SeatEvent {
+pub enum LeaseEvent {
     /// A process without a host's id executes the exchanges, or was killed when it did.
     HostlessServes,
     /// Its host is to execute the exchanges, after others are fenced.
-    SeatNamed {
+    LeaseNamed {
         /// Who may have executed them until now.
         after: Vec<HostInstance>,
     },
     /// One of those is not fenced so far.
-    SeatFenceFailed {
+    LeaseFenceFailed {
         /// The host.
         host: u32,
         /// Its generation.
@@ -86,49 +86,49 @@ pub enum SeatEvent {
         why: String,
     },
     /// Its host executes the exchanges from now on.
-    SeatTaken,
+    LeaseTaken,
     /// It may not act any more, and has put back what it can.
-    SeatGivenBack,
+    LeaseGivenBack,
     /// Something outside of the pool did not answer, or was in the way; it is tried again.
-    SeatTrouble {
+    LeaseTrouble {
         /// What.
         why: String,
     },
 }
 
 /// See the [module documentation](self).
-pub struct Warden<M: Memory> {
+pub struct FailoverController<M: Memory> {
     mem: M,
     geometry: Geometry,
     host: u32,
     machine: u64,
-    /// Looks without a new beat after which a host counts as silent.
+    /// Looks without a new heartbeat after which a host counts as silent.
     missed_max: u64,
     heard: Heard,
-    /// Looks at a seat for which another host is named.
+    /// Looks at a lease for which another host is named.
     deferred: u64,
     taking: Option<Taking>,
     /// What was told last, if that was in the way.
-    told: Option<SeatEvent>,
+    told: Option<LeaseEvent>,
 }
 
-/// A seat that is being taken.
+/// A lease that is being taken.
 struct Taking {
     mine: HostInstance,
-    /// What the seat was before.
-    before: Seat,
+    /// What the lease was before.
+    before: Lease,
     /// Who was named before. Perhaps this host too: it may be the one that serves.
     named: Vec<HostInstance>,
     /// Who must be fenced.
     after: Vec<HostInstance>,
-    /// Who is, since the seat's word was written.
+    /// Who is, since the lease's word was written.
     fenced: Vec<HostInstance>,
     revision: i64,
 }
 
-impl<M: Memory> Warden<M> {
+impl<M: Memory> FailoverController<M> {
     /// That of a host on a machine ([`crate::memory::ProcessName::machine`]), which finds another one silent after so many looks in a row without a
-    /// new beat.
+    /// new heartbeat.
     pub fn new(mem: M, geometry: Geometry, host: u32, machine: u64, missed_max: u64) -> Result<Self> {
         host::check_id(&geometry.parameters, host)?;
         if host == ALONE {
@@ -156,9 +156,9 @@ impl<M: Memory> Warden<M> {
         })
     }
 
-    /// What the seat's word says now. One round trip.
-    pub fn seat(&self) -> Seat {
-        Seat::read(&self.mem)
+    /// What the lease's word says now. One round trip.
+    pub fn lease(&self) -> Lease {
+        Lease::read(&self.mem)
     }
 
     /// Looks once, and goes on with what is to be done. Whether something is: then look again soon.
@@ -167,9 +167,9 @@ impl<M: Memory> Warden<M> {
     pub fn look(
         &mut self,
         how: Look,
-        arbiter: &mut dyn Arbiter,
-        executioner: &mut dyn Executioner,
-        tell: &mut dyn FnMut(SeatEvent),
+        election: &mut dyn LeaseElection,
+        fencer: &mut dyn Fencer,
+        tell: &mut dyn FnMut(LeaseEvent),
     ) -> Result<bool> {
         let state = HostRecord::new(&self.geometry, self.host).read(&self.mem)?;
         let mine = HostInstance {
@@ -179,41 +179,41 @@ impl<M: Memory> Warden<M> {
         if let Some(taking) = self.taking.take() {
             if taking.mine != mine || state.phase == HostPhase::Fencing {
                 // Somebody else has seen to it that this host is as good as dead.
-                executioner.give_up();
+                fencer.give_up();
                 return Ok(false);
             }
-            return self.go_on(taking, arbiter, executioner, tell);
+            return self.go_on(taking, election, fencer, tell);
         }
-        let seat = self.seat();
-        if seat == Seat::Of(mine) {
-            // Another warden may have given it back, as this host was named alone.
+        let lease = self.lease();
+        if lease == Lease::Of(mine) {
+            // Another failover controller may have given it back, as this host was named alone.
             self.settle(mine)?;
         }
-        if seat == Seat::Of(mine) || state.phase == HostPhase::Fencing || !arbiter.may_act() {
+        if lease == Lease::Of(mine) || state.phase == HostPhase::Fencing || !election.may_act() {
             self.forget();
             return Ok(false);
         }
-        if !self.is_needed(seat, how, tell)? {
+        if !self.is_needed(lease, how, tell)? {
             return Ok(false);
         }
         if self.home().is_of(mine.generation) && self.home() != self.here(mine) {
             let why = host::ELSEWHERE.to_owned();
-            self.tell_once(SeatEvent::SeatTrouble { why }, tell);
+            self.tell_once(LeaseEvent::LeaseTrouble { why }, tell);
             return Ok(false);
         }
-        match self.name(mine, seat, arbiter) {
+        match self.name(mine, lease, election) {
             Ok(None) => Ok(false),
             Ok(Some(taking)) => {
                 self.forget();
-                tell(SeatEvent::SeatNamed {
+                tell(LeaseEvent::LeaseNamed {
                     after: taking.after.clone(),
                 });
-                Seat::Named(mine).write(&self.mem);
+                Lease::Named(mine).write(&self.mem);
                 self.taking = Some(taking);
                 Ok(true)
             }
             Err(why) => {
-                self.tell_once(SeatEvent::SeatTrouble { why }, tell);
+                self.tell_once(LeaseEvent::LeaseTrouble { why }, tell);
                 Ok(false)
             }
         }
@@ -225,7 +225,7 @@ impl<M: Memory> Warden<M> {
         self.told = None;
     }
 
-    fn tell_once(&mut self, event: SeatEvent, tell: &mut dyn FnMut(SeatEvent)) {
+    fn tell_once(&mut self, event: LeaseEvent, tell: &mut dyn FnMut(LeaseEvent)) {
         if self.told.as_ref() != Some(&event) {
             self.told = Some(event.clone());
             tell(event);
@@ -233,23 +233,23 @@ impl<M: Memory> Warden<M> {
     }
 
     /// Whether nobody can execute exchanges, as far as that can be seen.
-    fn is_needed(&mut self, seat: Seat, how: Look, tell: &mut dyn FnMut(SeatEvent)) -> Result<bool> {
-        match seat {
-            Seat::Nobodys if self.is_held_hostless() => {
-                self.tell_once(SeatEvent::HostlessServes, tell);
+    fn is_needed(&mut self, lease: Lease, how: Look, tell: &mut dyn FnMut(LeaseEvent)) -> Result<bool> {
+        match lease {
+            Lease::Nobodys if self.is_held_hostless() => {
+                self.tell_once(LeaseEvent::HostlessServes, tell);
                 Ok(false)
             }
-            Seat::Nobodys => Ok(true),
-            Seat::Of(host) if self.is_over(host)? => Ok(true),
-            Seat::Of(HostInstance { host, .. }) => {
+            Lease::Nobodys => Ok(true),
+            Lease::Of(host) if self.is_over(host)? => Ok(true),
+            Lease::Of(HostInstance { host, .. }) => {
                 let state = HostRecord::new(&self.geometry, host).read(&self.mem)?;
                 let (mem, geometry) = (&self.mem, &self.geometry);
                 Ok(self
                     .heard
                     .has_missed(mem, geometry, (host, state), how, self.missed_max))
             }
-            Seat::Named(named) if named.host == self.host => Ok(true),
-            Seat::Named(_) => {
+            Lease::Named(named) if named.host == self.host => Ok(true),
+            Lease::Named(_) => {
                 self.deferred += u64::from(how == Look::Punctual);
                 Ok(self.deferred >= DEFERENCE)
             }
@@ -271,12 +271,12 @@ impl<M: Memory> Warden<M> {
     fn name(
         &self,
         mine: HostInstance,
-        before: Seat,
-        arbiter: &mut dyn Arbiter,
+        before: Lease,
+        election: &mut dyn LeaseElection,
     ) -> std::result::Result<Option<Taking>, String> {
-        let names = arbiter.names()?;
+        let names = election.names()?;
         let mut after = names.hosts.clone();
-        if let Seat::Of(host) | Seat::Named(host) = before {
+        if let Lease::Of(host) | Lease::Named(host) = before {
             after.push(host);
         }
         let mut seen = vec![mine];
@@ -287,7 +287,7 @@ impl<M: Memory> Warden<M> {
             is_new && !self.is_over(host).unwrap_or(false)
         });
         let named: Vec<HostInstance> = std::iter::once(mine).chain(after.iter().copied()).collect();
-        Ok(arbiter.name(names.revision, &named)?.map(|revision| Taking {
+        Ok(election.name(names.revision, &named)?.map(|revision| Taking {
             mine,
             before,
             named: names.hosts,
@@ -297,19 +297,19 @@ impl<M: Memory> Warden<M> {
         }))
     }
 
-    /// Fences who must be, and takes the seat when all are.
+    /// Fences who must be, and takes the lease when all are.
     fn go_on(
         &mut self,
         mut taking: Taking,
-        arbiter: &mut dyn Arbiter,
-        executioner: &mut dyn Executioner,
-        tell: &mut dyn FnMut(SeatEvent),
+        election: &mut dyn LeaseElection,
+        fencer: &mut dyn Fencer,
+        tell: &mut dyn FnMut(LeaseEvent),
     ) -> Result<bool> {
-        // PAIRS WITH: pod::hosts::seat::begin
-        if !arbiter.may_act() || (taking.before == Seat::Nobodys && self.is_held_hostless()) {
-            executioner.give_up();
-            self.give_back(&taking, arbiter);
-            tell(SeatEvent::SeatGivenBack);
+        // PAIRS WITH: pod::hosts::lease::begin
+        if !election.may_act() || (taking.before == Lease::Nobodys && self.is_held_hostless()) {
+            fencer.give_up();
+            self.give_back(&taking, election);
+            tell(LeaseEvent::LeaseGivenBack);
             return Ok(false);
         }
         if !self.says(&taking) {
@@ -317,17 +317,17 @@ impl<M: Memory> Warden<M> {
         }
         for &host in &taking.after {
             let is_done = taking.fenced.contains(&host) || self.is_over(host).unwrap_or(false);
-            if is_done || mutant::is(Mutant::SeatUnfenced) {
+            if is_done || mutant::is(Mutant::LeaseUnfenced) {
                 continue;
             }
-            match executioner.fence(host) {
+            match fencer.fence(host) {
                 Fenced::Certainly => taking.fenced.push(host),
                 Fenced::NotYet => {
                     self.taking = Some(taking);
                     return Ok(true);
                 }
                 Fenced::Failed(why) => {
-                    tell(SeatEvent::SeatFenceFailed {
+                    tell(LeaseEvent::LeaseFenceFailed {
                         host: host.host,
                         generation: host.generation,
                         why,
@@ -343,10 +343,10 @@ impl<M: Memory> Warden<M> {
             return Ok(true);
         }
         self.settle(taking.mine)?;
-        Seat::Of(taking.mine).write(&self.mem);
-        tell(SeatEvent::SeatTaken);
-        // If it fails, the next warden fences who is fenced already.
-        let _ = arbiter.name(taking.revision, &[taking.mine]);
+        Lease::Of(taking.mine).write(&self.mem);
+        tell(LeaseEvent::LeaseTaken);
+        // If it fails, the next failover controller fences who is fenced already.
+        let _ = election.name(taking.revision, &[taking.mine]);
         Ok(true)
     }
 
@@ -377,27 +377,27 @@ impl<M: Memory> Warden<M> {
         Home::new(mine.generation, self.machine)
     }
 
-    /// Whether the seat's word says that nobody may begin; if not, it does now, and whoever was fenced may have come back meanwhile.
+    /// Whether the lease's word says that nobody may begin; if not, it does now, and whoever was fenced may have come back meanwhile.
     fn says(&self, taking: &Taking) -> bool {
-        let named = Seat::Named(taking.mine);
-        if self.seat() == named || mutant::is(Mutant::SeatNotReread) {
+        let named = Lease::Named(taking.mine);
+        if self.lease() == named || mutant::is(Mutant::LeaseNotReread) {
             return true;
         }
         named.write(&self.mem);
         false
     }
 
-    fn give_back(&self, taking: &Taking, arbiter: &mut dyn Arbiter) {
+    fn give_back(&self, taking: &Taking, election: &mut dyn LeaseElection) {
         match (taking.before, &taking.named[..]) {
-            // Who is named alone has the seat, whatever was read of it in between.
-            (_, &[host]) => Seat::Of(host).write(&self.mem),
-            (before @ (Seat::Nobodys | Seat::Of(_)), []) => before.write(&self.mem),
-            // Any of several may have taken the seat since it was read, and serve: the word stays, and who takes the seat next fences all.
+            // Who is named alone has the lease, whatever was read of it in between.
+            (_, &[host]) => Lease::Of(host).write(&self.mem),
+            (before @ (Lease::Nobodys | Lease::Of(_)), []) => before.write(&self.mem),
+            // Any of several may have taken the lease since it was read, and serve: the word stays, and who takes the lease next fences all.
             _ => {}
         }
         let mut hosts = taking.named.clone();
         hosts.extend(taking.after.iter().filter(|host| !taking.named.contains(host)));
-        // If it fails, the next warden fences this host.
-        let _ = arbiter.name(taking.revision, &hosts);
+        // If it fails, the next failover controller fences this host.
+        let _ = election.name(taking.revision, &hosts);
     }
 }

@@ -1,19 +1,19 @@
 //! Which host executes a pool's exchanges, as etcd knows it: a key that is only ever exchanged, so that of two monitors that name their hosts
 //! one is the second.
 //!
-//! The key is that of the election with `-seat` behind it; it has no lease. Its value is a line of `HOST.GENERATION`, the newest first.
+//! The key is that of the election with `-lease` behind it; it has no lease. Its value is a line of `HOST.GENERATION`, the newest first.
 
 use std::sync::Arc;
 
 use cenote::pod::format::host::HostInstance;
-use cenote::pod::hosts::warden::{Arbiter, Names};
+use cenote::pod::hosts::failover::{LeaseElection, Names};
 
 use super::Election;
 use super::client::{Etcd, Trouble};
 use crate::failure::Failure;
 
 /// Asks etcd, and waits for its answer.
-pub struct SeatKeeper {
+pub struct LeaseKeeper {
     election: Arc<Election>,
     key: String,
     runtime: tokio::runtime::Runtime,
@@ -21,11 +21,11 @@ pub struct SeatKeeper {
     turn: usize,
 }
 
-impl SeatKeeper {
+impl LeaseKeeper {
     /// For the pool with this id.
     pub fn new(election: &Arc<Election>, pool: u64) -> Result<Self, Failure> {
         Ok(Self {
-            key: format!("{}-seat", election.key_for(pool)),
+            key: format!("{}-lease", election.key_for(pool)),
             election: election.clone(),
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -54,7 +54,7 @@ impl SeatKeeper {
     }
 }
 
-impl Arbiter for SeatKeeper {
+impl LeaseElection for LeaseKeeper {
     fn may_act(&mut self) -> bool {
         self.election.may_lead()
     }
