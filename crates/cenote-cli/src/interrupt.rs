@@ -10,7 +10,7 @@ type Cleanup = Box<dyn FnOnce() + Send>;
 static CLEANUPS: Mutex<Vec<Cleanup>> = Mutex::new(Vec::new());
 
 /// Runs `cleanup` if a signal ends this process; after that the process exits with 128 + the signal's number, as
-/// a shell would say it. Call it before other threads are started, because threads inherit what is blocked.
+/// a shell would say it. Call it before other threads are started, because threads adopt what is blocked.
 pub fn on_interrupt(cleanup: impl FnOnce() + Send + 'static) {
     let Ok(mut cleanups) = CLEANUPS.lock() else { return };
     cleanups.push(Box::new(cleanup));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cenote::Kind;
 use cenote::pod::format::geometry::{
-    ANNEX_BYTES, ENTRY_BYTES, Geometry, PROCESS_BYTES, Parameters, UNIT, WORKER_BYTES,
+    ENTRY_BYTES, Geometry, PROCESS_BYTES, Parameters, UNIT, WORKER_AREA_BYTES, WORKER_BYTES,
 };
 
 use crate::options;
@@ -68,7 +68,7 @@ impl Places {
             part(g.worker_table, 4 * WORKER_BYTES),
             part(g.death_slot(0) - 8, 16),
             part(g.death_slot(1) - 8, 16),
-            part(g.annex_table, 4 * ANNEX_BYTES),
+            part(g.worker_area_table, 4 * WORKER_AREA_BYTES),
             part(g.host_table, 256),
             part(g.event_log, 512),
             part(g.directory, 20 * ENTRY_BYTES),

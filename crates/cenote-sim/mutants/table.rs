@@ -89,7 +89,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | StateNotClaimed => quick(coherent(Allocator, 2, 2, 10, 1, Random)),
         LogsNotSettled => quick(noncoherent(Allocator, 3, 2, 20, 2, Random)),
         CellsKept => slow(small(noncoherent(Allocator, 3, 2, 40, 0, Random))),
-        HeirWithoutClaim => quick(small(coherent(Places, 3, 2, 14, 2, Random))),
+        AdopterWithoutClaim => quick(small(coherent(Places, 3, 2, 14, 2, Random))),
         ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
         AppliedNotWrittenBack | EntryNotWrittenBack | PersistWithoutFence | RecordNotWrittenBack => {
             quick(noncoherent(Allocator, 2, 2, 10, 1, Random))
@@ -97,7 +97,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         AcknowledgedEarly => quick(small(noncoherent(Thin, 3, 2, 30, 1, Random))),
         ChecksumIgnored => quick(noncoherent(Allocator, 3, 2, 40, 3, Random)),
         LogNotWrittenBack => quick(noncoherent(Allocator, 3, 2, 40, 2, Random)),
-        HoleFilledUnlocked | HoleMarkedLate | HoleNotReserved | HolePunchedUnripe => {
+        HoleFilledUnlocked | HoleMarkedLate | HoleNotReserved | HolePunchedUnreclaimable => {
             quick(coherent(Trim, 3, 2, 40, 2, Random))
         }
         LevelReadCached => quick(noncoherent(Shrinking, 3, 2, 14, 2, Random)),
@@ -129,13 +129,13 @@ pub fn trial(mutant: Mutant) -> Trial {
         BatchNotNamed | FreedUnmarked | FreedEntryKept | RecycledEntryKept => {
             quick(coherent(Allocator, 3, 2, 40, 2, Random))
         }
-        RecycledUnripe => quick(coherent(Epochs, 4, 1, 40, 2, Random)),
+        RecycledUnreclaimable => quick(coherent(Epochs, 4, 1, 40, 2, Random)),
         RecycledUnflushed => quick(noncoherent(Instances, 3, 2, 40, 2, Random)),
         AttachNotInvalidated
         | ChunksNotRefreshed
         | CountNotDropped
         | DiscardedLinesKept
-        | HeirNotInvalidated
+        | AdopterNotInvalidated
         | JoinCacheKept
         | RecoveryNotInvalidated
         | RequestNotWrittenBack
@@ -151,7 +151,7 @@ pub fn trial(mutant: Mutant) -> Trial {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))
         }
         CacheWithoutStamp | CachedLate | FrozenCached => quick(noncoherent(Thin, 3, 2, 40, 0, Random)),
-        CompanionKept | CompanionForgottenEarly | CompanionRetiredLast => {
+        SecondaryKept | SecondaryForgottenEarly | SecondaryRetiredLast => {
             quick(coherent(Tree, 2, 2, 20, 2, Random))
         }
         NeighboursOnce => slow(coherent(Ordered, 4, 1, 80, 0, Pct(8))),
@@ -215,7 +215,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         GroupNotReplayed => quick(noncoherent(Group, 3, 2, 20, 3, Random)),
 
         FenceBelieved
-        | FenceInherited
+        | FenceAdopted
         | FencingCountsAsDead
         | FirstLookCounts
         | GenerationBeforeFence
@@ -226,8 +226,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
 
         // One run in some hundred shows it.
-        SleptApart => slow(coherent(Mourners, 2, 3, 30, 0, Random)),
-        GroupHostForgotten | GroupBurialLeft => quick(coherent(Mourners, 3, 2, 10, 2, Random)),
+        SleptApart => slow(coherent(DeathNotices, 2, 3, 30, 0, Random)),
+        GroupHostForgotten | GroupDeathsLeft => quick(coherent(DeathNotices, 3, 2, 10, 2, Random)),
 
         LeaseUnfenced => quick(noncoherent(Lease, 3, 1, 40, 2, Random)),
         // One run in a thousand shows it.

@@ -228,7 +228,7 @@ impl Plan {
             look_around_every: draw(1, 4) as u32,
             trim_order: 0,
             removals: 0,
-            shelf_bytes: 32 << draw(0, 8),
+            magazine_bytes: 32 << draw(0, 8),
             unposted: draw(1, 2) as usize,
             quiet_ticks: draw(1, 16) as u32,
             cached_words: 1 << draw(0, 8),

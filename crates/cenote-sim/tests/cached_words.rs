@@ -183,7 +183,7 @@ fn come_on(context: &Context<false>, part: Part, stage: &Stage, others: &Cell<u3
     }
 }
 
-/// Frees what is ripe, and gives the other processes time to flush.
+/// Frees what is reclaimable, and gives the other processes time to flush.
 fn collect(context: &Context<false>, worker: &Worker<SimMemory<false>>) {
     collect::collect_now(worker).unwrap();
     for _ in 0..20 {

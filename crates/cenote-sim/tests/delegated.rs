@@ -26,7 +26,7 @@ fn hosts_come_to_an_end() {
     for (subject, seed) in [
         (Subject::Hosts, 31002),
         (Subject::Hosts, 50004),
-        (Subject::Mourners, 50010),
+        (Subject::DeathNotices, 50010),
         (Subject::Hosts, 5000049),
     ] {
         check(subject, 10, 2, seed, LimitsKind::Usual);

@@ -202,8 +202,8 @@ fn hosts() {
 }
 
 #[test]
-fn mourners() {
-    all_cases(Subject::Mourners);
+fn death_notices() {
+    all_cases(Subject::DeathNotices);
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn what_was_found_stays_mended() {
         (base(Subject::Growth, false, PolicyKind::Random), vec![100]),
         // A look into a block that was being made anew.
         (base(Subject::Allocator, false, PolicyKind::Random), vec![1264]),
-        // The heir of a list did not wait for its own host.
+        // The adopter of a list did not wait for its own host.
         (base(Subject::Instances, false, pct), vec![1406, 1646, 1832]),
         // A place that was freed between the look for free ones and the look for those of the dead.
         (
@@ -300,7 +300,7 @@ fn what_was_found_stays_mended() {
             },
             vec![1531, 3595],
         ),
-        // A background thread that had inherited a list and never looked at it.
+        // A background thread that had adopted a list and never looked at it.
         (
             Plan {
                 hosts: 2,

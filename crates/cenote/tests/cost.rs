@@ -117,7 +117,7 @@ fn an_update_is_one_exchange_on_the_slot() {
         assert_eq!(map.put_u64(key, 1).unwrap(), cenote::Put::Replaced)
     });
     let mean = counts.iter().map(|c| c.exchanges).sum::<u64>() as f64 / KEYS as f64;
-    // What is replaced is allocated again; until it is ripe, a quarter of one for the reserve.
+    // What is replaced is allocated again; until it is reclaimable, a quarter of one for the reserve.
     assert!(mean < 1.1, "{mean} read-modify-writes an update");
 }
 
@@ -266,7 +266,7 @@ fn filled(keys: u64) -> (tempfile::TempDir, cenote::Map<Counting<Coherent>>) {
 
 /// Workers that have left leave retired lists to those who stay. No write pays for many of them.
 #[test]
-fn a_write_inherits_one_list_at_a_time() {
+fn a_write_adopts_one_list_at_a_time() {
     const LEAVERS: u64 = 40;
     let (_folder, map) = filled(KEYS);
     let pool = map.pool().clone();
@@ -300,7 +300,7 @@ fn a_write_inherits_one_list_at_a_time() {
     assert!(most < Some(1000), "{most:?}");
 }
 
-/// Who leaves again and again, at one of the first places, does not keep others' lists from being inherited.
+/// Who leaves again and again, at one of the first places, does not keep others' lists from being adopted.
 #[test]
 fn no_list_waits_behind_those_of_who_comes_and_goes() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -340,7 +340,7 @@ fn no_list_waits_behind_those_of_who_comes_and_goes() {
     let left = places_left();
     assert_eq!(left.len(), 2);
     for _ in 0..20 {
-        // One look, at most: it inherits a list.
+        // One look, at most: it adopts a list.
         puts(&map, 250);
         visit(1);
     }

@@ -411,7 +411,7 @@ fn what_is_published_is_never_discarded() {
     let object = cenote::pod::alloc::heap::allocate(&worker, 100).unwrap();
     record.operation().set(mem, operation::COMMITTED);
     cenote::pod::alloc::heap::discard(&worker).unwrap();
-    cenote::pod::alloc::heap::discard_with_companions(&worker).unwrap();
+    cenote::pod::alloc::heap::discard_with_secondaries(&worker).unwrap();
     assert_eq!(record.new_object().get(mem), object);
     record.operation().set(mem, operation::NONE);
     cenote::pod::alloc::heap::discard(&worker).unwrap();

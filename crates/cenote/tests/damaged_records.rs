@@ -68,7 +68,7 @@ fn each_word<M: Mapped>() {
             ] {
                 set(file, named.offset(), word);
             }
-            for named in record.companions().into_iter().chain(record.old_companions()) {
+            for named in record.secondaries().into_iter().chain(record.old_secondaries()) {
                 set(file, named.offset(), word);
             }
             set(file, record.operation().offset(), operation::COMMITTED);

@@ -93,7 +93,7 @@ fn a_child_that_outlives_its_parent_does_not_keep_it_alive() {
     assert_eq!(code, -libc::SIGKILL);
     let mut pid = [0; 4];
     std::io::Read::read_exact(&mut reader, &mut pid).unwrap();
-    // The grandchild closes what it inherited when it is first scheduled.
+    // The grandchild closes what it adopted when it is first scheduled.
     let begun = std::time::Instant::now();
     let mut recovered = 0;
     while recovered == 0 && begun.elapsed().as_secs() < 30 {
@@ -280,16 +280,16 @@ fn a_worker_that_only_reads_frees_what_its_place_came_with() {
     });
     let left = left.join().unwrap();
     drop(pin);
-    let heir = Worker::attach(reader.pod(), false).unwrap();
-    assert_eq!(heir.record(), left, "the same place");
+    let adopter = Worker::attach(reader.pod(), false).unwrap();
+    assert_eq!(adopter.record(), left, "the same place");
     let has_garbage = || {
-        retire::span(&heir, heir.record())
+        retire::span(&adopter, adopter.record())
             .map(|(head, tail)| head != tail)
             .unwrap()
     };
     assert!(has_garbage());
     for _ in 0..8 {
-        collect::collect_inherited(&heir).unwrap();
+        collect::collect_adopted(&adopter).unwrap();
     }
     assert!(!has_garbage());
 }

@@ -178,7 +178,7 @@ fn a_reader_holds_back_nothing_that_is_older() {
     map.put(b"held", b"value").unwrap();
     let large = vec![1; 1 << 20];
     beside_an_idle_thread(&pool, || {
-        // The idle one's garbage ripens, and is not collected.
+        // The idle one's garbage becomes reclaimable, and is not collected.
         for n in 0..600u32 {
             map.put(b"k", &n.to_le_bytes()).unwrap();
         }

@@ -186,7 +186,7 @@ fn full_while_moving<M: cenote::memory::Mapped>() {
     }
     for n in &keys {
         let mut removed = map.remove(&key(*n));
-        // The retired list may be full as well, and on incoherent memory what is in it is not ripe at once.
+        // The retired list may be full as well, and on incoherent memory what is in it is not reclaimable at once.
         for _ in 0..100 {
             if M::COHERENT || removed.is_ok() {
                 break;

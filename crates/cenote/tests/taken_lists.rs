@@ -235,9 +235,9 @@ fn an_older_list_costs_no_room() {
     }
 }
 
-/// The same of a list that is ripe throughout.
+/// The same of a list that is reclaimable throughout.
 #[test]
-fn an_older_list_that_is_ripe_costs_no_room() {
+fn an_older_list_that_is_reclaimable_costs_no_room() {
     for (others, first) in [(118, 57), (119, 57), (120, 57), (120, 59), (120, 60)] {
         removals_after(first, |pool, other, holds| {
             ripens(pool, other, others);
@@ -246,7 +246,7 @@ fn an_older_list_that_is_ripe_costs_no_room() {
     }
 }
 
-/// The other removes so many keys while somebody reads; then what it has retired is ripe.
+/// The other removes so many keys while somebody reads; then what it has retired is reclaimable.
 fn ripens(pool: &Pool, other: &Hand, removed: u64) {
     let reader = pool.map("m").unwrap();
     let held = reader.get(b"held").unwrap().unwrap();
@@ -257,7 +257,7 @@ fn ripens(pool: &Pool, other: &Hand, removed: u64) {
     }
 }
 
-/// A put that is refused takes a list over whose last chunk is ripe throughout, and gives its worker a spare: that chunk begins anew.
+/// A put that is refused takes a list over whose last chunk is reclaimable throughout, and gives its worker a spare: that chunk begins anew.
 #[test]
 fn a_refused_put_costs_no_spare_chunk() {
     for puts in [false, true] {
@@ -271,9 +271,9 @@ fn a_refused_put_costs_no_spare_chunk() {
     }
 }
 
-/// Who comes to a place without a chunk gets what is ripe of an idle worker's that has no spare chunk either, but for its last chunk.
+/// Who comes to a place without a chunk gets what is reclaimable of an idle worker's that has no spare chunk either, but for its last chunk.
 #[test]
-fn newcomers_get_what_is_ripe() {
+fn newcomers_get_what_is_reclaimable() {
     for removed in [1, 50, 62, 70, 100, 120] {
         in_a_full_pool(|pool, _, other, _| {
             ripens(pool, other, removed);

@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use cenote::memory::{Memory, tether};
+use cenote::memory::{Memory, die_with_parent};
 use cenote::sync::guard::Release;
 use cenote::sync::{Guard, ReadGuard, Timeout};
 use cenote::{Acquired, Error, Options, Pool};
@@ -212,7 +212,7 @@ fn under(acquired: Acquired, args: &Args, out: &Output, note: impl FnOnce(u32)) 
             from.worker, from.generation, args.name
         ));
     }
-    let mut child = tether(Command::new(program).args(arguments))
+    let mut child = die_with_parent(Command::new(program).args(arguments))
         .spawn()
         .map_err(Failure::io(program.display()))?;
     note(child.id());

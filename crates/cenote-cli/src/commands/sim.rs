@@ -29,7 +29,7 @@ pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// What to run: hash, growth, moving, reuse, shrinking, ordered, tree, thin, split, merge, ends, notes, bulk, crowded, allocator, trim, names, epochs,
-    /// instances, places, tasks, spin, queue, rwlock, group, hosts, mourners, lodgers, lease, onlookers, or all of these; an index made for
+    /// instances, places, tasks, spin, queue, rwlock, group, hosts, members that are told of deaths, lodgers, lease, onlookers, or all of these; an index made for
     /// comparison: btree, clht, art, hot, masstree, messages, sherman
     #[arg(default_value = "all")]
     subject: String,

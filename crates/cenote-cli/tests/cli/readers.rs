@@ -141,7 +141,7 @@ fn pools_are_read_beside_records_that_are_overwritten() {
     let superblock = Superblock::decode(&here.path("p"), &head).unwrap();
     let geometry = Geometry::new(superblock.parameters);
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let random: Vec<u8> = (geometry.worker_table..geometry.annex_table)
+    let random: Vec<u8> = (geometry.worker_table..geometry.worker_area_table)
         .map(|_| {
             state = state
                 .wrapping_mul(0x5851_f42d_4c95_7f2d)

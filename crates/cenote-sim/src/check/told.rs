@@ -1,7 +1,7 @@
 //! Locks that survive their owners: exclusion, no lost locks (both by [`exclusion`]), and what successors are told.
 //!
 //! **Told.** If the last exclusive owner died before it began to unlock, the next owner is told, with a note that the dead
-//! one had set, or had inherited. If it had begun to unlock and was alive at the end, the next one is not told of it. Of one that
+//! one had set, or had adopted. If it had begun to unlock and was alive at the end, the next one is not told of it. Of one that
 //! died while it asked for the lock, or while it unlocked, the next one may be told: in the lock's eyes it may have owned it.
 //! Shared owners are told the same, and end nothing.
 //!

@@ -25,15 +25,15 @@ use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 use cenote::pod::hosts::agent::{AgentRole, bring_up};
 use cenote::pod::hosts::fence::{Fence, KillFence};
 use cenote::pod::hosts::monitor::{Event, Look, Monitor};
-use cenote::pod::reclaim::collect::{self, collect_inherited};
+use cenote::pod::reclaim::collect::{self, collect_adopted};
 use cenote::pod::reclaim::flush::FlushServer;
 use cenote::pod::{Pod, Worker, commit::recovery};
 use cenote::{Error, Result};
 
 use super::allocator::{self, SIZES, Shared, WORDS, exchange, word};
+use super::death_notices::DeathNotices;
 use super::lodgers::{self, PowerFence};
 use super::machines::{self, Homes, KillOrPower};
-use super::mourners::Mourners;
 use super::passing::Passing;
 use super::pool::{Member, format, limited, space_is_out};
 use super::{Load, Log, Scenario, below, random};
@@ -64,7 +64,7 @@ pub enum Shape {
     /// Nothing.
     Alone,
     /// A group of all their workers, and a lock that these pass on.
-    Mourners,
+    DeathNotices,
     /// On each a second process.
     Lodgers,
     /// Each on a machine of its own, and others that have the ids of some of them.
@@ -77,7 +77,7 @@ pub(super) struct Pods {
     /// The process that leads the monitors, as far as it knows.
     leader: Cell<Option<u32>>,
     /// A group, if all workers shall be in one.
-    mourners: Option<Mourners>,
+    death_notices: Option<DeathNotices>,
     /// A lock, if they pass one on.
     passing: Option<Passing>,
     shape: Shape,
@@ -100,8 +100,8 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
     let pods = Rc::new(Pods {
         work: Shared::new(load, &log),
         leader: Cell::new(None),
-        mourners: (shape == Shape::Mourners).then(|| Mourners::new(&log)),
-        passing: (shape == Shape::Mourners).then(|| Passing::new(load.seed, &log)),
+        death_notices: (shape == Shape::DeathNotices).then(|| DeathNotices::new(&log)),
+        passing: (shape == Shape::DeathNotices).then(|| Passing::new(load.seed, &log)),
         shape,
         homes: Homes::default(),
     });
@@ -112,7 +112,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
                 log.may_be_full_if(space_is_out(&context, parameters));
                 log.check("formatting", format(&context, parameters, 4));
                 log.check("preparing", allocator::prepare(&context, &pods.work));
-                let with = |mourners: &Mourners, worker: &_| mourners.prepare(worker);
+                let with = |death_notices: &DeathNotices, worker: &_| death_notices.prepare(worker);
                 log.check("making the group", once(&context, &pods, with));
                 if let Some(passing) = &pods.passing {
                     log.check(
@@ -138,7 +138,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
         audit: {
             let log = log.clone();
             Box::new(move |context| {
-                let with = |mourners: &Mourners, worker: &_| mourners.audit(worker);
+                let with = |death_notices: &DeathNotices, worker: &_| death_notices.audit(worker);
                 log.check("looking at the group", once(&context, &pods, with));
                 log.check("auditing", allocator::audit(&context, &pods.work));
             })
@@ -151,10 +151,10 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
 fn once<const C: bool>(
     context: &Context<C>,
     pods: &Pods,
-    with: impl FnOnce(&Mourners, &Worker<SimMemory<C>>) -> Result<()>,
+    with: impl FnOnce(&DeathNotices, &Worker<SimMemory<C>>) -> Result<()>,
 ) -> Result<()> {
-    match &pods.mourners {
-        Some(mourners) => lone(context, |worker| with(mourners, worker)),
+    match &pods.death_notices {
+        Some(death_notices) => lone(context, |worker| with(death_notices, worker)),
         None => Ok(()),
     }
 }
@@ -287,7 +287,7 @@ pub(super) fn start_flush_server<const C: bool>(
             let mut flush_server = FlushServer::begin(&worker);
             while !worker.pod().is_closing() {
                 flush_server.tick(&worker, 1);
-                let _ = collect_inherited(&worker);
+                let _ = collect_adopted(&worker);
                 context.wait();
             }
             FlushServer::end(&worker);
@@ -306,13 +306,13 @@ pub(super) fn work<const C: bool>(
     let Shared { load, log, words, .. } = &pods.work;
     let mut random = random(load.seed, context.thread());
     let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
-    let mut handle = match &pods.mourners {
-        Some(mourners) => mourners.join(context, &worker)?,
+    let mut handle = match &pods.death_notices {
+        Some(death_notices) => death_notices.join(context, &worker)?,
         None => None,
     };
     for n in 0..load.operations {
-        if let Some(mourners) = &pods.mourners {
-            mourners.read(&worker, &mut handle)?;
+        if let Some(death_notices) = &pods.death_notices {
+            death_notices.read(&worker, &mut handle)?;
         }
         if let Some(passing) = &pods.passing
             && below(&mut random, 2) == 0
@@ -331,8 +331,8 @@ pub(super) fn work<const C: bool>(
         }
         check_alive(&worker, log);
     }
-    match &pods.mourners {
-        Some(mourners) => mourners.leave(&worker, handle),
+    match &pods.death_notices {
+        Some(death_notices) => death_notices.leave(&worker, handle),
         None => Ok(()),
     }
 }
@@ -382,17 +382,17 @@ fn start_minding<const C: bool>(
     let worker = Worker::attach(pod, false)?;
     context.spawn(move |context| {
         let log = &pods.work.log;
-        let mourners = pods.mourners.as_ref();
-        let mut handle = mourners
-            .and_then(|mourners| log.check("observing", mourners.observe(&worker)))
+        let death_notices = pods.death_notices.as_ref();
+        let mut handle = death_notices
+            .and_then(|death_notices| log.check("observing", death_notices.observe(&worker)))
             .flatten();
         while !theirs.ends.get() {
             let has_found = log.check("declaring", agent.declare_dead(worker.pod()));
             let is_wanted = theirs.wanted.take();
-            if let Some(mourners) = mourners {
-                log.check("reading", mourners.read(&worker, &mut handle));
+            if let Some(death_notices) = death_notices {
+                log.check("reading", death_notices.read(&worker, &mut handle));
                 if is_wanted {
-                    log.check("telling", mourners.tell(&worker));
+                    log.check("telling", death_notices.tell(&worker));
                 }
             }
             if is_wanted || has_found == Some(true) {
@@ -402,9 +402,9 @@ fn start_minding<const C: bool>(
             check_alive(&worker, log);
             context.wait();
         }
-        if let Some(mourners) = mourners {
-            log.check("reading", mourners.read(&worker, &mut handle));
-            log.check("leaving", mourners.leave(&worker, handle));
+        if let Some(death_notices) = death_notices {
+            log.check("reading", death_notices.read(&worker, &mut handle));
+            log.check("leaving", death_notices.leave(&worker, handle));
         }
         drop(worker);
         theirs.running.set(0);
@@ -478,8 +478,8 @@ fn monitor<const C: bool>(
         check_leader(context, pods, monitor.leads());
         let events = events.take();
         for event in &events {
-            if let (Event::Moved { host, generation }, Some(mourners)) = (event, &pods.mourners) {
-                mourners.fenced(&worker, *host, *generation)?;
+            if let (Event::Moved { host, generation }, Some(death_notices)) = (event, &pods.death_notices) {
+                death_notices.fenced(&worker, *host, *generation)?;
             }
         }
         let is_over = |event: &Event| matches!(event, Event::Leads | Event::Moved { .. });

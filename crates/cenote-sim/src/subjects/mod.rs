@@ -7,6 +7,7 @@ mod baseline;
 mod bulk;
 mod condvar;
 mod crowded;
+mod death_notices;
 mod epochs;
 pub(crate) mod gathering;
 mod group;
@@ -19,7 +20,6 @@ mod lodgers;
 mod log;
 mod machines;
 mod messages;
-mod mourners;
 mod names;
 mod onlookers;
 mod ordered;
@@ -156,7 +156,7 @@ pub enum Subject {
     /// Hosts of a pod: agents that beat, monitors that fence, everybody's work on the allocator.
     Hosts,
     /// The same, with all workers in a group, and a lock that they pass on.
-    Mourners,
+    DeathNotices,
     /// Hosts with a second process each, which works beside the agent and dies alone: its lines stay behind in a cache that others use.
     Lodgers,
     /// Hosts on machines with kernels of their own, and others that have the ids of some of them by mistake.
@@ -214,7 +214,7 @@ impl Subject {
         Self::Condvar,
         Self::Group,
         Self::Hosts,
-        Self::Mourners,
+        Self::DeathNotices,
         Self::Lodgers,
         Self::Machines,
         Self::Lease,
@@ -265,7 +265,7 @@ impl Subject {
             Self::Condvar => "condvar",
             Self::Group => "group",
             Self::Hosts => "hosts",
-            Self::Mourners => "mourners",
+            Self::DeathNotices => "death_notices",
             Self::Lodgers => "lodgers",
             Self::Machines => "machines",
             Self::Lease => "lease",
@@ -294,7 +294,7 @@ impl Subject {
         let workers_least = hosts * (threads + u32::from(!coherent)) + 1;
         let units_max = match self {
             Self::Allocator | Self::Trim | Self::Epochs | Self::Hosts => 12,
-            Self::Mourners | Self::Lodgers | Self::Machines => 16,
+            Self::DeathNotices | Self::Lodgers | Self::Machines => 16,
             Self::Tree | Self::Thin => 128,
             Self::Crowded | Self::Messages | Self::Sherman => 64,
             _ => 40,
@@ -302,14 +302,14 @@ impl Subject {
         Parameters {
             processes: match self {
                 Self::Places => hosts,
-                Self::Hosts | Self::Mourners => 32,
+                Self::Hosts | Self::DeathNotices => 32,
                 Self::Lodgers | Self::Machines => 64,
                 _ => 16,
             },
             workers: match self {
                 Self::Moving | Self::Shrinking => 24 + WORKERS_BESIDES,
                 // Until they are fenced, the dead keep their places, and others begin in their stead.
-                Self::Hosts | Self::Mourners => 96,
+                Self::Hosts | Self::DeathNotices => 96,
                 Self::Lodgers | Self::Machines => 192,
                 Self::Places => workers_least,
                 _ => workers_least.max(24),
@@ -338,7 +338,7 @@ impl Subject {
     /// Whether another process always begins in the place of one that dies: a pod without monitors is stuck.
     pub fn restarts(self, process: u32) -> bool {
         match self {
-            Self::Hosts | Self::Mourners | Self::Lodgers | Self::Machines => process < hosts::MONITORS,
+            Self::Hosts | Self::DeathNotices | Self::Lodgers | Self::Machines => process < hosts::MONITORS,
             _ => self == Self::Lease,
         }
     }
@@ -397,7 +397,7 @@ impl Subject {
             Self::Condvar => condvar::scenario(load, parameters),
             Self::Group => group::scenario(load, parameters),
             Self::Hosts => hosts::scenario(load, parameters, hosts::Shape::Alone),
-            Self::Mourners => hosts::scenario(load, parameters, hosts::Shape::Mourners),
+            Self::DeathNotices => hosts::scenario(load, parameters, hosts::Shape::DeathNotices),
             Self::Lodgers => hosts::scenario(load, parameters, hosts::Shape::Lodgers),
             Self::Machines => hosts::scenario(load, parameters, hosts::Shape::Machines),
             Self::Lease => lease::scenario(load, parameters),

@@ -11,7 +11,7 @@ use cenote::memory::Memory;
 use cenote::pod::format::geometry::{Geometry, Parameters};
 use cenote::pod::format::superblock::{COMMITTED, HEADER_BYTES, Kind, Superblock};
 use cenote::pod::instance::limits::Limits;
-use cenote::pod::reclaim::collect::collect_inherited;
+use cenote::pod::reclaim::collect::collect_adopted;
 use cenote::pod::reclaim::flush::FlushServer;
 use cenote::pod::{Pod, Worker, alloc::growth, commit::recovery};
 use cenote::{Error, Result};
@@ -105,7 +105,7 @@ impl<const C: bool> Member<C> {
                 let mut flush_server = FlushServer::begin(&worker);
                 while !worker.pod().is_closing() {
                     flush_server.tick(&worker, 1);
-                    let _ = collect_inherited(&worker);
+                    let _ = collect_adopted(&worker);
                     agent.wait();
                     agent.spend_ps(TICK_PS);
                 }

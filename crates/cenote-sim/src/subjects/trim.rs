@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cenote::pod::alloc::abandoned::reclaim_empty_blocks;
+use cenote::pod::alloc::orphans::reclaim_empty_blocks;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker, alloc::holes, reclaim::collect};
 
@@ -55,9 +55,9 @@ fn work<const C: bool>(
             2 if C => {
                 reclaim_empty_blocks(&worker, worker.actor())?;
                 holes::mark_all(&worker, below(&mut random, 2) as u32)?;
-                holes::punch_ripe(&worker, 4)?;
+                holes::punch_reclaimable(&worker, 4)?;
             }
-            3 | 4 if C => drop(holes::punch_ripe(&worker, 4)?),
+            3 | 4 if C => drop(holes::punch_reclaimable(&worker, 4)?),
             _ => {}
         }
     }

@@ -26,7 +26,7 @@ struct Shared<const C: bool, W> {
     working: Cell<u32>,
     measured: RefCell<Vec<Measured>>,
     fault: RefCell<Option<String>>,
-    /// Where they wait before each workload, and before they leave: who leaves leaves a list of what it has retired, and whoever inherits it
+    /// Where they wait before each workload, and before they leave: who leaves leaves a list of what it has retired, and whoever adopts it
     /// would do so in an operation that is measured.
     gatherings: Vec<Gathering>,
 }

@@ -14,7 +14,7 @@ use super::MapError;
 /// The page in use: its first byte is 1 in the process that made it and 0 in every child. A child that opens a pool of
 /// its own makes another.
 static CANARY: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
-/// Whether the fork handler is installed; children inherit handlers.
+/// Whether the fork handler is installed; children adopt handlers.
 static HANDLED: AtomicBool = AtomicBool::new(false);
 
 /// Descriptors that a forked child closes; slots hold -1 when free. Fixed, as a fork handler must not allocate.

@@ -301,9 +301,9 @@ mod tests {
     use crate::memory::{FileLock, Liveness};
 
     /// A child that is ended with the test.
-    struct Tethered(Child);
+    struct DiesWithParent(Child);
 
-    impl std::ops::Deref for Tethered {
+    impl std::ops::Deref for DiesWithParent {
         type Target = Child;
 
         fn deref(&self) -> &Child {
@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    impl Drop for Tethered {
+    impl Drop for DiesWithParent {
         fn drop(&mut self) {
             let _ = self.0.kill();
             let _ = self.0.wait();
@@ -331,13 +331,13 @@ mod tests {
         files.into_iter().find(|file| file.ends_with(&inode)).unwrap()
     }
 
-    /// A process that holds the locks of number 7 on a file, by a description that it has inherited.
-    fn holder(path: &Path) -> (Tethered, Sigkill) {
+    /// A process that holds the locks of number 7 on a file, by a description that it has adopted.
+    fn holder(path: &Path) -> (DiesWithParent, Sigkill) {
         FileLock::make(path, 0o600).unwrap();
         let lock = FileLock::open(path).unwrap();
         assert!(lock.try_lock(7).unwrap());
         let child = Command::new("sleep").arg("600").stdin(lock.description()).spawn();
-        let child = Tethered(child.unwrap());
+        let child = DiesWithParent(child.unwrap());
         // Until it runs the program.
         while !fs::read_to_string(format!("/proc/{}/comm", child.id()))
             .unwrap()
@@ -386,7 +386,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (holder, mut killer) = holder(&folder.path().join("locks"));
         let (_other, mut of_other) = self::holder(&folder.path().join("others"));
-        let mut stranger = Tethered(sleeper());
+        let mut stranger = DiesWithParent(sleeper());
         assert!(!killer.kill(name_of(&stranger), 7).unwrap());
         // One that has the lock and nothing of the pool: somebody may have sent it the description.
         let mut of_pool = Sigkill::new(killer.lock_file, "00:00 1".to_owned());
@@ -423,7 +423,7 @@ mod tests {
             .stdout(std::process::Stdio::null())
             .stdin(lock.description())
             .spawn();
-        let mut child = Tethered(child.unwrap());
+        let mut child = DiesWithParent(child.unwrap());
         drop(lock);
         let begun = std::time::Instant::now();
         let is_zombie = || {

@@ -142,7 +142,7 @@ impl FileLock {
         Ok(false)
     }
 
-    /// The description, as a child process inherits it.
+    /// The description, as a child process adopts it.
     #[cfg(test)]
     pub(super) fn description(&self) -> File {
         self.file.try_clone().unwrap()

@@ -78,7 +78,7 @@ pub(crate) use observer::Observer;
 pub use once::read_once;
 pub use opening::Distrust;
 pub(crate) use opening::{Trust, open, open_to_read};
-pub use schedule::{Priority, lock_code, raise_priority, tether};
+pub use schedule::{Priority, die_with_parent, lock_code, raise_priority};
 pub use snapshot::{Bounds, Snapshot};
 
 use crate::mutant::{self, Mutant};

@@ -22,7 +22,7 @@ pub enum Priority {
     Ordinary,
 }
 
-/// Asks for the highest priority that this thread is allowed. What it starts does not inherit it.
+/// Asks for the highest priority that this thread is allowed. What it starts does not adopt it.
 pub fn raise_priority() -> Priority {
     let wanted = libc::sched_param {
         sched_priority: REALTIME,
@@ -46,7 +46,7 @@ pub fn lock_code() -> bool {
 }
 
 /// Has the kernel kill a command's process when the thread that starts it ends, however that comes. What the process starts itself goes on.
-pub fn tether(command: &mut Command) -> &mut Command {
+pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     let tie = move || {
         // SAFETY: the call takes numbers.

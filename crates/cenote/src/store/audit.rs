@@ -455,7 +455,7 @@ impl<M: Memory> Audit<'_, M> {
                 .iter()
                 .any(|(other, state)| *other == index && state.phase != Phase::Free);
             if attached {
-                let [first, second] = record.companions();
+                let [first, second] = record.secondaries();
                 let named = [
                     record.new_object(),
                     first,
@@ -630,7 +630,7 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    /// Who owns a block has it in the reserve, or nobody would ever abandon it.
+    /// Who owns a block has it in the reserve, or nobody would ever orphan it.
     fn check_owner(&mut self, at: SyncWord, unit: u64, class: usize, owner: u16) {
         let (worker, workers) = (self.worker, self.worker.geometry().parameters.workers);
         let Some(place) = u32::from(owner).checked_sub(1).filter(|&place| place < workers) else {

@@ -22,7 +22,7 @@ use crate::memory::{LocalWord, Memory};
 use crate::pod::death::watch::Watch;
 use crate::pod::format::superblock::DEATH_EVENTS;
 use crate::pod::group::Group;
-use crate::pod::reclaim::collect::collect_inherited;
+use crate::pod::reclaim::collect::collect_adopted;
 use crate::pod::reclaim::flush::FlushServer;
 use crate::pod::{Pod, Worker, instance::event_count};
 
@@ -239,7 +239,7 @@ fn run<M: Memory>(worker: &Worker<M>, mut flush_server: FlushServer, background_
             ticked = Instant::now();
             flush_server.tick(worker, u32::try_from(ticks).unwrap_or(u32::MAX).max(1));
         }
-        let _ = collect_inherited(worker);
+        let _ = collect_adopted(worker);
         let watches = background_work.watches.load() != 0;
         if watches {
             let is_due = looked.elapsed() >= watch.timeout();

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
-use crate::memory::{Memory, kill_group, tether};
+use crate::memory::{Memory, die_with_parent, kill_group};
 use crate::pod::Worker;
 use crate::pod::hosts::fence::{Fence, Fenced};
 
@@ -66,7 +66,7 @@ impl CommandFence {
             .stdin(Stdio::null())
             // Standard output is for the monitor's own results.
             .stdout(Stdio::null());
-        tether(command.process_group(0)).spawn()
+        die_with_parent(command.process_group(0)).spawn()
     }
 
     /// How far it has come, without a pool.

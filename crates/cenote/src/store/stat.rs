@@ -321,7 +321,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         retired_bytes: backlog.retired.bytes,
         held_back: backlog.since.map(|since| HeldBackStat {
             since,
-            waiting: backlog.unripe,
+            waiting: backlog.unreclaimable,
         }),
         laggards: laggards.collect(),
         recoveries: RECOVERIES.load(mem),

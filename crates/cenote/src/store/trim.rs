@@ -8,8 +8,8 @@ use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::memory::{MapError, Memory};
 use crate::pod::Worker;
-use crate::pod::alloc::abandoned::reclaim_empty_blocks;
 use crate::pod::alloc::holes;
+use crate::pod::alloc::orphans::reclaim_empty_blocks;
 use crate::pod::format::geometry::UNIT;
 use crate::pod::reclaim::collect::collect_all;
 
@@ -52,7 +52,7 @@ impl<M: Memory> Pool<M> {
         let mut given_back_bytes = 0;
         let mut waiting_bytes = 0;
         for look in 0..LOOKS {
-            let trimmed = match holes::punch_ripe(&worker, usize::MAX) {
+            let trimmed = match holes::punch_reclaimable(&worker, usize::MAX) {
                 Err(error @ Error::Map(MapError::Unsupported(_))) => {
                     // They have their bytes still.
                     for hole in holes::list(&worker)? {
@@ -123,6 +123,6 @@ impl Trimmer {
             self.free_since.remove(&unit);
             holes::mark(worker, unit, worker.limits().trim_order)?;
         }
-        holes::punch_ripe(worker, PIECES_A_LOOK).map(drop)
+        holes::punch_reclaimable(worker, PIECES_A_LOOK).map(drop)
     }
 }

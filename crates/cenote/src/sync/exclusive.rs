@@ -58,6 +58,7 @@ impl<M: Memory> Handle<M> {
     /// Takes the word if nobody has it and nobody is to have it before; whether it did.
     #[inline]
     pub(super) fn take_at_once(&self) -> bool {
+        // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
         self.may_barge()
             && self
                 .word()
@@ -172,6 +173,7 @@ impl<M: Memory> Handle<M> {
                 Next::GiveUp => return Ok(None),
                 Next::Sleep(longest) => {
                     if in_vain >= IN_VAIN {
+                        // NO PAIR: hint
                         self.object.queue_first().store(mem, 1);
                         crash_point(Point::QueueFirst);
                     }
@@ -192,6 +194,7 @@ impl<M: Memory> Handle<M> {
     pub(super) fn take_back_first(&self) {
         let first = self.object.queue_first();
         if first.load(self.mem()) != 0 {
+            // NO PAIR: hint
             first.store(self.mem(), 0);
         }
     }
@@ -214,6 +217,7 @@ impl<M: Memory> Handle<M> {
         let mem = self.mem();
         let had = mem.kernel().now().saturating_sub(self.taken_at.get());
         if had >= self.worker.limits().long_hold_ns && self.end.load(mem) != self.place(slot, turn).0 {
+            // NO PAIR: hint
             self.object.queue_first().store(mem, 1);
             crash_point(Point::QueueFirst);
         }

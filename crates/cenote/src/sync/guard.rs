@@ -18,8 +18,8 @@ pub trait Release<M: Memory> {
     /// What all forms have.
     fn handle(&self) -> &Handle<M>;
 
-    /// Gives an exclusive hold up; `abandoned` if the next owner is to be told of us.
-    fn unlock(&self, slot: usize, abandoned: bool);
+    /// Gives an exclusive hold up; `poisoned` if the next owner is to be told of us.
+    fn unlock(&self, slot: usize, poisoned: bool);
 
     /// Waits for an exclusive hold.
     fn lock_again(&self) -> Result<Guard<'_, M, Self>>
@@ -92,6 +92,7 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
         let handle = self.lock.handle();
         if !handle.is_forked() {
             self.noted.set(true);
+            // PAIRS WITH: sync::guard::told
             handle.object.note().store(handle.mem(), note);
             crash_point(Point::HeldNoted);
         }
@@ -111,6 +112,7 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
         }
         let (mem, token) = (handle.mem(), handle.object.token());
         let drawn = token.load(mem).wrapping_add(1);
+        // PAIRS WITH: sync::guard::fencing_token
         token.store(mem, drawn);
         drawn
     }
@@ -125,6 +127,7 @@ pub(super) fn told<M: Memory>(handle: &Handle<M>, from: u64) -> Acquired {
     }
     Acquired::Recovered {
         from: super::Owner::of(from),
+        // PAIRS WITH: sync::guard::set_note, sync::guard::end
         note: handle.object.note().load(handle.mem()),
     }
 }
@@ -136,9 +139,9 @@ impl<M: Memory, L: Release<M>> Drop for Guard<'_, M, L> {
         if handle.is_forked() {
             return;
         }
-        let abandoned = std::thread::panicking();
-        if abandoned || self.noted.get() {
-            return end(self.lock, self.slot, self.noted.get(), abandoned);
+        let poisoned = std::thread::panicking();
+        if poisoned || self.noted.get() {
+            return end(self.lock, self.slot, self.noted.get(), poisoned);
         }
         self.lock.unlock(self.slot, false);
     }
@@ -147,13 +150,14 @@ impl<M: Memory, L: Release<M>> Drop for Guard<'_, M, L> {
 /// Ends a hold that left a note, or that a panic ends. It does not see the guard, which so need not be in memory.
 #[cold]
 #[inline(never)]
-fn end<M: Memory, L: Release<M>>(lock: &L, slot: usize, noted: bool, abandoned: bool) {
+fn end<M: Memory, L: Release<M>>(lock: &L, slot: usize, noted: bool, poisoned: bool) {
     let handle = lock.handle();
-    if noted && !abandoned && !mutant::is(Mutant::NoteKept) {
+    if noted && !poisoned && !mutant::is(Mutant::NoteKept) {
+        // PAIRS WITH: sync::guard::told
         handle.object.note().store(handle.mem(), 0);
         crash_point(Point::HeldForgotten);
     }
-    lock.unlock(slot, abandoned);
+    lock.unlock(slot, poisoned);
 }
 
 /// A shared hold of a lock.

@@ -1,4 +1,4 @@
-//! The held-locks log: which slot of its annex a worker uses for which lock, and the handles' common part.
+//! The held-locks log: which slot of its worker area a worker uses for which lock, and the handles' common part.
 //!
 //! Before a worker touches a lock's word, a slot of its names the lock. So whoever recovers the worker finds every lock that it
 //! may hold. The name stays when the lock is unlocked; the next use of the same lock then writes nothing, and whether the worker
@@ -23,7 +23,7 @@ use crate::memory::{ForkWatch, Memory, SyncWord, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
-use crate::pod::instance::contention::Contention;
+use crate::pod::instance::back_off::BackOff;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 
@@ -57,7 +57,7 @@ pub struct Handle<M: Memory> {
     /// When it took the lock from the queue last, as the kernel's clock has it.
     pub(super) taken_at: Cell<u64>,
     /// How often exchanges of the word were lost to others who joined its queue.
-    pub(super) contention: Contention,
+    pub(super) back_off: BackOff,
     /// What the last owner was told that took the lock from a dead one through this handle.
     pub(super) told: Cell<Acquired>,
 }
@@ -90,7 +90,7 @@ impl<M: Memory> Handle<M> {
             unasked: Cell::new(0),
             worth: Worth::new(worker.limits().spins),
             taken_at: Cell::new(0),
-            contention: Contention::new(u64::from(worker.me())),
+            back_off: BackOff::new(u64::from(worker.me())),
             first: Slot::new(worker.geometry(), u32::from(worker.me() - 1), 0),
             worker,
             object,
@@ -150,6 +150,7 @@ impl<M: Memory> Handle<M> {
     #[inline]
     pub(super) fn set_turn(&self, slot: usize, turn: Turn) {
         self.worker.slots().turns[slot % SLOTS].set(turn.0);
+        // PAIRS WITH: sync::wait_queue::look_along_by, sync::settle::is_met
         self.own(slot).turn().store(self.mem(), turn.0);
     }
 
@@ -194,6 +195,8 @@ impl<M: Memory> Handle<M> {
         if !self.is_lazy {
             return self.tell_apart(word, value, event_count);
         }
+        // PAIRS WITH: sync::wait_queue::is_first, sync::rw::announce, sync::rw::read_by, sync::sleep::sleep
+        // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
         word.store(&self.mem, value);
         compiler_barrier();
         crash_point(Point::HeldUntold);
@@ -204,6 +207,8 @@ impl<M: Memory> Handle<M> {
     #[cold]
     #[inline(never)]
     fn tell_apart(&self, word: SyncWord, value: u64, event_count: SyncWord) {
+        // PAIRS WITH: sync::wait_queue::is_first, sync::rw::announce, sync::rw::read_by, sync::sleep::sleep
+        // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
         word.announce(&self.mem, value);
         crash_point(Point::HeldUntold);
         event_count::notify_waiting(&self.mem, event_count);
@@ -226,6 +231,7 @@ impl<M: Memory> Handle<M> {
         if self.is_lazy {
             let number = self.turn(slot).number();
             self.worker.slots().announced[slot % SLOTS].set(number);
+            // PAIRS WITH: sync::wait_queue::wait_in_front
             self.own(slot).announced().store(self.mem(), number);
         }
     }
@@ -309,7 +315,9 @@ impl<M: Memory> Handle<M> {
         slots.locks[slot].set(self.object.offset());
         slots.incarnations[slot].set(u64::MAX);
         slots.turns[slot].set(own.turn().load(mem));
+        // PAIRS WITH: sync::wait_queue::look_along_by, sync::rw::read_by, sync::settle::settle_in
         own.owner().store(mem, self.mine());
+        // PAIRS WITH: sync::settle::settle_slot, sync::rw::read_by
         own.lock().store(mem, self.object.offset());
         self.slot.set(slot);
         slot

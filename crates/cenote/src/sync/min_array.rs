@@ -66,8 +66,10 @@ impl MinArrayLock {
 
     /// Makes an empty lock, before anybody else has it.
     pub fn format<M: Memory>(self, mem: &M) {
+        // NO PAIR: unshared
         self.token().store(mem, 1);
         for n in 1..2 * self.threads {
+            // NO PAIR: unshared
             self.node(n).store(mem, NONE << TAG_BITS);
         }
     }
@@ -76,11 +78,14 @@ impl MinArrayLock {
     pub fn lock<M: Memory>(self, mem: &M, thread: u64) {
         let token = self.token().load(mem);
         // If it fails, somebody else has the same token: the lesser number is first then.
+        // NO PAIR: count
         let _ = self.token().compare_exchange(mem, token, token + 1);
+        // PAIRS WITH: sync::min_array::promote
         self.go(thread).store(mem, token);
         self.register(mem, thread, token << THREAD_BITS | thread);
         self.promote(mem);
         let mut waiting = Waiting::new(Timeout::Forever);
+        // PAIRS WITH: sync::min_array::promote
         while self.go(thread).load(mem) != 0 {
             waiting.lose_unwoken(mem);
         }
@@ -90,13 +95,16 @@ impl MinArrayLock {
     pub fn unlock<M: Memory>(self, mem: &M, thread: u64) {
         self.register(mem, thread, NONE);
         let turns = self.turns().load(mem) + 1;
+        // NO PAIR: locked
         self.turns().store(mem, turns);
+        // PAIRS WITH: sync::min_array::promote
         self.status().store(mem, turns);
         self.promote(mem);
     }
 
     fn register<M: Memory>(self, mem: &M, thread: u64, value: u64) {
         let leaf = self.threads + thread;
+        // PAIRS WITH: sync::min_array::refresh
         self.node(leaf).store(mem, value << TAG_BITS);
         let mut n = leaf / 2;
         while n > 0 {
@@ -109,9 +117,11 @@ impl MinArrayLock {
     /// Has a node say the least of its children; whether nobody was faster.
     fn refresh<M: Memory>(self, mem: &M, n: u64) -> bool {
         let found = self.node(n).load(mem);
+        // PAIRS WITH: sync::min_array::register, sync::min_array::refresh
         let [left, right] = [2 * n, 2 * n + 1].map(|child| self.node(child).load(mem) >> TAG_BITS);
         let tag = found.wrapping_add(1) & ((1 << TAG_BITS) - 1);
         let new = left.min(right) << TAG_BITS | tag;
+        // PAIRS WITH: sync::min_array::refresh, sync::min_array::promote
         self.node(n).compare_exchange(mem, found, new).is_ok()
     }
 
@@ -119,11 +129,13 @@ impl MinArrayLock {
     fn promote<M: Memory>(self, mem: &M) {
         let mut status = self.status().load(mem);
         if status & OWNED == 0 {
+            // PAIRS WITH: sync::min_array::refresh
             let least = self.node(1).load(mem) >> TAG_BITS;
             if least == NONE {
                 return;
             }
             let owned = OWNED | least & ((1 << THREAD_BITS) - 1);
+            // PAIRS WITH: sync::min_array::promote, sync::min_array::unlock
             status = match self.status().compare_exchange(mem, status, owned) {
                 Ok(_) => owned,
                 Err(found) => found,
@@ -133,9 +145,11 @@ impl MinArrayLock {
             return;
         }
         let go = self.go(status & !OWNED);
+        // PAIRS WITH: sync::min_array::lock
         let token = go.load(mem);
         if token != 0 && self.status().load(mem) == status {
             // If it fails, somebody else has let it go.
+            // PAIRS WITH: sync::min_array::lock
             let _ = go.compare_exchange(mem, token, 0);
         }
     }

@@ -3,7 +3,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `object` | a lock's bytes in the pool |
-//! | `held` | which slot of its annex a worker uses for which lock |
+//! | `held` | which slot of its worker area a worker uses for which lock |
 //! | `wait` | how one waits, and for how long |
 //! | `sleep` | how one sleeps until somebody else has done something, or has died |
 //! | `owner` | a word that names its owner: taking it, also from the dead |
@@ -34,7 +34,7 @@
 //! thread unwinds.
 //!
 //! **Oneself.** A thread that asks for a lock which it holds gets [`Error::Deadlock`](crate::Error::Deadlock), not a hang. A
-//! forked child gets [`Error::Forked`](crate::Error::Forked), and the guards that it inherits do nothing.
+//! forked child gets [`Error::Forked`](crate::Error::Forked), and the guards that it adopts do nothing.
 //!
 //! **Handles** belong to a thread. A thread can hold or wait for [`SLOTS`](crate::pod::format::slots::SLOTS) locks at a time; one
 //! more is [`Error::TooManyLocks`](crate::Error::TooManyLocks).

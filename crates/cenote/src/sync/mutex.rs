@@ -92,11 +92,11 @@ impl<M: Memory> Release<M> for Mutex<M> {
 
     // In line it would have a guard go through memory, which takes longer than the call.
     #[inline(never)]
-    fn unlock(&self, slot: usize, abandoned: bool) {
+    fn unlock(&self, slot: usize, poisoned: bool) {
         let handle = &self.0;
         handle.give_back(
             slot,
-            if abandoned {
+            if poisoned {
                 handle.mine() | FREED
             } else {
                 handle.free

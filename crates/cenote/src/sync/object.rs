@@ -133,6 +133,7 @@ impl Object {
             form: form.encode() - 1,
             build: &|| create(worker, form),
             ready: &|object, incarnation| {
+                // NO PAIR: unshared
                 Self::at(worker, object)?
                     .permits()
                     .store(worker.mem(), permits.into());

@@ -58,6 +58,7 @@ pub(super) fn former(word: u64) -> Option<u64> {
 impl<M: Memory> Handle<M> {
     /// Fails if the lock's name was removed since this handle was opened.
     pub(super) fn confirm(&self) -> Result<()> {
+        // PAIRS WITH: pod::names::rename::make, pod::names::rename::remove
         match self.count.load(self.mem()) == self.incarnation {
             true => Ok(()),
             false => Err(Error::LockRemoved),
@@ -103,6 +104,7 @@ impl<M: Memory> Handle<M> {
     /// owner and from all who watch it.
     pub(super) fn take_unqueued(&self, waiting: &mut Waiting, on_wait: impl FnOnce()) -> Result<Option<u64>> {
         let word = self.word();
+        // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart, sync::spin::unlock
         if !waiting.has_looked()
             && word
                 .compare_exchange_acquire(self.mem(), self.free, self.mine())
@@ -147,11 +149,13 @@ impl<M: Memory> Handle<M> {
 /// Exchanges a word that is to be had for another; what it was, or `None` if somebody was quicker. Recovery is nobody: it may only have said meanwhile of a dead owner
 /// that it is one.
 pub(super) fn take_word<M: Memory>(mem: &M, word: SyncWord, seen: u64, new: u64) -> Option<u64> {
+    // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart, sync::spin::unlock, sync::spin::unlock_removed
     match word.compare_exchange_acquire(mem, seen, new) {
         Ok(_) => Some(seen),
         Err(found)
             if !is_free(seen) && found == seen | FREED && !mutant::is(Mutant::RecoveryTakenForRival) =>
         {
+            // NO PAIR: claim
             word.compare_exchange_acquire(mem, found, new).ok()
         }
         Err(_) => None,
@@ -165,5 +169,6 @@ pub(super) fn free_of<M: Memory>(worker: &Worker<M>, word: SyncWord, owner: u64)
         word.store(mem, owner | FREED);
     }
     // Who fails has been preceded by a successor.
+    // NO PAIR: claim
     let _ = word.compare_exchange_acquire(mem, owner, owner | FREED);
 }

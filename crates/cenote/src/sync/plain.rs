@@ -14,6 +14,7 @@ impl PlainSpin {
     /// Waits for the lock.
     #[inline]
     pub fn lock<M: Memory>(self, mem: &M) {
+        // PAIRS WITH: sync::plain::unlock
         if self.0.compare_exchange(mem, 0, 1).is_err() {
             self.lock_slowly(mem);
         }
@@ -22,6 +23,7 @@ impl PlainSpin {
     #[cold]
     fn lock_slowly<M: Memory>(self, mem: &M) {
         let mut waiting = Waiting::new(Timeout::Forever);
+        // PAIRS WITH: sync::plain::unlock
         while self.0.load(mem) != 0 || self.0.compare_exchange(mem, 0, 1).is_err() {
             waiting.lose_unwoken(mem);
         }
@@ -30,6 +32,7 @@ impl PlainSpin {
     /// Gives the lock up.
     #[inline]
     pub fn unlock<M: Memory>(self, mem: &M) {
+        // PAIRS WITH: sync::plain::lock, sync::plain::lock_slowly
         self.0.store(mem, 0);
     }
 }
@@ -56,8 +59,11 @@ impl PlainQueue {
     /// Waits for the lock with a node of the caller's own.
     #[inline]
     pub fn lock<M: Memory>(self, mem: &M, node: Node) {
+        // NO PAIR: unshared
         node.next().store(mem, 0);
+        // NO PAIR: unshared
         node.waits().store(mem, 1);
+        // PAIRS WITH: sync::plain::lock, sync::plain::unlock
         let end = self.0.swap(mem, node.0);
         if end != 0 {
             self.wait(mem, node, Node(end));
@@ -66,8 +72,10 @@ impl PlainQueue {
 
     #[cold]
     fn wait<M: Memory>(self, mem: &M, node: Node, before: Node) {
+        // PAIRS WITH: sync::plain::unlock
         before.next().store(mem, node.0);
         let mut waiting = Waiting::new(Timeout::Forever);
+        // PAIRS WITH: sync::plain::unlock
         while node.waits().load(mem) != 0 {
             waiting.lose_unwoken(mem);
         }
@@ -76,8 +84,10 @@ impl PlainQueue {
     /// Gives the lock up.
     #[inline]
     pub fn unlock<M: Memory>(self, mem: &M, node: Node) {
+        // PAIRS WITH: sync::plain::wait
         let mut next = node.next().load(mem);
         if next == 0 {
+            // PAIRS WITH: sync::plain::lock
             if self.0.compare_exchange(mem, node.0, 0).is_ok() {
                 return;
             }
@@ -87,6 +97,7 @@ impl PlainQueue {
                 next = node.next().load(mem);
             }
         }
+        // PAIRS WITH: sync::plain::wait
         Node(next).waits().store(mem, 0);
     }
 }

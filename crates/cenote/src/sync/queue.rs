@@ -154,6 +154,7 @@ impl<M: Memory> QueueLock<M> {
     fn leave_removed(&self, slot: usize) {
         // The end of the queue must not become what it was before.
         if !mutant::is(Mutant::RemovedEndRestored) {
+            // PAIRS WITH: sync::wait_queue::look_along_by
             self.0.own(slot).before().store(self.0.mem(), 0);
         }
         self.0.give_up(slot);
@@ -168,9 +169,9 @@ impl<M: Memory> Release<M> for QueueLock<M> {
 
     // In line it would have a guard go through memory, which takes longer than the call.
     #[inline(never)]
-    fn unlock(&self, slot: usize, abandoned: bool) {
-        if abandoned {
-            return self.abandon(slot);
+    fn unlock(&self, slot: usize, poisoned: bool) {
+        if poisoned {
+            return self.poison(slot);
         }
         let handle = &self.0;
         handle.tell_turn(slot, handle.turn(slot).to(Stand::Rest));
@@ -192,10 +193,11 @@ impl<M: Memory> Release<M> for QueueLock<M> {
 impl<M: Memory> QueueLock<M> {
     /// Gives the lock up in a panic: the next one is told.
     #[cold]
-    fn abandon(&self, slot: usize) {
+    fn poison(&self, slot: usize) {
         let handle = &self.0;
         let turn = handle.turn(slot);
         let place = handle.place(slot, turn);
+        // PAIRS WITH: sync::wait_queue::look_at_end
         let is_last = handle
             .word()
             .compare_exchange(handle.mem(), place.0, dirty(handle.mine()))

@@ -103,10 +103,13 @@ pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64
                 return Ok(false);
             }
             // What its last owner left is nothing to those of the next name. Who takes it by an old handle writes none.
+            // NO PAIR: unshared
             note.store(mem, 0);
         }
+        // NO PAIR: unshared
         object.queue_first().store(mem, 0);
     }
+    // NO PAIR: unshared
     object.note().store(mem, 0);
     Ok(true)
 }
@@ -120,6 +123,7 @@ fn end_queue<M: Memory>(worker: &Worker<M>, object: Object, free: u64) -> Result
         if front.held.is_some() {
             return Ok(());
         }
+        // NO PAIR: claim
         if word.compare_exchange_acquire(mem, end, free).is_ok() {
             put_at_rest(worker, &front);
             return Ok(());

@@ -114,6 +114,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let (own, bit) = self.own_bit;
         (0..self.words).all(|n| {
             self.handle.object.readers(n).is_some_and(|word| {
+                // PAIRS WITH: sync::rw::mark
                 let bits = word.load(self.handle.mem());
                 bits == 0 || bits == bit && word == own
             })
@@ -175,6 +176,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let places = handle.worker.geometry().parameters.workers;
         let me = u32::from(handle.worker.me() - 1);
         for (n, word) in (0..self.words).filter_map(|n| Some((n, handle.object.readers(n)?))) {
+            // PAIRS WITH: sync::rw::mark
             let mut bits = word.load(handle.mem());
             while bits != 0 {
                 let bit = bits & bits.wrapping_neg();
@@ -187,6 +189,7 @@ impl<M: Memory> ReadWriteLock<M> {
                 if !self.outlast_place(place, waiting)? {
                     return Ok(false);
                 }
+                // PAIRS WITH: sync::rw::mark
                 handle.mem().fetch_and(word.offset(), !bit);
             }
         }
@@ -292,6 +295,7 @@ impl<M: Memory> ReadWriteLock<M> {
             false => before.next(Stand::Reading),
         };
         handle.worker.slots().turns[slot % SLOTS].set(turn.0);
+        // PAIRS WITH: sync::rw::read_by
         match mutant::is(Mutant::ReaderWithoutFence) {
             true => own.turn().store(mem, turn.0),
             false => own.turn().announce(mem, turn.0),
@@ -304,6 +308,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let marked = mutant::is(Mutant::BitLookedAtFirst) && !self.mark();
         // Free for another name it is as if somebody wrote.
         let may_read = |seen: u64| seen == handle.free || is_free(seen) && !is_nobody(seen);
+        // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
         let mut seen = early.unwrap_or_else(|| word.load(mem));
         if may_read(seen) && marked {
             return Some(seen);
@@ -331,8 +336,10 @@ impl<M: Memory> ReadWriteLock<M> {
     fn mark(&self) -> bool {
         let (bits, bit) = self.own_bit;
         let mem = self.handle.mem();
+        // PAIRS WITH: sync::rw::outlast
         let sets = bits.load(mem) & bit == 0 && !mutant::is(Mutant::ReaderNotMarked);
         if sets {
+            // PAIRS WITH: sync::rw::outlast, sync::rw::nobody_reads
             mem.fetch_or(bits.offset(), bit);
         }
         sets
@@ -409,7 +416,9 @@ impl<M: Memory> ReadWriteLock<M> {
 /// In which turn somebody alive reads under a lock in a slot, and who. What the dead have left there is put at rest.
 fn read_by<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Result<Option<(Turn, u64)>> {
     let mem = worker.mem();
+    // PAIRS WITH: sync::rw::announce, sync::held::Handle::tell, sync::held::Handle::tell_apart
     let turn = Turn(slot.turn().load(mem));
+    // PAIRS WITH: sync::held::Handle::take
     if turn.stand() != Stand::Reading || slot.lock().load(mem) != object.offset() {
         return Ok(None);
     }
@@ -418,6 +427,7 @@ fn read_by<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Result<
         return Ok(Some((turn, owner)));
     }
     // Who fails has been preceded by recovery; then somebody else may have the slot, and has seen this writer.
+    // NO PAIR: claim
     let _ = slot
         .turn()
         .compare_exchange_acquire(mem, turn.0, turn.to(Stand::Rest).0);
@@ -432,11 +442,11 @@ impl<M: Memory> Release<M> for ReadWriteLock<M> {
 
     // In line it would have a guard go through memory, which takes longer than the call.
     #[inline(never)]
-    fn unlock(&self, slot: usize, abandoned: bool) {
+    fn unlock(&self, slot: usize, poisoned: bool) {
         let handle = &self.handle;
         handle.give_back(
             slot,
-            if abandoned {
+            if poisoned {
                 handle.mine() | FREED
             } else {
                 handle.free

@@ -257,6 +257,7 @@ impl<M: Memory> Semaphore<M> {
                 Next::GiveUp => return Ok(None),
                 Next::Sleep(longest) => {
                     if in_vain >= IN_VAIN {
+                        // NO PAIR: hint
                         handle.object.queue_first().store(handle.mem(), 1);
                         crash_point(Point::QueueFirst);
                     }
@@ -291,6 +292,7 @@ impl<'s, M: Memory> Permit<'s, M> {
         let handle = &semaphore.handle;
         let acquired = former(before).map_or(Acquired::Clean, |from| Acquired::Recovered {
             from: Owner::of(from),
+            // PAIRS WITH: sync::semaphore::Permit::set_note, sync::semaphore::Permit::drop
             note: handle.object.permit(n).1.load(handle.mem()),
         });
         Self {
@@ -320,6 +322,7 @@ impl<'s, M: Memory> Permit<'s, M> {
         let handle = &self.semaphore.handle;
         if !handle.is_forked() {
             self.noted.set(true);
+            // PAIRS WITH: sync::semaphore::Permit::new
             handle.object.permit(self.n).1.store(handle.mem(), note);
             crash_point(Point::HeldNoted);
         }
@@ -333,12 +336,13 @@ impl<M: Memory> Drop for Permit<'_, M> {
             return;
         }
         let (word, note) = handle.object.permit(self.n);
-        let abandoned = std::thread::panicking();
-        if self.noted.get() && !abandoned {
+        let poisoned = std::thread::panicking();
+        if self.noted.get() && !poisoned {
+            // PAIRS WITH: sync::semaphore::Permit::new
             note.store(handle.mem(), 0);
             crash_point(Point::HeldForgotten);
         }
-        let after = if abandoned { handle.mine() | FREED } else { 0 };
+        let after = if poisoned { handle.mine() | FREED } else { 0 };
         handle.tell(word, after, handle.object.event_count());
         handle.release(self.slot);
     }

@@ -56,6 +56,7 @@ pub fn settle_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
 /// The same for one slot, whose worker is gone, or this one and does not use it.
 pub(super) fn settle_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<()> {
     let mem = worker.mem();
+    // PAIRS WITH: sync::held::Handle::take
     let lock = slot.lock().load(mem);
     if lock == 0 {
         return Ok(());
@@ -80,6 +81,7 @@ fn settle_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resul
         Stand::Reading | Stand::Waiting => rest(worker, slot, turn),
     }
     if object.form() != Form::Queue {
+        // PAIRS WITH: sync::held::Handle::take
         let owner = slot.owner().load(mem);
         if is_gone(worker, owner)? {
             free_of(worker, object.word(), owner);
@@ -116,6 +118,7 @@ pub(super) fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resul
                 .filter(|_| object.form() == Form::Queue)
                 .map_or(0, dirty),
         };
+        // NO PAIR: claim
         match word.compare_exchange_acquire(mem, end, next) {
             Ok(_) => {
                 crash_point(Point::QueueEnded);
@@ -200,6 +203,7 @@ fn is_queued<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Tu
         if is_met(worker, object, slot, turn) {
             return !mutant::is(Mutant::SeenPutAtRest);
         }
+        // PAIRS WITH: sync::wait_queue::count_unlink
         let now = object.unlinks().load(worker.mem());
         if now == unlinks || mutant::is(Mutant::UnlinkOverlooked) {
             return false;
@@ -211,6 +215,7 @@ fn is_queued<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Tu
 /// Whether one meets a slot in a turn on the way from the end of the queue to the front. In a damaged queue, which has no front, one does.
 fn is_met<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> bool {
     let mem = worker.mem();
+    // PAIRS WITH: sync::wait_queue::Handle::join
     let mut at = object.end().load(mem);
     let most = u64::from(worker.geometry().parameters.workers) * SLOTS as u64;
     for _ in 0..=2 * most {
@@ -223,9 +228,11 @@ fn is_met<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn)
         if met == slot && place.number() == turn.number() {
             return true;
         }
+        // PAIRS WITH: sync::held::Handle::set_turn, sync::wait_queue::rest
         if Turn(met.turn().load(mem)).is_over(place.number()) {
             return false;
         }
+        // PAIRS WITH: sync::wait_queue::Handle::go_past
         at = met.before().load(mem);
     }
     true

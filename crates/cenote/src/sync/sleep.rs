@@ -101,6 +101,7 @@ pub(super) fn sleep<M: Memory>(
         || is_announced
         || mutant::is(Mutant::SleeperWithoutBarrier)
         || mem.barrier_everywhere();
+    // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
     if !goes_on() {
         return;
     }

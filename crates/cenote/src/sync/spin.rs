@@ -52,6 +52,7 @@ impl<M: Memory> SpinLock<M> {
         let handle = &self.0;
         let slot = handle.named()?;
         let word = handle.word();
+        // PAIRS WITH: sync::spin::unlock
         word.compare_exchange_acquire(handle.mem(), handle.free, handle.mine())
             .ok()?;
         handle.enter(slot);
@@ -131,13 +132,14 @@ impl<M: Memory> Release<M> for SpinLock<M> {
     }
 
     #[inline]
-    fn unlock(&self, slot: usize, abandoned: bool) {
+    fn unlock(&self, slot: usize, poisoned: bool) {
         let handle = &self.0;
-        let word = if abandoned {
+        let word = if poisoned {
             handle.mine() | FREED
         } else {
             handle.free
         };
+        // PAIRS WITH: sync::spin::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
         handle.word().store(handle.mem(), word);
         handle.release(slot);
     }
@@ -148,6 +150,7 @@ impl<M: Memory> Release<M> for SpinLock<M> {
 
     fn unlock_removed(&self, slot: usize, incarnation: u64) {
         let handle = &self.0;
+        // PAIRS WITH: sync::owner::take_word
         handle.word().store(handle.mem(), free_in(incarnation));
         handle.release(slot);
     }

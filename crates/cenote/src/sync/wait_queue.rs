@@ -102,6 +102,7 @@ fn look_along_by<M: Memory>(
         let Some(slot) = place.slot(worker.geometry()) else {
             break;
         };
+        // PAIRS WITH: sync::held::Handle::set_turn, sync::held::Handle::take
         let turn = Turn(slot.turn().load(mem));
         if turn.is_over(place.number()) {
             return Ok(front);
@@ -137,6 +138,7 @@ fn look_along_by<M: Memory>(
             // The first three are over.
             Stand::Rest | Stand::Reading | Stand::Waiting | Stand::Damaged => break,
         }
+        // PAIRS WITH: sync::wait_queue::Handle::join, sync::wait_queue::Handle::go_past, sync::queue::leave_removed
         at = slot.before().load(mem);
     }
     Err(Error::corrupt("the queue of a lock", object.offset()))
@@ -154,6 +156,7 @@ pub(super) fn put_at_rest<M: Memory>(worker: &Worker<M>, front: &Front) {
 
 /// Ends the turn of a slot whose worker is gone or has left. Who fails has been preceded by somebody.
 pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
+    // PAIRS WITH: sync::settle::is_met
     let _ = slot
         .turn()
         .compare_exchange_acquire(worker.mem(), turn.0, turn.to(Stand::Rest).0);
@@ -162,6 +165,7 @@ pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
 /// Counts a reference that has moved, before what it was in is put at rest.
 pub(super) fn count_unlink<M: Memory>(mem: &M, object: Object) {
     if !mutant::is(Mutant::UnlinkNotCounted) {
+        // PAIRS WITH: sync::settle::is_queued
         mem.fetch_add(object.unlinks().offset(), 1);
     }
 }
@@ -171,6 +175,7 @@ impl<M: Memory> Handle<M> {
     #[inline]
     fn look_at_end(&self) -> (u64, Option<u64>) {
         if M::COHERENT || self.end != self.word() {
+            // PAIRS WITH: sync::wait_queue::Handle::join, sync::queue::poison
             return (self.end.load(self.mem()), None);
         }
         let line = self.mem().fetch_line(self.end.offset());
@@ -185,22 +190,25 @@ impl<M: Memory> Handle<M> {
         let place = self.place(slot, turn);
         let late = mutant::is(Mutant::QueuedLate);
         let (mut end, mut incarnation) = self.look_at_end();
+        // PAIRS WITH: sync::wait_queue::look_along_by
         own.before().store(mem, end);
         if !late {
             self.set_turn(slot, turn);
         }
         crash_point(Point::QueueIntent);
         // If all who join tried again at once, each success would have all others fail once more, one after another.
+        // PAIRS WITH: sync::wait_queue::Handle::look_at_end, sync::settle::is_met
         while let Err(found) = word.compare_exchange(mem, end, place.0) {
-            (end, incarnation) = match self.contention.lost(mem) {
+            (end, incarnation) = match self.back_off.lost(mem) {
                 true => self.look_at_end(),
                 false => (found, None),
             };
             if !mutant::is(Mutant::BeforeKept) {
+                // PAIRS WITH: sync::wait_queue::look_along_by
                 own.before().store(mem, end);
             }
         }
-        self.contention.won();
+        self.back_off.won();
         if late {
             self.set_turn(slot, turn);
         }
@@ -216,6 +224,7 @@ impl<M: Memory> Handle<M> {
         let Some(slot) = Place(before).slot(self.worker.geometry()) else {
             return false;
         };
+        // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
         Turn(slot.turn().load(self.mem())).is_over(Place(before).number())
     }
 
@@ -258,6 +267,7 @@ impl<M: Memory> Handle<M> {
                     is_hasty = held.is_none();
                     if let Some(of) = held {
                         let goes_on = || of.slot.turn().load(self.mem()) == of.turn.0;
+                        // PAIRS WITH: sync::held::Handle::promise_to_announce
                         let is_announced =
                             M::COHERENT && of.slot.announced().load(self.mem()) == of.turn.number();
                         sleep(
@@ -288,6 +298,7 @@ impl<M: Memory> Handle<M> {
     fn go_past(&self, slot: usize, front: &Front, behind: Standing) {
         let own = self.own(slot);
         if !mutant::is(Mutant::PastNotUnlinked) {
+            // PAIRS WITH: sync::wait_queue::look_along_by, sync::settle::is_met
             own.before().store(self.mem(), behind.place.0);
             crash_point(Point::QueueRelinked);
             count_unlink(self.mem(), self.object);
@@ -302,6 +313,7 @@ impl<M: Memory> Handle<M> {
         crash_point(Point::QueueLeft);
         let before = self.own(slot).before().load(mem);
         let place = self.place(slot, turn);
+        // NO PAIR: claim
         if self.end.compare_exchange_acquire(mem, place.0, before).is_err() {
             return self.leave(slot);
         }

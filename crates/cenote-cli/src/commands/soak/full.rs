@@ -5,7 +5,7 @@
 //! | live pairs, with those being written, rounded to size classes or units, and the index's share | by the journals |
 //! | garbage that a reader, a worker in an operation, or a stopped or just killed one keeps from being freed | what was unlinked since the oldest of them began; of readers, the stopped and the killed also 500 ms after it ended |
 //! | small objects' blocks, held by a few of the objects that they were full of | the most that small objects ever took, less what they take |
-//! | reserves of the workers: blocks begun, shelves, lists that are not ripe | 12 MiB each |
+//! | reserves of the workers: blocks begun, shelves, lists that are not reclaimable | 12 MiB each |
 //! | ranges between which there is no room | a sixteenth of the pool |
 //!
 //! What is live does not move. So a refusal for which there is room by bytes is still right if live ranges and blocks of small objects
@@ -34,7 +34,7 @@ const INDEX_SHARE: u64 = 64;
 const PAGES: u64 = 2048;
 /// Bytes of a pair's own header.
 const HEADER: u64 = 16;
-/// Blocks begun and shelves, 2 MiB; and what is not ripe though nobody holds it: of two epochs, each of which ends when a worker has
+/// Blocks begun and shelves, 2 MiB; and what is not reclaimable though nobody holds it: of two epochs, each of which ends when a worker has
 /// retired 1 MiB, the last object of which may have 4 MiB.
 const WORKER_RESERVE: u64 = 12 << 20;
 const RANGES_PART: u64 = 16;

@@ -1,4 +1,4 @@
-//! What the pool's retired lists look like when a write was refused for which there was room: in whose they are, and whether they are ripe.
+//! What the pool's retired lists look like when a write was refused for which there was room: in whose they are, and whether they are reclaimable.
 
 use cenote::memory::Memory;
 use cenote::pod::alloc::slab::locate;
@@ -22,9 +22,9 @@ pub struct List {
     /// Bytes that wait.
     pub bytes: u64,
     /// Those that nobody can be reading.
-    pub ripe_bytes: u64,
+    pub reclaimable_bytes: u64,
     /// Whether the list begins with such.
-    pub begins_ripe: bool,
+    pub begins_reclaimable: bool,
 }
 
 /// All that wait or are waited for, as they are found one after the other.
@@ -42,16 +42,16 @@ pub fn all<M: Memory>(worker: &Worker<M>) -> cenote::Result<Vec<List>> {
             is_busy: record.busy().load(mem) != 0,
             behind: (announced != IDLE).then(|| now.saturating_sub(announced)),
             bytes: 0,
-            ripe_bytes: 0,
-            begins_ripe: false,
+            reclaimable_bytes: 0,
+            begins_reclaimable: false,
         };
         // A list that changes meanwhile may look odd.
         let _ = retire::pending_tagged(worker, record, |object, tag| {
             let size = locate(worker, object).map_or(0, |place| place.capacity());
-            let is_ripe = tag.peek(mem) + 1 < least;
-            list.begins_ripe |= list.bytes == 0 && is_ripe;
+            let is_reclaimable = tag.peek(mem) + 1 < least;
+            list.begins_reclaimable |= list.bytes == 0 && is_reclaimable;
             list.bytes += size;
-            list.ripe_bytes += if is_ripe { size } else { 0 };
+            list.reclaimable_bytes += if is_reclaimable { size } else { 0 };
         });
         if list.bytes > 0 || list.behind.is_some_and(|epochs| epochs > 1) {
             found.push(list);

@@ -114,6 +114,7 @@ impl<M: Memory> HashMap<M> {
         let group = level.group(level.group_of(hash));
         let mut at = group;
         for lines in 0..CHAIN_MAX {
+            // PAIRS WITH: pod::commit::publish::publish_claimed
             let line = mem.fetch_line(at);
             let has_link = lines > 0;
             let slots = LINE_SLOTS - u64::from(has_link);
@@ -178,6 +179,7 @@ impl<M: Memory> HashMap<M> {
             if !slot.is_claimed() || mutant::is(Mutant::RivalsIgnored) {
                 return Ok(Verdict::Harmless);
             }
+            // NO PAIR: claim
             match at.compare_exchange_acquire(self.worker.mem(), slot.0, Slot::CLEARED.0) {
                 Ok(_) => return Ok(Verdict::Harmless),
                 Err(found) => slot = Slot(found),

@@ -227,6 +227,7 @@ impl<M: Memory> HashMap<M> {
                 reference => reference,
             }
         } else {
+            // PAIRS WITH: pod::commit::publish::publish_auxiliary
             self.root().load(worker.mem()) & !level::UPDATING
         };
         if reference == 0 || reference != self.cached.get() {
@@ -291,6 +292,7 @@ impl<M: Memory> HashMap<M> {
         let hash = self.hash(&key.to_le_bytes());
         let quickly = self.worker.briefly(|| {
             let (mem, at) = (self.worker.mem(), self.likely_object(hash)?);
+            // PAIRS WITH: index::hash::update::overwrite_likely, index::hash::update::overwrite
             (mem.read_word(at) == key).then(|| mem.load(at + 8))
         });
         match quickly {
@@ -338,6 +340,7 @@ fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> 
         cached
     } else {
         // By the line, for the writes that come: they look into the cache for whether the level moves.
+        // PAIRS WITH: pod::commit::publish::publish_auxiliary
         mem.fetch_line(level.next().offset())[0]
     };
     Level::decode(worker, next)?

@@ -51,6 +51,7 @@ impl<M: Memory> HashMap<M> {
             return None;
         }
         let at = home_of(&self.cached_level.get(), hash);
+        // PAIRS WITH: pod::commit::publish::exchange, pod::commit::publish::publish_claimed
         let candidates = mem.tagged(at, fingerprint(hash));
         if candidates == 0 {
             return None;
@@ -68,6 +69,7 @@ impl<M: Memory> HashMap<M> {
             return Ok(None);
         };
         let (mem, at) = (self.worker.mem(), home_of(&level, hash));
+        // PAIRS WITH: pod::commit::publish::exchange, pod::commit::publish::publish_claimed, index::hash::resize::copy_key, index::hash::resize::move_group
         let line = Line(mem.fetch_line(at));
         let within = (1 << (LINE_SLOTS - home_line(hash))) - 1;
         let mut candidates = mem.tagged(at, fingerprint(hash)) & within;
@@ -105,6 +107,7 @@ impl<M: Memory> HashMap<M> {
     fn value_at(&self, at: u64) -> Bytes<'_> {
         let mem = self.worker.mem();
         if self.is_in_place() {
+            // PAIRS WITH: index::hash::update::overwrite_likely, index::hash::update::overwrite
             Bytes::Copied(mem.load(at + 8).to_le_bytes())
         } else {
             Bytes::Shared(mem.bytes(at + 8, 8))
@@ -163,6 +166,7 @@ impl<M: Memory> HashMap<M> {
             return Ok(probe);
         }
         let at = group + 2 * LINE - 8;
+        // PAIRS WITH: pod::commit::publish::publish_auxiliary, index::hash::update::append_spare
         let link = Slot(self.worker.mem().load_speculative(at));
         self.probe_chain(at, link, hash, key, moved)
     }
@@ -198,6 +202,7 @@ impl<M: Memory> HashMap<M> {
                 });
             }
             at = line + 56;
+            // PAIRS WITH: pod::commit::publish::publish_auxiliary, index::hash::update::append_spare
             link = Slot(self.worker.mem().load_speculative(at));
         }
         Err(Error::corrupt("a chain without end", at))
@@ -207,6 +212,7 @@ impl<M: Memory> HashMap<M> {
     #[inline(always)]
     fn scan(&self, at: u64, slots: u64, hash: u64, key: &[u8], moved: &mut bool) -> Result<Option<Probe>> {
         let mem = self.worker.mem();
+        // PAIRS WITH: pod::commit::publish::exchange, pod::commit::publish::publish_claimed, index::hash::resize::copy_key, index::hash::resize::move_group
         let line = Line(mem.fetch_line(at));
         let within = (1 << slots) - 1;
         let mut candidates = mem.tagged(at, fingerprint(hash)) & within;

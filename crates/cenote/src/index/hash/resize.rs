@@ -34,8 +34,8 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::alloc::abandoned::reclaim_empty_blocks;
 use crate::pod::alloc::auxiliary::drain_auxiliary;
+use crate::pod::alloc::orphans::reclaim_empty_blocks;
 use crate::pod::alloc::slab::{Place, locate, table_word};
 use crate::pod::alloc::{growth, heap};
 use crate::pod::commit::publish::{publish_auxiliary, set_until_end};
@@ -195,10 +195,12 @@ impl<M: Memory> HashMap<M> {
         };
         let mine = u64::from(worker.me()) | u64::from(worker.generation()) << 32;
         let grower = level.grower();
+        // NO PAIR: claim
         let claim = match grower.compare_exchange_acquire(mem, 0, mine) {
             Ok(_) => true,
             Err(other) => {
                 // One of whom nobody can tell grows it still.
+                // NO PAIR: claim
                 matches!(lock::is_gone(worker, other), Ok(true))
                     && grower.compare_exchange_acquire(mem, other, mine).is_ok()
             }
@@ -212,6 +214,7 @@ impl<M: Memory> HashMap<M> {
             Ok(false) => Ok(()),
             Err(error) => Err(error),
         };
+        // NO PAIR: claim
         let _ = grower.compare_exchange_acquire(mem, mine, 0);
         // This host's cache still says that there is none.
         mem.invalidate(level.next().offset(), 8);
@@ -237,6 +240,7 @@ impl<M: Memory> HashMap<M> {
         let _pin = self.worker.pin()?;
         let (mem, order) = (self.worker.mem(), order_for(keys));
         let (word, floor) = (self.floor(), self.floor().load(mem));
+        // NO PAIR: claim
         let set_floor = |from, to| word.compare_exchange_acquire(mem, from, to).is_ok();
         if self.oldest()?.is_none() {
             // Before the level: who sees that may look whether it is too large.
@@ -263,6 +267,7 @@ impl<M: Memory> HashMap<M> {
             return Ok(());
         };
         if level.cursor().load(mem) < level.chunks() {
+            // NO PAIR: count
             let chunk = level.cursor().fetch_add(mem, 1);
             if chunk < level.chunks() {
                 return self.move_chunk(level, &next, chunk);
@@ -282,6 +287,7 @@ impl<M: Memory> HashMap<M> {
             let (word, bit) = level.done(chunk);
             // One load for the chunks of a word, and one after each move, which takes long enough for others to move some.
             if seen.0 != word {
+                // PAIRS WITH: index::hash::resize::move_chunk
                 seen = (word, mem.load(word));
             }
             if seen.1 & bit == 0 {
@@ -308,6 +314,7 @@ impl<M: Memory> HashMap<M> {
         }
         crash_point(Point::MigrateChunk);
         let (word, bit) = level.done(chunk);
+        // PAIRS WITH: index::hash::resize::move_rest
         self.worker.mem().fetch_or(word, bit);
         Ok(())
     }
@@ -365,6 +372,7 @@ impl<M: Memory> HashMap<M> {
             self.copy(next, at, slot)?;
             crash_point(Point::MigrateCopied);
             // Whoever stores to a frozen slot stores this.
+            // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find
             at.store(mem, slot.moved().0);
         }
         Ok(())
@@ -421,6 +429,7 @@ impl<M: Memory> HashMap<M> {
                 slot if slot.is_claimed() && !mutant::is(Mutant::ClaimMoved) => Slot::CLEARED.moved(),
                 slot => slot.moved(),
             };
+            // NO PAIR: claim
             match at.compare_exchange_acquire(mem, slot.0, next.0) {
                 Ok(_) => return slot.is_binding().then_some(next),
                 Err(found) => slot = Slot(found),
@@ -452,6 +461,7 @@ impl<M: Memory> HashMap<M> {
                 Probe::Bound(..) => return Ok(()),
                 // No look for claims: nobody inserts the key here before its original is marked moved.
                 Probe::Vacant(at) | Probe::VacantInChain(at) => {
+                    // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find
                     if at.compare_exchange(mem, 0, slot.settled().0).is_ok() {
                         return Ok(());
                     }
@@ -476,6 +486,7 @@ impl<M: Memory> HashMap<M> {
         record.root_level().set(mem, level.reference());
         record.root().set(mem, self.header);
         mem.persist(record.root().offset(), 16);
+        // NO PAIR: claim
         let claim = level
             .retirer()
             .compare_exchange_acquire(mem, 0, u64::from(worker.me()));
@@ -507,6 +518,7 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
     let (old, new) = (level.reference(), next.reference());
     // Recovery looks at the state of a level that its dead linker may not have settled: the root no longer tells.
     let _ = heap::settle_published(worker, level.offset);
+    // PAIRS WITH: index::hash::resize::adopt_replica
     let _ = root.compare_exchange_acquire(mem, old, new | UPDATING);
     crash_point(Point::RootMoved);
     for index in 0..u64::from(worker.geometry().parameters.workers) {
@@ -514,15 +526,18 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
             continue;
         }
         let replica = replica_of(header, index);
+        // PAIRS WITH: index::hash::resize::adopt_replica
         let mut found = replica.load(mem);
         // Its worker may settle it, or give it up, at this moment: then it is looked at again.
         while found & !TENTATIVE == old {
+            // PAIRS WITH: index::hash::resize::adopt_replica
             match replica.compare_exchange_acquire(mem, found, new) {
                 Err(other) if !mutant::is(Mutant::ReplicasTriedOnce) => found = other,
                 _ => break,
             }
         }
     }
+    // NO PAIR: claim
     let _ = root.compare_exchange_acquire(mem, new | UPDATING, new);
 }
 
@@ -534,18 +549,21 @@ pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica:
     let root = SyncWord::at(header);
     if left & TENTATIVE != 0 {
         // A dead worker's attempt.
+        // NO PAIR: claim
         let _ = replica.compare_exchange_acquire(mem, left, 0);
     }
     let reference = root.load(mem);
     if reference == 0 || reference & UPDATING != 0 {
         return reference & !UPDATING;
     }
+    // PAIRS WITH: index::hash::resize::move_root
     if replica
         .compare_exchange_acquire(mem, 0, reference | TENTATIVE)
         .is_ok()
     {
         let is_same = mutant::is(Mutant::ReplicaNotTentative) || root.load(mem) == reference;
         let settled = if is_same { reference } else { 0 };
+        // PAIRS WITH: index::hash::resize::move_root
         let _ = replica.compare_exchange_acquire(mem, reference | TENTATIVE, settled);
     }
     reference
@@ -602,6 +620,7 @@ pub fn drain_range<M: Memory>(
         loop {
             if *links_left == 0 {
                 let ahead = u64::from(mutant::is(Mutant::DrainedAhead));
+                // PAIRS WITH: index::hash::resize::drain_range
                 level.drained().store(mem, group + ahead);
                 return Ok(false);
             }
@@ -614,14 +633,17 @@ pub fn drain_range<M: Memory>(
             let next = SyncWord::at(line + LINE - 8).load(mem);
             match level.is_spare(line) {
                 true => {
+                    // PAIRS WITH: index::hash::resize::drain_range
                     link.store(mem, next);
                     // In a damaged level its chain may lead back to it.
+                    // NO PAIR: unshared
                     SyncWord::at(line + LINE - 8).store(mem, 0);
                 }
                 false => drain_auxiliary(worker, actor, link, Slot::link(line).0, line, next)?,
             }
         }
     }
+    // PAIRS WITH: index::hash::resize::drain_range
     level.drained().store(mem, level.groups);
     Ok(true)
 }

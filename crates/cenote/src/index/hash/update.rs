@@ -271,6 +271,7 @@ impl<M: Memory> HashMap<M> {
         match self.likely_object(hash) {
             Some(at) if object::has_small_key(mem, at, key) => {
                 // Ordered before this thread's later reads, as every write's compare-exchange is.
+                // PAIRS WITH: index::hash::probe::value_at, index::hash::get_u64
                 SyncWord::at(at + 8).announce(mem, word(value));
                 true
             }
@@ -284,12 +285,14 @@ impl<M: Memory> HashMap<M> {
         let mem = self.worker.mem();
         match when {
             When::IfAbsent => return Ok(Some(Outcome::Exists)),
+            // PAIRS WITH: index::hash::probe::value_at, index::hash::get_u64
             When::Always => at.announce(mem, word(value)),
             When::IfEqual(expected) => {
                 let found = self.value_of(slot)?;
                 if found.as_bytes() != expected {
                     return Ok(Some(Outcome::Differs(found.as_bytes().to_vec())));
                 }
+                // PAIRS WITH: index::hash::probe::value_at, index::hash::get_u64
                 if at.compare_exchange(mem, word(expected), word(value)).is_err() {
                     return Ok(None);
                 }
@@ -370,6 +373,7 @@ impl<M: Memory> HashMap<M> {
         }
         let points = [Point::LinkIntent, Point::LinkDone];
         if publish_auxiliary(worker, link, 0, Slot::link(line).0, line, points)? {
+            // NO PAIR: count
             let links = level.links().fetch_add(mem, 1) + 1;
             self.consider_growth(level, links)?;
         }
@@ -389,11 +393,14 @@ impl<M: Memory> HashMap<M> {
             largest: None,
         };
         level.spare(taken.load(mem)).ok_or_else(full)?;
+        // NO PAIR: count
         let line = level.spare(taken.fetch_add(mem, 1)).ok_or_else(full)?;
         crash_point(Point::LinkIntent);
         // Behind the addition, which orders all that is before.
+        // PAIRS WITH: index::hash::probe::probe_rest, index::hash::probe::probe_chain
         if link.compare_exchange_acquire(mem, 0, Slot::link(line).0).is_ok() {
             crash_point(Point::LinkDone);
+            // NO PAIR: count
             level.links().fetch_add(mem, 1);
         }
         Ok(())

@@ -145,6 +145,7 @@ impl<M: Memory> OrderedMap<M> {
             let may_be_old = is_above || mutant::is(Mutant::LeafCached);
             let cached = if may_be_old { self.cached(word) } else { 0 };
             let mut at = if cached == 0 {
+                // PAIRS WITH: pod::commit::publish::exchange
                 word.load(worker.mem())
             } else {
                 cached
@@ -263,6 +264,7 @@ impl<M: Memory> OrderedMap<M> {
 
     /// What the word of the node behind one holds.
     fn reach_from(&self, before: &Visit<'_>, word: SyncWord) -> Reached {
+        // PAIRS WITH: pod::commit::publish::exchange
         let at = word.load(self.worker.mem());
         Reached {
             anchor: (at & FROZEN != 0).then(|| before.anchor_of_next()),

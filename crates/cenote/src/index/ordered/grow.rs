@@ -64,7 +64,7 @@ impl<M: Memory> OrderedMap<M> {
             word: visit.word,
             current: page.at,
             page: &left,
-            old_companions: [0; 2],
+            old_secondaries: [0; 2],
             count: 0,
         };
         if self.replace_page(&replacement)? {
@@ -95,11 +95,12 @@ impl<M: Memory> OrderedMap<M> {
         Ok((middle, separator(&key_of(middle - 1)?, &key_of(middle)?).to_vec()))
     }
 
-    /// A node with a page, both companions of the operation.
+    /// A node with a page, both secondary objects of the operation.
     pub(super) fn new_node(&self, page: &[u8]) -> Result<SyncWord> {
         let worker = &*self.worker;
-        let at = build::place(worker.mem(), page, |len| heap::allocate_companion(worker, 0, len))?;
-        let node = SyncWord::at(heap::allocate_companion(worker, 1, NODE_BYTES)?);
+        let at = build::place(worker.mem(), page, |len| heap::allocate_secondary(worker, 0, len))?;
+        let node = SyncWord::at(heap::allocate_secondary(worker, 1, NODE_BYTES)?);
+        // NO PAIR: unshared
         node.store(worker.mem(), at);
         Ok(node)
     }
@@ -108,10 +109,11 @@ impl<M: Memory> OrderedMap<M> {
     pub(super) fn new_node_at_any_size(&self, page: &[u8]) -> Result<SyncWord> {
         let worker = &*self.worker;
         let at = build::at_any_size(page, |page| {
-            build::place(worker.mem(), page, |len| heap::allocate_companion(worker, 0, len))
+            build::place(worker.mem(), page, |len| heap::allocate_secondary(worker, 0, len))
         })?;
-        let node = class::at_any_size(NODE_BYTES, |len| heap::allocate_companion(worker, 1, len))?;
+        let node = class::at_any_size(NODE_BYTES, |len| heap::allocate_secondary(worker, 1, len))?;
         let node = SyncWord::at(node);
+        // NO PAIR: unshared
         node.store(worker.mem(), at);
         Ok(node)
     }
@@ -131,7 +133,7 @@ impl<M: Memory> OrderedMap<M> {
             word: root.word,
             current: page.at,
             page: &Inner::over(node.offset()).finish(page.level() + 1, &frame)?,
-            old_companions: [0; 2],
+            old_secondaries: [0; 2],
             count: 0,
         };
         self.replace_page(&replacement)?;
@@ -244,7 +246,7 @@ impl<M: Memory> OrderedMap<M> {
             word: visit.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
-            old_companions: [0; 2],
+            old_secondaries: [0; 2],
             count: 0,
         };
         Ok(self.replace_page(&replacement)?.then_some(()))

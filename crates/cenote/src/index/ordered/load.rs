@@ -89,7 +89,7 @@ impl<M: Memory> OrderedMap<M> {
             word: visit.word,
             current: page.at,
             page: &leaf.finish(&Frame::of(page)?)?,
-            old_companions: [0; 2],
+            old_secondaries: [0; 2],
             count: new as i64,
         };
         Ok(self.replace_page(&replacement)?.then_some((put, new as u64)))

@@ -71,6 +71,7 @@ impl<M: Memory> OrderedMap<M> {
                 return Ok(is_called_off.then_some(Ended::Enough));
             }
             if !mutant::is(Mutant::LoweredUnfrozen) {
+                // NO PAIR: claim
                 if node
                     .compare_exchange_acquire(worker.mem(), seen, seen | FROZEN)
                     .is_ok()
@@ -85,7 +86,7 @@ impl<M: Memory> OrderedMap<M> {
             word: root.word,
             current: page.at,
             page: &build::copy(&child, &Frame::of(&child)?)?,
-            old_companions: [
+            old_secondaries: [
                 kept(Mutant::LoweredPageKept, child.at),
                 kept(Mutant::LoweredNodeKept, node.offset()),
             ],
@@ -100,7 +101,7 @@ impl<M: Memory> OrderedMap<M> {
             word: root.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
-            old_companions: [0; 2],
+            old_secondaries: [0; 2],
             count: 0,
         })
     }

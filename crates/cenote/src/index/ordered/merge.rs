@@ -174,7 +174,7 @@ impl<M: Memory> OrderedMap<M> {
             word: visit.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
-            old_companions: [0; 2],
+            old_secondaries: [0; 2],
             count: 0,
         })?;
         if has_begun {
@@ -252,6 +252,7 @@ impl<M: Memory> OrderedMap<M> {
                 key: busy.fences()?.0.to_vec(),
             }));
         } else if seen & FROZEN == 0 && !mutant::is(Mutant::JoinedUnfrozen) {
+            // NO PAIR: claim
             let frozen = node.compare_exchange_acquire(self.worker.mem(), seen, seen | FROZEN);
             if frozen.is_ok() {
                 crash_point(Point::MergeFrozen);
@@ -322,7 +323,7 @@ impl<M: Memory> OrderedMap<M> {
             word: left.word,
             current: left.page.at,
             page: bytes,
-            old_companions: [joined, 0],
+            old_secondaries: [joined, 0],
             count: 0,
         })
     }
@@ -345,7 +346,7 @@ impl<M: Memory> OrderedMap<M> {
             word: parent.word,
             current: page.at,
             page: &inner.finish(page.level(), &Frame::of(page)?)?,
-            old_companions: match mutant::is(Mutant::JoinedNodeKept) {
+            old_secondaries: match mutant::is(Mutant::JoinedNodeKept) {
                 true => [0; 2],
                 false => [node.offset(), 0],
             },

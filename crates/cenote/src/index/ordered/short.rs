@@ -129,6 +129,7 @@ impl<M: Memory> OrderedMap<M> {
             }
             let node = SyncWord::at(node);
             let parent = (at, child);
+            // PAIRS WITH: pod::commit::publish::exchange
             at = node.load(mem);
             if level == 1 {
                 let is_frozen = at & FROZEN != 0;

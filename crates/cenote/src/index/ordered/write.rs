@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::index::hash::{Put, Replace, object};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::commit::publish::{Change, publish_with_companions};
+use crate::pod::commit::publish::{Change, publish_with_secondaries};
 use crate::pod::format::record::operation;
 use crate::pod::reclaim::room::Room;
 use crate::pod::{alloc::heap, reclaim::collect};
@@ -49,7 +49,7 @@ pub(super) struct Replacement<'b> {
     /// The new page.
     pub page: &'b [u8],
     /// What goes with the old page (a record, another node's page, a node), or zeroes.
-    pub old_companions: [u64; 2],
+    pub old_secondaries: [u64; 2],
     /// One key more, or less.
     pub count: i64,
 }
@@ -134,7 +134,7 @@ impl<M: Memory> OrderedMap<M> {
                 let _hold = collect::begin_write(worker)?;
                 let _pin = worker.pin()?;
                 let outcome = attempt();
-                heap::discard_with_companions(worker)?;
+                heap::discard_with_secondaries(worker)?;
                 outcome
             })();
             match outcome {
@@ -233,7 +233,7 @@ impl<M: Memory> OrderedMap<M> {
             word,
             current: page.at,
             page: &bytes,
-            old_companions: [old_record, 0],
+            old_secondaries: [old_record, 0],
             count: i64::from(value.is_some()) - i64::from(is_there),
         };
         let is_done = match value {
@@ -265,7 +265,7 @@ impl<M: Memory> OrderedMap<M> {
             word: self.root(),
             current: 0,
             page: &leaf.finish(&frame)?,
-            old_companions: [0; 2],
+            old_secondaries: [0; 2],
             count: 1,
         };
         Ok(self.replace_page(&replacement)?.then_some(Outcome::Inserted))
@@ -283,7 +283,7 @@ impl<M: Memory> OrderedMap<M> {
         if let (8, Ok(value)) = (key.len(), value.try_into()) {
             return Ok((u64::from_le_bytes(value), false));
         }
-        let record = heap::allocate_companion(&self.worker, 0, object::size(key, value))?;
+        let record = heap::allocate_secondary(&self.worker, 0, object::size(key, value))?;
         object::write(self.worker.mem(), record, key, value);
         Ok((record, true))
     }
@@ -300,7 +300,7 @@ impl<M: Memory> OrderedMap<M> {
             old: replacement.current,
             count: (replacement.count != 0).then(|| self.counted(replacement.count)),
         };
-        Ok(publish_with_companions(worker, &change, replacement.old_companions)?.is_ok())
+        Ok(publish_with_secondaries(worker, &change, replacement.old_secondaries)?.is_ok())
     }
 
     /// [`Self::replace_page`] for what makes pages fewer or shorter: where no object of the page's size can be had, the page takes a larger

@@ -1,7 +1,7 @@
 //! The auxiliary allocation of a worker: an object besides those of its operation, which one word will publish. Its record names the object, the
 //! word and what that will hold, so that recovery finds out whether it was published.
 
-use super::abandoned::after_free;
+use super::orphans::after_free;
 use super::slab::{Place, forget_lines, locate};
 use super::units::free_range;
 use crate::error::{Error, Result};
@@ -100,6 +100,7 @@ pub fn drain_auxiliary<M: Memory>(
                 ));
             }
         }
+        // PAIRS WITH: pod::alloc::auxiliary::drain_auxiliary
         link.store(mem, next);
     }
     crash_point(Point::DrainedLine);

@@ -4,26 +4,26 @@
 //! A worker owns at most one block of each size class at a time, and a *reserve*: one owned word that names the
 //! block, a word of its cells, and which of those (at most four) it has taken. The common allocation takes the
 //! next cell out of the reserve: two stores to the worker's own lines, no shared write. A block that has no free
-//! cell left is abandoned; freeing an object in an abandoned block sets a *hint* bit, by which anybody finds it
+//! cell left is orphaned; freeing an object in an orphaned block sets a *hint* bit, by which anybody finds it
 //! and adopts it. Hints may be lost or wrong; when the pool seems full, every block is looked at.
 //!
-//! Before that, an allocation for an operation takes what waits in the worker's own retired list and is ripe (see `recycle`): two
+//! Before that, an allocation for an operation takes what waits in the worker's own retired list and is reclaimable (see `recycle`): two
 //! stores to own lines too, and nothing to be freed.
 //!
 //! **Crash safety.** The object's offset is stored in an owned word (`destination`) *before* it leaves the
 //! reserve, the reserve is written *before* cells are taken, a new block's owner is in the table by the same
 //! transaction that allocates it. So whatever a worker dies with is named in its record: see `recovery`.
 //!
-//! On incoherent memory each *before* is a wait for a write-back: see `takes` for what becomes of it.
+//! On incoherent memory each *before* is a wait for a write-back: see `pending` for what becomes of it.
 
-use super::abandoned::{abandon, adopt_any, adopt_hinted, after_free, is_whole};
+use super::orphans::{adopt_any, adopt_hinted, after_free, is_whole, orphan};
+use super::pending::{
+    allocate_pending, clear, commit_pending, forget_pending, leave_source, make_room_for_pending, put_back,
+    return_to_magazine, without_pending,
+};
 use super::runs::Want;
 use super::slab::{
     Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
-};
-use super::takes::{
-    clear, forget_take, leave_source, make_room_for_take, put_back, settle_takes, shelve_again, take_later,
-    untaken,
 };
 use super::units::{allocate_units, free_range, free_slab, too_large};
 use crate::error::{Error, Result};
@@ -36,8 +36,8 @@ use crate::pod::format::geometry::UNIT;
 use crate::pod::format::record::{PUBLISHED, operation};
 use crate::pod::format::reserve::Reserve;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::instance::recycle::Kept;
-use crate::pod::instance::taken::{Source, Taken};
+use crate::pod::instance::pending::{Pending, Source};
+use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
 
 /// Bytes of a block whose allocation is not far when a cell is: brought near, as what is written to a fresh object must be
@@ -56,10 +56,10 @@ pub fn allocate<M: Memory>(worker: &Worker<M>, len: u64) -> Result<u64> {
 }
 
 /// Allocates a further object that will be published together with the current operation's new one.
-pub fn allocate_companion<M: Memory>(worker: &Worker<M>, which: usize, len: u64) -> Result<u64> {
+pub fn allocate_secondary<M: Memory>(worker: &Worker<M>, which: usize, len: u64) -> Result<u64> {
     let actor = worker.actor();
     worker.await_end();
-    allocate_for(worker, actor, len, actor.record.companions()[which], 0)
+    allocate_for(worker, actor, len, actor.record.secondaries()[which], 0)
 }
 
 /// Allocates for any actor and destination; who allocates for itself holds its list. `tag` marks a range that holds references (see
@@ -79,19 +79,19 @@ pub fn allocate_for<M: Memory>(
     let class = match class_for(len, !M::COHERENT) {
         Some(class) if tag == 0 => class,
         _ => {
-            settle_takes(worker);
+            commit_pending(worker);
             return allocate_range(worker, actor, len, destination, tag);
         }
     };
     if is_of_operation(worker, actor, destination) {
-        if let Some(kept) = worker.recycler.take(class) {
-            return Ok(take_kept(worker, class, kept, destination));
+        if let Some(cached) = worker.recycler.take(class) {
+            return Ok(take_cached(worker, class, cached, destination));
         }
         if !M::COHERENT && !mutant::is(Mutant::NamedLate) {
-            make_room_for_take(worker);
-            let reserve = untaken(worker, class);
+            make_room_for_pending(worker);
+            let reserve = without_pending(worker, class);
             if reserve.mask() != 0 {
-                return Ok(take_later(
+                return Ok(allocate_pending(
                     worker,
                     lowest(worker, actor, class, reserve)?,
                     destination,
@@ -99,7 +99,7 @@ pub fn allocate_for<M: Memory>(
             }
         }
     }
-    settle_takes(worker);
+    commit_pending(worker);
     let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
     if reserve.mask() != 0 {
         return take_reserved(worker, actor, class, reserve, destination);
@@ -110,8 +110,8 @@ pub fn allocate_for<M: Memory>(
         return Err(misreserved(actor, class));
     }
     if !M::COHERENT && is_of_operation(worker, actor, destination) && !mutant::is(Mutant::NamedLate) {
-        make_room_for_take(worker);
-        return Ok(take_later(
+        make_room_for_pending(worker);
+        return Ok(allocate_pending(
             worker,
             lowest(worker, actor, class, reserve)?,
             destination,
@@ -123,24 +123,29 @@ pub fn allocate_for<M: Memory>(
 /// Whether what is allocated for a destination is named by the record of the worker's own operation.
 #[inline(always)]
 fn is_of_operation<M: Memory>(worker: &Worker<M>, actor: Actor, destination: OwnedWord) -> bool {
-    let [first, second] = actor.record.companions();
+    let [first, second] = actor.record.secondaries();
     actor == worker.actor()
         && (destination == actor.record.new_object() || destination == first || destination == second)
 }
 
 /// Takes an entry of the retired list for a new object.
 #[inline]
-fn take_kept<M: Memory>(worker: &Worker<M>, class: usize, kept: Kept, destination: OwnedWord) -> u64 {
-    let Kept { object, chunk, index } = kept;
+fn take_cached<M: Memory>(
+    worker: &Worker<M>,
+    class: usize,
+    cached: CachedEntry,
+    destination: OwnedWord,
+) -> u64 {
+    let CachedEntry { object, chunk, index } = cached;
     let round = worker.recycler.round();
-    let taken = Taken {
+    let taken = Pending {
         object,
         class: class as u32,
         source: Source::List { chunk, index, round },
     };
     if !M::COHERENT && !mutant::is(Mutant::NamedLate) {
-        make_room_for_take(worker);
-        return take_later(worker, taken, destination);
+        make_room_for_pending(worker);
+        return allocate_pending(worker, taken, destination);
     }
     if mutant::is(Mutant::NamedLate) {
         leave_source(worker, &taken);
@@ -149,14 +154,14 @@ fn take_kept<M: Memory>(worker: &Worker<M>, class: usize, kept: Kept, destinatio
     crash_point(Point::AllocNew);
     leave_source(worker, &taken);
     crash_point(Point::AllocTaken);
-    worker.last_taken.set(taken);
+    worker.last_allocated.set(taken);
     object
 }
 
 /// The cell of a reserve, which has some, that is taken next. That the block is the actor's was seen when the reserve got it; somebody who
 /// damages the pool may have changed it since, so what is handed out is an object of some block in the pool at least.
 #[inline]
-fn lowest<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, reserve: Reserve) -> Result<Taken> {
+fn lowest<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, reserve: Reserve) -> Result<Pending> {
     let layout = &TABLE[class];
     let index = reserve.word() * 4 + reserve.mask().trailing_zeros();
     let unit = reserve.unit().unwrap_or_default();
@@ -164,7 +169,7 @@ fn lowest<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, reserve: Re
     if index >= layout.objects || worker.check("", object, u64::from(layout.size)).is_err() {
         return Err(misreserved(actor, class));
     }
-    Ok(Taken {
+    Ok(Pending {
         object,
         class: class as u32,
         source: Source::Reserve { unit, index },
@@ -204,7 +209,7 @@ fn take_reserved<M: Memory>(
         name();
     }
     crash_point(Point::AllocTaken);
-    worker.last_taken.set(taken);
+    worker.last_allocated.set(taken);
     Ok(taken.object)
 }
 
@@ -217,13 +222,13 @@ pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
     discard_at(worker, worker.record().new_object())
 }
 
-/// [`discard`], also for what `allocate_companion` gave.
-pub fn discard_with_companions<M: Memory>(worker: &Worker<M>) -> Result<()> {
+/// [`discard`], also for what `allocate_secondary` gave.
+pub fn discard_with_secondaries<M: Memory>(worker: &Worker<M>) -> Result<()> {
     if worker.record().operation().get(worker.mem()) == operation::COMMITTED {
         return Ok(());
     }
     discard_at(worker, worker.record().new_object())?;
-    for word in worker.record().companions() {
+    for word in worker.record().secondaries() {
         discard_at(worker, word)?;
     }
     Ok(())
@@ -242,7 +247,7 @@ fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
 #[cold]
 fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) -> Result<()> {
     let (actor, mem) = (worker.actor(), worker.mem());
-    let taken = worker.last_taken.get();
+    let taken = worker.last_allocated.get();
     if M::COHERENT && taken.object == object && put_back(worker, &taken, named) {
         return Ok(());
     }
@@ -252,14 +257,14 @@ fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) 
         mem.invalidate(object, place.capacity());
     }
     if !M::COHERENT
-        && let Some((taken, has_left)) = forget_take(worker, object)
+        && let Some((taken, has_left)) = forget_pending(worker, object)
     {
         if has_left {
             if put_back(worker, &taken, named) {
                 return Ok(());
             }
         } else {
-            shelve_again(worker, &taken);
+            return_to_magazine(worker, &taken);
             clear(worker, named);
             return Ok(());
         }
@@ -267,7 +272,7 @@ fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) 
     match place {
         Place::Slab(cell) => {
             let (unit, index) = (cell.unit, cell.index);
-            let from_reserve = Taken {
+            let from_reserve = Pending {
                 object,
                 class: cell.class as u32,
                 source: Source::Reserve { unit, index },
@@ -295,7 +300,7 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
         Err(Error::Full { .. }) => {}
         other => return other,
     }
-    // Full. Under a pin nothing recent ripens: an operation ends its pin and tries again.
+    // Full. Under a pin nothing recent becomes reclaimable: an operation ends its pin and tries again.
     if !worker.is_pinned() {
         (worker.pod().hooks().inner.make_room)(worker)?;
     }
@@ -314,7 +319,7 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
     })
 }
 
-/// Takes up to four free cells of the current block into the reserve; abandons the block if it has none.
+/// Takes up to four free cells of the current block into the reserve; orphans the block if it has none.
 ///
 /// On coherent memory the block table is asked first whether the block is the actor's, as a load there costs little.
 fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
@@ -339,7 +344,7 @@ fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) ->
     if take_cells(worker, actor, class, unit, reserve.word()) {
         return Ok(true);
     }
-    abandon(worker, actor, class, unit);
+    orphan(worker, actor, class, unit);
     Ok(false)
 }
 
@@ -371,6 +376,7 @@ pub(in crate::pod) fn take_cells<M: Memory>(
                 name();
             }
             crash_point(Point::SlabIntent);
+            // PAIRS WITH: pod::alloc::slab::CellAt::change
             match cells.compare_exchange_acquire(mem, current, current & !cells_of(free)) {
                 Ok(_) => {
                     if mutant::is(Mutant::ReserveLate) {
@@ -409,6 +415,7 @@ fn allocate_slab<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> R
     })?;
     crash_point(Point::SlabCells);
     initialise_cells(worker, unit, layout);
+    // PAIRS WITH: pod::alloc::slab::locate, pod::alloc::heap::return_reserves
     table_word(worker, unit).store(mem, mark(true).encode());
     crash_point(Point::SlabReady);
     if take_cells(worker, actor, class, unit, 0) {
@@ -498,6 +505,7 @@ fn settle<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u16) -> 
         .encode()
             | current & 0xff00;
         // It fails when the range was unlinked and retired in the meantime; then it is not ours to mark.
+        // NO PAIR: claim
         let _ = word.compare_exchange_acquire(worker.mem(), current, live);
     }
     Ok(())
@@ -525,7 +533,7 @@ pub(in crate::pod) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, actor: Act
     has_any
 }
 
-/// Returns a dead or leaving actor's reserved cells to their blocks and abandons the blocks; or those of one who is idle, with whose record
+/// Returns a dead or leaving actor's reserved cells to their blocks and orphans the blocks; or those of one who is idle, with whose record
 /// nobody does anything meanwhile.
 pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
@@ -533,7 +541,7 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
         actor != worker.actor() || worker.holds_list(),
         "a worker that does not hold its reserves gives them back"
     );
-    settle_takes(worker);
+    commit_pending(worker);
     for (class, layout) in TABLE.iter().enumerate() {
         let word = actor.record.reserve(class);
         let reserve = Reserve(word.get(mem));
@@ -544,6 +552,7 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
         if !is_whole(worker, unit, layout) {
             return Err(Error::corrupt("a reserved block", word.offset()));
         }
+        // PAIRS WITH: pod::alloc::heap::allocate_slab
         match Block::decode(table_word(worker, unit).load(mem)) {
             Block::Slab {
                 class: found,
@@ -565,10 +574,10 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
                     }
                 }
                 crash_point(Point::ReserveFreed);
-                // Who does it again finds those cells free: nobody takes them before the block is abandoned.
-                abandon(worker, actor, class, unit);
+                // Who does it again finds those cells free: nobody takes them before the block is orphaned.
+                orphan(worker, actor, class, unit);
             }
-            // Never adopted, or abandoned already.
+            // Never adopted, or orphaned already.
             _ => word.set_lazily(mem, Reserve::NONE.0),
         }
     }

@@ -10,11 +10,13 @@ fn hint_word<M: Memory>(worker: &Worker<M>, unit: u64) -> u64 {
 pub(crate) fn set_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
     let (mem, at) = (worker.mem(), hint_word(worker, unit));
     if mem.load(at) & 1 << (unit % 64) == 0 {
+        // NO PAIR: hint
         mem.fetch_or(at, 1 << (unit % 64));
     }
 }
 
 pub(crate) fn clear_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
+    // NO PAIR: hint
     worker
         .mem()
         .fetch_and(hint_word(worker, unit), !(1 << (unit % 64)));

@@ -16,7 +16,7 @@
 //! recoverable; its holder alone punches and fills, so neither happens to a piece of which the other is under way. It is
 //! taken before the allocator's lock, never under it.
 //!
-//! **Readers.** Some look at units that may be free: who looks for an abandoned block's cells, or recovers from a record that is
+//! **Readers.** Some look at units that may be free: who looks for an orphaned block's cells, or recovers from a record that is
 //! out of date. They look at the block table first, under a pin. A piece is punched when all pins have ended that may have begun before
 //! it was a hole: its epoch, taken after it was marked, is below the least announcement. To touch a page that is gone would get
 //! a new one, or a signal where the file system is full.
@@ -176,6 +176,7 @@ pub fn date<M: Memory>(worker: &Worker<M>, unit: u64) -> Result<()> {
             is_punched: false,
             epoch: EPOCH.load(mem) >> 1,
         };
+        // NO PAIR: locked
         word.store(mem, hole.encode());
     }
     Ok(())
@@ -195,8 +196,8 @@ pub fn punch<M: Memory>(worker: &Worker<M>, unit: u64, least: u64) -> Result<boo
         return Ok(false);
     };
     check(worker, unit, u32::from(order))?;
-    let is_ripe = epoch != 0 && epoch < least;
-    if !is_ripe && !mutant::is(Mutant::HolePunchedUnripe) {
+    let is_reclaimable = epoch != 0 && epoch < least;
+    if !is_reclaimable && !mutant::is(Mutant::HolePunchedUnreclaimable) {
         return Ok(false);
     }
     mem.punch(worker.geometry().unit_offset(unit), UNIT << order)?;
@@ -206,6 +207,7 @@ pub fn punch<M: Memory>(worker: &Worker<M>, unit: u64, least: u64) -> Result<boo
         is_punched: true,
         epoch,
     };
+    // NO PAIR: locked
     word.store(mem, hole.encode());
     Ok(true)
 }
@@ -253,7 +255,7 @@ pub struct Trimmed {
 }
 
 /// Looks at the holes after an advance of the epoch: gives those their dates that have none, and punches up to so many that may be.
-pub fn punch_ripe<M: Memory>(worker: &Worker<M>, most: usize) -> Result<Trimmed> {
+pub fn punch_reclaimable<M: Memory>(worker: &Worker<M>, most: usize) -> Result<Trimmed> {
     let mut trimmed = Trimmed::default();
     let holes = list(worker)?;
     let waiting = holes.iter().filter(|hole| !hole.is_punched);

@@ -117,6 +117,7 @@ impl CellAt {
     #[inline]
     pub fn change<M: Memory>(self, mem: &M, from: u16, to: u16) -> u64 {
         let delta = u64::from(to).wrapping_sub(u64::from(from)) << self.shift();
+        // PAIRS WITH: pod::alloc::heap::take_cells, pod::alloc::orphans::orphan
         self.word().fetch_add(mem, delta)
     }
 }
@@ -171,6 +172,7 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
     worker.check("an object's offset", object, 16)?;
     let geometry = worker.geometry();
     let mut unit = geometry.unit_of(object);
+    // PAIRS WITH: pod::lock::redo::apply, pod::alloc::heap::allocate_slab
     let mut block = Block::decode(table_word(worker, unit).load(worker.mem()));
     if block == Block::Tail {
         unit = block_start(unit, 2);

@@ -54,7 +54,7 @@ impl<M: Memory> Worker<M> {
         })
     }
 
-    /// Whether a place is free, or held by the dead or by who recovers or inherits it; the last one does not count. Also if one has
+    /// Whether a place is free, or held by the dead or by who recovers or adopts it; the last one does not count. Also if one has
     /// changed hands meanwhile: who leaves a place that was looked at already, for one that was not yet, would be seen in both.
     fn may_become_free(pod: &Pod<M>) -> bool {
         let look = || -> Vec<u64> {
@@ -92,6 +92,7 @@ impl<M: Memory> Worker<M> {
         };
         let generation = state.generation.wrapping_add(1);
         let alive = pod.claim(Phase::Alive, generation);
+        // PAIRS WITH: pod::commit::attach::drop, pod::commit::recovery::recover, pod::reclaim::vacant::with_claim
         if !free
             || record
                 .state()
@@ -106,8 +107,10 @@ impl<M: Memory> Worker<M> {
         if !mutant::is(Mutant::AttachNotInvalidated) {
             record.invalidate(mem);
         }
+        // PAIRS WITH: pod::instance::advance::least
         record.announced().store(mem, IDLE);
         if M::COHERENT {
+            // PAIRS WITH: pod::reclaim::takeover::of_idle
             record.busy().store(mem, 0);
         }
         epoch::catch_up(mem, record);
@@ -155,8 +158,7 @@ impl<M: Memory> Worker<M> {
             drop(self.hold_list()?);
         } else {
             let (head, tail) = (self.record().head(), self.record().tail());
-            self.has_inherited
-                .set(head.get(self.mem()) != tail.get(self.mem()));
+            self.has_adopted.set(head.get(self.mem()) != tail.get(self.mem()));
         }
         Ok(())
     }
@@ -169,7 +171,7 @@ impl<M: Memory> Worker<M> {
             return;
         }
         // What cannot be given back now is found by recovery or by the next to take the place. The hold is never given back: who moved
-        // the list of a record that is free would do so beside its heirs.
+        // the list of a record that is free would do so beside its adopters.
         let hold = self.hold_list().map(std::mem::forget);
         if hold.is_err() || settle(self, self.actor()).is_err() {
             record.write_back(self.mem());
@@ -190,6 +192,7 @@ fn register<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Registratio
 fn raise<M: Memory>(mem: &M, to: u64) {
     let mut high = WORKERS_HIGH.load(mem);
     while high < to {
+        // NO PAIR: claim
         match WORKERS_HIGH.compare_exchange_acquire(mem, high, to) {
             Ok(_) => return,
             Err(found) => high = found,
@@ -206,6 +209,7 @@ impl<M: Memory> Drop for Worker<M> {
         self.end();
         self.disown_pin();
         // The last store to the record: all of it is seen before that is free.
+        // PAIRS WITH: pod::instance::advance::least
         record.announced().announce(self.mem(), IDLE);
         // Before the record is free: then the death slot is somebody else's.
         let death_slot = self.geometry().death_slot(u32::from(self.actor().me) - 1);
@@ -218,6 +222,7 @@ impl<M: Memory> Drop for Worker<M> {
             tag: 0,
             generation: self.generation(),
         };
+        // PAIRS WITH: pod::commit::attach::attach_at, pod::reclaim::vacant::with_claim
         let _ = record
             .state()
             .compare_exchange_acquire(self.mem(), mine.encode(), free.encode());
@@ -232,7 +237,7 @@ pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     if record.root().get(worker.mem()) != 0 {
         (worker.pod().hooks().finish_root)(worker, actor)?;
     }
-    heap::discard_with_companions(worker)?;
+    heap::discard_with_secondaries(worker)?;
     collect::free_own(worker)?;
     heap::return_reserves(worker, actor)?;
     leave(worker, actor);

@@ -19,7 +19,7 @@
 //! **Claims** ([`publish_claimed`]). A claimed slot binds nothing: whoever finds one in the way clears it. Recovery does so before
 //! it looks for anything else; so a dead `PUT` that has only claimed has not happened, and never will.
 //!
-//! **Companions.** An operation may publish up to two further objects that only the new one refers to, and unlink two
+//! **Secondary objects.** An operation may publish up to two further objects that only the new one refers to, and unlink two
 //! further objects that only the old one referred to. They follow the verdict on the new object: nothing else is asked. Their names have a line
 //! of their own. So that of a new one says at the end that its object is [`PUBLISHED`], before the record says that all is over: whichever
 //! of the two, and of the reserve without it, reaches memory first.
@@ -32,7 +32,7 @@ use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, discard_auxiliary, link_auxiliary};
 use crate::pod::alloc::heap::{settle_own, settle_published};
-use crate::pod::alloc::takes::leave_sources;
+use crate::pod::alloc::pending::leave_sources;
 use crate::pod::format::actor::Actor;
 use crate::pod::format::record::{PUBLISHED, WorkerRecord, operation};
 use crate::pod::instance::crash::{Point, crash_point};
@@ -91,6 +91,7 @@ pub fn publish_claimed<M: Memory>(
     let (slot, claim) = (change.slot, change.next | SLOT_CLAIMED);
     intend(worker, change);
     // A claim binds nothing. What it is for must be seen when it is bound.
+    // PAIRS WITH: index::hash::claim::is_sole
     let claimed = match M::COHERENT {
         true => slot.compare_exchange_acquire(mem, change.current, claim),
         false => mem.fence_and_exchange(slot.offset(), change.current, claim),
@@ -101,11 +102,13 @@ pub fn publish_claimed<M: Memory>(
     }
     crash_point(Point::PublishClaimed);
     let confirmed = confirm();
+    // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find, index::hash::probe::likely_object
     if matches!(confirmed, Ok(true)) && slot.compare_exchange(mem, claim, change.next).is_ok() {
         has_happened(worker);
         return finish_committed(worker, worker.actor(), false).map(|()| true);
     }
     if !mutant::is(Mutant::ClaimLeft) {
+        // NO PAIR: claim
         let _ = slot.compare_exchange_acquire(mem, claim, SLOT_CLEARED);
     }
     give_up(worker);
@@ -133,14 +136,14 @@ pub fn is_removal_over<M: Memory>(worker: &Worker<M>, remover: u16, slot: SyncWo
     what != operation::REMOVE || at != slot.offset()
 }
 
-/// [`publish`] for an operation with companions: those that the record names are published too, and those of `old` that are not 0 are
+/// [`publish`] for an operation with secondary objects: those that the record names are published too, and those of `old` that are not 0 are
 /// unlinked with the old object.
-pub fn publish_with_companions<M: Memory>(
+pub fn publish_with_secondaries<M: Memory>(
     worker: &Worker<M>,
     change: &Change,
     old: [u64; 2],
 ) -> Result<std::result::Result<(), u64>> {
-    let words = worker.record().old_companions();
+    let words = worker.record().old_secondaries();
     // In lines that are written back together with the operation.
     if old != [0; 2] {
         worker.await_end();
@@ -150,7 +153,7 @@ pub fn publish_with_companions<M: Memory>(
         words[1].set(worker.mem(), old[1]);
     }
     match exchange(worker, change) {
-        Ok(()) => finish_with_companions(worker, worker.actor(), false).map(Ok),
+        Ok(()) => finish_with_secondaries(worker, worker.actor(), false).map(Ok),
         Err(found) => {
             // Not written back: what a record names that says nothing else is forgotten, and the next one is written back as a whole.
             for word in words {
@@ -166,6 +169,9 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
     let mem = worker.mem();
     intend(worker, change);
     let (slot, current, next) = (change.slot, change.current, change.next);
+    // PAIRS WITH: pod::tasks::result::result
+    // PAIRS WITH: index::ordered::find::reach_by_any_way, index::ordered::find::reach_from, index::ordered::short::way_to
+    // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find, index::hash::probe::likely_object
     let exchanged = match M::COHERENT {
         true => slot.compare_exchange(mem, current, next),
         // What the new objects hold, the names, and what is to happen: all of it before it happens.
@@ -212,7 +218,7 @@ fn give_up<M: Memory>(worker: &Worker<M>) {
     record.operation().set(worker.mem(), operation::NONE);
     // A name kept beyond the pin would be mistaken for evidence once the object is reused.
     set_until_end(worker, record.old_object(), 0);
-    worker.contention.lost(worker.mem());
+    worker.back_off.lost(worker.mem());
 }
 
 /// The record says that the operation happened, after an exchange that succeeded.
@@ -222,7 +228,7 @@ fn has_happened<M: Memory>(worker: &Worker<M>) {
     if !M::COHERENT {
         leave_sources(worker);
     }
-    worker.contention.won();
+    worker.back_off.won();
     // Not written back: who recovers the operation finds out that it happened as long as its announcement stands.
     worker
         .record()
@@ -273,7 +279,7 @@ fn finish<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     is_repeated: bool,
-    had_companions: bool,
+    had_secondaries: bool,
 ) -> Result<()> {
     let mem = worker.mem();
     let record = actor.record;
@@ -304,9 +310,9 @@ fn finish<M: Memory>(
         record.new_object().set_lazily(mem, 0);
     }
     record.old_object().set_lazily(mem, 0);
-    if had_companions {
+    if had_secondaries {
         // Only the first line is written back now: what the others name means nothing in a record that says so.
-        let words = record.companions().into_iter().chain(record.old_companions());
+        let words = record.secondaries().into_iter().chain(record.old_secondaries());
         for word in words.filter(|word| word.get(mem) != 0) {
             word.set_lazily(mem, 0);
         }
@@ -324,35 +330,35 @@ fn retire_old<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64, is_repea
     }
 }
 
-/// [`finish_committed`] for an operation with companions.
-pub(in crate::pod) fn finish_with_companions<M: Memory>(
+/// [`finish_committed`] for an operation with secondary objects.
+pub(in crate::pod) fn finish_with_secondaries<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     is_repeated: bool,
 ) -> Result<()> {
     let record = actor.record;
     let mem = worker.mem();
-    let ([one, other], [old, other_old]) = (record.companions(), record.old_companions());
+    let ([one, other], [old, other_old]) = (record.secondaries(), record.old_secondaries());
     if one.get(mem) | other.get(mem) | old.get(mem) | other_old.get(mem) == 0 {
         return finish(worker, actor, is_repeated, false);
     }
-    for word in record.companions() {
-        let companion = word.get(mem);
-        if companion != 0 && companion & PUBLISHED == 0 {
-            settle_own(worker, actor, companion)?;
-            set_soon(worker, word, companion | PUBLISHED);
+    for word in record.secondaries() {
+        let secondary = word.get(mem);
+        if secondary != 0 && secondary & PUBLISHED == 0 {
+            settle_own(worker, actor, secondary)?;
+            set_soon(worker, word, secondary | PUBLISHED);
         }
     }
-    for word in record.old_companions() {
+    for word in record.old_secondaries() {
         let old = word.get(mem);
         if old == 0 {
             continue;
         }
-        crash_point(Point::PublishCompanion);
-        if mutant::is(Mutant::CompanionForgottenEarly) {
+        crash_point(Point::PublishSecondary);
+        if mutant::is(Mutant::SecondaryForgottenEarly) {
             set(worker, word, 0);
         }
-        if mutant::is(Mutant::CompanionRetiredLast) {
+        if mutant::is(Mutant::SecondaryRetiredLast) {
             finish_committed(worker, actor, is_repeated)?;
         }
         retire_old(worker, actor, old, is_repeated)?;
@@ -373,6 +379,8 @@ pub fn publish_auxiliary<M: Memory>(
     let actor = worker.actor();
     link_auxiliary(worker, actor, word.offset(), expected);
     crash_point(points[0]);
+    // PAIRS WITH: pod::names::directory::read
+    // PAIRS WITH: index::hash::next_level, index::hash::look_at_root, index::hash::probe::probe_rest, index::hash::probe::probe_chain
     if word.compare_exchange(worker.mem(), empty, expected).is_ok() {
         crash_point(points[1]);
         settle_published(worker, object)?;

@@ -20,12 +20,12 @@
 //! 3. its operation: the outcome is decided from what others can see (see `publish`), *recorded*, then acted on;
 //! 4. its auxiliary allocation, which may be a line of a level that is being freed; then the batch that was being freed;
 //! 5. the old level that it had claimed to retire;
-//! 6. its reserves: cells returned, blocks abandoned;
-//! 7. its announcement is withdrawn and its record freed; what its list still holds is left to heirs.
+//! 6. its reserves: cells returned, blocks orphaned;
+//! 7. its announcement is withdrawn and its record freed; what its list still holds is left to adopters.
 
 use std::fmt::Display;
 
-use super::publish::{SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS, finish_with_companions};
+use super::publish::{SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS, finish_with_secondaries};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -42,7 +42,7 @@ use crate::pod::format::record::{
 };
 use crate::pod::format::reserve::Reserve;
 use crate::pod::format::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES, TRIM_LOCK};
-use crate::pod::instance::advance::{least, ripe_below};
+use crate::pod::instance::advance::{least, reclaimable_below};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::drain;
 use crate::pod::instance::failures::Task;
@@ -158,8 +158,10 @@ fn free_place<M: Memory>(worker: &Worker<M>, index: u32, recovered: &mut Recover
         tag: 0,
         generation: state.generation,
     };
+    // NO PAIR: claim
     if entry.compare_exchange_acquire(mem, word, free.encode()).is_ok() {
         recovered.processes += 1;
+        // NO PAIR: count
         RECOVERIES.fetch_add(mem, 1);
     }
     Ok(())
@@ -204,6 +206,7 @@ fn recover<M: Memory>(
         run_steps(worker, dead, &mut entry, recovered);
     }
     let claim = worker.claim(state.generation);
+    // NO PAIR: claim
     if record
         .state()
         .compare_exchange_acquire(mem, state.encode(), claim.encode())
@@ -240,6 +243,7 @@ fn recover<M: Memory>(
         }
     };
     // Behind the fence of the log, or of the record that is given back.
+    // PAIRS WITH: pod::commit::attach::attach_at, pod::reclaim::vacant::with_claim
     let _ = record
         .state()
         .compare_exchange_acquire(mem, claim.encode(), next.encode());
@@ -269,8 +273,8 @@ fn recover_record<M: Memory>(
     finish_record(worker, actor, recovered)?;
     leave(worker, actor);
     if held.is_err() {
-        // The place is not vacant, so there will be no heirs.
-        let least = ripe_below(worker, least(worker));
+        // The place is not vacant, so there will be no adopters.
+        let least = reclaimable_below(worker, least(worker));
         let emptied = worker.hold_list().and_then(|_hold| empty(worker, actor, least));
         return held.and(emptied.map(drop));
     }
@@ -363,16 +367,18 @@ pub(in crate::pod) fn finish_record<M: Memory>(
 pub(in crate::pod) fn hint_at_orphans<M: Memory>(worker: &Worker<M>, record: WorkerRecord) {
     let mem = worker.mem();
     if record.head().get(mem) != record.tail().get(mem) {
+        // NO PAIR: hint
         ORPHANS.fetch_add(mem, 1);
     }
 }
 
-/// Withdraws the announcement, and leaves what the list holds to heirs.
+/// Withdraws the announcement, and leaves what the list holds to adopters.
 pub(crate) fn leave<M: Memory>(worker: &Worker<M>, actor: Actor) {
     let mem = worker.mem();
     actor.record.write_back(mem);
     actor.record.expect_in_memory(mem);
     if !mutant::is(Mutant::NeverWithdrawn) {
+        // PAIRS WITH: pod::instance::advance::least
         actor.record.announced().store(mem, IDLE);
     }
 }
@@ -408,7 +414,7 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     }
     let (head, tail) = retire::span(worker, actor.record)?;
     if actor == worker.actor() {
-        worker.has_inherited.set(head != tail);
+        worker.has_adopted.set(head != tail);
     }
     Ok(())
 }
@@ -483,8 +489,8 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         operation::NONE => {
             // A name left behind would be mistaken for evidence.
             set(record.old_object(), 0);
-            let [first, second] = record.companions();
-            let [third, fourth] = record.old_companions();
+            let [first, second] = record.secondaries();
+            let [third, fourth] = record.old_secondaries();
             for word in [first, second, third, fourth] {
                 set(word, 0);
             }
@@ -496,7 +502,7 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
             for (left, word) in left.iter_mut().zip(new_words(actor)) {
                 *left = leave_source(worker, actor, word.get(mem) & !PUBLISHED)?;
             }
-            finish_with_companions(worker, actor, true)?;
+            finish_with_secondaries(worker, actor, true)?;
             for word in left.into_iter().flatten() {
                 mem.must_be_in_memory(word.offset(), 8);
             }
@@ -504,14 +510,14 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
         }
         operation::ABORTED => {
             for (word, object) in allocated(worker, actor) {
-                let is_kept = mutant::is(Mutant::CompanionKept) && word != record.new_object();
+                let is_kept = mutant::is(Mutant::SecondaryKept) && word != record.new_object();
                 if object != 0 && !is_kept && !is_reserved(worker, actor, object)? {
                     give_back(worker, actor, object)?;
                 }
                 set(word, 0);
             }
             set(record.old_object(), 0);
-            for word in record.old_companions() {
+            for word in record.old_secondaries() {
                 set(word, 0);
             }
             set(record.operation(), operation::NONE);
@@ -534,7 +540,7 @@ fn give_back<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result
 
 /// The words that name what a worker has allocated for its operation.
 fn new_words(actor: Actor) -> [OwnedWord; 3] {
-    let [first, second] = actor.record.companions();
+    let [first, second] = actor.record.secondaries();
     [actor.record.new_object(), first, second]
 }
 
@@ -567,6 +573,7 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
         // Nobody binds it now but its owner, who is dead.
         found = match mutant::is(Mutant::DeadClaimKept) {
             true => SLOT_CLEARED,
+            // NO PAIR: claim
             false => match slot.compare_exchange_acquire(mem, found, SLOT_CLEARED) {
                 Ok(_) => SLOT_CLEARED,
                 Err(found) => found,

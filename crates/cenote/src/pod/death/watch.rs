@@ -66,6 +66,7 @@ fn is_first_of_tick<M: Memory>(mem: &M) -> bool {
     if looked != 0 && looked <= now && now - looked < tick {
         return false;
     }
+    // NO PAIR: hint
     LOOKED.store(mem, now);
     true
 }

@@ -3,7 +3,7 @@
 use super::record::WorkerRecord;
 
 /// In whose name something is done: a worker's record, and its mark. Normally the caller's own; recovery and the
-/// heirs of vacant records act for others.
+/// adopters of vacant records act for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// The record.

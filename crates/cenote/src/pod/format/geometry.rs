@@ -4,7 +4,7 @@
 //! 0        superblock            one page
 //!          process table         processes × 256 bytes
 //!          worker table          workers × 4 KiB
-//!          annex table           workers × 1 KiB
+//!          worker area table           workers × 1 KiB
 //!          host table            hosts × 256 bytes
 //!          event log             8 KiB
 //!          directory             entries × 256 bytes
@@ -34,8 +34,8 @@ pub const PROCESS_BYTES: u64 = 256;
 pub const WORKER_BYTES: u64 = 4096;
 /// Bytes of it before that line.
 pub const RECORD_BYTES: u64 = WORKER_BYTES - LINE;
-/// Bytes of a worker's annex: what it shares with those who wait for it.
-pub const ANNEX_BYTES: u64 = 1024;
+/// Bytes of a worker's worker area: what it shares with those who wait for it.
+pub const WORKER_AREA_BYTES: u64 = 1024;
 /// Bytes of a host's entry.
 pub const HOST_BYTES: u64 = 256;
 /// Bytes of the log of what was recovered.
@@ -46,7 +46,7 @@ pub const ENTRY_BYTES: u64 = 256;
 pub const MAX_UNITS: u64 = 1 << 31;
 
 const PAGE: u64 = 4096;
-/// Where an annex has its mailbox.
+/// Where a worker area has its mailbox.
 const MAILBOX_AT: u64 = 640;
 const DATA_ALIGN: u64 = 2 << 20;
 
@@ -76,8 +76,8 @@ pub struct Geometry {
     pub process_table: u64,
     /// The worker table.
     pub worker_table: u64,
-    /// The annexes of workers.
-    pub annex_table: u64,
+    /// The worker areas of workers.
+    pub worker_area_table: u64,
     /// The host table.
     pub host_table: u64,
     /// The log of what was recovered.
@@ -127,8 +127,8 @@ impl Geometry {
         let depth = parameters.max_units.next_power_of_two().trailing_zeros();
         let process_table = PAGE;
         let worker_table = process_table + page(u64::from(parameters.processes) * PROCESS_BYTES);
-        let annex_table = worker_table + u64::from(parameters.workers) * WORKER_BYTES;
-        let host_table = annex_table + page(u64::from(parameters.workers) * ANNEX_BYTES);
+        let worker_area_table = worker_table + u64::from(parameters.workers) * WORKER_BYTES;
+        let host_table = worker_area_table + page(u64::from(parameters.workers) * WORKER_AREA_BYTES);
         let event_log = host_table + page(u64::from(parameters.hosts) * HOST_BYTES);
         let directory = event_log + EVENT_LOG_BYTES;
         let block_table = directory + page(u64::from(parameters.entries) * ENTRY_BYTES);
@@ -140,7 +140,7 @@ impl Geometry {
             parameters,
             process_table,
             worker_table,
-            annex_table,
+            worker_area_table,
             host_table,
             event_log,
             directory,
@@ -198,17 +198,17 @@ impl Geometry {
         self.process_table + u64::from(index) * PROCESS_BYTES
     }
 
-    /// A worker's annex.
+    /// A worker's worker area.
     #[inline]
-    pub fn annex(&self, index: u32) -> u64 {
-        self.annex_table + u64::from(index) * ANNEX_BYTES
+    pub fn worker_area(&self, index: u32) -> u64 {
+        self.worker_area_table + u64::from(index) * WORKER_AREA_BYTES
     }
 
-    /// The mailboxes: one in each worker's annex, dealt out to processes by their places.
+    /// The mailboxes: one in each worker's worker area, dealt out to processes by their places.
     pub fn mailboxes(&self) -> Mailboxes {
         Mailboxes {
-            first: self.annex_table + MAILBOX_AT,
-            stride: ANNEX_BYTES,
+            first: self.worker_area_table + MAILBOX_AT,
+            stride: WORKER_AREA_BYTES,
             count: self.parameters.workers,
             per_process: (self.parameters.workers / self.parameters.processes).max(1),
         }
@@ -238,8 +238,8 @@ impl Geometry {
 }
 
 const _: () = assert!(
-    MAILBOX_AT + MAILBOX_BYTES <= ANNEX_BYTES,
-    "a mailbox must fit its annex"
+    MAILBOX_AT + MAILBOX_BYTES <= WORKER_AREA_BYTES,
+    "a mailbox must fit its worker area"
 );
 
 #[cfg(test)]
@@ -261,7 +261,7 @@ mod tests {
                 0,
                 g.process_table,
                 g.worker_table,
-                g.annex_table,
+                g.worker_area_table,
                 g.host_table,
                 g.event_log,
                 g.directory,

@@ -184,6 +184,7 @@ impl HostRecord {
 
     /// The state, if it is one that this library writes. One round trip.
     pub fn read<M: Memory>(self, mem: &M) -> Result<HostState> {
+        // PAIRS WITH: pod::hosts::agent::Leaving::finish
         let state = HostState::decode(self.state().load(mem));
         match state.phase {
             HostPhase::Damaged => Err(Error::corrupt("a host's state", self.0)),
@@ -194,6 +195,7 @@ impl HostRecord {
     /// Moves the state; whether it was still the one that was meant. It publishes nothing else: who needs more to be seen has waited
     /// for that, or exchanged something, before. Two round trips.
     pub fn exchange<M: Memory>(self, mem: &M, from: HostState, to: HostState) -> bool {
+        // NO PAIR: claim
         self.state()
             .compare_exchange_acquire(mem, from.encode(), to.encode())
             .is_ok()
@@ -220,6 +222,7 @@ pub fn settle<M: Memory>(mem: &M, record: HostRecord, generation: u32, machine: 
         if !may_settle {
             return home == mine;
         }
+        // NO PAIR: claim
         if record
             .home()
             .compare_exchange_acquire(mem, word, mine.encode())
@@ -331,6 +334,7 @@ impl HostInstance {
 }
 
 fn is_declared<M: Memory>(mem: &M, geometry: &Geometry, index: u32, generation: u32) -> bool {
+    // PAIRS WITH: pod::hosts::agent::declare, pod::instance::drain::drain
     let declared = ProcessRecord::new(geometry, index).declared().load(mem);
     declared == declaration(generation) || (mutant::is(Mutant::DeclaredForGood) && declared != 0)
 }

@@ -81,6 +81,7 @@ fn place(geometry: &Geometry, number: u64) -> u64 {
 ///
 /// Cost: one fetch-add, and one line written back and waited for.
 pub fn append<M: Memory>(mem: &M, geometry: &Geometry, entry: Entry) {
+    // NO PAIR: count
     let number = LOGGED.fetch_add(mem, 1).wrapping_add(1);
     let words = Entry { number, ..entry }.words();
     let at = place(geometry, number);

@@ -8,7 +8,7 @@
 use super::geometry::Geometry;
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 
-/// In the name of a companion: its operation has happened.
+/// In the name of a secondary object: its operation has happened.
 pub(crate) const PUBLISHED: u64 = 1;
 
 /// Marks an `aux_word` that is a single-writer word.
@@ -297,13 +297,13 @@ impl WorkerRecord {
 
     /// The operation: further objects that are published together with the new one, or 0.
     #[inline]
-    pub fn companions(self) -> [OwnedWord; 2] {
+    pub fn secondaries(self) -> [OwnedWord; 2] {
         [296, 304].map(|at| OwnedWord::at(self.0 + at))
     }
 
     /// The operation: further objects that it unlinks, or 0.
     #[inline]
-    pub fn old_companions(self) -> [OwnedWord; 2] {
+    pub fn old_secondaries(self) -> [OwnedWord; 2] {
         [312, 352].map(|at| OwnedWord::at(self.0 + at))
     }
 

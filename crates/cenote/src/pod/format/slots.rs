@@ -1,4 +1,4 @@
-//! A worker's slots: the part of its annex that says which locks it holds or waits for.
+//! A worker's slots: the part of its worker area that says which locks it holds or waits for.
 //!
 //! A slot is a line of sync words. Its worker writes them, but for the event count, while the slot is at rest or in use by it; a slot that its
 //! worker left behind, because it died or gave up waiting, is put at rest by others with a compare-exchange of the turn.
@@ -21,7 +21,7 @@ use crate::memory::{LINE, SyncWord};
 
 /// Slots of a worker: so many locks can it hold or wait for at the same time.
 pub const SLOTS: usize = 8;
-/// Where they begin in the annex.
+/// Where they begin in the worker area.
 const SLOTS_AT: u64 = 128;
 
 /// What a slot is used for now.
@@ -147,7 +147,7 @@ impl Slot {
     /// A slot of a worker.
     #[inline]
     pub fn new(geometry: &Geometry, worker: u32, slot: usize) -> Self {
-        Self(geometry.annex(worker) + SLOTS_AT).nth(slot)
+        Self(geometry.worker_area(worker) + SLOTS_AT).nth(slot)
     }
 
     /// Another of the same worker's, where this is its first.

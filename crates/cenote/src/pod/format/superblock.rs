@@ -146,6 +146,7 @@ impl Superblock {
                 },
                 None => error.into(),
             })?;
+        // NO PAIR: unshared
         EPOCH.store(mem, EPOCH_FIRST << 1);
         // With the header it is a pool: on a device a creator may be killed before, and leaves none.
         mem.write(0, &self.encode());

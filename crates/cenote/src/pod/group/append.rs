@@ -36,8 +36,8 @@ pub(super) struct Change {
     pub member: Option<(u64, Member)>,
     /// Whether the member begins to read with this event.
     pub begins: bool,
-    /// The host whose members are being told dead, as [`Layout::burying`](super::layout::Layout::burying) has it.
-    pub burying: u64,
+    /// The host whose members are being told dead, as [`Layout::announcing_deaths`](super::layout::Layout::announcing_deaths) has it.
+    pub announcing_deaths: u64,
 }
 
 impl Group {
@@ -72,15 +72,17 @@ impl Group {
             payload[CURSOR] = if change.begins { number } else { 0 };
             payload[HIGH] = high.max(place + 1);
         }
-        payload[BURYING] = change.burying;
+        payload[BURYING] = change.announcing_deaths;
         let commit = self.layout.commit();
         if mutant::is(Mutant::GroupCommitEarly) {
             commit.store(mem, number);
         }
         for (n, word) in payload.into_iter().enumerate() {
+            // PAIRS WITH: pod::group::append::apply
             self.layout.payload(n).store(mem, word);
         }
         crash_point(Point::GroupWritten);
+        // PAIRS WITH: pod::group::append::apply
         commit.store(mem, number);
         crash_point(Point::GroupCommitted);
         self.apply(worker)
@@ -89,6 +91,7 @@ impl Group {
     /// Applies what is committed, if anything is. The caller holds the lock.
     pub(super) fn apply<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         let (mem, layout) = (worker.mem(), self.layout);
+        // PAIRS WITH: pod::group::append::append
         let number = layout.commit().load(mem);
         if number == 0 {
             return Ok(());
@@ -96,7 +99,7 @@ impl Group {
         let payload: [u64; PAYLOAD_WORDS] = std::array::from_fn(|n| layout.payload(n).load(mem));
         let corrupt = || Error::corrupt("what is being appended to a group", layout.commit().offset());
         let (event, rest) = payload.split_first_chunk::<8>().ok_or_else(corrupt)?;
-        let [place, member @ .., cursor, burying, high] = rest else {
+        let [place, member @ .., cursor, announcing_deaths, high] = rest else {
             return Err(corrupt());
         };
         let member: [u64; 8] = member.try_into().map_err(|_| corrupt())?;
@@ -112,17 +115,22 @@ impl Group {
         crash_point(Point::GroupEvent);
         if let Some(place) = place.checked_sub(1) {
             if let Some(read) = cursor.checked_sub(1) {
+                // PAIRS WITH: pod::group::least_cursor
                 layout.cursor(place).store(mem, read);
             }
             if !mutant::is(Mutant::GroupMemberKept) {
                 layout.member(place).write(mem, member);
             }
         }
+        // PAIRS WITH: pod::group::high
         layout.high().store(mem, *high);
-        layout.burying().store(mem, *burying);
+        // PAIRS WITH: pod::group::deaths::finish_deaths
+        layout.announcing_deaths().store(mem, *announcing_deaths);
         crash_point(Point::GroupMember);
+        // PAIRS WITH: pod::group::counted
         layout.counted().store(mem, number);
         crash_point(Point::GroupCounted);
+        // PAIRS WITH: pod::group::append::apply, pod::group::last_committed
         layout.commit().store(mem, 0);
         crash_point(Point::GroupCleared);
         Ok(())

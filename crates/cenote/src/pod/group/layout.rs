@@ -63,7 +63,7 @@ impl Layout {
     }
 
     /// The host whose members are being told dead: its id plus one, and its generation.
-    pub fn burying(self) -> SyncWord {
+    pub fn announcing_deaths(self) -> SyncWord {
         SyncWord::at(self.0 + 208)
     }
 
@@ -111,12 +111,14 @@ impl Line {
     /// Writes all of it.
     pub fn write<M: Memory>(self, mem: &M, words: [u64; 8]) {
         for n in (0..8).rev() {
+            // PAIRS WITH: pod::group::layout::read
             self.word(n).store(mem, words[n]);
         }
     }
 
     /// Reads all of it. What is written meanwhile may be torn.
     pub fn read<M: Memory>(self, mem: &M) -> [u64; 8] {
+        // PAIRS WITH: pod::group::layout::write
         std::array::from_fn(|n| self.word(n).load(mem))
     }
 }

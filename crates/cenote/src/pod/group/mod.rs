@@ -10,23 +10,23 @@
 //! **Room.** A member that joins makes sure of room for two more events besides its own: its end, and that of its host. So a
 //! death is never refused. A join is, if a member has not read for long; the error names it.
 //!
-//! **Deaths.** See [`burial`](self::burial).
+//! **Deaths.** See [`deaths`](self::deaths).
 //!
 //! **Who is a member.** A worker, under a name that it keeps: who comes again under a name that left or died has rejoined. A
 //! member's words in the table belong to the lock's holder, but for its cursor.
 //!
-//! **Crash.** See `append`; the lock is one of [`lock`](crate::pod::lock), taken over from the dead. An observer's place is written without an event, its status last. A host's burial is
+//! **Crash.** See `append`; the lock is one of [`lock`](crate::pod::lock), taken over from the dead. An observer's place is written without an event, its status last. A host's death notices is
 //! begun by the event of its death, and finished by whoever has the lock next.
 
 mod append;
 mod audit;
-mod burial;
+mod deaths;
 mod event;
 mod layout;
 mod token;
 
 pub use audit::audit;
-pub use burial::{died, host_died, hosts_died};
+pub use deaths::{died, host_died, hosts_died};
 pub use event::{Event, Kind, Member, Status};
 pub use layout::{EVENTS_MAX, GROUP_BYTES, MEMBER_NAME_MAX, MEMBERS_MAX};
 
@@ -160,11 +160,13 @@ impl Group {
 
     /// Events so far.
     pub fn counted<M: Memory>(&self, worker: &Worker<M>) -> u64 {
+        // PAIRS WITH: pod::group::append::apply
         self.layout.counted().load(worker.mem())
     }
 
     /// The number of the last event that will be told whatever becomes of who tells it: it may be committed, and not be in the log yet.
     pub fn last_committed<M: Memory>(&self, worker: &Worker<M>) -> u64 {
+        // PAIRS WITH: pod::group::append::apply
         let committed = self.layout.commit().load(worker.mem());
         self.counted(worker).max(committed)
     }
@@ -182,14 +184,15 @@ impl Group {
             self.layout.commit().store(worker.mem(), 0);
         }
         self.apply(worker)?;
-        if !mutant::is(Mutant::GroupBurialLeft) {
-            self.finish_burial(worker)?;
+        if !mutant::is(Mutant::GroupDeathsLeft) {
+            self.finish_deaths(worker)?;
         }
         Ok(held)
     }
 
     fn high<M: Memory>(&self, worker: &Worker<M>) -> Result<u64> {
         let word = self.layout.high();
+        // PAIRS WITH: pod::group::append::apply, pod::group::observe
         let high = word.load(worker.mem());
         match high <= self.members {
             true => Ok(high),
@@ -199,6 +202,7 @@ impl Group {
 
     fn status<M: Memory>(&self, worker: &Worker<M>, place: u64) -> Result<Status> {
         let word = self.layout.member(place).word(0);
+        // PAIRS WITH: pod::group::observe, pod::group::end
         Status::of(word.load(worker.mem()))
             .ok_or_else(|| Error::corrupt("the status of a group's member", word.offset()))
     }
@@ -242,6 +246,7 @@ impl Group {
         let mut least = (counted, None);
         for place in 0..self.high(worker)? {
             if matches!(self.status(worker, place)?, Status::Joined | Status::Observer) {
+                // PAIRS WITH: pod::group::next, pod::group::observe, pod::group::append::apply
                 let read = self.layout.cursor(place).load(worker.mem());
                 if read > counted {
                     let at = self.layout.cursor(place).offset();
@@ -309,7 +314,7 @@ impl Group {
             event: event(kind, &member),
             member: Some((place, member)),
             begins: true,
-            burying: 0,
+            announcing_deaths: 0,
         };
         self.append(worker, change)?;
         drop(held);
@@ -342,10 +347,13 @@ impl Group {
             host_generation: origin.generation,
             since: read,
         };
+        // PAIRS WITH: pod::group::least_cursor
         self.layout.cursor(place).store(mem, read);
+        // PAIRS WITH: pod::group::status
         self.layout.member(place).word(0).store(mem, Status::Free.code());
         self.layout.member(place).write(mem, observer.words());
         let high = self.high(worker)?;
+        // PAIRS WITH: pod::group::high
         self.layout.high().store(mem, high.max(place + 1));
         drop(held);
         Ok(GroupHandle {
@@ -417,6 +425,7 @@ impl Group {
         let status = match (member.status, kind) {
             (Status::Observer, _) => {
                 let word = self.layout.member(place).word(0);
+                // PAIRS WITH: pod::group::status
                 word.store(worker.mem(), Status::Free.code());
                 return Ok(true);
             }
@@ -429,7 +438,7 @@ impl Group {
             event: event(kind, &member),
             member: Some((place, Member { status, ..member })),
             begins: false,
-            burying: self.layout.burying().load(worker.mem()),
+            announcing_deaths: self.layout.announcing_deaths().load(worker.mem()),
         };
         self.append(worker, change)?;
         Ok(true)
@@ -449,6 +458,7 @@ impl Group {
             return Err(Error::corrupt("the number of a group's event", line.offset()));
         }
         handle.read += 1;
+        // PAIRS WITH: pod::group::least_cursor
         self.layout.cursor(handle.place).store(mem, handle.read);
         Ok(Some(event))
     }

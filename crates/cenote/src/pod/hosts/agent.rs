@@ -55,7 +55,7 @@ pub fn bring_up<M: Memory>(
     let home = Home::decode(record.home().load(mem));
     let is_elsewhere =
         home.is_of(state.generation) && home != Home::new(state.generation, identity.name.machine);
-    if is_elsewhere && !is_abandoned(mem, geometry, host, state) && !mutant::is(Mutant::HomeMoved) {
+    if is_elsewhere && !is_orphaned(mem, geometry, host, state) && !mutant::is(Mutant::HomeMoved) {
         return Err(Error::Host {
             host,
             why: host::ELSEWHERE,
@@ -99,6 +99,7 @@ fn bring_up_now<M: Memory>(
     let host = identity.host;
     let mut high = HOSTS_HIGH.load(mem);
     while high <= u64::from(host) {
+        // NO PAIR: claim
         match HOSTS_HIGH.compare_exchange_acquire(mem, high, u64::from(host) + 1) {
             Ok(_) => break,
             Err(found) => high = found,
@@ -108,6 +109,7 @@ fn bring_up_now<M: Memory>(
     loop {
         let state = record.read(mem)?;
         match state.phase {
+            // PAIRS WITH: pod::hosts::fence::fence
             HostPhase::Up if host::settle(mem, record, state.generation, identity.name.machine) => {
                 crash_point(Point::HostSettled);
                 return Ok(state.generation);
@@ -124,7 +126,7 @@ fn bring_up_now<M: Memory>(
                 let home = Home::decode(record.home().load(mem));
                 let is_here = home == Home::new(state.generation, identity.name.machine);
                 let next = match home.is_of(state.generation) && !is_here {
-                    true if is_abandoned(mem, geometry, host, state) => state.over(),
+                    true if is_orphaned(mem, geometry, host, state) => state.over(),
                     true => {
                         return Err(Error::Host {
                             host,
@@ -162,7 +164,7 @@ fn bring_up_now<M: Memory>(
 
 /// Whether nobody of a host's generation can write any more although a machine has settled in it: the host never went up there, so that nobody has joined, and
 /// the lease that it was given is another's, who has had it fenced.
-fn is_abandoned<M: Memory>(mem: &M, geometry: &Geometry, host: u32, state: HostState) -> bool {
+fn is_orphaned<M: Memory>(mem: &M, geometry: &Geometry, host: u32, state: HostState) -> bool {
     state.phase == HostPhase::Down && lease::is_elsewhere(mem, geometry, host, state.generation)
 }
 
@@ -259,6 +261,7 @@ impl AgentRole {
             });
         }
         // Who has lost that must not touch it.
+        // PAIRS WITH: pod::hosts::heartbeats::has_missed
         record.heartbeat().fetch_add(mem, 1);
         crash_point(Point::AgentTaken);
         Ok(Self { host, state, record })
@@ -342,6 +345,7 @@ impl Leaving {
         let (from, to) = (self.state, self.state.over());
         // If it fails, a monitor has been faster.
         if lease::is_of(mem, geometry, self.host, from.generation) {
+            // PAIRS WITH: pod::format::host::HostRecord::read
             mem.exchange_as_last_server(self.record.state().offset(), from.encode(), to.encode());
         } else {
             self.record.exchange(mem, from, to);
@@ -361,12 +365,14 @@ impl Pulse {
     pub fn heartbeat<M: Memory>(&mut self, mem: &M) {
         self.count = self.count.wrapping_add(1);
         // Nobody else writes it, and it is no exchange: whoever executes those may be dead.
+        // PAIRS WITH: pod::hosts::heartbeats::has_missed
         self.record.heartbeat().announce(mem, self.count);
     }
 }
 
 /// Tells other hosts of a death.
 fn declare<M: Memory>(pod: &Pod<M>, index: u32, entry: State) {
+    // PAIRS WITH: pod::format::host::is_declared
     ProcessRecord::new(pod.geometry(), index)
         .declared()
         .store(pod.mem(), host::declaration(entry.generation));

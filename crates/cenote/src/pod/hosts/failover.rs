@@ -306,6 +306,7 @@ impl<M: Memory> FailoverController<M> {
         tell: &mut dyn FnMut(LeaseEvent),
     ) -> Result<bool> {
         // PAIRS WITH: pod::hosts::lease::begin
+        // PAIRS WITH: pod::hosts::lease::end
         if !election.may_act() || (taking.before == Lease::Nobodys && self.is_held_hostless()) {
             fencer.give_up();
             self.give_back(&taking, election);
@@ -362,6 +363,7 @@ impl<M: Memory> FailoverController<M> {
             }),
             _ => {
                 let record = HostRecord::new(&self.geometry, self.host);
+                // PAIRS WITH: pod::hosts::lease::begin
                 record.home().announce(&self.mem, here.encode());
                 Ok(())
             }

@@ -42,6 +42,7 @@ impl Heard {
         missed_max: u64,
     ) -> bool {
         let record = HostRecord::new(geometry, host);
+        // PAIRS WITH: pod::hosts::agent::take, pod::hosts::agent::Pulse::heartbeat
         let heartbeat = record.heartbeat().load(mem);
         // Another agent is news, too: it has not beaten yet.
         let is_new = !self.is_known || self.state != state.encode() || self.heartbeat != heartbeat;

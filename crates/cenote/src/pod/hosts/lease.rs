@@ -37,6 +37,7 @@ pub enum Lease {
 impl Lease {
     /// Reads it. One round trip.
     pub fn read<M: Memory>(mem: &M) -> Self {
+        // PAIRS WITH: pod::hosts::lease::write
         Self::decode(SERVER_LEASE.load(mem))
     }
 
@@ -58,6 +59,7 @@ impl Lease {
 
     /// Writes it, as the one who may: past the cache, and not as an exchange.
     pub(in crate::pod) fn write<M: Memory>(self, mem: &M) {
+        // PAIRS WITH: pod::hosts::lease::read, pod::hosts::lease::may_serve
         SERVER_LEASE.announce(mem, self.encode());
     }
 }
@@ -123,6 +125,7 @@ impl HostLease {
 
 impl ServingLease for HostLease {
     fn may_serve(&self, words: &dyn Words) -> bool {
+        // PAIRS WITH: pod::hosts::lease::write
         let lease = Lease::decode(words.load(SERVER_LEASE.offset()));
         match self.mine.host {
             ALONE => lease == Lease::Nobodys,
@@ -132,10 +135,12 @@ impl ServingLease for HostLease {
 
     fn begin(&self, words: &dyn Words) -> bool {
         if self.mine.host == ALONE {
+            // PAIRS WITH: pod::hosts::failover::go_on
             words.store(HOSTLESS_SERVES.offset(), 1);
             // PAIRS WITH: pod::hosts::failover::go_on
             let may = self.may_serve(words);
             if !may {
+                // PAIRS WITH: pod::hosts::failover::go_on
                 words.store(HOSTLESS_SERVES.offset(), 0);
             }
             return may;
@@ -143,6 +148,7 @@ impl ServingLease for HostLease {
         // The last write of a host is made by its server, which had the lock until then.
         let state = HostState::decode(words.load(self.record.state().offset()));
         // The lock is a kernel's: another machine with this id, or this one before it was started anew, has its own.
+        // PAIRS WITH: pod::hosts::failover::settle
         let home = Home::decode(words.load(self.record.home().offset()));
         let is_here = home.is_of(state.generation) && home == Home::new(state.generation, self.machine);
         self.may_serve(words)
@@ -153,6 +159,7 @@ impl ServingLease for HostLease {
 
     fn end(&self, words: &dyn Words) {
         if self.mine.host == ALONE {
+            // PAIRS WITH: pod::hosts::failover::go_on
             words.store(HOSTLESS_SERVES.offset(), 0);
         }
     }

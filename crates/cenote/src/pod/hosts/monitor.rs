@@ -354,7 +354,9 @@ fn accuse<M: Memory>(
     if !record.exchange(mem, state, next) {
         return false;
     }
+    // NO PAIR: hint
     record.fencer().store(mem, worker.identity());
+    // NO PAIR: count
     record.fenced_at().store(mem, clock());
     tell(Event::Suspected {
         host: id,
@@ -377,9 +379,10 @@ fn pursue<M: Memory>(
     let record = HostRecord::new(worker.geometry(), id);
     let is_mine = record.fencer().load(mem) == worker.identity();
     if !is_mine {
+        // NO PAIR: hint
         record.fencer().store(mem, worker.identity());
     }
-    if is_mine || !mutant::is(Mutant::FenceInherited) {
+    if is_mine || !mutant::is(Mutant::FenceAdopted) {
         match fence.fence(worker, host, generation)? {
             Fenced::Certainly => {}
             Fenced::NotYet => return Ok(true),

@@ -18,6 +18,8 @@ pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
         return 0;
     }
     let epoch = EPOCH.load(worker.mem()) >> 1;
+    // PAIRS WITH: pod::commit::attach::attach_at, pod::commit::attach::drop
+    // PAIRS WITH: pod::instance::worker::briefly, pod::instance::worker::unpin, pod::reclaim::flush::withdraw_idle, pod::commit::recovery::leave
     (0..worker.pod().workers_high())
         .map(|index| {
             WorkerRecord::new(worker.geometry(), index)
@@ -28,15 +30,16 @@ pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
         .fold(epoch, u64::min)
 }
 
-/// What is ripe below, given a least announcement: that, or what it was before. An announcement that comes later is of a reader who loads later,
-/// and cannot reach what was unlinked when a look found it ripe.
-pub(in crate::pod) fn ripe_below<M: Memory>(worker: &Worker<M>, least: u64) -> u64 {
+/// What is reclaimable below, given a least announcement: that, or what it was before. An announcement that comes later is of a reader who loads later,
+/// and cannot reach what was unlinked when a look found it reclaimable.
+pub(in crate::pod) fn reclaimable_below<M: Memory>(worker: &Worker<M>, least: u64) -> u64 {
     let below = worker.least_seen.get().max(least);
     worker.least_seen.set(below);
     below
 }
 
 pub(in crate::pod) fn somebody_relies_on_it<M: Memory>(worker: &Worker<M>) -> bool {
+    // PAIRS WITH: pod::instance::join::settle
     (0..worker.geometry().parameters.processes)
         .map(|index| ProcessRecord::new(worker.geometry(), index))
         .filter(|record| State::decode(record.state().load(worker.mem())).phase != Phase::Free)
@@ -54,6 +57,7 @@ pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
     let settled = word & !1;
     if least >= settled >> 1 {
         let next = settled.wrapping_add(2) | 1;
+        // NO PAIR: claim
         if EPOCH.compare_exchange_acquire(mem, settled, next).is_ok() {
             crash_point(Point::EpochHalf);
             finish(mem, worker.geometry(), worker.pod().workers_high(), next);
@@ -74,6 +78,7 @@ fn note_held_back<M: Memory>(mem: &M, epoch: u64) {
     let noted = HELD_BACK.load(mem);
     if noted as u32 != epoch as u32 {
         let seconds = mem.kernel().now() / 1_000_000_000;
+        // NO PAIR: claim
         let _ = HELD_BACK.compare_exchange_acquire(mem, noted, seconds << 32 | u64::from(epoch as u32));
     }
 }

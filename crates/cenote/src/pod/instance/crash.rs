@@ -43,15 +43,15 @@ points! {
     SlabIntent = "slab.intent", "cells are about to be taken, the reserve says so";
     SlabTaken = "slab.taken", "cells are taken into the reserve";
     SlabRelease = "slab.release", "an exhausted block is released, the reserve still names it";
-    AdoptIntent = "adopt.intent", "an abandoned block is about to be adopted";
-    AdoptDone = "adopt.done", "an abandoned block is adopted, nothing taken";
+    AdoptIntent = "adopt.intent", "an orphaned block is about to be adopted";
+    AdoptDone = "adopt.done", "an orphaned block is adopted, nothing taken";
     AllocNew = "alloc.new", "an object is named in the operation record, still in the reserve";
     AllocTaken = "alloc.taken", "an object is allocated and not written";
     PublishIntent = "publish.intent", "the operation record is complete, the slot unchanged";
     PublishClaimed = "publish.claimed", "the slot of a removed key is claimed for a new one, which it does not bind";
     PublishDone = "publish.done", "the slot is changed, the operation not finished";
     PublishCounted = "publish.counted", "the length is counted, the old object not retired";
-    PublishCompanion = "publish.companion", "the slot is changed, the further old object not retired";
+    PublishSecondary = "publish.secondary", "the slot is changed, the further old object not retired";
     RetireMarked = "retire.marked", "a range's table word says retired, the list does not";
     RetirePushed = "retire.pushed", "the list says retired, the record still names it";
     RetireChunk = "retire.chunk", "a chunk for the list is allocated, not linked";
@@ -113,7 +113,7 @@ points! {
     GroupMember = "group.member", "an event's member is changed, the event not counted";
     GroupCounted = "group.counted", "an event is counted, its commit not cleared";
     GroupCleared = "group.cleared", "an event is complete, nobody has been woken";
-    GroupBurying = "group.burying", "a host's death is in the log, not yet those of its members";
+    GroupBurying = "group.announcing_deaths", "a host's death is in the log, not yet those of its members";
     RecoverClaim = "recover.claim", "a dead operation's claim is cleared, its outcome not recorded";
     RecoverVerdict = "recover.verdict", "a dead operation's outcome is decided, not acted on";
     RecoverOperation = "recover.operation", "a dead operation is finished";

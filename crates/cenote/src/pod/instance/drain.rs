@@ -67,6 +67,7 @@ pub(in crate::pod) fn drain<M: Memory>(pod: &Pod<M>, index: u32, entry: State) -
     let is_later = before == 0 || (entry.generation.wrapping_sub(before as u32) as i32) > 0;
     if may_declare && is_later {
         // All is in memory: the fence has waited for it.
+        // PAIRS WITH: pod::format::host::is_declared
         let _ = declared.compare_exchange_acquire(mem, before, declaration);
         crash_point(Point::Declared);
     }

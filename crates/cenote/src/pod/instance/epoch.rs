@@ -38,6 +38,7 @@ pub fn current<M: Memory>(mem: &M, record: WorkerRecord, replicate: bool) -> u64
 fn raise<M: Memory>(mem: &M, record: WorkerRecord, epoch: u64) {
     let mut replica = record.epoch().load(mem);
     while replica < epoch {
+        // NO PAIR: claim
         match record.epoch().compare_exchange_acquire(mem, replica, epoch) {
             Ok(_) => return,
             Err(found) => replica = found,
@@ -63,5 +64,6 @@ pub(crate) fn finish<M: Memory>(mem: &M, geometry: &Geometry, workers: u32, word
     for index in (0..workers).filter(|_| !mutant::is(Mutant::ReplicasNotRaised)) {
         raise(mem, WorkerRecord::new(geometry, index), word >> 1);
     }
+    // NO PAIR: claim
     let _ = EPOCH.compare_exchange_acquire(mem, word, word & !1);
 }

@@ -26,6 +26,7 @@ pub fn notify_all<M: Memory>(mem: &M, event_count: SyncWord) {
     let mut word = event_count.load(mem);
     loop {
         let next = (word & !ASLEEP).wrapping_add(ONE_NOTIFICATION) & u64::from(u32::MAX);
+        // PAIRS WITH: pod::instance::event_count::prepare_wait
         match event_count.compare_exchange_acquire(mem, word, next) {
             Ok(_) => break,
             Err(found) => word = found,
@@ -41,6 +42,7 @@ pub fn notify_all<M: Memory>(mem: &M, event_count: SyncWord) {
 /// Cost: a load; an exchange and a system call if somebody may be asleep.
 #[inline]
 pub fn notify_waiting<M: Memory>(mem: &M, event_count: SyncWord) {
+    // PAIRS WITH: pod::instance::event_count::prepare_wait
     if event_count.load(mem) & ASLEEP != 0 {
         notify_all(mem, event_count);
     }
@@ -63,6 +65,7 @@ pub fn notify_one<M: Memory>(mem: &M, event_count: SyncWord) {
             return;
         }
         let next = word.wrapping_add(ONE_NOTIFICATION) & u64::from(u32::MAX);
+        // PAIRS WITH: pod::instance::event_count::prepare_wait
         match event_count.compare_exchange_acquire(mem, word, next) {
             Ok(_) => break next,
             Err(found) => word = found,
@@ -74,6 +77,7 @@ pub fn notify_one<M: Memory>(mem: &M, event_count: SyncWord) {
         let quiet = (notified & !ASLEEP).wrapping_add(ONE_NOTIFICATION) & u64::from(u32::MAX);
         if mutant::is(Mutant::BitTakenFromSleeper) {
             let _ = event_count.compare_exchange_acquire(mem, notified, notified & !ASLEEP);
+        // PAIRS WITH: pod::instance::event_count::prepare_wait
         } else if event_count.compare_exchange_acquire(mem, notified, quiet).is_ok() {
             mem.kernel().wake(event_count.offset());
         }
@@ -92,6 +96,7 @@ pub fn notifications_of(seen: u32) -> u32 {
 pub fn prepare_wait<M: Memory>(mem: &M, event_count: SyncWord) -> (u64, u32) {
     let mut word = event_count.load(mem);
     while word & ASLEEP == 0 && !mutant::is(Mutant::WaitNotPrepared) {
+        // PAIRS WITH: pod::instance::event_count::notify_waiting, pod::instance::event_count::notify_all, pod::instance::event_count::notify_one
         match event_count.compare_exchange_acquire(mem, word, word | ASLEEP) {
             Ok(_) => word |= ASLEEP,
             Err(found) => word = found,

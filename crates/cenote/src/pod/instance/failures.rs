@@ -112,6 +112,7 @@ impl Failures {
                 met: now,
             });
         }
+        // NO PAIR: hint
         self.count.store(all.len() as u64);
     }
 
@@ -120,6 +121,7 @@ impl Failures {
         if self.count.load() != 0 {
             let mut all = self.locked();
             all.retain(|known| known.task != task || known.met >= began);
+            // NO PAIR: hint
             self.count.store(all.len() as u64);
         }
     }
@@ -139,6 +141,7 @@ impl Failures {
     pub(in crate::pod) fn forget(&self) {
         let mut all = self.locked();
         all.clear();
+        // NO PAIR: hint
         self.count.store(0);
     }
 

@@ -153,6 +153,7 @@ impl<M: Memory> Pod<M> {
         let joining = self.entry(Phase::Joining, generation);
         // One of which nobody can tell, as what the pool says of its host is damaged, keeps its place.
         let may_live = || host::may_live(&self.mem, &self.geometry, index, state).unwrap_or(true);
+        // PAIRS WITH: pod::hosts::agent::leave, pod::hosts::agent::is_all_dead, pod::hosts::fence::fence
         if (is_elsewhere && may_live())
             || record
                 .state()
@@ -167,6 +168,7 @@ impl<M: Memory> Pod<M> {
         let found = HostRecord::new(&self.geometry, self.identity.host).read(&self.mem)?;
         if found.phase != HostPhase::Up || found.generation != self.host_generation {
             let free = State::free(generation);
+            // NO PAIR: claim
             let _ = record
                 .state()
                 .compare_exchange_acquire(&self.mem, joining.encode(), free.encode());
@@ -196,6 +198,7 @@ impl<M: Memory> Pod<M> {
             .set(&self.mem, u64::from(self.relies_on_barrier()));
         // If this host's cache has an older one, the background thread will serve rounds that it need not have served, and no more.
         let round = self.mem.load_speculative(superblock::FLUSH_ROUND.offset());
+        // NO PAIR: unshared
         record.flushed().store(&self.mem, round);
         // Complete before the entry is alive.
         self.mem.write_back(record.pid().offset(), 64);
@@ -205,6 +208,7 @@ impl<M: Memory> Pod<M> {
     fn settle(&mut self, index: u32, word: u64, generation: u32) -> Result<bool> {
         let alive = self.entry(Phase::Alive, generation);
         let state = ProcessRecord::new(&self.geometry, index).state();
+        // PAIRS WITH: pod::instance::process::entries, pod::instance::advance::somebody_relies_on_it
         let exchanged = self.mem.fence_and_exchange(state.offset(), word, alive.encode());
         if exchanged.is_err() {
             self.liveness.as_ref().ok_or(Error::Forked)?.unlock(index)?;
@@ -282,6 +286,7 @@ impl<M: Memory> Drop for Pod<M> {
         let free = State::free(self.generation);
         let mine = self.entry(Phase::Alive, self.generation);
         // What its threads have stored is seen: they ended their places in the worker table by exchanges.
+        // NO PAIR: claim
         let _ = record
             .state()
             .compare_exchange_acquire(&self.mem, mine.encode(), free.encode());

@@ -10,7 +10,7 @@ pub const CHUNK_ENTRIES_MIN: u64 = 2 * ROOM;
 /// The thresholds of one process. Any value in its range is right; they decide speed and how much memory waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Objects that a worker retires before it looks what is ripe. At least 1.
+    /// Objects that a worker retires before it looks what is reclaimable. At least 1.
     pub collect_every: u32,
     /// The same in bytes, about: large objects are few.
     pub collect_bytes: u64,
@@ -23,8 +23,8 @@ pub struct Limits {
     pub look_around_every: u32,
     /// Looks of a background thread, one a millisecond, after which it takes over the list of a worker that has not changed it (incoherent memory).
     pub quiet_ticks: u32,
-    /// Bytes of objects that wait on a shelf of one size class, at most.
-    pub shelf_bytes: u64,
+    /// Bytes of objects that wait on a magazine of one size class, at most.
+    pub magazine_bytes: u64,
     /// The logarithm of how many units are given back to the file system at a time.
     pub trim_order: u32,
     /// Removals from a hash map, for each unit of its level, after which a worker looks whether the level is too large; 0: each
@@ -56,8 +56,8 @@ impl Limits {
             chunk_entries: CHUNK_ENTRIES,
             look_around_every: 16,
             quiet_ticks: 1000,
-            // There more becomes ripe at a time.
-            shelf_bytes: if M::COHERENT { 512 << 10 } else { 2 << 20 },
+            // There more becomes reclaimable at a time.
+            magazine_bytes: if M::COHERENT { 512 << 10 } else { 2 << 20 },
             // A huge page: a smaller hole would split one.
             trim_order: 5,
             removals: 32,

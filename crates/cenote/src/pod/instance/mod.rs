@@ -2,8 +2,8 @@
 //! `docs/protocols/instances.md`, `docs/protocols/reclamation.md` for epochs.
 
 pub mod advance;
+pub(crate) mod back_off;
 pub(in crate::pod) mod class_cache;
-pub(crate) mod contention;
 pub mod crash;
 pub(in crate::pod) mod drain;
 pub mod epoch;
@@ -13,8 +13,8 @@ pub mod hooks;
 pub(in crate::pod) mod join;
 pub mod limits;
 pub(in crate::pod) mod lives;
+pub(in crate::pod) mod pending;
 pub mod process;
 pub mod recycle;
-pub(in crate::pod) mod taken;
 pub mod word_cache;
 pub mod worker;

@@ -63,9 +63,9 @@ pub struct Pod<M: Memory> {
     pub(crate) liveness: Option<Box<dyn Liveness>>,
     /// The workers of this process whose announcements its background thread looks after.
     pub(in crate::pod) local: Mutex<Vec<std::sync::Weak<LocalPin>>>,
-    /// What [`Pod::companion`] has made.
+    /// What [`Pod::extension`] has made.
     #[cfg(feature = "baselines")]
-    companions: Mutex<Vec<(u64, Companion)>>,
+    extensions: Mutex<Vec<(u64, Extension)>>,
     words: WordCache,
     /// Set when the background thread shall end.
     closing: LocalWord,
@@ -81,7 +81,7 @@ pub struct Pod<M: Memory> {
 
 /// Something that handles keep alive.
 #[cfg(feature = "baselines")]
-type Companion = std::sync::Weak<dyn std::any::Any + Send + Sync>;
+type Extension = std::sync::Weak<dyn std::any::Any + Send + Sync>;
 
 impl<M: Memory> Pod<M> {
     /// A view of the pool by a process that takes no place in it.
@@ -108,7 +108,7 @@ impl<M: Memory> Pod<M> {
             liveness,
             local: Mutex::new(Vec::new()),
             #[cfg(feature = "baselines")]
-            companions: Mutex::default(),
+            extensions: Mutex::default(),
             words: WordCache::new(limits.cached_words),
             closing: LocalWord::new(0),
             reclaiming: LocalWord::new(0),
@@ -211,17 +211,20 @@ impl<M: Memory> Pod<M> {
 
     /// Tells this process's background thread to end.
     pub fn close(&self) {
+        // PAIRS WITH: pod::instance::process::is_closing
         self.closing.store(1);
     }
 
     /// Whether the background thread shall end.
     pub fn is_closing(&self) -> bool {
+        // PAIRS WITH: pod::instance::process::close
         self.closing.load() != 0
     }
 
     /// The right to change what the pool has retired beside the own list, in the background, unless somebody has it: who accounts for
     /// every byte.
     pub(in crate::pod) fn may_reclaim(&self) -> Option<Reclaiming<'_, M>> {
+        // PAIRS WITH: pod::instance::process::Reclaiming::drop
         let is_ours = self.reclaiming.exchange(0, 1);
         is_ours.then(|| Reclaiming { pod: self })
     }
@@ -260,6 +263,7 @@ impl<M: Memory> Pod<M> {
     pub fn entries(&self) -> impl Iterator<Item = (u32, State)> + '_ {
         (0..self.geometry.parameters.processes).map(|index| {
             let record = ProcessRecord::new(&self.geometry, index);
+            // PAIRS WITH: pod::instance::join::settle
             (index, State::decode(record.state().load(&self.mem)))
         })
     }
@@ -267,25 +271,25 @@ impl<M: Memory> Pod<M> {
     /// What the handles of this process share, in memory of the process, about the thing at an offset. It is made by the first of
     /// them, and dropped with the last.
     #[cfg(feature = "baselines")]
-    pub fn companion<T: Send + Sync + 'static>(
+    pub fn extension<T: Send + Sync + 'static>(
         &self,
         at: u64,
         make: impl FnOnce() -> T,
     ) -> std::sync::Arc<T> {
         let mut all = self
-            .companions
+            .extensions
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        all.retain(|(_, companion)| companion.strong_count() > 0);
+        all.retain(|(_, extension)| extension.strong_count() > 0);
         let found = all.iter().filter(|(of, _)| *of == at);
-        let mut alive = found.filter_map(|(_, companion)| companion.upgrade());
-        if let Some(companion) = alive.find_map(|companion| companion.downcast().ok()) {
-            return companion;
+        let mut alive = found.filter_map(|(_, extension)| extension.upgrade());
+        if let Some(extension) = alive.find_map(|extension| extension.downcast().ok()) {
+            return extension;
         }
-        let companion = std::sync::Arc::new(make());
-        let kept: std::sync::Arc<dyn std::any::Any + Send + Sync> = companion.clone();
+        let extension = std::sync::Arc::new(make());
+        let kept: std::sync::Arc<dyn std::any::Any + Send + Sync> = extension.clone();
         all.push((at, std::sync::Arc::downgrade(&kept)));
-        companion
+        extension
     }
 
     /// Something begins that may fail in parts: what [`Pod::end_task`] is to be told.
@@ -315,6 +319,7 @@ impl<M: Memory> Pod<M> {
 
     /// A worker is this process's background thread from now on, or nobody is.
     pub(in crate::pod) fn flush_server_is(&self, worker: Option<&Worker<M>>) {
+        // PAIRS WITH: pod::instance::process::has_lost_flush_server
         self.flush_server.store(worker.map_or(0, Worker::identity));
     }
 
@@ -322,6 +327,7 @@ impl<M: Memory> Pod<M> {
     ///
     /// Cost: a sync load if there is such a thread.
     pub fn has_lost_flush_server(&self) -> bool {
+        // PAIRS WITH: pod::instance::process::flush_server_is
         let identity = self.flush_server.load();
         let Some(index) = (identity as u32).checked_sub(1) else {
             return false;
@@ -384,6 +390,7 @@ pub struct Reclaiming<'p, M: Memory> {
 
 impl<M: Memory> Drop for Reclaiming<'_, M> {
     fn drop(&mut self) {
+        // PAIRS WITH: pod::instance::process::may_reclaim
         self.pod.reclaiming.store(0);
     }
 }

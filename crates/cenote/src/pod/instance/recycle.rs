@@ -1,6 +1,6 @@
 //! Recycling: what waits in a worker's own retired list is taken for its next objects, without a word that others write.
 //!
-//! An entry of the list that is ripe, and flushed where that is needed, is put on the *shelf* of its object's class. Shelves are
+//! An entry of the list that is reclaimable, and flushed where that is needed, is put on the *shelf* of its object's class. Magazines are
 //! this process's memory: in the pool the entry stays as it is. An allocation takes the entry that was put there
 //! last: the object is named in the operation's record, then the entry is *gone* (its last bit is set). So
 //!
@@ -12,8 +12,8 @@
 //!
 //! What is given back unpublished has its entry back, unless the list has moved on meanwhile.
 //!
-//! **How much is kept.** Of what was not needed from one round of shelving to the next half is really freed, the older half, and
-//! so is what a shelf has no room for. So shelves soon have no more than what is needed now and then.
+//! **How much is kept.** Of what was not needed from one round of filling to the next half is really freed, the older half, and
+//! so is what a magazine has no room for. So magazines soon have no more than what is needed now and then.
 
 use std::cell::Cell;
 
@@ -22,7 +22,7 @@ use crate::pod::format::class::{CLASSES, TABLE};
 
 /// An entry whose object may be taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Kept {
+pub struct CachedEntry {
     /// The object.
     pub object: u64,
     /// The chunk of its entry.
@@ -32,38 +32,38 @@ pub struct Kept {
 }
 
 #[derive(Default)]
-struct Shelf {
-    kept: Cell<Vec<Kept>>,
+struct Magazine {
+    cached: Cell<Vec<CachedEntry>>,
     /// How many it had when it had fewest, since the last round.
     least: Cell<usize>,
 }
 
-/// A worker's shelves.
+/// A worker's magazines.
 pub struct Recycler {
-    shelves: Box<[Shelf]>,
-    /// What comes before it in the list is on a shelf, or gone; 0 for the list's head.
+    magazines: Box<[Magazine]>,
+    /// What comes before it in the list is on a magazine, or gone; 0 for the list's head.
     frontier: Cell<u64>,
-    /// Up to where entries may be freed, if shelving has stopped before that, at the frontier; else 0.
+    /// Up to where entries may be freed, if filling the magazines has stopped before that, at the frontier; else 0.
     until: Cell<u64>,
     /// Grows when the list's head moves.
     round: Cell<u32>,
 }
 
-impl Shelf {
-    fn with<R>(&self, change: impl FnOnce(&mut Vec<Kept>) -> R) -> R {
-        let mut kept = self.kept.take();
-        let result = change(&mut kept);
-        self.least.set(self.least.get().min(kept.len()));
-        self.kept.set(kept);
+impl Magazine {
+    fn with<R>(&self, change: impl FnOnce(&mut Vec<CachedEntry>) -> R) -> R {
+        let mut cached = self.cached.take();
+        let result = change(&mut cached);
+        self.least.set(self.least.get().min(cached.len()));
+        self.cached.set(cached);
         result
     }
 }
 
 impl Default for Recycler {
-    /// Empty shelves.
+    /// Empty magazines.
     fn default() -> Self {
         Self {
-            shelves: (0..CLASSES).map(|_| Shelf::default()).collect(),
+            magazines: (0..CLASSES).map(|_| Magazine::default()).collect(),
             frontier: Cell::new(0),
             until: Cell::new(0),
             round: Cell::new(0),
@@ -72,49 +72,51 @@ impl Default for Recycler {
 }
 
 impl Recycler {
-    /// Takes the entry that was put on a shelf last.
+    /// Takes the entry that was put on a magazine last.
     #[inline]
-    pub(in crate::pod) fn take(&self, class: usize) -> Option<Kept> {
-        self.shelves.get(class)?.with(Vec::pop)
+    pub(in crate::pod) fn take(&self, class: usize) -> Option<CachedEntry> {
+        self.magazines.get(class)?.with(Vec::pop)
     }
 
-    /// Puts an entry on a shelf, which has so many bytes at most; `false` if that is full.
-    pub(in crate::pod) fn put(&self, class: usize, kept: Kept, bytes_max: u64) -> bool {
-        let Some(shelf) = self.shelves.get(class) else {
+    /// Puts an entry on a magazine, which has so many bytes at most; `false` if that is full.
+    pub(in crate::pod) fn put(&self, class: usize, cached: CachedEntry, bytes_max: u64) -> bool {
+        let Some(magazine) = self.magazines.get(class) else {
             return false;
         };
-        shelf.with(|all| {
+        magazine.with(|all| {
             let has_room = (all.len() as u64 + 1) * u64::from(TABLE[class].size) <= bytes_max;
             if has_room {
-                all.push(kept);
+                all.push(cached);
             }
             has_room
         })
     }
 
-    /// Takes from the shelves the older half of what was not needed since the last round.
-    pub(in crate::pod) fn take_idle(&self) -> Vec<Kept> {
+    /// Takes from the magazines the older half of what was not needed since the last round.
+    pub(in crate::pod) fn take_idle(&self) -> Vec<CachedEntry> {
         let mut idle = Vec::new();
-        for shelf in &self.shelves {
-            shelf.with(|all| {
-                let unneeded = shelf.least.get().min(all.len());
+        for magazine in &self.magazines {
+            magazine.with(|all| {
+                let unneeded = magazine.least.get().min(all.len());
                 idle.extend(all.drain(..unneeded.div_ceil(2)));
             });
         }
         idle
     }
 
-    /// A round of shelving is over.
+    /// A round of filling is over.
     pub(in crate::pod) fn end_round(&self) {
-        for shelf in &self.shelves {
-            shelf.least.set(usize::MAX);
-            shelf.with(|_| ());
+        for magazine in &self.magazines {
+            magazine.least.set(usize::MAX);
+            magazine.with(|_| ());
         }
     }
 
-    /// Empties the shelves: their entries are like any other.
+    /// Empties the magazines: their entries are like any other.
     pub(in crate::pod) fn clear(&self) {
-        self.shelves.iter().for_each(|shelf| shelf.with(Vec::clear));
+        self.magazines
+            .iter()
+            .for_each(|magazine| magazine.with(Vec::clear));
     }
 
     /// The list is another's now: whatever was remembered of it is forgotten.
@@ -124,7 +126,7 @@ impl Recycler {
         self.set_frontier(Position::decode(0));
     }
 
-    /// The first entry that is neither on a shelf nor gone; `head` if nothing was put on shelves yet.
+    /// The first entry that is neither on a magazine nor gone; `head` if nothing was put on magazines yet.
     pub(in crate::pod) fn frontier(&self, head: Position) -> Position {
         match self.frontier.get() {
             0 => head,
@@ -138,12 +140,12 @@ impl Recycler {
         self.until.set(0);
     }
 
-    /// Shelving stops at the frontier, where a range is to be freed part by part, though what comes before `until` may be freed.
+    /// Filling the magazines stops at the frontier, where a range is to be freed part by part, though what comes before `until` may be freed.
     pub(in crate::pod) fn stop_before(&self, until: Position) {
         self.until.set(until.encode());
     }
 
-    /// Up to where what comes after the frontier may be freed, if shelving has stopped there.
+    /// Up to where what comes after the frontier may be freed, if filling the magazines has stopped there.
     pub(in crate::pod) fn stopped_before(&self) -> Option<Position> {
         Some(self.until.get())
             .filter(|&word| word != 0)
@@ -158,7 +160,7 @@ impl Recycler {
         }
     }
 
-    /// The list's last chunk has been taken back to its beginning: none of its entries was on a shelf.
+    /// The list's last chunk has been taken back to its beginning: none of its entries was on a magazine.
     pub(in crate::pod) fn begin_anew(&self, start: Position) {
         self.passed(start.chunk, start);
         if Position::decode(self.until.get()).chunk == start.chunk {

@@ -51,10 +51,12 @@ impl WordCache {
     #[inline]
     pub fn find(&self, word: SyncWord, since: u64) -> Option<u64> {
         let entry = self.entry(word)?;
+        // PAIRS WITH: pod::instance::word_cache::change
         let version = entry.version.load();
         if version & 1 != 0 || entry.word.load() != word.offset() || entry.time.load() < since {
             return None;
         }
+        // PAIRS WITH: pod::instance::word_cache::keep, pod::instance::word_cache::forget
         let held = entry.held.load();
         (entry.version.load() == version).then_some(held)
     }
@@ -63,8 +65,11 @@ impl WordCache {
     pub fn keep(&self, word: SyncWord, held: u64, time: u64) {
         self.change(word, |entry| {
             if entry.word.load() != word.offset() || entry.time.load() <= time {
+                // PAIRS WITH: pod::instance::word_cache::find
                 entry.word.store(word.offset());
+                // PAIRS WITH: pod::instance::word_cache::find
                 entry.held.store(held);
+                // PAIRS WITH: pod::instance::word_cache::find
                 entry.time.store(time);
             }
         });
@@ -74,6 +79,7 @@ impl WordCache {
     pub fn forget(&self, word: SyncWord) {
         self.change(word, |entry| {
             if entry.word.load() == word.offset() {
+                // PAIRS WITH: pod::instance::word_cache::find
                 entry.word.store(0);
             }
         });
@@ -84,8 +90,10 @@ impl WordCache {
             return;
         };
         let version = entry.version.load();
+        // PAIRS WITH: pod::instance::word_cache::find, pod::instance::word_cache::change
         if version & 1 == 0 && entry.version.exchange(version, version + 1) {
             change(&entry);
+            // PAIRS WITH: pod::instance::word_cache::find, pod::instance::word_cache::change
             entry.version.store(version + 2);
         }
     }

@@ -8,12 +8,12 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use super::back_off::BackOff;
 use super::class_cache::Classes;
-use super::contention::Contention;
 use super::epoch;
 use super::limits::Limits;
+use super::pending::{Pending, PendingAllocations};
 use super::process::Pod;
-use super::taken::{Taken, Takes};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, LocalWord, Memory, Registration, Snapshot, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
@@ -48,6 +48,7 @@ impl LocalPin {
     /// it for so long that it may be dead too.
     pub(in crate::pod) fn disown<M: Memory>(&self, mem: &M) -> bool {
         for _ in 0..DISOWN_TRIES {
+            // PAIRS WITH: pod::reclaim::flush::withdraw_idle
             if self.active.load() == 3 || self.active.exchange(0, 3) || self.active.exchange(1, 3) {
                 return true;
             }
@@ -93,9 +94,9 @@ pub struct Worker<M: Memory> {
     pub(in crate::pod) retired_bytes_since: Cell<u64>,
     /// An operation that found the pool full is tried again: every block is looked at.
     pub(in crate::pod) is_thorough: Cell<bool>,
-    /// The highest least announcement that it has seen: what was ripe stays so, whoever announces an older epoch later.
+    /// The highest least announcement that it has seen: what was reclaimable stays so, whoever announces an older epoch later.
     pub(in crate::pod) least_seen: Cell<u64>,
-    /// Looks at what is ripe.
+    /// Looks at what is reclaimable.
     pub(in crate::pod) looks: Cell<u32>,
     /// Where the lists of others ended at the last look.
     pub(in crate::pod) tails_seen: Cell<Vec<u64>>,
@@ -106,14 +107,14 @@ pub struct Worker<M: Memory> {
     /// Whether its record was brought into order.
     pub(in crate::pod) is_tidy: Cell<bool>,
     /// Whether the place came with a list that was not empty, and still is not.
-    pub(in crate::pod) has_inherited: Cell<bool>,
+    pub(in crate::pod) has_adopted: Cell<bool>,
     pub(in crate::pod) hint_cursor: Cell<u64>,
-    pub(in crate::pod) last_taken: Cell<Taken>,
-    pub(in crate::pod) contention: Contention,
+    pub(in crate::pod) last_allocated: Cell<Pending>,
+    pub(in crate::pod) back_off: BackOff,
     /// Incoherent memory: the last operation is over, and that may not have been written back.
     pub(in crate::pod) is_end_in_flight: Cell<bool>,
     /// Incoherent memory: what was allocated for the present operation.
-    pub(in crate::pod) takes: Cell<Takes>,
+    pub(in crate::pod) pending: Cell<PendingAllocations>,
     /// Incoherent memory: size classes of blocks, as they were when they were looked up.
     pub(in crate::pod) classes: Classes,
     slots: OwnSlots,
@@ -162,12 +163,12 @@ impl<M: Memory> Worker<M> {
             holds: Cell::new(u32::from(!M::COHERENT)),
             list_version: Cell::new(list_version),
             is_tidy: Cell::new(false),
-            has_inherited: Cell::new(false),
+            has_adopted: Cell::new(false),
             hint_cursor: Cell::new(0),
-            last_taken: Cell::new(Taken::default()),
-            contention: Contention::new(u64::from(actor.me)),
+            last_allocated: Cell::new(Pending::default()),
+            back_off: BackOff::new(u64::from(actor.me)),
             is_end_in_flight: Cell::new(false),
-            takes: Cell::default(),
+            pending: Cell::default(),
             classes: Classes::new::<M>(),
             slots: OwnSlots::default(),
             removals: Cell::new(0),
@@ -219,7 +220,7 @@ impl<M: Memory> Worker<M> {
         }
     }
 
-    /// Waits until the end of the last operation is written back. Before a companion is named: that has a line of its own, which
+    /// Waits until the end of the last operation is written back. Before a secondary object is named: that has a line of its own, which
     /// must not reach memory while the other still says that the last operation happened.
     #[inline]
     pub(in crate::pod) fn await_end(&self) {
@@ -246,7 +247,7 @@ impl<M: Memory> Worker<M> {
         self.actor.me
     }
 
-    /// The state of a record that this worker recovers or inherits. Claims name workers, not processes: a thread may
+    /// The state of a record that this worker recovers or adopts. Claims name workers, not processes: a thread may
     /// die alone.
     pub fn claim(&self, generation: u32) -> State {
         State {
@@ -340,6 +341,7 @@ impl<M: Memory> Worker<M> {
         record.announced().store(mem, self.epoch_to_announce());
         compiler_barrier();
         let found = read();
+        // PAIRS WITH: pod::instance::advance::least
         record.announced().store(mem, IDLE);
         found
     }
@@ -365,6 +367,7 @@ impl<M: Memory> Worker<M> {
     }
 
     fn enter_incoherent(&self) {
+        // PAIRS WITH: pod::reclaim::flush::withdraw_idle
         while !self.local.active.exchange(0, 1) {
             self.mem().pause();
         }
@@ -372,9 +375,11 @@ impl<M: Memory> Worker<M> {
             // A name that is over would be taken for evidence once the object is used again, which the old announcement prevents.
             self.await_end();
             self.actor.record.expect_end_in_memory(self.mem());
+            // NO PAIR: hint
             self.local.refresh.store(0);
             let epoch = self.epoch_to_announce();
             self.announce(epoch);
+            // PAIRS WITH: pod::reclaim::flush::withdraw_idle
             self.local.announced.store(epoch);
             self.epoch_since
                 .set(epoch::current(self.mem(), self.actor.record, self.replicate));
@@ -417,8 +422,10 @@ impl<M: Memory> Worker<M> {
         if depth == 0 && !self.is_forked() {
             self.mem().unpinned();
             if M::COHERENT {
+                // PAIRS WITH: pod::instance::advance::least
                 self.actor.record.announced().store(self.mem(), IDLE);
             } else {
+                // PAIRS WITH: pod::reclaim::flush::withdraw_idle
                 self.local.active.store(0);
             }
         }

@@ -19,7 +19,7 @@ use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::record::{Phase, State, WorkerRecord};
 use crate::pod::format::superblock::{HEAP_LOCK, TRIM_LOCK};
-use crate::pod::instance::contention::Contention;
+use crate::pod::instance::back_off::BackOff;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
 
@@ -43,9 +43,10 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
     }
     let mine = worker.identity();
     // Those who wait leave the word alone for longer and longer: who releases it must get through.
-    let timeout = Contention::new(mine);
+    let timeout = BackOff::new(mine);
     let (mut waited, mut unknown) = (0u32, Unknown::default());
     loop {
+        // PAIRS WITH: pod::lock::Held::drop
         let owner = match word.compare_exchange_acquire(mem, 0, mine) {
             Ok(_) => break,
             Err(owner) => owner,
@@ -67,6 +68,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
                 // What the dead owner had committed under both locks is done before anybody else has this one.
                 drop(acquire(worker, HEAP_LOCK)?);
             }
+            // NO PAIR: claim
             if word.compare_exchange_acquire(mem, owner, mine).is_ok() {
                 if word == HEAP_LOCK {
                     finish_for_the_dead(worker);
@@ -116,12 +118,14 @@ pub fn hold<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<bool> {
         return Ok(true);
     }
     let is_free = owner == 0 || is_gone(worker, owner)?;
+    // NO PAIR: claim
     Ok(is_free && word.compare_exchange_acquire(mem, owner, mine).is_ok())
 }
 
 /// Gives a lock back that was taken by [`hold`], if this worker has it. It says who does something: what that one has stored may be seen
 /// after it.
 pub fn let_go<M: Memory>(worker: &Worker<M>, word: SyncWord) {
+    // NO PAIR: claim
     let _ = word.compare_exchange_acquire(worker.mem(), worker.identity(), 0);
 }
 
@@ -160,6 +164,7 @@ pub fn is_owner_gone<M: Memory>(
 /// nobody.
 pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u32, generation: u32) {
     let dead = u64::from(index + 1) | u64::from(generation) << 32;
+    // NO PAIR: claim
     if word
         .compare_exchange_acquire(worker.mem(), dead, worker.identity())
         .is_ok()
@@ -186,6 +191,7 @@ fn finish_for_the_dead<M: Memory>(worker: &Worker<M>) {
 impl<M: Memory> Drop for Held<'_, M> {
     fn drop(&mut self) {
         // A failed exchange would mean that somebody took us for dead: then the lock is no longer ours to release.
+        // PAIRS WITH: pod::lock::acquire
         let _ = self
             .word
             .compare_exchange(self.worker.mem(), self.worker.identity(), 0);

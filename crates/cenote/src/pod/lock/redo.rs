@@ -57,6 +57,7 @@ impl<'m, M: Memory> Transaction<'m, M> {
         if let Some(word) = self.words.iter().rev().find(|word| word.at == at) {
             return word.value;
         }
+        // PAIRS WITH: pod::lock::redo::apply
         let value = self.mem.load(at);
         if !M::COHERENT {
             self.words.push(Word {
@@ -165,6 +166,7 @@ fn apply<M: Memory>(mem: &M, writes: &[(u64, u64)]) {
                 mem.persist(*at & !OWNED, 8);
             }
         } else {
+            // PAIRS WITH: pod::lock::redo::Transaction::read, pod::alloc::slab::locate
             mem.store(*at, *value);
         }
     }

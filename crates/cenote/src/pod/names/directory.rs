@@ -119,6 +119,7 @@ fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
     let mem = worker.mem();
     let at = worker.geometry().entry(index);
     loop {
+        // PAIRS WITH: pod::commit::publish::publish_auxiliary, pod::names::rename::make
         let word = mem.load(at);
         let (kind, offset) = (word & KIND_MASK, word & !KIND_MASK);
         let entry = |incarnation, name| Entry {
@@ -138,6 +139,7 @@ fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
             Ok(count) => count,
             Err(damage) => return Some(entry(0, Err(damage))),
         };
+        // PAIRS WITH: pod::names::rename::make, pod::names::rename::remove
         let incarnation = count.load(mem);
         if !is_named(incarnation) {
             return None;

@@ -105,11 +105,13 @@ fn make<M: Memory>(worker: &Worker<M>, name: &str, making: &Making<'_>) -> Resul
     let is_changed = || Error::corrupt("a directory entry that changed under its lock, seen", at);
     // All that was stored is ordered by the fence.
     if seen != offset | KIND_LOCK {
+        // PAIRS WITH: pod::names::directory::read
         entry
             .compare_exchange_acquire(mem, seen, offset | KIND_LOCK)
             .map_err(|_| is_changed())?;
     }
     crash_point(Point::NamingWritten);
+    // PAIRS WITH: pod::names::directory::read, sync::owner::Handle::confirm
     counts
         .compare_exchange_acquire(mem, count, count + 1)
         .map_err(|_| is_changed())?;
@@ -180,6 +182,7 @@ pub fn remove<M: Memory>(
         let _ = count.compare_exchange(mem, incarnation, incarnation + 1);
         return Ok(());
     }
+    // PAIRS WITH: pod::names::directory::read, sync::owner::Handle::confirm
     if count
         .compare_exchange_acquire(mem, incarnation, incarnation + 1)
         .is_err()

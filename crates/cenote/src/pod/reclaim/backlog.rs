@@ -41,8 +41,8 @@ pub struct Backlog {
     pub since: Option<u64>,
     /// All that is retired.
     pub retired: Amount,
-    /// What of it is not ripe: somebody may be reading it.
-    pub unripe: Amount,
+    /// What of it is not reclaimable: somebody may be reading it.
+    pub unreclaimable: Amount,
 }
 
 /// Looks at everybody. It advances the epoch as far as that goes, so that whoever holds it back shows.
@@ -73,13 +73,13 @@ pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
     let _pin = worker.pin()?;
     for index in 0..worker.pod().workers_high() {
         let record = WorkerRecord::new(worker.geometry(), index);
-        let (mut retired, mut unripe) = (Amount::default(), Amount::default());
+        let (mut retired, mut unreclaimable) = (Amount::default(), Amount::default());
         let walked = retire::pending_tagged(worker, record, |object, tag| {
             // An entry of a moment ago, whose object is somebody else's by now, is counted as what it is now.
             let bytes = locate(worker, object).map_or(0, |place| place.capacity());
             let mut amounts = vec![&mut retired];
             if tag.peek_speculative(mem) >= least.saturating_sub(1) {
-                amounts.push(&mut unripe);
+                amounts.push(&mut unreclaimable);
             }
             for amount in amounts {
                 amount.objects += 1;
@@ -89,7 +89,7 @@ pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
         // A list that its owner changes meanwhile may look odd; its figures are then left out.
         if walked.is_ok() {
             backlog.retired.add(retired);
-            backlog.unripe.add(unripe);
+            backlog.unreclaimable.add(unreclaimable);
         }
     }
     Ok(backlog)

@@ -18,7 +18,7 @@
 //! `retiring = chunk | 1`; the head moves to the next; the chunk is entered into the list; `retiring = 0`.
 //!
 //! A worker that collects now and then keeps what it is likely to allocate again ([`crate::pod::instance::recycle`]). One that leaves may leave a list;
-//! whoever frees next inherits it.
+//! whoever frees next adopts it.
 
 use super::flush;
 use super::retire::{
@@ -26,14 +26,14 @@ use super::retire::{
     mark_range, next_position, push, set, set_position, span, write_back_ends,
 };
 use super::takeover::{ListHold, Whose, ask_for_lists, take_over};
-use super::vacant::inherit;
+use super::vacant::adopt;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::alloc::abandoned::after_free;
 use crate::pod::alloc::classes::{place_of, renew_classes};
+use crate::pod::alloc::orphans::after_free;
+use crate::pod::alloc::pending::commit_pending;
 use crate::pod::alloc::slab::{CellAt, Place, locate, table_word};
-use crate::pod::alloc::takes::settle_takes;
 use crate::pod::alloc::units::free_range;
 use crate::pod::format::actor::Actor;
 use crate::pod::format::block::{CELL_FREE, CELL_LIVE, RangeState};
@@ -42,15 +42,15 @@ use crate::pod::format::chunk::{
 };
 use crate::pod::format::record::WorkerRecord;
 use crate::pod::format::superblock::ORPHANS;
-use crate::pod::instance::advance::{advance, least, ripe_below};
+use crate::pod::instance::advance::{advance, least, reclaimable_below};
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::instance::recycle::Kept;
+use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
 
 /// *Freeing* says that the batch is decided.
 const DECIDED: u64 = 1;
 
-/// Shelves and frees what may be, now and then.
+/// Magazines and frees what may be, now and then.
 #[inline]
 fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let limits = worker.limits();
@@ -78,17 +78,17 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let _hold = worker.hold_list()?;
     worker.retired_since.set(0);
     if let Some(until) = worker.recycler.stopped_before() {
-        return shelve_on(worker, until);
+        return fill_magazines_on(worker, until);
     }
     worker.retired_bytes_since.set(0);
-    let least = ripe_below(worker, advance(worker));
-    let found = shelve(worker, least)?;
+    let least = reclaimable_below(worker, advance(worker));
+    let found = fill_magazines(worker, least)?;
     let looks = worker.looks.get().wrapping_add(1);
     worker.looks.set(looks);
     let looks_around = looks.is_multiple_of(worker.limits().look_around_every.max(1));
     if looks_around || ORPHANS.load(worker.mem()) != 0 {
         // Where lists are moved that takes the allocator's lock, and all workers may be at it: each takes one.
-        inherit(worker, least, if M::COHERENT { 1 } else { u32::MAX })?;
+        adopt(worker, least, if M::COHERENT { 1 } else { u32::MAX })?;
     }
     if looks_around {
         take_over(worker, Whose::Quiet)?;
@@ -100,17 +100,17 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
 }
 
 /// Frees what the worker's place came with, as far as that can be freed now. For workers that retire nothing themselves:
-/// others come to it sooner or later, and whoever leaves leaves it to heirs.
-pub fn collect_inherited<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    if worker.has_inherited.get()
+/// others come to it sooner or later, and whoever leaves leaves it to adopters.
+pub fn collect_adopted<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    if worker.has_adopted.get()
         && let Some(_right) = worker.pod().may_reclaim()
     {
         let _hold = worker.hold_list()?;
-        let least = ripe_below(worker, advance(worker));
+        let least = reclaimable_below(worker, advance(worker));
         collect(worker, worker.actor(), least)?;
         make_way(worker, worker.actor());
         let (head, tail) = span(worker, worker.record())?;
-        worker.has_inherited.set(head != tail);
+        worker.has_adopted.set(head != tail);
     }
     Ok(())
 }
@@ -160,8 +160,8 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
         left = take_over(worker, Whose::Idle)?.left;
         ask_for_lists(worker);
     }
-    let inherited = inherit(worker, ripe_below(worker, least(worker)), u32::MAX)?;
-    let mut freed = inherited + free_own(worker)?;
+    let adopted = adopt(worker, reclaimable_below(worker, least(worker)), u32::MAX)?;
+    let mut freed = adopted + free_own(worker)?;
     // Lists of workers that have no spare chunk, one after the other: each gets that of the caller's own list once nothing waits in it. Others may
     // become idle as fast as their lists are taken.
     let mut rounds_left = worker.pod().workers_high();
@@ -182,16 +182,16 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     Ok(freed)
 }
 
-/// Looks at all of the own list, from its beginning until something in it is not ripe. Returns how many objects were freed.
+/// Looks at all of the own list, from its beginning until something in it is not reclaimable. Returns how many objects were freed.
 pub(in crate::pod) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let mut freed = 0;
-    // What is retired is ripe two epochs later; each look goes through a part of the list.
+    // What is retired is reclaimable two epochs later; each look goes through a part of the list.
     let mut looks_left = 4;
     let mut goes_on = false;
     // A list that is a cycle has no end to come to.
     let mut steps_left = chunks_max(worker)? / worker.limits().collect_chunks.max(1) + 4;
     while looks_left > 0 {
-        let least = ripe_below(worker, advance(worker));
+        let least = reclaimable_below(worker, advance(worker));
         let look = look(worker, worker.actor(), least, goes_on)?;
         goes_on = true;
         freed += look.freed;
@@ -208,21 +208,21 @@ pub(in crate::pod) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     Ok(freed)
 }
 
-/// Frees what is ripe behind what is not: of a list that was put together from several, or of one who reads for long. Coherent memory
+/// Frees what is reclaimable behind what is not: of a list that was put together from several, or of one who reads for long. Coherent memory
 /// only; elsewhere a flush round is for what lies side by side.
 ///
 /// Cost: a walk of the own list.
 fn free_scattered<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let (mem, actor) = (worker.mem(), worker.actor());
-    let least = ripe_below(worker, advance(worker));
+    let least = reclaimable_below(worker, advance(worker));
     let (head, tail) = span(worker, actor.record)?;
     let mut freed = 0;
     for (chunk, which) in parts(worker, actor.record, head, tail)? {
-        let ripe = indexes(which)
-            .filter(|&index| is_ripe(entry(chunk, index).1.get(mem), least))
-            .fold(0, |ripe, index| ripe | 1 << index);
-        if ripe != 0 {
-            freed += free_entries(worker, actor, chunk, ripe)?;
+        let reclaimable = indexes(which)
+            .filter(|&index| is_reclaimable(entry(chunk, index).1.get(mem), least))
+            .fold(0, |reclaimable, index| reclaimable | 1 << index);
+        if reclaimable != 0 {
+            freed += free_entries(worker, actor, chunk, reclaimable)?;
         }
     }
     move_head(worker, actor)?;
@@ -248,7 +248,7 @@ fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) 
     let is_own = actor == worker.actor();
     let _hold = is_own.then(|| worker.hold_list()).transpose()?;
     let (head, _) = span(worker, actor.record)?;
-    settle_takes(worker);
+    commit_pending(worker);
     renew_classes(worker);
     let from = match is_own {
         true => worker.recycler.frontier(head),
@@ -274,23 +274,23 @@ fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) 
     })
 }
 
-/// Puts the own entries whose tag is below `least - 1` on the shelves, and frees what was not needed since the last time. Returns how
+/// Puts the own entries whose tag is below `least - 1` on the magazines, and frees what was not needed since the last time. Returns how
 /// many entries that were.
-fn shelve<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
-    settle_takes(worker);
+fn fill_magazines<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
+    commit_pending(worker);
     let (head, _) = span(worker, worker.record())?;
     let from = worker.recycler.frontier(head);
     match available_until(worker, worker.record(), from, least)? {
         until if until == from => Ok(0),
         until => {
             let unneeded = worker.recycler.take_idle();
-            shelve_until(worker, until, unneeded)
+            fill_magazines_until(worker, until, unneeded)
         }
     }
 }
 
-/// Goes on with the range that shelving has stopped at, and then with what comes after it.
-fn shelve_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<()> {
+/// Goes on with the range that filling the magazines has stopped at, and then with what comes after it.
+fn fill_magazines_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<()> {
     let (head, _) = span(worker, worker.record())?;
     let at = worker.recycler.frontier(head);
     // Whatever comes of it: a damaged list is an error once.
@@ -298,16 +298,20 @@ fn shelve_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<()> {
     let object = entry(at.chunk, at.index).0.get(worker.mem());
     match is_left(worker, object, &mut links_at_a_time(worker)) {
         true => stop(worker, until),
-        false => drop(shelve_until(worker, until, Vec::new())?),
+        false => drop(fill_magazines_until(worker, until, Vec::new())?),
     }
     Ok(())
 }
 
-/// Shelves the own entries from the frontier to one, and frees others besides. Stops at a range that refers to more than is freed at a time: the
+/// Magazines the own entries from the frontier to one, and frees others besides. Stops at a range that refers to more than is freed at a time: the
 /// next write goes on with that.
-fn shelve_until<M: Memory>(worker: &Worker<M>, until: Position, mut unneeded: Vec<Kept>) -> Result<u64> {
+fn fill_magazines_until<M: Memory>(
+    worker: &Worker<M>,
+    until: Position,
+    mut unneeded: Vec<CachedEntry>,
+) -> Result<u64> {
     let (actor, mem, recycler) = (worker.actor(), worker.mem(), &worker.recycler);
-    settle_takes(worker);
+    commit_pending(worker);
     renew_classes(worker);
     let (head, _) = span(worker, actor.record)?;
     let parts = parts(worker, actor.record, recycler.frontier(head), until)?;
@@ -316,10 +320,10 @@ fn shelve_until<M: Memory>(worker: &Worker<M>, until: Position, mut unneeded: Ve
     'round: for (chunk, which) in parts {
         for index in indexes(which) {
             let object = entry(chunk, index).0.get(mem);
-            let kept = Kept { object, chunk, index };
+            let cached = CachedEntry { object, chunk, index };
             found += 1;
             let is_kept = match place_of(worker, object) {
-                Ok(Place::Slab(cell)) => recycler.put(cell.class, kept, worker.limits().shelf_bytes),
+                Ok(Place::Slab(cell)) => recycler.put(cell.class, cached, worker.limits().magazine_bytes),
                 Ok(Place::Range { .. }) if is_left(worker, object, &mut links_left) => {
                     end = Position { chunk, index };
                     break 'round;
@@ -327,7 +331,7 @@ fn shelve_until<M: Memory>(worker: &Worker<M>, until: Position, mut unneeded: Ve
                 _ => false,
             };
             if !is_kept {
-                unneeded.push(kept);
+                unneeded.push(cached);
             }
         }
     }
@@ -336,9 +340,9 @@ fn shelve_until<M: Memory>(worker: &Worker<M>, until: Position, mut unneeded: Ve
         true => recycler.end_round(),
         false => stop(worker, until),
     }
-    unneeded.sort_unstable_by_key(|kept| kept.chunk);
+    unneeded.sort_unstable_by_key(|cached| cached.chunk);
     for batch in unneeded.chunk_by(|one, next| one.chunk == next.chunk) {
-        let which = batch.iter().fold(0, |which, kept| which | 1 << kept.index);
+        let which = batch.iter().fold(0, |which, cached| which | 1 << cached.index);
         free_entries(worker, actor, batch[0].chunk, which)?;
     }
     move_head(worker, actor)?;
@@ -350,7 +354,7 @@ fn links_at_a_time<M: Memory>(worker: &Worker<M>) -> u64 {
     worker.limits().drain_links.max(1)
 }
 
-/// Shelving stops at the frontier, before `until`; the next write goes on.
+/// Filling the magazines stops at the frontier, before `until`; the next write goes on.
 fn stop<M: Memory>(worker: &Worker<M>, until: Position) {
     worker.recycler.stop_before(until);
     worker.retired_since.set(worker.limits().collect_every);
@@ -369,7 +373,7 @@ fn is_left<M: Memory>(worker: &Worker<M>, object: u64, links_left: &mut u64) -> 
     }
 }
 
-/// Up to where the entries of a list from one on are ripe, and no host may still have their lines in its cache: the two halves of
+/// Up to where the entries of a list from one on are reclaimable, and no host may still have their lines in its cache: the two halves of
 /// the reuse rule. The fences of a flush round also complete what the operations have written back that retired these objects:
 /// their records say that they are over.
 fn available_until<M: Memory>(
@@ -378,11 +382,11 @@ fn available_until<M: Memory>(
     from: Position,
     least: u64,
 ) -> Result<Position> {
-    let ripe = ripe_until(worker, record, from, least)?;
+    let reclaimable = reclaimable_until(worker, record, from, least)?;
     if M::COHERENT || mutant::is(Mutant::RecycledUnflushed) {
-        return Ok(ripe);
+        return Ok(reclaimable);
     }
-    flush::flushed_until(worker, record, from, ripe)
+    flush::flushed_until(worker, record, from, reclaimable)
 }
 
 /// The first entry of a list that is not gone; its end if all are. A head may be far behind that, as long as there was no room for the
@@ -435,14 +439,14 @@ fn indexes(which: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Whether nobody can hold what was retired with this tag, given the least announcement.
-fn is_ripe(tag: u64, least: u64) -> bool {
+fn is_reclaimable(tag: u64, least: u64) -> bool {
     let one = u64::from(!mutant::is(Mutant::EpochRuleWithoutOne));
     tag.saturating_add(one) < least
 }
 
 /// The first entry of a record's list, from one on, that somebody may still be reading, or that is too far off for one look; the
 /// list's end if there is none.
-fn ripe_until<M: Memory>(
+fn reclaimable_until<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
     mut position: Position,
@@ -458,7 +462,7 @@ fn ripe_until<M: Memory>(
         let count = count_in(worker, position.chunk, tail);
         while position.index < count {
             let tag = entry(position.chunk, position.index).1.get(mem);
-            if !is_ripe(tag, least) && !mutant::is(Mutant::RecycledUnripe) {
+            if !is_reclaimable(tag, least) && !mutant::is(Mutant::RecycledUnreclaimable) {
                 return Ok(position);
             }
             position.index += 1;

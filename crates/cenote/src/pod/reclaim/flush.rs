@@ -28,22 +28,22 @@ use crate::pod::format::superblock::{EPOCH, FLUSH_ROUND, LISTS_WANTED, ROUND_EVE
 use crate::pod::instance::event_count;
 use crate::pod::instance::worker::{LocalPin, Worker};
 
-/// Up to where every host has flushed a list, of which it has up to `from`; begins a round up to `ripe` if there is none. Never waits. The request is in the
-/// list's record, so that whoever inherits the list goes on with it.
+/// Up to where every host has flushed a list, of which it has up to `from`; begins a round up to `reclaimable` if there is none. Never waits. The request is in the
+/// list's record, so that whoever adopts the list goes on with it.
 pub(in crate::pod) fn flushed_until<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
     from: Position,
-    ripe: Position,
+    reclaimable: Position,
 ) -> Result<Position> {
     let mem = worker.mem();
     stand_in(worker);
     let [_, to, _, number] = record.flush_request();
     match number.get(mem) {
-        0 if from == ripe || from.chunk == 0 => Ok(from),
+        0 if from == reclaimable || from.chunk == 0 => Ok(from),
         // A round spans an entry that is there: that one keeps the head before the round's end, and so the end in the list.
-        0 if has_nothing(worker, record, from, ripe)? => Ok(ripe),
-        0 => begin(worker, record, from, ripe).map(|()| from),
+        0 if has_nothing(worker, record, from, reclaimable)? => Ok(reclaimable),
+        0 => begin(worker, record, from, reclaimable).map(|()| from),
         begun if is_complete(worker, begun) => {
             // With the next fence: before anything of it is freed, or is taken and published, and before the list begins anew. A round that is
             // found complete again before that is complete.
@@ -51,9 +51,9 @@ pub(in crate::pod) fn flushed_until<M: Memory>(
             mem.write_back(number.offset(), 8);
             let to = Position::decode(to.get(mem));
             Ok(if leads_to(worker, record, from, to)? {
-                match leads_to(worker, record, to, ripe)? {
+                match leads_to(worker, record, to, reclaimable)? {
                     true => to,
-                    false => ripe,
+                    false => reclaimable,
                 }
             } else {
                 from
@@ -107,6 +107,7 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
     if !mutant::is(Mutant::OwnLinesNotFlushed) {
         flush_between(worker, record == worker.record(), from, to)?;
     }
+    // PAIRS WITH: pod::reclaim::flush::FlushServer::tick
     let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
     event_count::notify_waiting(mem, ROUND_EVENTS);
     // Whenever it is written back: if it is lost with its host, another round is begun.
@@ -130,7 +131,7 @@ pub(in crate::pod) fn reached<M: Memory>(worker: &Worker<M>) -> u64 {
         .fold(0, u64::wrapping_add)
 }
 
-/// Whether all who live have flushed. The one who asks need not be the one who began: it may have inherited the list.
+/// Whether all who live have flushed. The one who asks need not be the one who began: it may have adopted the list.
 fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
     let (round, beginner) = (
         number >> BEGINNER_BITS,
@@ -143,6 +144,7 @@ fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
         .all(|index| {
             let record = ProcessRecord::new(worker.geometry(), index);
             let state = State::decode(record.state().load(worker.mem()));
+            // PAIRS WITH: pod::reclaim::flush::FlushServer::tick
             state.phase == Phase::Free
                 || mutant::is(Mutant::RoundNotAwaited)
                 || record.flushed().load(worker.mem()) >= round
@@ -239,6 +241,7 @@ impl FlushServer {
     /// Serves the rounds of others and looks after the announcements of this process's idle workers; `ticks` since it did so last.
     pub fn tick<M: Memory>(&mut self, worker: &Worker<M>, ticks: u32) {
         let mem = worker.mem();
+        // PAIRS WITH: pod::reclaim::flush::begin
         let round = FLUSH_ROUND.load(mem);
         let reached = [EPOCH.load(mem), LISTS_WANTED.load(mem)];
         let is_new = round != self.round || std::mem::replace(&mut self.reached, reached) != reached;
@@ -251,6 +254,7 @@ impl FlushServer {
             for index in 0..worker.pod().workers_high() {
                 self.serve(worker, index);
             }
+            // PAIRS WITH: pod::reclaim::flush::is_complete
             flushed.store(mem, round);
             self.round = round;
         }
@@ -290,20 +294,26 @@ fn pins<M: Memory>(worker: &Worker<M>) -> Vec<Arc<LocalPin>> {
 fn withdraw_idle<M: Memory>(worker: &Worker<M>, pins: &[Arc<LocalPin>]) {
     let mem = worker.mem();
     for pin in pins {
+        // PAIRS WITH: pod::instance::worker::enter_incoherent
         let announced = pin.announced.load();
         if announced == IDLE || announced == pin.record.epoch().load(mem) {
             continue;
         }
+        // PAIRS WITH: pod::instance::worker::Worker::unpin, pod::instance::worker::disown
         if pin.active.exchange(0, 2) || mutant::is(Mutant::BusyWithdrawn) {
             // The end of its last operation, too: see `Worker::enter_incoherent`.
             pin.record.write_back_operation(mem);
             mem.fence();
             pin.record.expect_end_in_memory(mem);
+            // PAIRS WITH: pod::instance::advance::least
             pin.record.announced().store(mem, IDLE);
+            // PAIRS WITH: pod::instance::worker::enter_incoherent
             pin.announced.store(IDLE);
             mem.tells_own_process();
+            // PAIRS WITH: pod::instance::worker::enter_incoherent, pod::instance::worker::disown
             pin.active.store(0);
         } else {
+            // NO PAIR: hint
             pin.refresh.store(1);
         }
     }

@@ -388,6 +388,7 @@ pub(in crate::pod) fn mark_range<M: Memory>(worker: &Worker<M>, actor: Actor, un
     }
     .encode();
     // It says who may free the range; when, is said by the entry.
+    // NO PAIR: claim
     while let Err(found) = word.compare_exchange_acquire(mem, current, retired | current & 0xff00) {
         current = found;
     }

@@ -1,5 +1,5 @@
 //! Room: what an operation does that found the pool full. It has published nothing: it gives back what it has allocated, ends its
-//! pin, so that what was retired lately can ripen, has garbage collected, its own and that of others, and tries again.
+//! pin, so that what was retired lately can become reclaimable, has garbage collected, its own and that of others, and tries again.
 //!
 //! It waits for others only while garbage waits that [would make room](super::prospect), together with what is free: for readers to end, a guard of the caller's own
 //! among them, and for hosts to flush. It does so for a bounded
@@ -12,7 +12,7 @@ use super::{collect, flush, prospect, takeover};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::alloc::abandoned::reclaim_empty_blocks;
+use crate::pod::alloc::orphans::reclaim_empty_blocks;
 use crate::pod::format::shortage::{FILE_SIZE_LIMIT, NO_SPACE};
 use crate::pod::instance::worker::Worker;
 

@@ -39,7 +39,7 @@ use crate::pod::format::chunk::{CHUNK_BYTES, CHUNK_ENTRIES, Position, ROOM, coun
 use crate::pod::format::geometry::WORKER_BYTES;
 use crate::pod::format::record::{Phase, State, WorkerRecord, operation};
 use crate::pod::format::superblock::{HEAP_LOCK, LISTS_TAKEN, LISTS_WANTED, ROUND_EVENTS};
-use crate::pod::instance::advance::{least, ripe_below, somebody_relies_on_it};
+use crate::pod::instance::advance::{least, reclaimable_below, somebody_relies_on_it};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 use crate::pod::instance::failures::Task;
@@ -63,9 +63,11 @@ impl<M: Memory> Drop for ListHold<'_, M> {
         worker.holds.set(depth);
         if depth == 0 && !worker.is_forked() {
             match M::COHERENT {
+                // PAIRS WITH: pod::reclaim::takeover::of_idle
                 true => worker.record().busy().store(worker.mem(), 0),
                 false => {
                     worker.mem().tells_own_process();
+                    // PAIRS WITH: pod::reclaim::takeover::take_over_locally, pod::reclaim::takeover::take_over
                     worker.local().busy.store(FREE);
                 }
             }
@@ -97,16 +99,19 @@ impl<M: Memory> Worker<M> {
             if M::COHERENT {
                 let (mem, record) = (self.mem(), self.record());
                 if self.is_lazy() {
-                    // PAIRS WITH: pod::reclaim::takeover::take_over
+                    // PAIRS WITH: pod::reclaim::takeover::of_idle
                     record.busy().store(mem, 1);
                     compiler_barrier();
                 } else {
+                    // PAIRS WITH: pod::reclaim::takeover::of_idle
                     record.busy().announce(mem, 1);
                 }
+                // PAIRS WITH: pod::reclaim::takeover::of_idle, pod::reclaim::takeover::withdraw_reserves
                 if record.list_version().load(mem) != self.list_version.get() {
                     self.learn_of_list()?;
                 }
             } else {
+                // PAIRS WITH: pod::reclaim::takeover::take_over_locally, pod::reclaim::takeover::take_over
                 while !self.local().busy.exchange(FREE, HELD) {
                     self.mem().pause();
                 }
@@ -134,6 +139,7 @@ impl<M: Memory> Worker<M> {
             false => match lock::acquire(self, HEAP_LOCK) {
                 Ok(held) => Some(held),
                 Err(error) => {
+                    // PAIRS WITH: pod::reclaim::takeover::of_idle
                     self.record().busy().store(mem, 0);
                     return Err(error);
                 }
@@ -143,6 +149,7 @@ impl<M: Memory> Worker<M> {
         let is_odd = now & 1 != 0;
         if is_odd {
             now = now.wrapping_add(1);
+            // NO PAIR: locked
             version.store(mem, now);
         }
         self.list_version.set(now);
@@ -157,6 +164,7 @@ impl<M: Memory> Worker<M> {
                 // Next time the record is brought into order as that of a new worker is: what cannot be right is forgotten.
                 self.is_tidy.set(false);
                 self.list_version.set(!now);
+                // PAIRS WITH: pod::reclaim::takeover::of_idle
                 self.record().busy().store(mem, 0);
                 return Err(error);
             }
@@ -220,6 +228,7 @@ pub(in crate::pod) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> 
 /// Cost: an exchange.
 pub(in crate::pod) fn ask_for_lists<M: Memory>(worker: &Worker<M>) {
     if !M::COHERENT {
+        // NO PAIR: hint
         LISTS_WANTED.fetch_add(worker.mem(), 1);
         event_count::notify_waiting(worker.mem(), ROUND_EVENTS);
     }
@@ -242,6 +251,7 @@ pub(in crate::pod) fn withdraw_reserves<M: Memory>(worker: &Worker<M>) -> Result
             return Ok(false);
         }
         heap::return_reserves(worker, actor)?;
+        // PAIRS WITH: pod::reclaim::takeover::hold_list
         record.list_version().store(worker.mem(), version);
         Ok(true)
     })
@@ -271,6 +281,7 @@ fn of_idle<M: Memory>(
             let (version, now) = (record.list_version(), record.list_version().load(mem));
             let was_odd = now & 1;
             let wanted = now.wrapping_add(1 + was_odd);
+            // PAIRS WITH: pod::reclaim::takeover::hold_list
             version.store(mem, wanted);
             (record, state, wanted, wanted.wrapping_add(1 + was_odd))
         })
@@ -281,6 +292,7 @@ fn of_idle<M: Memory>(
     let mut count = 0;
     for (record, state, wanted, after) in candidates {
         let version = record.list_version();
+        // PAIRS WITH: pod::reclaim::takeover::hold_list, pod::reclaim::takeover::learn_of_list, pod::reclaim::takeover::ListHold::drop, pod::commit::attach::attach_at
         let is_idle = record.busy().load(mem) == 0 || mutant::is(Mutant::TakenWhileHeld);
         if is_certain
             && is_idle
@@ -298,6 +310,7 @@ fn of_idle<M: Memory>(
             }
         }
         if version.load(mem) == wanted {
+            // PAIRS WITH: pod::reclaim::takeover::hold_list
             version.store(mem, after);
         }
     }
@@ -343,8 +356,8 @@ fn actor_of<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Actor {
 /// Whether a record says that its worker is in no operation, and recovery would have nothing to finish. It is so whenever the
 /// list is not held, unless somebody died.
 pub(crate) fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> bool {
-    let [first, second] = record.companions();
-    let [third, fourth] = record.old_companions();
+    let [first, second] = record.secondaries();
+    let [third, fourth] = record.old_secondaries();
     value(record.operation()) == operation::NONE
         && [
             record.new_object(),
@@ -364,7 +377,7 @@ pub(crate) fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) 
 
 /// Moves the list of a free record to the caller's own, on coherent memory; the caller has claimed the record, and holds its own list. What
 /// its last worker could not finish is finished first. Nothing is freed by that.
-pub(in crate::pod) fn inherit_list<M: Memory>(worker: &Worker<M>, from: Actor) -> Result<u64> {
+pub(in crate::pod) fn adopt_list<M: Memory>(worker: &Worker<M>, from: Actor) -> Result<u64> {
     finish_what_was_begun(worker, from)?;
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     move_list(worker, from.record, None, Whom::Vacant)?;
@@ -469,7 +482,7 @@ fn move_list<M: Memory>(
         // How far it had come says nothing of what lies before.
         worker.recycler.forget();
     }
-    worker.has_inherited.set(true);
+    worker.has_adopted.set(true);
     Ok(true)
 }
 
@@ -503,7 +516,7 @@ fn move_all_but_the_last<M: Memory>(worker: &Worker<M>, from: WorkerRecord, vers
     txn.commit()?;
     crash_point(Point::TakeoverDone);
     worker.recycler.forget();
-    worker.has_inherited.set(true);
+    worker.has_adopted.set(true);
     Ok(true)
 }
 
@@ -569,14 +582,14 @@ fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> bool {
     if has_much_room(worker, tail) {
         return true;
     }
-    let least = ripe_below(worker, least(worker));
-    let mut is_ripe = true;
+    let least = reclaimable_below(worker, least(worker));
+    let mut is_reclaimable = true;
     // One that is not in order is nobody's to take.
     let walked = retire::pending_while(worker, from, |_, tag| {
-        is_ripe = tag.get(worker.mem()) + 1 < least;
-        is_ripe
+        is_reclaimable = tag.get(worker.mem()) + 1 < least;
+        is_reclaimable
     });
-    is_ripe && walked.is_ok()
+    is_reclaimable && walked.is_ok()
 }
 
 /// Whether a list that ends there has room for about as much as a spare chunk has: for a few entries it is not given away.
@@ -638,12 +651,14 @@ impl Quiet {
             }
             // Who has left holds its list for ever: its record may be another's.
             let is_unasked = mutant::is(Mutant::LeftWithPin);
+            // PAIRS WITH: pod::reclaim::takeover::ListHold::drop
             if !is_unasked && !pin.busy.exchange(FREE, WANTED) {
                 continue;
             }
             let (head, tail) = (pin.record.head().get(mem), pin.record.tail().get(mem));
             if !is_unasked {
                 mem.tells_own_process();
+                // PAIRS WITH: pod::reclaim::takeover::hold_list
                 pin.busy.store(FREE);
             }
             let seen = &mut self.seen[place];
@@ -676,6 +691,7 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<bo
         retire::have_spare(worker, worker.actor())?;
     }
     let held = lock::acquire(worker, HEAP_LOCK)?;
+    // PAIRS WITH: pod::reclaim::takeover::ListHold::drop
     if !pin.busy.exchange(FREE, WANTED) && !mutant::is(Mutant::TakenWhileHeld) {
         return Ok(false);
     }
@@ -701,6 +717,7 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<bo
         pin.list_version.add(1);
     }
     mem.tells_own_process();
+    // PAIRS WITH: pod::reclaim::takeover::hold_list
     pin.busy.store(FREE);
     drop(held);
     outcome

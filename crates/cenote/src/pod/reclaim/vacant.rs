@@ -12,7 +12,7 @@
 
 use super::collect::{collect, make_way};
 use super::retire::{refresh, spare};
-use super::takeover::{finish_what_was_begun, inherit_list};
+use super::takeover::{adopt_list, finish_what_was_begun};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -28,7 +28,7 @@ use crate::pod::instance::worker::Worker;
 /// Takes what vacant records still hold, of so many at most: one that another takes meanwhile counts, one that cannot be emptied does not. On
 /// coherent memory their lists are moved to the caller's own, which it holds. Elsewhere a list stays where it is, as its flush round does, whoever
 /// goes on with it: as much is freed as one look goes through. Returns how many objects were freed.
-pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u64> {
+pub fn adopt<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u64> {
     let mem = worker.mem();
     let (mut freed, mut taken) = (0, 0);
     let before = ORPHANS.load(mem);
@@ -68,8 +68,10 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u
         worker.pod().end_task(Task::Vacant, began);
     }
     match (left, before) {
+        // NO PAIR: hint
         (false, 1..) => drop(ORPHANS.compare_exchange_acquire(mem, before, 0)),
         // Somebody could not say that there are lists.
+        // NO PAIR: hint
         (true, 0) if taken == most => drop(ORPHANS.fetch_add(mem, 1)),
         _ => {}
     }
@@ -80,7 +82,7 @@ pub fn inherit<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u
 /// memory; elsewhere as much is freed as one look goes through. Returns how many objects were freed.
 pub(in crate::pod) fn empty<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
     match M::COHERENT {
-        true => inherit_list(worker, actor),
+        true => adopt_list(worker, actor),
         false => collect_in_place(worker, actor, least),
     }
 }
@@ -143,10 +145,12 @@ fn with_claim<M: Memory, T>(
     let record = WorkerRecord::new(worker.geometry(), index);
     let state = record.state();
     let claimed = worker.claim(State::decode(word).generation).encode();
-    if state.compare_exchange_acquire(mem, word, claimed).is_err() && !mutant::is(Mutant::HeirWithoutClaim) {
+    // PAIRS WITH: pod::commit::attach::drop, pod::commit::recovery::recover, pod::reclaim::vacant::with_claim
+    if state.compare_exchange_acquire(mem, word, claimed).is_err() && !mutant::is(Mutant::AdopterWithoutClaim)
+    {
         return Ok(None);
     }
-    if !mutant::is(Mutant::HeirNotInvalidated) {
+    if !mutant::is(Mutant::AdopterNotInvalidated) {
         record.invalidate(mem);
     }
     let actor = Actor {
@@ -157,6 +161,7 @@ fn with_claim<M: Memory, T>(
     record.write_back(mem);
     // What was done is seen by now: on coherent memory a list was moved under a lock, elsewhere the record's lines were waited for. Not
     // so what was left in the middle.
+    // PAIRS WITH: pod::commit::attach::attach_at, pod::reclaim::vacant::with_claim
     let _ = match done {
         Ok(_) => state.compare_exchange_acquire(mem, claimed, word),
         Err(_) => state.compare_exchange(mem, claimed, word),

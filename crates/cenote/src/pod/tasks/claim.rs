@@ -173,6 +173,7 @@ impl<M: Memory> TaskList<M> {
             Role::Helper => helper,
         };
         let mine = self.worker.identity();
+        // NO PAIR: claim
         if claim
             .compare_exchange_acquire(self.worker.mem(), found, mine)
             .is_err()
@@ -203,6 +204,7 @@ impl<M: Memory> TaskList<M> {
         let next = fresh.map_or(phase.chunks.end, |chunk| chunk + 1);
         if next > found {
             // Who fails has been told something newer.
+            // NO PAIR: hint
             let _ = hint.compare_exchange_acquire(mem, found, next);
         }
         fresh.is_some()

@@ -128,6 +128,7 @@ impl<M: Memory> TaskList<M> {
         self.check_task(task)?;
         let pin = self.worker.pin()?;
         let slot = self.layout.slot(task);
+        // PAIRS WITH: pod::commit::publish::exchange
         match Slot::decode(slot.load(self.worker.mem())) {
             Slot::Open | Slot::Forgotten => Ok(None),
             Slot::Damaged => Err(Error::corrupt("a task's slot", slot.offset())),

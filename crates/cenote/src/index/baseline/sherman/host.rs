@@ -52,7 +52,7 @@ pub struct Host {
 impl Host {
     /// What this worker's process shares about the tree with this lock table of so many locks.
     pub fn of<M: Memory>(worker: &Worker<M>, locks: u64, count: u64) -> Arc<Self> {
-        worker.pod().companion(locks, || Self {
+        worker.pod().extension(locks, || Self {
             root: LocalWord::default(),
             copies: RwLock::default(),
             locals: (0..count).map(|_| Local::default()).collect(),

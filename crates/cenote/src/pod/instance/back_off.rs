@@ -15,7 +15,7 @@ const WINS: u32 = 64;
 
 /// How often a worker has lost lately.
 #[derive(Debug)]
-pub struct Contention {
+pub struct BackOff {
     losses: Cell<u32>,
     /// Wins since the last loss.
     wins: Cell<u32>,
@@ -23,7 +23,7 @@ pub struct Contention {
     draw: Cell<u64>,
 }
 
-impl Contention {
+impl BackOff {
     /// None yet. Workers with different seeds wait differently.
     pub fn new(seed: u64) -> Self {
         Self {

@@ -1,11 +1,11 @@
 //! What a worker remembers of the objects that its present operation has allocated.
 
 /// Objects that one operation may allocate.
-pub(crate) const TAKES: usize = 3;
+pub(crate) const PENDING_MAX: usize = 3;
 
 /// What was taken for an object, and from where: enough to put it back without looking for it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
+pub struct Pending {
     pub(crate) object: u64,
     pub(crate) class: u32,
     pub(crate) source: Source,
@@ -27,8 +27,8 @@ impl Default for Source {
 
 /// What a worker has taken for its present operation and is where it was still, or was when the operation was decided.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Takes {
-    pub(crate) taken: [Taken; TAKES],
+pub struct PendingAllocations {
+    pub(crate) allocations: [Pending; PENDING_MAX],
     pub(crate) count: usize,
     /// Whether it has left.
     pub(crate) has_left: bool,

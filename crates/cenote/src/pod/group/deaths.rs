@@ -13,7 +13,7 @@
 //! came before the fence began.
 //!
 //! **Crash.** Each event is appended as all are. The event of a host's death sets the word that says whose members are being told dead
-//! (`group.burying`); whoever has the lock next goes on with them.
+//! (`group.announcing_deaths`); whoever has the lock next goes on with them.
 
 use super::Group;
 use super::append::Change;
@@ -69,17 +69,18 @@ impl Group {
                 },
                 member: None,
                 begins: false,
-                burying: origin.encode().wrapping_add(1),
+                announcing_deaths: origin.encode().wrapping_add(1),
             };
             self.append(worker, change)?;
-            self.finish_burial(worker)?;
+            self.finish_deaths(worker)?;
         }
         Ok(())
     }
 
     /// Tells of the deaths of a host's members, if somebody has begun to. The caller holds the lock.
-    pub(super) fn finish_burial<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
-        let word = self.layout.burying();
+    pub(super) fn finish_deaths<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
+        let word = self.layout.announcing_deaths();
+        // PAIRS WITH: pod::group::append::apply, pod::group::deaths::finish_deaths
         let Some(origin) = word.load(worker.mem()).checked_sub(1) else {
             return Ok(());
         };
@@ -89,6 +90,7 @@ impl Group {
                 self.end(worker, place, member, Kind::Died)?;
             }
         }
+        // PAIRS WITH: pod::group::deaths::finish_deaths
         word.store(worker.mem(), 0);
         Ok(())
     }

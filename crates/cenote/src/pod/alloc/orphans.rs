@@ -1,4 +1,4 @@
-//! Slab blocks that nobody owns: abandoned by a worker that found nothing free in them, hinted at by whoever frees an
+//! Slab blocks that nobody owns: orphaned by a worker that found nothing free in them, hinted at by whoever frees an
 //! object in them, adopted by whoever needs their size class, and returned when they are empty. Hints may be lost or
 //! wrong; nothing depends on them but speed.
 //!
@@ -27,7 +27,7 @@ const HINT_WORDS_MAX: u64 = 256;
 
 /// Gives up the ownership of a block, of which nothing is reserved any more. That is not written back: recovery passes by a reserve
 /// whose block is not its worker's, and who takes the next block says so first.
-pub(in crate::pod) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64) {
+pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64) {
     let mem = worker.mem();
     let owned = Block::Slab {
         class: class as u8,
@@ -43,6 +43,7 @@ pub(in crate::pod) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class
     .encode();
     let _shield = shield(worker);
     // Its cells were changed by exchanges, which all have seen; nothing else of it is the next owner's.
+    // PAIRS WITH: pod::alloc::orphans::after_free
     if table_word(worker, unit)
         .compare_exchange_acquire(mem, owned, nobodys)
         .is_ok()
@@ -50,6 +51,7 @@ pub(in crate::pod) fn abandon<M: Memory>(worker: &Worker<M>, actor: Actor, class
         crash_point(Point::SlabRelease);
         // Frees that came while the block was owned set no hint.
         let base = worker.geometry().unit_offset(unit);
+        // PAIRS WITH: pod::alloc::slab::CellAt::change
         if (0..TABLE[class].words()).any(|word| free_lanes(mem.load(base + 8 * u64::from(word))) != 0) {
             set_hint(worker, unit);
         }
@@ -70,6 +72,7 @@ fn shield<M: Memory>(worker: &Worker<M>) -> Option<Pin<'_, M>> {
 pub(in crate::pod) fn after_free<M: Memory>(worker: &Worker<M>, cell: CellAt, before: u64) {
     if free_lanes(before) == 0 {
         let unit = cell.unit(worker);
+        // PAIRS WITH: pod::alloc::orphans::orphan
         if let Block::Slab { owner: 0, .. } = Block::decode(table_word(worker, unit).load(worker.mem())) {
             set_hint(worker, unit);
         }
@@ -92,7 +95,7 @@ pub(in crate::pod) fn adopt_hinted<M: Memory>(
         while bits != 0 {
             let unit = word * 64 + u64::from(bits.trailing_zeros());
             bits &= bits - 1;
-            if unit < units && is_abandoned(worker, unit, class) {
+            if unit < units && is_orphaned(worker, unit, class) {
                 clear_hint(worker, unit);
                 tried += 1;
                 if adopt(worker, actor, class, unit, TABLE[class].objects / 8 + 1) {
@@ -110,7 +113,7 @@ pub(in crate::pod) fn adopt_hinted<M: Memory>(
     Ok(false)
 }
 
-fn is_abandoned<M: Memory>(worker: &Worker<M>, unit: u64, class: usize) -> bool {
+fn is_orphaned<M: Memory>(worker: &Worker<M>, unit: u64, class: usize) -> bool {
     let block = Block::decode(table_word(worker, unit).load(worker.mem()));
     block
         == Block::Slab {
@@ -130,18 +133,18 @@ pub(in crate::pod) fn is_whole<M: Memory>(worker: &Worker<M>, unit: u64, layout:
             .is_ok()
 }
 
-/// Adopts any abandoned block of the class with a free cell.
+/// Adopts any orphaned block of the class with a free cell.
 pub(in crate::pod) fn adopt_any<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
     let _shield = shield(worker);
     for unit in 0..worker.committed_units()? {
-        if is_abandoned(worker, unit, class) && adopt(worker, actor, class, unit, 1) {
+        if is_orphaned(worker, unit, class) && adopt(worker, actor, class, unit, 1) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Takes over an abandoned block if `wanted` of its cells are free, and fills the reserve from it.
+/// Takes over an orphaned block if `wanted` of its cells are free, and fills the reserve from it.
 fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, wanted: u32) -> bool {
     let mem = worker.mem();
     let base = worker.geometry().unit_offset(unit);
@@ -162,7 +165,7 @@ fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, w
     if take_cells(worker, actor, class, unit, 0) {
         return true;
     }
-    abandon(worker, actor, class, unit);
+    orphan(worker, actor, class, unit);
     false
 }
 
@@ -193,6 +196,7 @@ pub(in crate::pod) fn take_ownership<M: Memory>(
         owner: actor.me,
     }
     .encode();
+    // NO PAIR: claim
     if table_word(worker, unit)
         .compare_exchange_acquire(mem, nobodys, mine)
         .is_err()
@@ -204,8 +208,8 @@ pub(in crate::pod) fn take_ownership<M: Memory>(
     true
 }
 
-/// Returns blocks in which nothing is allocated to the buddy tree: abandoned ones, and the actor's own, which it
-/// abandons first. Its reserves are empty afterwards.
+/// Returns blocks in which nothing is allocated to the buddy tree: orphaned ones, and the actor's own, which it
+/// orphans first. Its reserves are empty afterwards.
 pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<u64> {
     let _hold = worker.hold_list()?;
     return_reserves(worker, actor)?;
@@ -244,7 +248,7 @@ pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Resu
                 free_slab(worker, here, layout.order, &[(actor.record.reserve(class), 0)])?;
                 returned += layout.units();
             } else {
-                abandon(worker, actor, class, here);
+                orphan(worker, actor, class, here);
             }
         }
     }

@@ -29,7 +29,7 @@ const ROOM: Creation = Creation {
 
 /// The group, and what is known of it outside of the machine.
 #[derive(Default)]
-pub struct Mourners {
+pub struct DeathNotices {
     log: Log,
     /// Events that somebody has read, by number.
     events: RefCell<BTreeMap<u64, Event>>,
@@ -39,7 +39,7 @@ pub struct Mourners {
     fenced: RefCell<BTreeMap<(u32, u32), u64>>,
 }
 
-impl Mourners {
+impl DeathNotices {
     pub fn new(log: &Log) -> Self {
         Self {
             log: log.clone(),
