@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use cenote::memory::Memory;
 use cenote::pod::format::host::{HostPhase, HostRecord};
-use cenote::{Coherent, HostAgent, Pool, Watch};
+use cenote::{Coherent, HostAgent, MonitorOptions, Pool};
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ use crate::table::{Output, Style, median, table};
 const OBSERVER: u32 = 1;
 const MONITOR: u32 = 2;
 const VICTIM: u32 = 3;
-/// Between two looks of the observer.
+/// Between two polls of the observer.
 const LOOK: Duration = Duration::from_micros(50);
 /// What does not come in this time does not come.
 const LONG: Duration = Duration::from_secs(60);
@@ -376,7 +376,7 @@ pub fn run_part(part: &PartOptions) -> Result<(), Failure> {
         "monitor" => {
             let agent = HostAgent::<Coherent>::start(&part.pool, &options(part.host))?;
             ready()?;
-            agent.watch(&Watch::default(), &|| true, &|| !goes_on(), &mut |_| {})?;
+            agent.watch(&MonitorOptions::default(), &|| true, &|| !goes_on(), &mut |_| {})?;
         }
         "worker" => {
             let pool: Pool = Pool::open(&part.pool, &options(part.host))?;

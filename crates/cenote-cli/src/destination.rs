@@ -55,7 +55,7 @@ pub fn is_same(one: &Metadata, other: &Metadata) -> bool {
 }
 
 /// Opens a file to look at it, which makes nobody wait, whatever has taken its name.
-pub fn open_to_look(path: &Path) -> io::Result<File> {
+pub fn open_read_only(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32)
@@ -269,7 +269,7 @@ fn is_pool_file(path: &Path, found: &Metadata) -> Result<bool, Failure> {
     if !found.is_file() {
         return Ok(false);
     }
-    let file = open_to_look(path).map_err(Failure::io(path.display()))?;
+    let file = open_read_only(path).map_err(Failure::io(path.display()))?;
     is_pool(&file).map_err(Failure::io(path.display()))
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::destination::{is_pool, is_same, kind_of, open_to_look};
+use crate::destination::{is_pool, is_same, kind_of, open_read_only};
 use crate::failure::Failure;
 
 /// A socket, as long as this lives.
@@ -77,7 +77,7 @@ fn remove_left(path: &Path) -> Result<(), Failure> {
     let found = path.symlink_metadata().map_err(failed())?;
     if !found.file_type().is_socket() {
         let is_pool = found.is_file()
-            && open_to_look(path)
+            && open_read_only(path)
                 .and_then(|file| is_pool(&file))
                 .unwrap_or(false);
         let what = if is_pool {

@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 
 use cenote::Options;
 use cenote::memory::{Backing, MapError};
-use cenote::pod::format::geometry::UNIT;
+use cenote::pod::format::geometry::FRAME;
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 
-use crate::destination::open_to_look;
+use crate::destination::open_read_only;
 use crate::failure::Failure;
 
 /// The pool that a command works on.
@@ -62,7 +62,7 @@ pub fn room(path: &Path) -> Result<u64, Failure> {
     if let Ok(Some(Backing::Device(device))) = Backing::at(path) {
         return Ok(device.len);
     }
-    let file = open_to_look(path).map_err(failed())?;
+    let file = open_read_only(path).map_err(failed())?;
     let mut head = [0; HEADER_BYTES];
     if let Err(error) = file.read_exact_at(&mut head, 0)
         && error.kind() != io::ErrorKind::UnexpectedEof
@@ -71,8 +71,8 @@ pub fn room(path: &Path) -> Result<u64, Failure> {
     }
     let most = Superblock::decode(path, &head)?
         .parameters
-        .max_units
-        .saturating_mul(UNIT);
+        .max_frames
+        .saturating_mul(FRAME);
     let taken = file.metadata().map_err(failed())?.blocks().saturating_mul(512);
     let system = rustix::fs::fstatvfs(&file).map_err(|error| failed()(error.into()))?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);

@@ -88,7 +88,7 @@ fn is_of_places(error: &Error) -> bool {
     match error {
         Error::TooMany { flag, .. } => matches!(*flag, "processes" | "workers"),
         // Who is told a wrong id, or none, should be told that.
-        Error::Host { host, why } => *host != ALONE && ![host::ELSEWHERE, host::UNTOLD].contains(why),
+        Error::Host { host, why } => *host != ALONE && ![host::ELSEWHERE, host::UNIDENTIFIED].contains(why),
         Error::Corrupt { .. } => true,
         Error::Io { source, .. }
         | Error::Map(MapError::Os { source, .. })

@@ -32,7 +32,7 @@ pub enum Seen {
     Late,
 }
 
-/// Sizes of fresh values: of small classes, of blocks of several units, of ranges.
+/// Sizes of fresh values: of small classes, of blocks of several frames, of ranges.
 const SIZES: [usize; 12] = [0, 1, 17, 40, 100, 250, 600, 1_000, 3_000, 7_000, 15_000, 70_000];
 /// Fresh keys of each size in each map.
 const FRESH: u64 = 25;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cenote::Kind;
 use cenote::pod::format::geometry::{
-    ENTRY_BYTES, Geometry, PROCESS_BYTES, Parameters, UNIT, WORKER_AREA_BYTES, WORKER_BYTES,
+    ENTRY_BYTES, FRAME, Geometry, PROCESS_BYTES, Parameters, WORKER_AREA_BYTES, WORKER_BYTES,
 };
 
 use crate::options;
@@ -33,7 +33,7 @@ impl Places {
         let options = options();
         let geometry = Geometry::new(Parameters {
             kind: Kind::Coherent,
-            max_units: options.max / UNIT,
+            max_frames: options.max / FRAME,
             processes: options.processes,
             workers: options.workers,
             entries: options.names,
@@ -91,13 +91,13 @@ impl Places {
         let tables = self.tables();
         let range = match random.below(20) {
             0..9 => tables[random.below(tables.len() as u64) as usize].clone(),
-            // The first lines of units: cells, or the first objects.
+            // The first lines of frames: cells, or the first objects.
             9..12 => {
-                let unit = random.below((self.len - self.geometry.data) / UNIT);
-                let at = self.geometry.data + unit * UNIT;
+                let frame = random.below((self.len - self.geometry.data) / FRAME);
+                let at = self.geometry.data + frame * FRAME;
                 at..at + 2048
             }
-            12..17 => self.geometry.data..self.geometry.data + 12 * UNIT,
+            12..17 => self.geometry.data..self.geometry.data + 12 * FRAME,
             _ => 0..self.len,
         };
         range.start + random.below(range.end.min(self.len) - range.start)
@@ -123,7 +123,7 @@ impl Places {
             // A whole word from elsewhere: plausible, and wrong.
             7..9 => whole(word(self.pick(random) & !7)),
             // An offset in the pool, or a little behind it.
-            9 => whole(random.below(self.len + 4 * UNIT) & !15),
+            9 => whole(random.below(self.len + 4 * FRAME) & !15),
             10 => whole(word(aligned).wrapping_add(random.below(3)).wrapping_sub(1)),
             _ => whole(random.draw() >> random.below(64)),
         }

@@ -35,6 +35,7 @@ fn count(seed: u64, increment: fn(&SimMemory<false>)) -> u64 {
             bytes: 4096,
             cache_lines: Capacity::ALL,
             prefetches: false,
+            has_membarrier: true,
             persists_at_crash: false,
             coherent_bytes: 0,
             blind_exchanges: false,

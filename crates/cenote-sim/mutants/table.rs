@@ -20,7 +20,7 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
         Mutant::SnapshotNotValidated => Some("tests/snapshots.rs"),
         // What no simulator has: files, other processes, damage.
         Mutant::ReserveUnjudged
-        | Mutant::UnitsBelieved
+        | Mutant::FramesBelieved
         | Mutant::LengthUnjudged
         | Mutant::LinkFollowed
         | Mutant::OwnerBelieved => Some("crates/cenote/tests/unjudged.rs"),
@@ -43,6 +43,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ObjectPartlyWrittenBack => quick(noncoherent(Hash, 2, 2, 10, 1, Random)),
         AttachWaits => quick(long(coherent(Hosts, 3, 2, 14, 2, Random))),
         LeftWithPin => quick(noncoherent(Instances, 3, 2, 14, 2, Random)),
+        TakenWithoutFence => quick(no_membarrier(small(coherent(Allocator, 3, 2, 20, 1, Random)))),
         TakenWhileHeld | TakeoverNotAwaited => quick(small(coherent(Allocator, 3, 2, 20, 1, Random))),
         MoveNotCounted => slow(small(coherent(Hash, 3, 2, 40, 2, Random))),
         EndNotAwaited => slow(noncoherent(Tree, 3, 2, 40, 3, Random)),
@@ -87,7 +88,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | ReplaySkipped
         | ReserveReturnedBlindly
         | StateNotClaimed => quick(coherent(Allocator, 2, 2, 10, 1, Random)),
-        LogsNotSettled => quick(noncoherent(Allocator, 3, 2, 20, 2, Random)),
+        LogsNotApplied => quick(noncoherent(Allocator, 3, 2, 20, 2, Random)),
         CellsKept => slow(small(noncoherent(Allocator, 3, 2, 40, 0, Random))),
         AdopterWithoutClaim => quick(small(coherent(Places, 3, 2, 14, 2, Random))),
         ReserveLate => quick(coherent(Allocator, 3, 2, 40, 2, Random)),
@@ -107,7 +108,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         FullAtOnce => quick(coherent(Crowded, 3, 2, 30, 0, Random)),
         FullUnwaited => quick(noncoherent(Crowded, 3, 2, 30, 0, Random)),
         HoleLookedInto => slow(coherent(Trim, 3, 2, 40, 2, Random)),
-        TakenOverUnsettled => slow(small(coherent(Trim, 5, 1, 20, 5, Random))),
+        TakenOverUnapplied => slow(small(coherent(Trim, 5, 1, 20, 5, Random))),
         NameCached => quick(noncoherent(Names, 3, 2, 10, 0, Random)),
         ClassesKept => quick(noncoherent(Allocator, 2, 2, 80, 0, Random)),
 
@@ -145,7 +146,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeafCached | FenceIgnored | SplitWithoutFence | PageOfRootKept => {
             quick(noncoherent(Ordered, 3, 2, 12, 1, Random))
         }
-        SnapshotNotValidated | ReserveUnjudged | UnitsBelieved | LengthUnjudged | LinkFollowed
+        SnapshotNotValidated | ReserveUnjudged | FramesBelieved | LengthUnjudged | LinkFollowed
         | OwnerBelieved | HolderUnmapped => quick(coherent(Hash, 2, 1, 12, 0, Random)),
         GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))
@@ -167,12 +168,12 @@ pub fn trial(mutant: Mutant) -> Trial {
         LoweringCached => quick(noncoherent(Merge, 3, 2, 20, 1, Random)),
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 3, Random)),
 
-        FreedTakenClean | NoteKept | SettledBlindly | SuccessorNotTold => {
+        FreedTakenClean | NoteKept | RecoveredBlindly | SuccessorNotNotified => {
             quick(coherent(Spin, 3, 2, 12, 2, Random))
         }
-        BeforeKept | DeadTakenForOwner | HeldNotSettled | PastNotUnlinked | QueuedLate | SeenPutAtRest
+        BeforeKept | DeadTakenForOwner | HeldNotRecovered | PastNotUnlinked | QueuedLate | SeenPutAtRest
         | SlotTakenStanding | UnlinkNotCounted => quick(coherent(Queue, 3, 2, 12, 2, Random)),
-        NextTurnSettled => slow(coherent(Queue, 3, 3, 20, 3, Random)),
+        NextTurnRecovered => slow(coherent(Queue, 3, 3, 20, 3, Random)),
         UnlinkOverlooked => quick(coherent(Queue, 2, 4, 20, 4, Random)),
         StaleWordTaken | SeizedUnasked | QueuedUnasked | RemovedAtRest | RemovedEndRestored
         | FreedBeforeVacated => quick(coherent(Removal, 3, 2, 14, 2, Random)),
@@ -196,19 +197,19 @@ pub fn trial(mutant: Mutant) -> Trial {
         WordPlannedTwice => quick(delegated(Hash, 3, 2, 10, 0)),
         PlansForgotten => quick(delegated(Hash, 3, 2, 10, 2)),
         ExecutedUnplanned => slow(delegated(Hash, 3, 1, 6, 3)),
-        DeadNotSettled => slow(delegated(Epochs, 3, 2, 10, 3)),
+        DeadNotQuiesced => slow(delegated(Epochs, 3, 2, 10, 3)),
         SleepUnsaid | SleeperNotWoken => quick(delegated(Hash, 3, 2, 10, 0)),
         SleptByHalf => slow(delegated(Hash, 3, 2, 10, 0)),
         SleepersForgotten => slow(delegated(Hash, 3, 2, 10, 2)),
-        SettledEarly => slow(delegated(Epochs, 3, 2, 10, 3)),
+        QuiescedEarly => slow(delegated(Epochs, 3, 2, 10, 3)),
 
-        GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotTold | LoneDeathIgnored => {
+        GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotNotified | LoneDeathIgnored => {
             quick(coherent(Group, 3, 2, 20, 2, Random))
         }
         EventCountNotWoken | WaitNotPrepared | GroupJoinNotNotified | GroupNotifiedEarly => {
             quick(coherent(Group, 3, 2, 20, 2, Random))
         }
-        ToldUnderClaim | FirstFailureEnds => quick(coherent(Group, 3, 2, 20, 2, Random)),
+        NotifiedUnderClaim | FirstFailureEnds => quick(coherent(Group, 3, 2, 20, 2, Random)),
         GroupPendingIgnored => slow(coherent(Group, 3, 2, 20, 3, Random)),
         GroupCommitEarly => quick(noncoherent(Group, 3, 2, 20, 2, Random)),
         GroupRoomForgotten => slow(coherent(Group, 4, 3, 40, 3, Random)),
@@ -217,11 +218,11 @@ pub fn trial(mutant: Mutant) -> Trial {
         FenceBelieved
         | FenceAdopted
         | FencingCountsAsDead
-        | FirstLookCounts
+        | FirstPollCounts
         | GenerationBeforeFence
         | LeadsUnasked
         | ElectionIgnored
-        | LateLooksForgiven
+        | LatePollsForgiven
         | MissesKept => quick(long(coherent(Hosts, 3, 2, 10, 2, Random))),
         DeclaredForGood => quick(coherent(Hosts, 3, 2, 20, 3, Random)),
 
@@ -234,7 +235,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeaseNotReread => quick(noncoherent(Lease, 4, 1, 80, 3, Random)),
 
         DeadNotDrained => slow(noncoherent(Lodgers, 2, 2, 20, 2, Random)),
-        AttachLooksOnce => quick(noncoherent(Places, 3, 2, 10, 2, Random)),
+        AttachScansOnce => quick(noncoherent(Places, 3, 2, 10, 2, Random)),
         InstanceByPlace => slow(coherent(Places, 3, 2, 10, 2, Random)),
     }
 }
@@ -265,6 +266,7 @@ fn coherent(
         delegated: false,
         draws_guidelines: false,
         prefetches: false,
+        has_membarrier: true,
         blind_exchanges: false,
         limits: LimitsKind::Usual,
         profile: None,
@@ -284,6 +286,14 @@ pub fn noncoherent(
     Plan {
         coherent: false,
         ..coherent(subject, hosts, threads, operations, crashes, policy)
+    }
+}
+
+/// On kernels without the asymmetric barrier.
+fn no_membarrier(plan: Plan) -> Plan {
+    Plan {
+        has_membarrier: false,
+        ..plan
     }
 }
 

@@ -72,6 +72,8 @@ pub struct Plan {
     pub draws_guidelines: bool,
     /// Whether misses bring the next line in too.
     pub prefetches: bool,
+    /// Whether the kernels have the asymmetric barrier (`membarrier`); else every announcement has a barrier of its own.
+    pub has_membarrier: bool,
     /// A planted fault, to see that it is found: compare-exchanges succeed whatever they find.
     pub blind_exchanges: bool,
     /// Which thresholds processes have.
@@ -225,7 +227,7 @@ impl Plan {
             collect_bytes: 64 << draw(0, 10),
             collect_chunks: draw(1, 2),
             chunk_entries: draw(CHUNK_ENTRIES_MIN, CHUNK_ENTRIES_MIN + 4),
-            look_around_every: draw(1, 4) as u32,
+            maintain_every: draw(1, 4) as u32,
             trim_order: 0,
             removals: 0,
             magazine_bytes: 32 << draw(0, 8),
@@ -396,6 +398,7 @@ impl Plan {
                     .as_ref()
                     .map_or(Capacity::ALL, |profile| profile.cache_lines(self.threads)),
                 prefetches: self.prefetches,
+                has_membarrier: self.has_membarrier,
                 persists_at_crash: false,
                 coherent_bytes: 0,
                 blind_exchanges: self.blind_exchanges,
@@ -499,6 +502,9 @@ impl Plan {
         }
         if self.prefetches {
             text += " --prefetch";
+        }
+        if !self.has_membarrier {
+            text += " --no-membarrier";
         }
         if self.steps_max != STEPS_MAX {
             text += &format!(" --steps-max {}", self.steps_max);

@@ -24,7 +24,7 @@ const TOKEN: &[u8] = b"detection";
 const VALUE_BYTES: u64 = 1 << 20;
 /// Bytes of a page.
 const PAGE: usize = 4096;
-/// A death that nobody is told of for so long is missed.
+/// A death that nobody is notified of for so long is missed.
 const MISSED: Duration = Duration::from_secs(20);
 
 /// Why nothing could be measured.
@@ -237,7 +237,7 @@ impl Part {
     fn hear(&self) -> Result<String> {
         self.lines.recv_timeout(MISSED).map_err(|error| {
             DetectionError::Wrong(match error {
-                RecvTimeoutError::Timeout => "nobody was told of a death".to_owned(),
+                RecvTimeoutError::Timeout => "nobody was notified of a death".to_owned(),
                 RecvTimeoutError::Disconnected => "a process has ended too early".to_owned(),
             })
         })

@@ -386,6 +386,7 @@ fn perform(merge: Option<u64>) -> Ended {
             bytes: bytes(parameters),
             cache_lines: Capacity::ALL,
             prefetches: false,
+            has_membarrier: true,
             persists_at_crash: false,
             coherent_bytes: 0,
             blind_exchanges: false,

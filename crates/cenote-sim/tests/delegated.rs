@@ -59,6 +59,7 @@ fn check(subject: Subject, operations: u32, crashes: u32, seed: u64, limits: Lim
         crashes,
         draws_guidelines: true,
         prefetches: false,
+        has_membarrier: true,
         blind_exchanges: false,
         limits,
         policy: PolicyKind::Random,

@@ -21,6 +21,7 @@ fn plan(subject: Subject, coherent: bool) -> Plan {
         delegated: false,
         draws_guidelines: false,
         prefetches: false,
+        has_membarrier: true,
         blind_exchanges: false,
         limits: LimitsKind::Usual,
         policy: PolicyKind::Random,

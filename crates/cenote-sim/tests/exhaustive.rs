@@ -29,6 +29,7 @@ fn explored(subject: Subject, coherent: bool, bounds: Bounds, blind_exchanges: b
         delegated: false,
         draws_guidelines: false,
         prefetches: false,
+        has_membarrier: true,
         blind_exchanges,
         limits: LimitsKind::Usual,
         policy: PolicyKind::Exhaustive(bounds),

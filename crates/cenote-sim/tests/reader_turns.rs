@@ -151,6 +151,7 @@ fn is_granted() -> bool {
             bytes: bytes(parameters),
             cache_lines: Capacity::ALL,
             prefetches: false,
+            has_membarrier: true,
             persists_at_crash: false,
             coherent_bytes: 0,
             blind_exchanges: false,

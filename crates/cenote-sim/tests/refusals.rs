@@ -166,6 +166,7 @@ fn is_granted(form: Form, timeout: Timeout) -> bool {
             bytes: bytes(parameters),
             cache_lines: Capacity::ALL,
             prefetches: false,
+            has_membarrier: true,
             persists_at_crash: false,
             coherent_bytes: 0,
             blind_exchanges: false,
@@ -223,7 +224,7 @@ fn who_tries_beside_recovery_is_not_refused() {
 #[test]
 fn the_foremost_asks_before_it_gives_up() {
     for form in [Form::Mutex, Form::Semaphore] {
-        let timeout = |looks| Timeout::Looks(SPINS + looks);
+        let timeout = |looks| Timeout::Polls(SPINS + looks);
         choose(None);
         assert!((6..=76).step_by(10).all(|looks| is_granted(form, timeout(looks))));
         choose(Some(Mutant::GivenUpUnasked));

@@ -90,6 +90,7 @@ fn ends<const C: bool>(seed: u64, relays: bool) -> Ended {
             bytes: bytes(parameters),
             cache_lines: Capacity::ALL,
             prefetches: false,
+            has_membarrier: true,
             persists_at_crash: false,
             coherent_bytes: 0,
             blind_exchanges: false,

@@ -162,6 +162,7 @@ fn reads_right<const C: bool>(is_ordered: bool, stop_at: u64) -> Option<bool> {
             bytes: bytes(parameters),
             cache_lines: Capacity::ALL,
             prefetches: false,
+            has_membarrier: true,
             persists_at_crash: false,
             coherent_bytes: 0,
             blind_exchanges: false,

@@ -19,6 +19,7 @@ fn plan(subject: Subject, coherent: bool, policy: PolicyKind) -> Plan {
         delegated: false,
         draws_guidelines: true,
         prefetches: false,
+        has_membarrier: true,
         blind_exchanges: false,
         limits: LimitsKind::Drawn,
         policy,
@@ -239,6 +240,7 @@ fn baselines() {
 fn hardware_prefetchers_must_be_off() {
     let plan = Plan {
         prefetches: true,
+        has_membarrier: true,
         crashes: 1,
         ..plan(Subject::Hash, false, PolicyKind::Random)
     };

@@ -54,8 +54,8 @@ pub use pod::group;
 pub use pod::tasks::{Committed, Next, Plan};
 pub use store::{
     Condvar, Events, FailoverThread, FsckReport, Group, GroupSize, HostAgent, Listener, Locks, Map,
-    MapReader, MapReport, Membership, Mutex, NextEvent, Options, Ordered, OrderedReader, Pool, QueueMutex,
-    Reader, RwLock, Semaphore, SpinMutex, Stat, Tasks, TrimReport, Watch, has_hosts, host_id, kind_of,
-    parse_size, pool_id,
+    MapReader, MapReport, Membership, MonitorOptions, Mutex, NextEvent, Options, Ordered, OrderedReader,
+    Pool, QueueMutex, Reader, RwLock, Semaphore, SpinMutex, Stat, Tasks, TrimReport, has_hosts, host_id,
+    kind_of, parse_size, pool_id,
 };
 pub use sync::{Acquired, Owner};

@@ -15,11 +15,11 @@ fn options() -> Options {
 }
 
 /// Looks at a pool again and again while threads, which each have it open, do something. `fsck` is said what it said.
-fn looks<M: Mapped>(time: Duration, write: impl Fn(&Pool<M>, u64) + Sync, read_only: bool) -> u32 {
+fn polls<M: Mapped>(time: Duration, write: impl Fn(&Pool<M>, u64) + Sync, read_only: bool) -> u32 {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
     drop(Pool::<M>::create(&path, &options()).unwrap());
-    let (is_over, mut looks) = (LocalWord::new(0), 0);
+    let (is_over, mut polls) = (LocalWord::new(0), 0);
     std::thread::scope(|scope| {
         for id in 0..2 {
             let (path, is_over, write) = (&path, &is_over, &write);
@@ -34,7 +34,7 @@ fn looks<M: Mapped>(time: Duration, write: impl Fn(&Pool<M>, u64) + Sync, read_o
         }
         let until = Instant::now() + time;
         let looked = std::panic::catch_unwind(|| {
-            let mut looks = 0;
+            let mut polls = 0;
             let check = |report: Result<FsckReport>| {
                 let report = report.unwrap();
                 assert!(report.is_clean() || report.is_uncertain, "{report:?}");
@@ -44,16 +44,16 @@ fn looks<M: Mapped>(time: Duration, write: impl Fn(&Pool<M>, u64) + Sync, read_o
                     true => check(Pool::<M>::open_read_only(&path, &options()).unwrap().fsck()),
                     false => check(Pool::<M>::open(&path, &options()).unwrap().fsck(false)),
                 }
-                looks += 1;
+                polls += 1;
             }
-            looks
+            polls
         });
         is_over.store(1);
-        looks = looked.unwrap_or_else(|thrown| std::panic::resume_unwind(thrown));
+        polls = looked.unwrap_or_else(|thrown| std::panic::resume_unwind(thrown));
     });
     let pool = Pool::<M>::open(&path, &options()).unwrap();
     assert!(pool.fsck(false).unwrap().is_clean());
-    looks
+    polls
 }
 
 const MOMENT: Duration = Duration::from_millis(1_500);
@@ -67,7 +67,7 @@ fn a_look_does_not_fill_the_pool() {
             map.put(&(n % 2).to_le_bytes(), b"value").unwrap();
         }
     };
-    assert!(looks::<Coherent>(MOMENT, put, false) > 0);
+    assert!(polls::<Coherent>(MOMENT, put, false) > 0);
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn large_values_that_come_and_go_are_not_leaked() {
         }
     }
     for read_only in [false, true] {
-        assert!(looks::<Coherent>(MOMENT, put, read_only) > 0);
+        assert!(polls::<Coherent>(MOMENT, put, read_only) > 0);
     }
-    assert!(looks::<Noncoherent>(MOMENT, put, false) > 0);
+    assert!(polls::<Noncoherent>(MOMENT, put, false) > 0);
 }
 
 #[test]
@@ -98,6 +98,6 @@ fn members_come_and_go_beside_one_who_only_reads() {
             }
         }
     }
-    assert!(looks::<Coherent>(MOMENT, join, true) > 0);
-    assert!(looks::<Noncoherent>(MOMENT, join, true) > 0);
+    assert!(polls::<Coherent>(MOMENT, join, true) > 0);
+    assert!(polls::<Noncoherent>(MOMENT, join, true) > 0);
 }

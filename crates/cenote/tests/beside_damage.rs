@@ -16,7 +16,7 @@ const NO_PHASE: u64 = 0xff;
 /// Not a kind of operation.
 const NO_OPERATION: u64 = 77;
 /// More looks than are thorough after a death.
-const LOOKS: u32 = 100;
+const POLLS: u32 = 100;
 
 fn options() -> Options {
     Options {
@@ -144,7 +144,7 @@ fn watchers_calm_down<M: Mapped>() {
         let before = damage(pool, operation, NO_OPERATION);
         let group = cenote::group::Group::open(&*worker, "group", TOKEN).unwrap();
         let mut watch = Watch::default();
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS {
             watch.look(&worker, false);
         }
         assert_eq!(pool.failures().len(), 1, "{:?}", pool.failures());

@@ -264,7 +264,7 @@ fn names<M: Mapped>(pool: &Pool<M>, n: u64) -> Outcome {
     macro_rules! remove {
         ($lock:expr) => {
             match $lock.and_then(|lock| {
-                lock.lock_with(Timeout::Looks(80))?
+                lock.lock_with(Timeout::Polls(80))?
                     .map_or(Ok(()), |held| held.remove())
             }) {
                 Ok(()) | Err(Error::LockRemoved | Error::OtherKind { .. }) => Ok(()),

@@ -418,10 +418,10 @@ fn what_is_published_is_never_discarded() {
     assert_eq!(record.new_object().get(mem), 0);
 }
 
-/// A tree of any bytes, of a pool whose maximum is no power of two of units: each search for units ends.
+/// A tree of any bytes, of a pool whose maximum is no power of two of frames: each search for frames ends.
 #[test]
 fn a_damaged_tree_ends_every_search() {
-    const UNIT: u64 = 64 << 10;
+    const FRAME: u64 = 64 << 10;
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     for seed in 1..=70 {
         let path = folder.path().join(format!("{seed}"));
@@ -430,8 +430,8 @@ fn a_damaged_tree_ends_every_search() {
             let mut rng = StdRng::seed_from_u64(seed);
             let max = rng.random_range(20..120);
             let options = cenote::Options {
-                size: rng.random_range(16..=max) * UNIT,
-                max: max * UNIT,
+                size: rng.random_range(16..=max) * FRAME,
+                max: max * FRAME,
                 ..Default::default()
             };
             let pool: Pool = Pool::create(&path, &options).unwrap();
@@ -444,9 +444,9 @@ fn a_damaged_tree_ends_every_search() {
                 file.write_all_at(&[rng.random_range(0..8)], tree + node).unwrap();
             }
             for n in 0..12u8 {
-                let units = rng.random_range(1..max as usize);
+                let frames = rng.random_range(1..max as usize);
                 // Whether it fits, and what is wrong, is not asked here.
-                let _ = map.put(&[n], &vec![n; units * UNIT as usize - 64]);
+                let _ = map.put(&[n], &vec![n; frames * FRAME as usize - 64]);
             }
             tell.send(()).unwrap();
         });

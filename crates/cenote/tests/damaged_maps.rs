@@ -116,7 +116,7 @@ fn keys_that_are_not_in_their_order() {
     let here = Here::new();
     let map = here.pool.ordered("o").unwrap();
     let worker = here.worker();
-    let bytes = worker.geometry().unit_offset(worker.committed_units().unwrap());
+    let bytes = worker.geometry().frame_offset(worker.committed_frames().unwrap());
     let mem = worker.mem();
     // Entries of a leaf are two words: the key as a number that compares, and the value. Leaves that were replaced are still there.
     for at in (0..bytes - 32).step_by(16) {

@@ -28,7 +28,7 @@ fn with_record<M: Mapped>(damage: impl Fn(&std::fs::File, WorkerRecord, u64)) {
         }
         let worker = pool.worker().unwrap();
         let place = if is_own { u32::from(worker.me()) - 1 } else { 5 };
-        let end = worker.geometry().unit_offset(worker.committed_units().unwrap());
+        let end = worker.geometry().frame_offset(worker.committed_frames().unwrap());
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         damage(&file, WorkerRecord::new(worker.geometry(), place), end);
         cenote::pod::format::superblock::WORKERS_HIGH.store(worker.mem(), 8);
@@ -137,9 +137,9 @@ fn entries_that_no_chunk_has_are_an_error() {
     );
 }
 
-/// A number of committed units that the file does not have: nothing is touched there.
+/// A number of committed frames that the file does not have: nothing is touched there.
 #[test]
-fn more_units_than_the_file_has_are_an_error() {
+fn more_frames_than_the_file_has_are_an_error() {
     fn check<M: Mapped>() {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let path = folder.path().join("pool");
@@ -149,10 +149,10 @@ fn more_units_than_the_file_has_are_an_error() {
         let worker = pool.worker().unwrap();
         cenote::pod::format::superblock::COMMITTED.store(worker.mem(), 32 << 20 >> 16);
         let error = pool.fsck(false).unwrap_err().to_string();
-        assert!(error.contains("committed units"), "{error}");
+        assert!(error.contains("committed frames"), "{error}");
         assert!(
             worker
-                .check("an object", worker.geometry().unit_offset(400), 64)
+                .check("an object", worker.geometry().frame_offset(400), 64)
                 .is_err()
         );
         std::thread::scope(|scope| {
@@ -181,7 +181,7 @@ fn nobody_waits_for_itself() {
             cenote::pod::format::superblock::DIRECTORY_LOCK,
         ] {
             word.store(worker.mem(), mine);
-            // One of them needs units, the other a name.
+            // One of them needs frames, the other a name.
             let outcomes = [
                 map.put(b"key", &[1; 100_000]).is_err(),
                 pool.ordered("new").is_err(),
@@ -195,7 +195,7 @@ fn nobody_waits_for_itself() {
     check::<Noncoherent>();
 }
 
-/// The word of a block's further unit, by which objects in it are found: what was removed there once leaked, and `fsck` had said clean.
+/// The word of a block's further frame, by which objects in it are found: what was removed there once leaked, and `fsck` had said clean.
 #[test]
 fn words_within_blocks_are_checked() {
     use cenote::pod::format::block::Block;
@@ -205,20 +205,20 @@ fn words_within_blocks_are_checked() {
     map.put(b"slab", &[1; 15_000]).unwrap();
     map.put(b"range", &[1; 400_000]).unwrap();
     let worker = pool.worker().unwrap();
-    let word = |unit| cenote::pod::alloc::slab::table_word(&worker, unit);
-    let block = |unit| Block::decode(word(unit).load(worker.mem()));
-    let units = worker.committed_units().unwrap();
-    let tail = (0..units).find(|&unit| block(unit) == Block::Tail).unwrap();
-    let within_range = (0..units)
-        .find(|&unit| matches!(block(unit), Block::Range { units: 7, .. }))
+    let word = |frame| cenote::pod::alloc::slab::table_word(&worker, frame);
+    let block = |frame| Block::decode(word(frame).load(worker.mem()));
+    let frames = worker.committed_frames().unwrap();
+    let tail = (0..frames).find(|&frame| block(frame) == Block::Tail).unwrap();
+    let within_extent = (0..frames)
+        .find(|&frame| matches!(block(frame), Block::Extent { frames: 7, .. }))
         .unwrap()
         + 3;
     assert!(pool.fsck(false).unwrap().is_clean());
-    for unit in [tail, within_range] {
-        let sound = word(unit).load(worker.mem());
-        word(unit).store(worker.mem(), 0x0707_0707_0707_0707);
+    for frame in [tail, within_extent] {
+        let sound = word(frame).load(worker.mem());
+        word(frame).store(worker.mem(), 0x0707_0707_0707_0707);
         assert!(!pool.fsck(false).unwrap().is_clean());
-        word(unit).store(worker.mem(), sound);
+        word(frame).store(worker.mem(), sound);
         assert!(pool.fsck(false).unwrap().is_clean());
     }
 }

@@ -16,7 +16,7 @@ use cenote::pod::hosts::agent;
 use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Names};
 use cenote::pod::hosts::fence::Fenced;
 use cenote::pod::hosts::lease::{HostLease, Lease};
-use cenote::pod::hosts::monitor::Look;
+use cenote::pod::hosts::monitor::Poll;
 use cenote::pod::instance::process::Identity;
 use cenote::{Delegated, Options, Pool};
 
@@ -154,7 +154,7 @@ fn start(lease: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
         let mut cluster = Cluster::default();
         while failover.lease() != Lease::Named(instance(OTHER)) {
             failover
-                .look(Look::Punctual, &mut cluster, &mut Slow, &mut |_| ())
+                .look(Poll::Punctual, &mut cluster, &mut Slow, &mut |_| ())
                 .unwrap();
         }
     }

@@ -54,7 +54,7 @@ fn mutex<M: Mapped>(pool: &Pool<M>, times: u64, inside: &dyn Fn()) {
         // Some give up and come again.
         let guard = loop {
             let timeout = if n % 3 == 0 {
-                Timeout::Looks(70)
+                Timeout::Polls(70)
             } else {
                 Timeout::Forever
             };
@@ -82,7 +82,7 @@ fn queue<M: Mapped>(pool: &Pool<M>, times: u64, inside: &dyn Fn()) {
         // Some give up and come again.
         let guard = loop {
             let timeout = if n % 3 == 0 {
-                Timeout::Looks(70)
+                Timeout::Polls(70)
             } else {
                 Timeout::Forever
             };

@@ -92,7 +92,7 @@ fn an_idle_threads_garbage_is_used_by_others<M: cenote::memory::Mapped>() {
     let pool: Pool<M> = Pool::create(folder.path().join("pool"), &options(64 << 20)).unwrap();
     beside_an_idle_thread(&pool, || {
         let fit = fill(&pool.map("m").unwrap()).unwrap();
-        // A value of a MiB with its header is a range of 17 units: 60 of them fit in 1024, one is the idle thread's, and the map has some units.
+        // A value of a MiB with its header is a range of 17 frames: 60 of them fit in 1024, one is the idle thread's, and the map has some frames.
         assert!(fit >= 57, "{fit} values fit in the pool beside one");
     });
     assert!(pool.fsck(false).unwrap().is_clean());

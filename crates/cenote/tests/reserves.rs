@@ -171,10 +171,10 @@ fn what_is_in_use_is_not_reserved() {
         };
         let (class, reserve) = (0..CLASSES)
             .map(|class| (class, mem_word(class)))
-            .find(|(_, reserve)| reserve.unit().is_some() && reserve.word() > 0)
+            .find(|(_, reserve)| reserve.frame().is_some() && reserve.word() > 0)
             .unwrap();
         // The word before, whose objects were all used.
-        let damaged = Reserve::new(reserve.unit().unwrap(), reserve.word() - 1, 0xf);
+        let damaged = Reserve::new(reserve.frame().unwrap(), reserve.word() - 1, 0xf);
         file.write_all_at(&damaged.0.to_le_bytes(), record.reserve(class).offset())
             .unwrap();
         let report = pool.fsck(false).unwrap();

@@ -20,8 +20,8 @@ fn small_pool<M: Mapped>(folder: &Path, mib: u64) -> Pool<M> {
     Pool::create(folder.join("pool"), &options).unwrap()
 }
 
-/// A value that takes so many units of 64 KiB.
-fn units(count: usize) -> Vec<u8> {
+/// A value that takes so many frames of 64 KiB.
+fn frames(count: usize) -> Vec<u8> {
     vec![7; (count << 16) - 300]
 }
 
@@ -48,7 +48,7 @@ fn garbage_beside_what_is_free_is_waited_for() {
     let map = pool.map("m").unwrap();
     for size in [5, 1] {
         let mut n = 0;
-        while map.put(format!("{size}, {n}").as_bytes(), &units(size)).is_ok() {
+        while map.put(format!("{size}, {n}").as_bytes(), &frames(size)).is_ok() {
             n += 1;
         }
     }
@@ -58,8 +58,8 @@ fn garbage_beside_what_is_free_is_waited_for() {
     }
     while_held(&pool, b"5, 9", || {
         map.remove(b"5, 4").unwrap();
-        // Five of the ten units are free, five wait for the reader.
-        map.put(b"ten", &units(10)).unwrap();
+        // Five of the ten frames are free, five wait for the reader.
+        map.put(b"ten", &frames(10)).unwrap();
     });
 }
 
@@ -80,11 +80,11 @@ fn blocks_that_a_write_takes_and_leaves_are_no_progress() {
                 .unwrap();
         }
         for n in 0..free {
-            map.put(format!("free {n}").as_bytes(), &units(1)).unwrap();
+            map.put(format!("free {n}").as_bytes(), &frames(1)).unwrap();
         }
-        map.put(b"five", &units(5)).unwrap();
+        map.put(b"five", &frames(5)).unwrap();
         let mut n = 0;
-        while map.put(format!("one {n}").as_bytes(), &units(1)).is_ok() {
+        while map.put(format!("one {n}").as_bytes(), &frames(1)).is_ok() {
             n += 1;
         }
         for n in 0..free {
@@ -123,7 +123,7 @@ fn garbage_beside_a_hole_is_waited_for() {
     let map = pool.map("m").unwrap();
     for size in [7, 1] {
         let mut n = 0;
-        while map.put(format!("{size}, {n}").as_bytes(), &units(size)).is_ok() {
+        while map.put(format!("{size}, {n}").as_bytes(), &frames(size)).is_ok() {
             n += 1;
         }
     }
@@ -137,7 +137,7 @@ fn garbage_beside_a_hole_is_waited_for() {
             map.remove(format!("7, {n}").as_bytes()).unwrap();
         }
         // Larger than what is free, and than the hole.
-        map.put(b"large", &units(98)).unwrap();
+        map.put(b"large", &frames(98)).unwrap();
     });
 }
 
@@ -149,7 +149,7 @@ fn what_empties_a_block_is_waited_for<M: Mapped>(free: usize) {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let pool: Pool<M> = small_pool(folder.path(), 16);
         let map = pool.map("m").unwrap();
-        for (name, value) in [("key", &[1; 30_000][..]), ("one", &units(1))] {
+        for (name, value) in [("key", &[1; 30_000][..]), ("one", &frames(1))] {
             let mut n = 0;
             while map.put(format!("{name} {n}").as_bytes(), value).is_ok() {
                 n += 1;
@@ -165,10 +165,10 @@ fn what_empties_a_block_is_waited_for<M: Mapped>(free: usize) {
             for key in &keys[free..] {
                 map.remove(key.as_bytes()).unwrap();
             }
-            fits_while_held = map.put(b"large", &units(4)).is_ok();
+            fits_while_held = map.put(b"large", &frames(4)).is_ok();
         });
         settle(&pool);
-        let fits = fits_while_held || map.put(b"large", &units(4)).is_ok();
+        let fits = fits_while_held || map.put(b"large", &frames(4)).is_ok();
         assert_eq!(
             fits_while_held, fits,
             "objects from {first} on, {free} of them free"
@@ -223,10 +223,10 @@ fn what_idle_workers_have_reserved_is_withdrawn() {
             .collect();
         let map = pool.map("m").unwrap();
         let mut n = 0u64;
-        while map.put(&n.to_le_bytes(), &units(2)).is_ok() {
+        while map.put(&n.to_le_bytes(), &frames(2)).is_ok() {
             n += 1;
         }
-        assert!(n > 230, "{n} values of two units in 512 units");
+        assert!(n > 230, "{n} values of two frames in 512 frames");
         for n in 0..40u64 {
             assert!(map.remove(&n.to_le_bytes()).unwrap());
         }

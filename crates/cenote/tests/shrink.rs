@@ -73,7 +73,7 @@ fn fill_and_empty<M: cenote::memory::Mapped>() {
     pool.collect().unwrap();
     let report = pool.fsck(false).unwrap();
     assert!(report.is_clean(), "{report:#?}");
-    // Two levels if a move is under way: units, and what a map of no keys has besides.
+    // Two levels if a move is under way: frames, and what a map of no keys has besides.
     assert!(
         full >= 5 && order(&map) <= 1,
         "order {full}, then {}",

@@ -150,7 +150,7 @@ fn an_impossible_value_commits_nothing() {
     assert!(pool.fsck(false).unwrap().is_clean());
 }
 
-/// Values that are no power of two of units lie side by side: a value of 1 MiB and its header take 17 units, not 32.
+/// Values that are no power of two of frames lie side by side: a value of 1 MiB and its header take 17 frames, not 32.
 #[test]
 fn large_values_lie_side_by_side() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -175,15 +175,15 @@ fn large_values_lie_side_by_side() {
     assert!(pool.fsck(false).unwrap().is_clean());
 }
 
-/// In a pool whose free units lie between others, what fits is taken: an error names the longest run, and that can be had.
+/// In a pool whose free frames lie between others, what fits is taken: an error names the longest run, and that can be had.
 #[test]
 fn what_fits_between_others_is_taken() {
-    const UNIT: usize = 64 << 10;
+    const FRAME: usize = 64 << 10;
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     for seed in 1..=12 {
         println!("seed {seed}");
         let mut draw = StdRng::seed_from_u64(seed);
-        let max = draw.random_range(60..200) * UNIT as u64;
+        let max = draw.random_range(60..200) * FRAME as u64;
         let options = Options {
             size: 1 << 20,
             max,
@@ -194,7 +194,7 @@ fn what_fits_between_others_is_taken() {
         let mut stored: BTreeMap<u64, (u8, usize)> = BTreeMap::new();
         let mut refused = 0;
         for key in 0..400 {
-            let len = draw.random_range(1..=12) * UNIT - 64;
+            let len = draw.random_range(1..=12) * FRAME - 64;
             let byte = draw.random();
             let put = |key: u64, len: usize| map.put(&key.to_le_bytes(), &vec![byte; len]);
             match put(key, len) {
@@ -203,7 +203,7 @@ fn what_fits_between_others_is_taken() {
                     refused += 1;
                     let fits = largest.unwrap();
                     assert!(fits < needed, "{fits} of {needed} bytes were free");
-                    if fits >= 2 * UNIT as u64 {
+                    if fits >= 2 * FRAME as u64 {
                         put(key, fits as usize - 64).unwrap();
                         stored.insert(key, (byte, fits as usize - 64));
                     }

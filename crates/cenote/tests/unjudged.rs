@@ -34,15 +34,15 @@ fn a_word_without_its_valid_bit_reserves_something() {
 }
 
 #[test]
-fn units_that_the_file_does_not_have_are_taken_for_committed() {
-    let is_believed = with_and_without(Mutant::UnitsBelieved, || {
+fn frames_that_the_file_does_not_have_are_taken_for_committed() {
+    let is_believed = with_and_without(Mutant::FramesBelieved, || {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let pool = Pool::<Coherent>::open(pool_in(folder.path(), 0o600), &Options::default()).unwrap();
         let worker = pool.worker().unwrap();
-        let units = COMMITTED.load(worker.mem());
-        COMMITTED.store(worker.mem(), 2 * units);
-        let is_believed = worker.committed_units().is_ok();
-        COMMITTED.store(worker.mem(), units);
+        let frames = COMMITTED.load(worker.mem());
+        COMMITTED.store(worker.mem(), 2 * frames);
+        let is_believed = worker.committed_frames().is_ok();
+        COMMITTED.store(worker.mem(), frames);
         is_believed
     });
     assert_eq!(is_believed, [true, false]);

@@ -14,15 +14,15 @@ use std::path::Path;
 const RECORDS: u64 = 5_000;
 
 /// How often the bytes of a subject are looked at before they count as wrong.
-const LOOKS: usize = 5;
+const POLLS: usize = 5;
 
 /// Inserts, fills, reads, reads in batches, updates and accounts.
 fn conforms<S: Subject>() {
     let _alone = super::heap::tests::alone();
     // Some count what the heap of the whole process has grown by, and what an earlier subject has retired may be
     // freed meanwhile: a figure is wrong when it is wrong each time.
-    let looks: Vec<f64> = (0..LOOKS).map_while(|_| implausible::<S>()).collect();
-    assert!(looks.len() < LOOKS, "{}: {looks:?} bytes a record", S::NAME);
+    let polls: Vec<f64> = (0..POLLS).map_while(|_| implausible::<S>()).collect();
+    assert!(polls.len() < POLLS, "{}: {polls:?} bytes a record", S::NAME);
 }
 
 /// The bytes a record of a subject that works, if no map can have so few or so many.

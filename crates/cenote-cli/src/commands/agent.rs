@@ -19,7 +19,7 @@ use crate::peers::PeerArgs;
 use crate::pool::{PoolArg, as_this_host};
 
 /// Between two looks whether the agent shall end, or its host is being fenced.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_millis(50);
 
 /// Arguments.
 ///
@@ -83,7 +83,7 @@ fn serve<M: Mapped>(
     let mut told = Vec::new();
     let mut is_damaged = false;
     while !interrupted.is_asked() {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
         let AgentStatus {
             host,
             phase,
@@ -220,7 +220,7 @@ pub fn leave<M: Memory>(agent: &mut HostAgent<M>, out: &Output) -> Result<ExitCo
             );
             has_told = true;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cenote::pod::format::geometry::UNIT;
+use cenote::pod::format::geometry::FRAME;
 use cenote::{Kind, Options, parse_size};
 use serde::Serialize;
 
@@ -80,11 +80,11 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     if args.size == Some(0) {
         return Err(Failure::misuse(format!(
             "--size is 1 at least; what is given is rounded up to {}",
-            bytes(UNIT)
+            bytes(FRAME)
         )));
     }
-    if args.max.is_some_and(|max| max < UNIT) {
-        return Err(Failure::misuse(format!("--max is {} at least", bytes(UNIT))));
+    if args.max.is_some_and(|max| max < FRAME) {
+        return Err(Failure::misuse(format!("--max is {} at least", bytes(FRAME))));
     }
     let room = memory::device_room(kind, &path, &options)?;
     if room == Some(0) {

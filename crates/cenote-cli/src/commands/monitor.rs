@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cenote::memory::Mapped;
 use cenote::pod::hosts::failover::LeaseEvent;
 use cenote::pod::hosts::monitor::Event;
-use cenote::{Coherent, Delegated, FailoverThread, Kind, Noncoherent, Options, Watch};
+use cenote::{Coherent, Delegated, FailoverThread, Kind, MonitorOptions, Noncoherent, Options};
 use serde::Serialize;
 
 use super::agent::{Asked, Interrupted, check_fenced, leave, start};
@@ -61,7 +61,7 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
 }
 
 /// Between two looks whether somebody executes exchanges.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
 /// An event, and when it was seen.
 #[derive(Serialize)]
@@ -85,7 +85,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let election = Election::new(args.election)?;
     let path = args.pool.existing()?;
     let options = as_this_host()?;
-    let watch = Watch {
+    let watch = MonitorOptions {
         poll: args.poll,
         missed: args.missed,
         fence: args.fence,
@@ -111,7 +111,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 fn serve<M: Mapped>(
     path: &std::path::Path,
     options: &Options,
-    watch: &Watch,
+    watch: &MonitorOptions,
     election: Option<Arc<Election>>,
     beside: Asked,
     out: &Output,
@@ -150,7 +150,7 @@ fn serve<M: Mapped>(
     };
     let has_server = || failover.as_ref().is_none_or(FailoverThread::is_lease_taken);
     while !has_server() {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
     let (mut agent, _health) = start::<M>(path, options, beside, more, &interrupted, out)?;
     let reporter = agent.reporter()?;
@@ -177,7 +177,7 @@ fn serve<M: Mapped>(
 fn start_failover<M: Mapped>(
     path: &std::path::Path,
     options: &Options,
-    watch: &Watch,
+    watch: &MonitorOptions,
     election: &Option<Arc<Election>>,
     pool: u64,
     tell: Sender<Told>,
@@ -236,11 +236,11 @@ fn text_of_hosts(event: &Event) -> String {
         } => {
             format!("host {host} (generation {generation}) is not fenced, which is tried again: {why}")
         }
-        Event::LooksLate { late, looks } => format!(
-            "{late} of this monitor's last {looks} looks came late: it waits longer for beats than it was told to. Give it a processor, or a longer \
+        Event::PollsLate { late, polls } => format!(
+            "{late} of this monitor's last {polls} looks came late: it waits longer for beats than it was told to. Give it a processor, or a longer \
              --poll"
         ),
-        Event::LooksPunctual => "this monitor's looks come in time again".to_owned(),
+        Event::PollsPunctual => "this monitor's looks come in time again".to_owned(),
         Event::NotRecovered { what, why } => format!("{what} is not recovered, which is tried again: {why}"),
         Event::Moved { host, generation } => {
             format!("host {host} is down; its generation {generation} is over, and is recovered")

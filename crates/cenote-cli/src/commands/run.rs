@@ -15,9 +15,9 @@ use crate::pod_hosts::{PodHosts, Seen};
 use crate::pool::PoolArg;
 
 /// How long the supervisor waits between two looks at signals.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// The same if it looks at hosts too, as often as they beat.
-const POD_LOOK: Duration = Duration::from_millis(8);
+const POD_POLL: Duration = Duration::from_millis(8);
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -160,7 +160,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
                 Seen::Unknown { .. } => {}
             }
         }
-        for event in supervisor.poll(if pod_hosts.is_some() { POD_LOOK } else { LOOK }) {
+        for event in supervisor.poll(if pod_hosts.is_some() { POD_POLL } else { POLL }) {
             log(&event);
         }
         if let Ok(signal) = signals.try_recv() {

@@ -72,6 +72,9 @@ pub struct Args {
     /// A miss brings the next line in too, as hardware prefetchers do
     #[arg(long)]
     prefetch: bool,
+    /// The kernels have no asymmetric barrier (membarrier): each announcement has a barrier of its own
+    #[arg(long)]
+    no_membarrier: bool,
     /// Run threads in the order of virtual clocks, with the costs of a built-in profile (dram, dram-remote, cxl-local, cxl-remote, cxl-remote-wide) or of a TOML file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["policy", "depth", "preemptions", "faults", "replay"])]
     profile: Option<String>,
@@ -236,6 +239,7 @@ fn plan(args: &Args, subject: Subject, memory: MemoryArg, profile: Option<Profil
         delegated: memory == MemoryArg::Delegated,
         draws_guidelines: true,
         prefetches: args.prefetch,
+        has_membarrier: !args.no_membarrier,
         blind_exchanges: false,
         limits: match args.limits {
             LimitsArg::Usual => LimitsKind::Usual,

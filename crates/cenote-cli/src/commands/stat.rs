@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cenote::Stat;
 use cenote::memory::Memory;
 use cenote::pod::format::host::HostPhase;
-use cenote::sync::look::{Holder, Seen};
+use cenote::sync::inspect::{Holder, Seen};
 use cenote::sync::object::Form;
 
 use crate::failure::Failure;

@@ -33,12 +33,12 @@ impl Waits {
             schedstat: File::open("/proc/thread-self/schedstat").ok(),
             seen: 0,
         };
-        waits.since_last_look();
+        waits.since_last_poll();
         waits
     }
 
     /// Nanoseconds that it has waited since it was last asked.
-    pub fn since_last_look(&mut self) -> u64 {
+    pub fn since_last_poll(&mut self) -> u64 {
         let mut text = [0; 64];
         let read = self
             .schedstat
@@ -67,19 +67,19 @@ impl Steal {
             seen: 0,
             looked: Instant::now(),
         };
-        steal.since_last_look();
+        steal.since_last_poll();
         steal
     }
 
     /// Looks, if there can be something to see.
     pub fn look_now_and_then(&mut self) {
         if self.looked.elapsed() >= STEAL_STEP {
-            self.since_last_look();
+            self.since_last_poll();
         }
     }
 
     /// Nanoseconds stolen since it was last asked.
-    pub fn since_last_look(&mut self) -> u64 {
+    pub fn since_last_poll(&mut self) -> u64 {
         self.looked = Instant::now();
         let mut text = [0; 256];
         let read = self

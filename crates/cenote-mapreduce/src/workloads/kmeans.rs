@@ -30,7 +30,7 @@ pub struct KMeans {
 /// What an iteration ends with.
 struct Centres {
     /// 1 if they are those of the last iteration.
-    has_settled: bool,
+    has_converged: bool,
     /// How many points each has.
     counts: Vec<i64>,
     /// Coordinates of all, one after the other.
@@ -96,7 +96,7 @@ impl KMeans {
             coordinates.extend(self.read(point..point + 1)?.into_iter().map(i64::from));
         }
         Ok(Centres {
-            has_settled: false,
+            has_converged: false,
             counts: vec![0; self.clusters],
             coordinates,
         })
@@ -104,11 +104,11 @@ impl KMeans {
 
     fn decode(&self, result: &[u8]) -> Option<Centres> {
         let mut reader = Reader(result);
-        let has_settled = reader.u8()? != 0;
+        let has_converged = reader.u8()? != 0;
         let counts = i64s(reader.bytes(8 * self.clusters)?).collect();
         let coordinates = i64s(reader.bytes(8 * self.clusters * self.dimensions)?).collect();
         Some(Centres {
-            has_settled,
+            has_converged,
             counts,
             coordinates,
         })
@@ -174,7 +174,7 @@ impl Job for KMeans {
 
     fn run(&self, phase: usize, task: u64, data: &dyn Data) -> Result<Vec<u8>> {
         let before = self.centres(phase / 2, data)?;
-        match (before.has_settled, phase % 2) {
+        match (before.has_converged, phase % 2) {
             (true, 0) => Ok(Vec::new()),
             (true, _) => copied(data, phase - 2, 0),
             (false, 0) => self.assign(task, &before),

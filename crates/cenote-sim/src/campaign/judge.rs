@@ -2,7 +2,7 @@
 
 use super::{Plan, Result};
 use crate::check::spec::ordered::{Op, OrderedMap, Ret, by_key, is_well_formed};
-use crate::check::{Partitioned, Verdict, leak, linear, progress, told};
+use crate::check::{Partitioned, Verdict, leak, linear, notified, progress};
 use crate::exec::{Ended, Outcome, Stop};
 use crate::history::{Event, History};
 use crate::subjects::Inner;
@@ -28,17 +28,17 @@ impl Plan {
         }
         let mut locks = std::mem::take(&mut log.locks);
         if !locks.is_empty() {
-            let died = |&(process, step): &(u32, u64)| (step, told::Event::Died { process });
+            let died = |&(process, step): &(u32, u64)| (step, notified::Event::Died { process });
             locks.extend(outcome.deaths.iter().map(died));
             locks.sort_by_key(|&(step, _)| step);
         }
-        let told = told::check(&locks).map_err(|fault| fault.to_string());
+        let notified = notified::check(&locks).map_err(|fault| fault.to_string());
         let faults = std::mem::take(&mut log.faults);
         let history = match log.calls.finish() {
             Ok(history) => history,
             Err(malformed) => return (Result::Wrong("history", malformed.to_string()), None, false),
         };
-        let verdict = match told {
+        let verdict = match notified {
             Err(fault) if !matches!(outcome.ended, Ended::Panicked(_)) => {
                 Err(Result::Wrong("exclusion", fault))
             }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`linear`] | do the results fit some order of the calls? | a [`History`](crate::history::History), a [`Specification`] |
 //! | [`exclusion`] | had a lock two owners, or was it lost with one? | the events of locks |
-//! | [`told`] | the same, and was every successor of a dead owner told so? | the events of locks that survive |
+//! | [`notified`] | the same, and was every successor of a dead owner told so? | the events of locks that survive |
 //! | [`progress`] | does a live instance finish, whoever else is stopped? | own steps of each operation |
 //! | [`leak`] | is every byte in one account? | a count of bytes |
 //!
@@ -15,9 +15,9 @@
 pub mod exclusion;
 pub mod leak;
 pub mod linear;
+pub mod notified;
 pub mod progress;
 pub mod spec;
-pub mod told;
 mod verdict;
 
 pub use verdict::{Line, Verdict, Violation};

@@ -24,6 +24,7 @@ fn clock_of(threads: u32, coherent: bool) -> Clock {
             own: 1000,
         },
         prefetches: false,
+        has_membarrier: true,
         persists_at_crash: false,
         coherent_bytes: 0,
         blind_exchanges: false,

@@ -123,7 +123,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         let world = self.world();
         match strength {
             Strength::Full => world.drain_own(),
-            Strength::Acquire | Strength::Weakened => world.drain_range(op.at, op.len),
+            Strength::Acquire | Strength::Weakened => world.drain_extent(op.at, op.len),
         }
         world.check_use(op);
         world.reads(op.at, 8, From::Memory, true);
@@ -267,10 +267,13 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn relies_on_barrier(&self) -> bool {
-        true
+        self.world().machine.shape().has_membarrier
     }
 
     fn barrier_everywhere(&self) -> bool {
+        if !self.world().machine.shape().has_membarrier {
+            return false;
+        }
         let op = Op::other(Kind::Kernel);
         self.arrive(op);
         let world = self.world();
@@ -313,8 +316,8 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         client.is_none_or(|client| client.enter(&self.direct(), place))
     }
 
-    fn settle(&self) {
-        self.delegate(0, Wish::Settle);
+    fn quiesce(&self) {
+        self.delegate(0, Wish::Quiesce);
     }
 
     fn pause(&self) {
@@ -525,7 +528,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         let op = Op::range(Kind::Read, at, len);
         self.arrive(op);
         let world = self.world();
-        world.drain_range(at, len);
+        world.drain_extent(at, len);
         let found = world.fetch(self.host, at, len);
         world.reads(at, len, From::Cache, false);
         if COHERENT {
@@ -542,7 +545,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         if world.clock.is_none() {
             return self.bytes(at, len);
         }
-        world.drain_range(at, len);
+        world.drain_extent(at, len);
         world.machine.show(self.host, at, len);
         self.world().machine.bytes(self.host, at, len)
     }

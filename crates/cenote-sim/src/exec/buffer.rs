@@ -165,13 +165,13 @@ impl World {
         let running = self.current;
         for thread in self.buffering.clone() {
             self.current = thread;
-            self.drain_range(at, len);
+            self.drain_extent(at, len);
         }
         self.current = running;
     }
 
     /// The running thread's stores to a range take effect, and all that are older.
-    pub fn drain_range(&mut self, at: u64, len: u64) {
+    pub fn drain_extent(&mut self, at: u64, len: u64) {
         let thread = self.current;
         let touches = |entry: &Entry| entry.touches(at, len);
         while self.threads[thread as usize].stores.0.iter().any(touches) {
@@ -183,7 +183,7 @@ impl World {
     pub fn drain_lines(&mut self, at: u64, len: u64) {
         if !self.threads[self.current as usize].stores.0.is_empty() && len > 0 {
             let from = at & !(LINE - 1);
-            self.drain_range(from, (at.saturating_add(len) - from).next_multiple_of(LINE));
+            self.drain_extent(from, (at.saturating_add(len) - from).next_multiple_of(LINE));
         }
     }
 
@@ -199,7 +199,7 @@ impl World {
                 ..
             }) if *found == at && *stored == way => Some(*value),
             Some(_) => {
-                self.drain_range(at, 8);
+                self.drain_extent(at, 8);
                 None
             }
             None => None,

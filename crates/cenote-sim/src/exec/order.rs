@@ -165,7 +165,7 @@ impl Order {
 
     /// A thread goes on to what relies on all that it has stored, but for what it waits for late. Whether it has waited for its
     /// write-backs.
-    fn settle(&mut self, thread: u32, has_waited: bool) {
+    fn quiesce(&mut self, thread: u32, has_waited: bool) {
         let view = self.view(thread);
         view.settled = view.stores;
         if has_waited {
@@ -262,7 +262,7 @@ impl World {
     pub fn goes_on(&mut self, has_waited: bool) {
         let thread = self.current;
         if let Some(order) = &mut self.order {
-            order.settle(thread, has_waited);
+            order.quiesce(thread, has_waited);
         }
     }
 

@@ -73,6 +73,7 @@ impl Settings {
                 bytes,
                 cache_lines: profile.cache_lines(threads),
                 prefetches: false,
+                has_membarrier: true,
                 persists_at_crash: false,
                 coherent_bytes: 0,
                 blind_exchanges: false,

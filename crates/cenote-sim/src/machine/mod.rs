@@ -47,6 +47,8 @@ pub struct Shape {
     pub cache_lines: Capacity,
     /// Whether a miss brings the next line in too (an adversary; the paper switches prefetchers off).
     pub prefetches: bool,
+    /// Whether the kernels have the asymmetric barrier (`membarrier`); else every announcement has a barrier of its own.
+    pub has_membarrier: bool,
     /// Whether all dirty lines of a host reach memory when it, or a process on it, crashes (Lupin, section 2).
     pub persists_at_crash: bool,
     /// Bytes at the start that hardware keeps coherent even so (pcc-indexes, section 8).

@@ -89,7 +89,7 @@ impl Work {
     pub fn time<const C: bool>(&self, profile: &Profile) -> Result<f64, ReproduceError> {
         let parameters = Parameters {
             kind: if C { Kind::Coherent } else { Kind::Noncoherent },
-            max_units: 256 + self.input().div_ceil(64 << 10) + UNITS,
+            max_frames: 256 + self.input().div_ceil(64 << 10) + UNITS,
             processes: 2 * self.hosts + 8,
             workers: 8 * self.hosts,
             entries: 4,
@@ -146,7 +146,7 @@ impl Work {
 }
 
 fn prepare<const C: bool>(context: &Context<C>, parameters: Parameters, work: &Work) -> cenote::Result<()> {
-    pool::format(context, parameters, parameters.max_units)?;
+    pool::format(context, parameters, parameters.max_frames)?;
     let member = Member::join(context, !C)?;
     let made = Worker::attach(&member.pod, true).and_then(|worker| {
         let worker = Rc::new(worker);

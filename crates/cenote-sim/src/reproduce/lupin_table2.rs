@@ -195,7 +195,7 @@ impl Shared {
 pub fn measure(way: Way, threads: u32, seed: u64, profile: &Profile) -> Result<f64, ReproduceError> {
     let parameters = Parameters {
         kind: Kind::Coherent,
-        max_units: UNITS,
+        max_frames: UNITS,
         processes: threads + 4,
         workers: threads + 4,
         entries: 4,

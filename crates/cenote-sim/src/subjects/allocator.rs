@@ -9,7 +9,7 @@ use cenote::index::hash::HashMap;
 use cenote::index::hash::slot::Slot;
 use cenote::memory::{Memory, SyncWord};
 use cenote::pod::commit::publish::{Change, publish};
-use cenote::pod::format::geometry::{Parameters, UNIT};
+use cenote::pod::format::geometry::{FRAME, Parameters};
 use cenote::pod::format::record::operation;
 use cenote::pod::{Pod, Worker, alloc::heap, reclaim::collect};
 
@@ -23,7 +23,7 @@ use crate::exec::{Context, SimMemory};
 /// Sync words that objects are published in.
 pub(super) const WORDS: u64 = 3;
 /// What is allocated: objects of two classes, and ranges.
-pub(super) const SIZES: [u64; 4] = [64, 200, UNIT / 2 + 1, UNIT + 1];
+pub(super) const SIZES: [u64; 4] = [64, 200, FRAME / 2 + 1, FRAME + 1];
 
 /// What the subject's threads share.
 pub(super) struct Shared {
@@ -164,7 +164,7 @@ fn check<const C: bool>(worker: &Worker<SimMemory<C>>, object: u64, log: &Log) -
     };
     let (first, value, len) = (word(object), word(object + 8), word(object + 16));
     let fits =
-        (24..=2 * UNIT).contains(&len) && first == value ^ len && word(object + (len - 8) / 8 * 8) == first;
+        (24..=2 * FRAME).contains(&len) && first == value ^ len && word(object + (len - 8) / 8 * 8) == first;
     if !fits {
         log.fault(format!(
             "the object at {object:#x} holds {first:#x}, {value:#x}, {len}, which nobody wrote"

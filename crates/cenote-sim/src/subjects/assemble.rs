@@ -21,11 +21,11 @@ pub struct Parts<const C: bool, S> {
     pub audit: fn(&Context<C>, &S) -> cenote::Result<()>,
 }
 
-/// A scenario on a pool of so many units.
+/// A scenario on a pool of so many frames.
 pub fn assemble<const C: bool, S: 'static>(
     load: Load,
     parameters: Parameters,
-    units: u64,
+    frames: u64,
     log: Log,
     shared: S,
     parts: Parts<C, S>,
@@ -37,7 +37,7 @@ pub fn assemble<const C: bool, S: 'static>(
             let (log, shared) = (log.clone(), shared.clone());
             Box::new(move |context| {
                 log.may_be_full_if(space_is_out(&context, parameters));
-                log.check("formatting", format(&context, parameters, units));
+                log.check("formatting", format(&context, parameters, frames));
                 log.check("preparing", prepare(&context, &shared));
             })
         },

@@ -21,8 +21,8 @@ use crate::exec::{Context, SimMemory};
 const NAME: &str = "map";
 /// Records that an index is made for.
 const RECORDS: u64 = 64;
-/// Units that the pool begins with: an arena's spare chunks are four.
-const UNITS: u64 = 8;
+/// Frames that the pool begins with: an arena's spare chunks are four.
+const FRAMES: u64 = 8;
 /// Keys that are put before the run: some next to each other, some that differ in their highest bytes.
 const FILLERS: u64 = 18;
 /// How many different keys calls are about.
@@ -48,7 +48,7 @@ pub fn scenario<const C: bool, I: WordMap<SimMemory<C>> + 'static>(
         work: |context, pod, (load, log)| work::<C, I>(context, pod, *load, log),
         audit: |context, (load, log)| audit::<C, I>(context, *load, log),
     };
-    assemble(load, parameters, UNITS, log, shared, parts)
+    assemble(load, parameters, FRAMES, log, shared, parts)
 }
 
 fn open<const C: bool, I: WordMap<SimMemory<C>>>(

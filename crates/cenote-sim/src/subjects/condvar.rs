@@ -93,7 +93,7 @@ fn work<const C: bool>(
     let mut random = random(load.seed, context.thread());
     let timeout = match load.crashes {
         0 => Timeout::Forever,
-        _ => Timeout::Looks(1 + below(&mut random, 20) as u32),
+        _ => Timeout::Polls(1 + below(&mut random, 20) as u32),
     };
     for _ in 0..load.operations {
         let mut guard = mutex.lock()?;

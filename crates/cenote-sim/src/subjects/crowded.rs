@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use book::{Book, Call};
 use cenote::index::hash::HashMap;
-use cenote::pod::format::geometry::{Parameters, UNIT};
+use cenote::pod::format::geometry::{FRAME, Parameters};
 use cenote::pod::format::superblock::EPOCH;
 use cenote::pod::{Pod, Worker};
 use cenote::{Error, Put};
@@ -41,25 +41,34 @@ const NAME: &str = "map";
 /// Keys of each thread. Nobody else writes them.
 const KEYS: u64 = 4;
 /// Bytes of values: small ones of three classes, and ranges.
-const SIZES: [u64; 8] = [8, 200, 5_000, UNIT / 2 + 1, UNIT, UNIT + 1, 3 * UNIT, 5 * UNIT];
-/// Units that live values may take, in parts of the pool.
+const SIZES: [u64; 8] = [
+    8,
+    200,
+    5_000,
+    FRAME / 2 + 1,
+    FRAME,
+    FRAME + 1,
+    3 * FRAME,
+    5 * FRAME,
+];
+/// Frames that live values may take, in parts of the pool.
 const LIVE: (u64, u64) = (3, 5);
-/// Units of small objects that may have been given back since the refusal, and of chunks of lists.
+/// Frames of small objects that may have been given back since the refusal, and of chunks of lists.
 const BEGUN: u64 = 8;
-/// Units of the largest block of small objects.
+/// Frames of the largest block of small objects.
 const BLOCK_MAX: u64 = 4;
 /// One call in so many comes after so many waits, in which what the thread has retired must be in nobody's way.
 const IDLE: (u64, u32) = (8, 4_000);
 /// A write that waits for garbage rests 64 times at least, each for some of these; one that sees too little of it looks three times.
 const WAITS: u64 = 1_000;
-/// Units that a pool begins with.
-const UNITS: u64 = 4;
+/// Frames that a pool begins with.
+const FRAMES: u64 = 4;
 
 /// What the subject's threads share.
 struct Shared {
     load: Load,
     log: Log,
-    units_max: u64,
+    frames_max: u64,
     gathering: Gathering,
     book: RefCell<Book>,
 }
@@ -69,12 +78,12 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
     let shared = Shared {
         load,
         log: log.clone(),
-        units_max: parameters.max_units,
+        frames_max: parameters.max_frames,
         gathering: Gathering::new(load.gathers),
         book: RefCell::default(),
     };
     let parts = Parts { prepare, work, audit };
-    assemble(load, parameters, UNITS, log, shared, parts)
+    assemble(load, parameters, FRAMES, log, shared, parts)
 }
 
 fn open<const C: bool>(
@@ -94,10 +103,10 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Resu
     Ok(())
 }
 
-/// Units of a value of so many bytes, if it is a range.
-fn units_of(len: u64) -> u64 {
-    match len > UNIT / 2 {
-        true => (len + 32).div_ceil(UNIT),
+/// Frames of a value of so many bytes, if it is a range.
+fn frames_of(len: u64) -> u64 {
+    match len > FRAME / 2 {
+        true => (len + 32).div_ceil(FRAME),
         false => 0,
     }
 }
@@ -196,11 +205,11 @@ fn put<const C: bool>(
     value: u64,
 ) -> cenote::Result<()> {
     let bytes = bytes_of(value);
-    let units = units_of(bytes.len() as u64);
-    if shared.book.borrow().taken() + units > shared.units_max * LIVE.0 / LIVE.1 {
+    let frames = frames_of(bytes.len() as u64);
+    if shared.book.borrow().taken() + frames > shared.frames_max * LIVE.0 / LIVE.1 {
         return remove(context, map, shared, key);
     }
-    call(context, map, shared, Op::Put { key, value }, units, || {
+    call(context, map, shared, Op::Put { key, value }, frames, || {
         Ok(match map.put(&key.to_le_bytes(), &bytes)? {
             Put::Inserted => Ret::Inserted,
             Put::Replaced => Ret::Replaced,
@@ -234,24 +243,27 @@ fn get<const C: bool>(
     })
 }
 
-/// Makes a call that writes a value of so many units, writes it down, and judges it if it was refused.
+/// Makes a call that writes a value of so many frames, writes it down, and judges it if it was refused.
 fn call<const C: bool>(
     context: &Context<C>,
     map: &HashMap<SimMemory<C>>,
     shared: &Shared,
     op: Op,
-    units: u64,
+    frames: u64,
     work: impl FnOnce() -> cenote::Result<Ret>,
 ) -> cenote::Result<()> {
     let Shared {
-        log, book, units_max, ..
+        log,
+        book,
+        frames_max,
+        ..
     } = shared;
     let thread = context.thread();
-    let before = Snapshot::take(context, map.worker(), *units_max);
+    let before = Snapshot::take(context, map.worker(), *frames_max);
     book.borrow_mut().begin(
         thread,
         context.step(),
-        units,
+        frames,
         &before,
         context.refusals(),
         context.waits(),
@@ -262,13 +274,15 @@ fn call<const C: bool>(
     });
     let mut book = book.borrow_mut();
     match (outcome, op) {
-        (Ok(()), Op::Put { key, .. }) => book.end(thread, (context.step(), epoch(context)), key, Some(units)),
+        (Ok(()), Op::Put { key, .. }) => {
+            book.end(thread, (context.step(), epoch(context)), key, Some(frames))
+        }
         (Ok(()), Op::Remove { key }) => book.end(thread, (context.step(), epoch(context)), key, None),
         (outcome, _) => {
-            let call = book.end_unchanged(thread, units);
+            let call = book.end_unchanged(thread, frames);
             match (outcome, call) {
                 (Err(error), Some(call)) if is_full(&error) => {
-                    judge(context, map.worker(), shared, &book, &call, &error, units)
+                    judge(context, map.worker(), shared, &book, &call, &error, frames)
                 }
                 (outcome, _) => return outcome,
             }
@@ -285,9 +299,9 @@ fn judge<const C: bool>(
     book: &Book,
     call: &Call,
     error: &Error,
-    units: u64,
+    frames: u64,
 ) {
-    let now = Snapshot::take(context, worker, shared.units_max);
+    let now = Snapshot::take(context, worker, shared.frames_max);
     let held = book.held(call, !C, |thread| context.was_killed(thread));
     let longest = match C && call.began_alone() {
         true => now.longest_with_retired,
@@ -297,25 +311,25 @@ fn judge<const C: bool>(
         return;
     }
     let waited = context.waits() - call.waits;
-    let lies_together = now.longest_with_retired >= 2 * units.max(BLOCK_MAX);
+    let lies_together = now.longest_with_retired >= 2 * frames.max(BLOCK_MAX);
     if !context.was_anybody_killed()
         && waited < WAITS
-        && call.most + now.small + BEGUN <= shared.units_max
+        && call.most + now.small + BEGUN <= shared.frames_max
         && lies_together
     {
         shared.log.fault(format!(
-            "{error}: {units} units were refused of {} after {waited} waits; at most {} were live or being written, {} of small objects, and with what \
+            "{error}: {frames} frames were refused of {} after {waited} waits; at most {} were live or being written, {} of small objects, and with what \
              is retired {} lie together",
-            shared.units_max, call.most, now.small, now.longest_with_retired
+            shared.frames_max, call.most, now.small, now.longest_with_retired
         ));
     }
     // The most has what was wanted.
     let used = call.most + held + now.small + BEGUN;
-    if used <= shared.units_max && longest >= 2 * units.max(BLOCK_MAX) {
+    if used <= shared.frames_max && longest >= 2 * frames.max(BLOCK_MAX) {
         shared.log.fault(format!(
-            "{error}: {units} units were refused of {}; at most {} were live or being written, {held} held, {} of small objects, and \
+            "{error}: {frames} frames were refused of {}; at most {} were live or being written, {held} held, {} of small objects, and \
              {longest} lie together",
-            shared.units_max, call.most, now.small
+            shared.frames_max, call.most, now.small
         ));
     }
 }

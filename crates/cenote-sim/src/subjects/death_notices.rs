@@ -20,7 +20,7 @@ use crate::exec::{Context, SimMemory};
 
 const NAME: &str = "group";
 const TOKEN: &[u8] = b"token";
-/// Room for all threads that can ever begin, and for nearly all that can be told of them.
+/// Room for all threads that can ever begin, and for nearly all that can be notified of them.
 const ROOM: Creation = Creation {
     members: 64,
     events: 192,

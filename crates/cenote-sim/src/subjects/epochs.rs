@@ -25,7 +25,7 @@ const SIZE: u64 = 4096;
 /// After so many rounds of reclamation nothing is left to free.
 const ROUNDS: u32 = 8;
 /// Most looks at an object that a reader holds.
-const LOOKS: u64 = 64;
+const POLLS: u64 = 64;
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
@@ -58,7 +58,7 @@ fn work<const C: bool>(
         let drawn = below(&mut random, PARTS);
         let is_usual = part < PARTS && below(&mut random, 8) != 0;
         match if is_usual { part } else { drawn } {
-            READ => read(&worker, slot, below(&mut random, LOOKS), log)?,
+            READ => read(&worker, slot, below(&mut random, POLLS), log)?,
             REPLACE => {
                 let value = u64::from(context.thread()) << 32 | u64::from(n);
                 match exchange(&worker, slot, Some((SIZE, value)), log) {
@@ -94,7 +94,7 @@ const ADVANCE: u64 = 2;
 fn read<const C: bool>(
     worker: &Worker<SimMemory<C>>,
     slot: cenote::memory::SyncWord,
-    looks: u64,
+    polls: u64,
     log: &Log,
 ) -> cenote::Result<()> {
     let mem = worker.mem();
@@ -107,7 +107,7 @@ fn read<const C: bool>(
     worker.check("an object", object, SIZE)?;
     let value = || u64::from_le_bytes(mem.bytes(object + 8, 8).try_into().unwrap_or_default());
     let first = value();
-    for _ in 0..=looks {
+    for _ in 0..=polls {
         let is_free = locate(worker, object)?.retirer(mem).is_none();
         let now = value();
         if is_free || now != first {

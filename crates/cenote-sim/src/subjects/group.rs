@@ -186,7 +186,7 @@ fn check_claimed<const C: bool>(worker: &Worker<SimMemory<C>>, group: &Group, lo
     };
     if let Some(member) = group.members(worker)?.iter().find(is_untold) {
         log.fault(format!(
-            "the record of {member:?} is claimed, and nobody was told of its death"
+            "the record of {member:?} is claimed, and nobody was notified of its death"
         ));
     }
     Ok(())

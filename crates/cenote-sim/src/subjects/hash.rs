@@ -47,7 +47,7 @@ const OTHER: &str = "other map";
 const ORDERED: &str = "ordered map";
 /// Keys that the calls are about.
 const WANTED: usize = 3;
-/// Keys that are put before the run so that a map of one unit is about to grow: chain lines of seven keys.
+/// Keys that are put before the run so that a map of one frame is about to grow: chain lines of seven keys.
 const FILLERS: usize = 15 + 7 * 7;
 /// Keys that make it grow.
 const NEW: usize = 12;
@@ -56,7 +56,7 @@ const GROUP: usize = 15;
 const CHAINED: usize = 22;
 /// Keys of those that stay in a group of removed ones.
 const STAY: usize = 2;
-/// Keys for which a level has two units.
+/// Keys for which a level has two frames.
 const MANY: u64 = 5000;
 /// Parts of a level that are left to move: some writers take another than that of the keys, and go on to write there.
 const CHUNKS_LEFT: u64 = 5;
@@ -64,10 +64,10 @@ const CHUNKS_LEFT: u64 = 5;
 const EARLY: u32 = 5;
 /// Up to so many steps pass before, so that some look while the root moves.
 const LATE: u64 = 128;
-/// Marks values that take a unit: what a level leaves is used for them at once.
+/// Marks values that take a frame: what a level leaves is used for them at once.
 const LARGE: u64 = 1 << 63;
-/// Units that a pool begins with.
-const UNITS: u64 = 6;
+/// Frames that a pool begins with.
+const FRAMES: u64 = 6;
 
 /// What the subject's threads share.
 struct Shared {
@@ -89,7 +89,7 @@ pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters)
         gathering: Gathering::new(load.gathers),
     };
     let parts = Parts { prepare, work, audit };
-    assemble(load, parameters, UNITS, log, shared, parts)
+    assemble(load, parameters, FRAMES, log, shared, parts)
 }
 
 /// Makes the map, and finds keys that share a group.
@@ -145,7 +145,7 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Resu
     Ok(())
 }
 
-/// The first keys of a group, in a map of one unit: which those are can be told without looking.
+/// The first keys of a group, in a map of one frame: which those are can be told without looking.
 fn sharing<const C: bool>(map: &HashMap<SimMemory<C>>, group: u64, count: usize) -> Vec<u64> {
     sharing_in(map, &Level::new(0, 0), group, count)
 }
@@ -243,7 +243,7 @@ fn work<const C: bool>(
         for _ in 0..load.workers_besides(EARLY) {
             let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
             let map = HashMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
-            (0..below(&mut random, LATE)).try_for_each(|_| worker.committed_units().map(|_| ()))?;
+            (0..below(&mut random, LATE)).try_for_each(|_| worker.committed_frames().map(|_| ()))?;
             get(
                 context,
                 &map,
@@ -404,7 +404,7 @@ pub(super) fn answer<R>(log: &Log, result: cenote::Result<R>) -> Option<R> {
     }
 }
 
-/// A value's bytes: some of eight bytes, some of several lines, some that take a unit.
+/// A value's bytes: some of eight bytes, some of several lines, some that take a frame.
 pub(super) fn bytes_of(value: u64) -> Vec<u8> {
     let copies = match value {
         _ if value & LARGE != 0 => 5000,

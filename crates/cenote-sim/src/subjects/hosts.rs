@@ -24,7 +24,7 @@ use cenote::pod::format::record::{Phase, State};
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 use cenote::pod::hosts::agent::{AgentRole, bring_up};
 use cenote::pod::hosts::fence::{Fence, KillFence};
-use cenote::pod::hosts::monitor::{Event, Look, Monitor};
+use cenote::pod::hosts::monitor::{Event, Monitor, Poll};
 use cenote::pod::reclaim::collect::{self, collect_adopted};
 use cenote::pod::reclaim::flush::FlushServer;
 use cenote::pod::{Pod, Worker, commit::recovery};
@@ -41,7 +41,7 @@ use crate::exec::{Context, SimMemory};
 
 /// So many of the first hosts have monitors.
 pub const MONITORS: u32 = 2;
-/// The first monitors suspect a host after at most so many looks without a new heartbeat.
+/// The first monitors suspect a host after at most so many polls without a new heartbeat.
 const MISSED_MAX: u64 = 3;
 /// For each so many processes there were before a monitor, it waits for one look more.
 const TIMEOUT: u64 = 3;
@@ -50,8 +50,8 @@ const SLOWNESS: u64 = 96;
 /// In one of so many runs all looks come late.
 const LATENESS: u64 = 8;
 /// A monitor whose looks come late needs so many times as many.
-const LATE_LOOKS: u64 = 4;
-/// In one of so many looks a monitor is told that it may not lead.
+const LATE_POLLS: u64 = 4;
+/// In one of so many polls a monitor is told that it may not lead.
 const ELECTIONS: u64 = 16;
 /// But no more often than this: one that is patient would never see enough looks in a row.
 const ELECTIONS_MAX: u32 = 4;
@@ -434,8 +434,8 @@ fn monitor<const C: bool>(
     let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / TIMEOUT;
     let mut monitor = Monitor::new(missed, || 0);
     let (how, needed) = match pods.work.load.seed % LATENESS {
-        1 => (Look::Late, missed * LATE_LOOKS),
-        _ => (Look::Punctual, missed),
+        1 => (Poll::Late, missed * LATE_POLLS),
+        _ => (Poll::Punctual, missed),
     };
     let mut witness = Witness::new(needed);
     let mut random = random(pods.work.load.seed, 1 << 17 | context.thread());
@@ -528,10 +528,10 @@ fn is_needed<const C: bool>(context: &Context<C>, worker: &Worker<SimMemory<C>>)
 /// What a monitor could have seen, written down beside it.
 struct Witness {
     missed: u64,
-    /// For each host its generations and heartbeats at this monitor's last looks.
+    /// For each host its generations and heartbeats at this monitor's last polls.
     seen: BTreeMap<u32, VecDeque<(u32, u64)>>,
     /// Looks that count.
-    looks: u64,
+    polls: u64,
     /// Hosts that were not there before the first of them. The monitor may have seen each one look earlier than the witness did.
     late: BTreeSet<u32>,
 }
@@ -541,7 +541,7 @@ impl Witness {
         Self {
             missed,
             seen: BTreeMap::new(),
-            looks: 0,
+            polls: 0,
             late: BTreeSet::new(),
         }
     }
@@ -558,7 +558,7 @@ impl Witness {
 
     fn remember(&mut self, heartbeats: BTreeMap<u32, (u32, u64)>) {
         for (host, heartbeat) in heartbeats {
-            if self.looks > 0 && !self.seen.contains_key(&host) {
+            if self.polls > 0 && !self.seen.contains_key(&host) {
                 self.late.insert(host);
             }
             let seen = self.seen.entry(host).or_default();
@@ -567,14 +567,14 @@ impl Witness {
                 seen.pop_front();
             }
         }
-        self.looks += 1;
+        self.polls += 1;
     }
 
     /// The monitor stands by: what it saw before counts for nothing.
     fn forget(&mut self) {
         self.seen.clear();
         self.late.clear();
-        self.looks = 0;
+        self.polls = 0;
     }
 
     /// Who is suspected must have been looked at before, and been silent: a new heartbeat may have come only since the look before
@@ -585,7 +585,7 @@ impl Witness {
             .iter()
             .skip(1)
             .all(|heartbeat| Some(heartbeat) == seen.back());
-        let is_late = self.late.contains(&host) || self.looks > 0 && !self.seen.contains_key(&host);
+        let is_late = self.late.contains(&host) || self.polls > 0 && !self.seen.contains_key(&host);
         if seen.len() as u64 + u64::from(is_late) < self.missed || !is_silent {
             let now = before.get(&host);
             log.fault(format!(

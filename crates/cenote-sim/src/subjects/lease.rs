@@ -15,7 +15,7 @@ use cenote::pod::format::host::{HostInstance, HostPhase, HostRecord, HostState};
 use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Names};
 use cenote::pod::hosts::fence::Fenced;
 use cenote::pod::hosts::lease::HostLease;
-use cenote::pod::hosts::monitor::Look;
+use cenote::pod::hosts::monitor::Poll;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Load, Log, Scenario, below, random};
@@ -225,7 +225,7 @@ fn failover<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Re
         random: random(pods.load.seed, 1 << 18 | context.thread()),
     };
     while !pods.is_over() && !here.leaves.get() {
-        failover.look(Look::Punctual, &mut election, &mut fencer, &mut |_| ())?;
+        failover.look(Poll::Punctual, &mut election, &mut fencer, &mut |_| ())?;
         context.wait();
     }
     here.is_quiet.set(true);

@@ -20,7 +20,7 @@ use super::pool::Member;
 use super::slots::all_at_rest;
 use super::{Load, Log, Scenario, below, random};
 use crate::check::exclusion::Mode;
-use crate::check::told::Event;
+use crate::check::notified::Event;
 use crate::exec::{Context, SimMemory};
 
 /// Locks that a run has.
@@ -199,7 +199,7 @@ impl<const C: bool> Thread<'_, C> {
     fn timeout(&mut self) -> Timeout {
         match below(&mut self.random, 4) {
             0 => Timeout::None,
-            1 => Timeout::Looks(below(&mut self.random, 100) as u32),
+            1 => Timeout::Polls(below(&mut self.random, 100) as u32),
             _ => Timeout::Forever,
         }
     }

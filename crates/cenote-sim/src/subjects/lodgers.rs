@@ -24,7 +24,7 @@ use super::{below, random};
 use crate::exec::{Context, SimMemory};
 
 /// A fence takes less than so many looks.
-const LOOKS: u64 = 8;
+const POLLS: u64 = 8;
 
 /// One process that works on its host, as long as that has an agent.
 pub fn lodger<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
@@ -86,7 +86,7 @@ pub struct PowerFence<const C: bool> {
     context: Context<C>,
     random: Xoshiro256PlusPlus,
     /// Looks that are left, by host and generation.
-    looks: BTreeMap<(u32, u32), u64>,
+    polls: BTreeMap<(u32, u32), u64>,
 }
 
 impl<const C: bool> PowerFence<C> {
@@ -94,15 +94,15 @@ impl<const C: bool> PowerFence<C> {
         Self {
             context: context.clone(),
             random: random(seed, 1 << 18 | context.thread()),
-            looks: BTreeMap::new(),
+            polls: BTreeMap::new(),
         }
     }
 }
 
 impl<const C: bool> Fence<SimMemory<C>> for PowerFence<C> {
     fn fence(&mut self, _worker: &Worker<SimMemory<C>>, host: u32, generation: u32) -> Result<Fenced> {
-        let drawn = below(&mut self.random, LOOKS);
-        let left = self.looks.entry((host, generation)).or_insert(drawn);
+        let drawn = below(&mut self.random, POLLS);
+        let left = self.polls.entry((host, generation)).or_insert(drawn);
         if *left > 0 {
             *left -= 1;
             return Ok(Fenced::NotYet);

@@ -9,10 +9,10 @@ use cenote::pod::instance::failures::Failure;
 
 use super::pool;
 use crate::check::leak::Account;
+use crate::check::notified;
 use crate::check::progress::Spent;
 use crate::check::spec::map;
 use crate::check::spec::ordered::{Op, Ret};
-use crate::check::told;
 use crate::exec::Context;
 use crate::history::Recorder;
 
@@ -35,7 +35,7 @@ pub struct Inner {
     /// Where all bytes were at the end.
     pub account: Option<Account>,
     /// What happened to locks.
-    pub locks: Vec<(u64, told::Event)>,
+    pub locks: Vec<(u64, notified::Event)>,
     /// What each call took of its thread's own steps.
     pub spent: Vec<Spent>,
 }
@@ -165,7 +165,7 @@ impl Log {
     }
 
     /// Writes down what happens to a lock.
-    pub fn lock<const C: bool>(&self, context: &Context<C>, event: told::Event) {
+    pub fn lock<const C: bool>(&self, context: &Context<C>, event: notified::Event) {
         self.inner.borrow_mut().locks.push((context.step(), event));
     }
 

@@ -32,8 +32,8 @@ const WANTED: u64 = 5;
 const IDLE: u32 = 4000;
 /// Attempts of a server to have a place.
 const TRIES: u32 = 1000;
-/// Units that a pool begins with.
-const UNITS: u64 = 12;
+/// Frames that a pool begins with.
+const FRAMES: u64 = 12;
 
 /// What the subject's threads share.
 struct Shared {
@@ -81,7 +81,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         work,
         audit,
     };
-    assemble(load, parameters, UNITS, log, shared, parts)
+    assemble(load, parameters, FRAMES, log, shared, parts)
 }
 
 fn work<const C: bool>(

@@ -123,9 +123,9 @@ pub enum Subject {
     Bulk,
     /// The hash map with values of mixed sizes, in a pool that is nearly full.
     Crowded,
-    /// Units, slabs and the pool's growth, without a map.
+    /// Frames, slabs and the pool's growth, without a map.
     Allocator,
-    /// The same, and bytes of free units are given back to the file system.
+    /// The same, and bytes of free frames are given back to the file system.
     Trim,
     /// Names that are made, found, and left half made.
     Names,
@@ -292,7 +292,7 @@ impl Subject {
     pub fn parameters(self, coherent: bool, hosts: u32, threads: u32) -> Parameters {
         // A worker a thread, and one for the background thread; the last place is for recovery.
         let workers_least = hosts * (threads + u32::from(!coherent)) + 1;
-        let units_max = match self {
+        let frames_max = match self {
             Self::Allocator | Self::Trim | Self::Epochs | Self::Hosts => 12,
             Self::DeathNotices | Self::Lodgers | Self::Machines => 16,
             Self::Tree | Self::Thin => 128,
@@ -315,7 +315,7 @@ impl Subject {
                 _ => workers_least.max(24),
             },
             entries: if self == Self::Messages { 1 + hosts } else { 4 },
-            ..pool::parameters(coherent, units_max)
+            ..pool::parameters(coherent, frames_max)
         }
     }
 

@@ -134,7 +134,7 @@ fn hold<const C: bool>(
     note: u64,
     log: &Log,
 ) -> Result<()> {
-    let Some(guard) = lock.lock_with(Timeout::Looks(100))? else {
+    let Some(guard) = lock.lock_with(Timeout::Polls(100))? else {
         return Ok(());
     };
     guard.set_note(note);

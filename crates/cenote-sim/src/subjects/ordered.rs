@@ -90,8 +90,8 @@ impl Shape {
         self.is_thin() && n % 7 >= 4
     }
 
-    /// Units that the pool begins with.
-    fn units(self) -> u64 {
+    /// Frames that the pool begins with.
+    fn frames(self) -> u64 {
         match self {
             Self::Tree | Self::ThinTree => 96,
             _ => 6,
@@ -153,7 +153,7 @@ pub fn scenario<const C: bool>(load: Load, shape: Shape, parameters: Parameters)
         work,
         audit: |context, shared| audit(context, shared.shape, &shared.log),
     };
-    assemble(load, parameters, shape.units(), log, shared, parts)
+    assemble(load, parameters, shape.frames(), log, shared, parts)
 }
 
 /// Makes the map, and puts the fillers in descending order: leaves are then split in their middle.

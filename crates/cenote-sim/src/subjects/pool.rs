@@ -19,14 +19,14 @@ use cenote::{Error, Result};
 use crate::exec::{Context, SimMemory};
 
 /// A simulated pool's tables: small, so that a run is short.
-pub fn parameters(coherent: bool, units_max: u64) -> Parameters {
+pub fn parameters(coherent: bool, frames_max: u64) -> Parameters {
     Parameters {
         kind: if coherent {
             Kind::Coherent
         } else {
             Kind::Noncoherent
         },
-        max_units: units_max,
+        max_frames: frames_max,
         processes: 16,
         workers: 24,
         entries: 4,
@@ -39,8 +39,8 @@ pub fn bytes(parameters: Parameters) -> u64 {
     Geometry::new(parameters).mapped
 }
 
-/// Makes the machine's memory a pool with so many units.
-pub fn format<const C: bool>(context: &Context<C>, parameters: Parameters, units: u64) -> Result<()> {
+/// Makes the machine's memory a pool with so many frames.
+pub fn format<const C: bool>(context: &Context<C>, parameters: Parameters, frames: u64) -> Result<()> {
     let superblock = Superblock {
         parameters,
         id: 1,
@@ -58,7 +58,7 @@ pub fn format<const C: bool>(context: &Context<C>, parameters: Parameters, units
             hooks(),
         )?,
     ));
-    growth::commit_initial(&Worker::attach(&pod, false)?, units)
+    growth::commit_initial(&Worker::attach(&pod, false)?, frames)
 }
 
 /// How long the background thread sleeps, where there is time: as long as that of the store layer.
@@ -156,7 +156,7 @@ pub fn space_is_out<const C: bool>(
     parameters: Parameters,
 ) -> impl Fn() -> bool + 'static {
     let context = context.clone();
-    move || context.refusals() > 0 || context.peek(COMMITTED.offset()) >= parameters.max_units
+    move || context.refusals() > 0 || context.peek(COMMITTED.offset()) >= parameters.max_frames
 }
 
 /// Whether an error is what a full pool answers.

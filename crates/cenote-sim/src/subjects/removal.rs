@@ -25,7 +25,7 @@ use super::pool::{Member, is_full};
 use super::slots::all_at_rest;
 use super::{Load, Log, Scenario, below, random};
 use crate::check::exclusion::Mode;
-use crate::check::told::Event;
+use crate::check::notified::Event;
 use crate::exec::{Context, SimMemory};
 
 /// Names that locks have; the directory has as many places, and one more.
@@ -60,7 +60,7 @@ struct Known {
 impl Known {
     /// What an owner is told that matters: who died in the queue of a queue lock, under a name that was removed before, says nothing of
     /// the lock that has the queue now.
-    fn told(&self, number: u64, acquired: Acquired) -> Acquired {
+    fn notified(&self, number: u64, acquired: Acquired) -> Acquired {
         let Acquired::Recovered { from, .. } = acquired else {
             return acquired;
         };
@@ -242,7 +242,7 @@ impl<const C: bool> Thread<'_, C> {
                 lock: number,
                 process,
                 mode,
-                acquired: self.shared.known.borrow().told(number, hold.acquired()),
+                acquired: self.shared.known.borrow().notified(number, hold.acquired()),
             },
             None => Event::Withdrawn {
                 lock: number,
@@ -300,7 +300,7 @@ impl<const C: bool> Thread<'_, C> {
         };
         let timeout = match below(&mut self.random, 4) {
             0 => Timeout::None,
-            1 => Timeout::Looks(below(&mut self.random, 100) as u32),
+            1 => Timeout::Polls(below(&mut self.random, 100) as u32),
             _ => Timeout::Forever,
         };
         let (taken, is_removed) = self.take(lock, mode, timeout)?;

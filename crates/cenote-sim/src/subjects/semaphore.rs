@@ -91,7 +91,7 @@ impl Shared {
                 if from == before.worker && !before.notes.contains(&note) && !(before.ends && note == 0) =>
             {
                 self.log.fault(format!(
-                    "who gets permit {n} is told of {from:?} with note {note}, and it had left {:?}",
+                    "who gets permit {n} is notified of {from:?} with note {note}, and it had left {:?}",
                     before.notes
                 ));
             }
@@ -104,7 +104,7 @@ impl Shared {
                 if before.is_none_or(|before| before.worker != from) && !self.was_killed(context, from) =>
             {
                 self.log
-                    .fault(format!("who gets permit {n} is told of {from:?}, who lives"));
+                    .fault(format!("who gets permit {n} is notified of {from:?}, who lives"));
             }
             _ => {}
         }
@@ -168,7 +168,7 @@ fn work<const C: bool>(
         let timeout = match below(&mut random, 4) {
             _ if !held.is_empty() => Timeout::None,
             0 => Timeout::None,
-            1 => Timeout::Looks(below(&mut random, 100) as u32),
+            1 => Timeout::Polls(below(&mut random, 100) as u32),
             _ => Timeout::Forever,
         };
         let was_gone = shared.is_gone.get();

@@ -22,8 +22,8 @@ const NAME: &str = "map";
 const STRIDE: u64 = 8;
 /// How many different keys calls are about.
 const WANTED: u64 = 12;
-/// Units that a pool begins with.
-const UNITS: u64 = 24;
+/// Frames that a pool begins with.
+const FRAMES: u64 = 24;
 
 /// What the subject's threads share.
 struct Shared {
@@ -50,7 +50,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         log: log.clone(),
     };
     let parts = Parts { prepare, work, audit };
-    assemble(load, parameters, UNITS, log, shared, parts)
+    assemble(load, parameters, FRAMES, log, shared, parts)
 }
 
 fn open<const C: bool>(

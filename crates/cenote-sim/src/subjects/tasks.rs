@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::memory::Memory;
-use cenote::pod::format::geometry::{Parameters, UNIT};
+use cenote::pod::format::geometry::{FRAME, Parameters};
 use cenote::pod::tasks::{Committed, Next, Plan, TaskList};
 use cenote::pod::{Pod, Worker};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -21,7 +21,7 @@ use crate::exec::{Context, SimMemory};
 
 const NAME: &str = "list";
 /// What results are: objects of several classes, and a range.
-const SIZES: [u64; 5] = [8, 40, 120, 600, UNIT / 2];
+const SIZES: [u64; 5] = [8, 40, 120, 600, FRAME / 2];
 /// Who has been told so often to wait, and nothing has changed, waits for nobody alive.
 const WAITS_MAX: u32 = 5_000;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use cenote::index::baseline::WordMap;
 use cenote::pod::Worker;
-use cenote::pod::format::geometry::{Parameters, UNIT};
+use cenote::pod::format::geometry::{FRAME, Parameters};
 use cenote::pod::format::superblock::Kind;
 use cenote_ycsb::trace::{self, Synthetic, synthetic};
 use cenote_ycsb::{Action, Operation, Spec, Workload, key_of_record};
@@ -72,7 +72,7 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
     let threads = plan.servers() + plan.clients();
     let parameters = Parameters {
         kind: if C { Kind::Coherent } else { Kind::Noncoherent },
-        max_units: units_max(plan),
+        max_frames: frames_max(plan),
         processes: hosts + 8,
         workers: threads + 2 * hosts + 8,
         entries: 4 + plan.servers(),
@@ -135,9 +135,9 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
 }
 
 /// Units of 64 KiB that the pool may grow to: generous, for what is not touched costs nothing.
-fn units_max(plan: &Plan) -> u64 {
+fn frames_max(plan: &Plan) -> u64 {
     let records = plan.records + plan.operations * plan.workloads.len() as u64;
-    64 + u64::from(plan.threads) * 32 + (records * 512).div_ceil(UNIT)
+    64 + u64::from(plan.threads) * 32 + (records * 512).div_ceil(FRAME)
 }
 
 /// Makes the pool and the map.

@@ -19,6 +19,7 @@ fn settings() -> Settings {
             bytes: 4096,
             cache_lines: Capacity { shared: 64, own: 64 },
             prefetches: false,
+            has_membarrier: true,
             persists_at_crash: false,
             coherent_bytes: 0,
             blind_exchanges: false,

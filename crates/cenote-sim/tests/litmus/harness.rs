@@ -97,6 +97,7 @@ impl<const C: bool> Litmus<C> {
                 bytes: 4096,
                 cache_lines: Capacity { shared: 64, own: 64 },
                 prefetches: self.prefetches,
+                has_membarrier: true,
                 persists_at_crash: self.persists_at_crash,
                 coherent_bytes: 0,
                 blind_exchanges: false,

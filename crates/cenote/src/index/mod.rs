@@ -12,7 +12,7 @@ use crate::pod::instance::hooks::{Hooks, Step};
 use crate::pod::names::directory::{
     KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS, Named,
 };
-use crate::sync::settle::settle_held;
+use crate::sync::recovery::recover_held;
 
 /// Where a named map is, if it is of this kind.
 pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
@@ -39,9 +39,9 @@ pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
 pub fn hooks<M: Memory>() -> Hooks<M> {
     Hooks {
         finish_root: hash::resize::finish_root,
-        drain_range: hash::resize::drain_range,
-        range_lines: hash::resize::range_lines,
-        settle_held: settle_held::<M>,
+        drain_extent: hash::resize::drain_extent,
+        extent_lines: hash::resize::extent_lines,
+        recover_held: recover_held::<M>,
         inner: crate::pod::inner_hooks(),
         steps: &[Step {
             name: "groups",

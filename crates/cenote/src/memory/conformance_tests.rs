@@ -159,7 +159,7 @@ fn lines<M: Mapped>() {
     b.prefetch(LINE);
     a.store_line(LINE, [8, 7, 6, 5, 4, 3, 2, 1]);
     assert_eq!(b.fetch_line(LINE), [8, 7, 6, 5, 4, 3, 2, 1]);
-    b.settle();
+    b.quiesce();
     assert_eq!(super::lines(60, 10).collect::<Vec<_>>(), [0, 64]);
     assert_eq!(super::lines(64, 64).collect::<Vec<_>>(), [64]);
     assert_eq!(super::lines(64, 0).count(), 0);

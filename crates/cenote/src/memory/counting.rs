@@ -86,8 +86,8 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.enter(place)
     }
 
-    fn settle(&self) {
-        self.0.settle()
+    fn quiesce(&self) {
+        self.0.quiesce()
     }
 
     fn pinned(&self) {

@@ -143,7 +143,7 @@ pub trait Memory: Clone + Send + Sync + 'static {
     }
 
     /// Returns when no read-modify-write of one who is dead now can take effect any more.
-    fn settle(&self) {}
+    fn quiesce(&self) {}
 
     /// What the operating system says of threads and does for those who wait.
     fn kernel(&self) -> &dyn Kernel;

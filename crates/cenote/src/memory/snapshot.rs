@@ -32,7 +32,7 @@ pub struct Bounds {
 }
 
 /// Steps between two looks at the epoch.
-const STEPS_BETWEEN_LOOKS: u64 = 64;
+const STEPS_BETWEEN_POLLS: u64 = 64;
 /// Bytes that are counted as a step.
 const STEP_BYTES: u64 = 512;
 
@@ -87,8 +87,8 @@ impl<M: Memory> Snapshot<M> {
 
     /// What is committed later is outside of the bounds: what is registered there looks like damage.
     fn is_all_as_it_was(&self) -> bool {
-        let (committed, units) = self.bounds.committed;
-        self.base.load(self.bounds.epoch) >> 1 == self.attempt.began && self.base.load(committed) == units
+        let (committed, frames) = self.bounds.committed;
+        self.base.load(self.bounds.epoch) >> 1 == self.attempt.began && self.base.load(committed) == frames
     }
 
     #[inline]
@@ -105,7 +105,7 @@ impl<M: Memory> Snapshot<M> {
         let before = self.attempt.steps.load();
         let now = before + 1 + bytes / STEP_BYTES;
         self.attempt.steps.store(now);
-        if before / STEPS_BETWEEN_LOOKS != now / STEPS_BETWEEN_LOOKS {
+        if before / STEPS_BETWEEN_POLLS != now / STEPS_BETWEEN_POLLS {
             let is_moved = self.bounds.is_strict && !self.is_all_as_it_was();
             let is_moved = is_moved && !mutant::is(Mutant::SnapshotNotValidated);
             if is_moved || now > self.bounds.steps {
@@ -124,9 +124,9 @@ impl<M: Memory> Snapshot<M> {
     /// A word, or 0.
     #[inline]
     fn word(&self, at: u64) -> u64 {
-        let (committed, units) = self.bounds.committed;
+        let (committed, frames) = self.bounds.committed;
         if at == committed {
-            return units;
+            return frames;
         }
         match self.is_within(at, 8) && self.goes_on(8) {
             // It may be anything by now, and of any way of sharing.

@@ -5,10 +5,10 @@
 //!
 //! | folder | what it holds | protocol page |
 //! |---|---|---|
-//! | `format` | what the bytes mean: layout, superblock, records, units, objects, chunks of lists | `docs/pool-format.md` |
+//! | `format` | what the bytes mean: layout, superblock, records, frames, objects, chunks of lists | `docs/pool-format.md` |
 //! | `instance` | processes and workers: joining, who lives, epochs; crash points | `docs/protocols/instances.md` |
 //! | `lock` | the lock within the pool, and the redo log of what is changed under it | `docs/protocols/allocation.md` |
-//! | `alloc` | units, blocks, slabs, the heap, auxiliary allocations | `docs/protocols/allocation.md` |
+//! | `alloc` | frames, blocks, slabs, the heap, auxiliary allocations | `docs/protocols/allocation.md` |
 //! | `reclaim` | retired lists, collection, taking over, flush rounds, room in a full pool | `docs/protocols/reclamation.md` |
 //! | `commit` | operations that a crash cannot tear, recovery, how workers come and go | `docs/protocols/recovery.md` |
 //! | `names` | names | `docs/protocols/recovery.md` |
@@ -34,7 +34,7 @@ use crate::memory::Memory;
 pub use instance::process::Pod;
 pub use instance::worker::{Pin, Worker};
 
-/// What folders of the pod are told of those above them.
+/// What folders of the pod are notified of those above them.
 pub fn inner_hooks<M: Memory>() -> instance::hooks::Inner<M> {
     instance::hooks::Inner {
         make_room: reclaim::room::make_room,

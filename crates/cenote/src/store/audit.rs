@@ -11,18 +11,18 @@ use std::rc::Rc;
 use super::audit_locks;
 use super::pool::Pool;
 use crate::error::{Error, Result};
-use crate::index::hash::resize::range_lines;
+use crate::index::hash::resize::extent_lines;
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::memory::{Memory, SyncWord};
 use crate::pod::alloc::buddy::Buddy;
+use crate::pod::alloc::frames::repair_extent;
 use crate::pod::alloc::heap::repair_cell;
-use crate::pod::alloc::holes::units_in_holes;
-use crate::pod::alloc::slab::{Cell, Place, locate, table_word};
-use crate::pod::alloc::units::repair_range;
-use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
+use crate::pod::alloc::holes::frames_in_holes;
+use crate::pod::alloc::slab::{Cell, Location, locate, table_word};
+use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::class::{CLASSES, Class, TABLE};
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::{Phase, State, WorkerRecord};
 use crate::pod::format::reserve::Reserve;
 use crate::pod::format::superblock::{EPOCH, HOLES};
@@ -43,9 +43,9 @@ const LEAKED_SHOWN: usize = 16;
 pub struct FsckReport {
     /// Bytes that maps and lists refer to.
     pub reachable_bytes: u64,
-    /// Bytes that are free: in free units, and in free objects of blocks.
+    /// Bytes that are free: in free frames, and in free objects of blocks.
     pub free_bytes: u64,
-    /// Bytes of free units that were given back to the file system, or are about to be.
+    /// Bytes of free frames that were given back to the file system, or are about to be.
     pub trimmed_bytes: u64,
     /// Bytes of objects that wait until nobody can be reading them.
     pub retired_bytes: u64,
@@ -61,7 +61,7 @@ pub struct FsckReport {
     pub repaired_bytes: u64,
     /// Places that nobody has, of whose records `--repair` has cleared a damaged word.
     pub repaired_places: u64,
-    /// All bytes: the committed units.
+    /// All bytes: the committed frames.
     pub committed_bytes: u64,
     /// Names that were damaged, and that `--repair` has replaced: what they are now.
     pub repaired_names: Vec<String>,
@@ -142,7 +142,7 @@ struct Audit<'w, M: Memory> {
 /// How an error ends that says what to do about damage: what is being done.
 const TO_BE_CHECKED: &str = "; run `cenote fsck` on it";
 /// Looks of `fsck` at a pool that others have open, at most.
-const LOOKS_MAX: u32 = 5;
+const PASSES_MAX: u32 = 5;
 
 impl<M: Memory> Pool<M> {
     /// Checks the pool. With `repair`, gives damaged names new ones, clears damaged words of records that nobody has, and frees what is
@@ -167,8 +167,8 @@ impl<M: Memory> Pool<M> {
             });
         }
         let mut report = audit(&worker, others == 0, repair)?;
-        let mut looks = Looks::default();
-        while others > 0 && !looks.are_enough(&mut report) {
+        let mut passes = Passes::default();
+        while others > 0 && !passes.are_enough(&mut report) {
             report = audit(&worker, others == 0, repair)?;
         }
         report.other_processes = others as u32;
@@ -178,14 +178,14 @@ impl<M: Memory> Pool<M> {
 
 /// Looks at a pool that others write to. Of what they write not all shows in [`written`]: an object may be put, retired and taken again in between.
 #[derive(Debug, Default)]
-pub(super) struct Looks {
+pub(super) struct Passes {
     /// How many there were.
     count: u32,
     /// What the last one found wrong.
     last: Option<(Vec<String>, Vec<u64>, u64)>,
 }
 
-impl Looks {
+impl Passes {
     /// Whether another look would find no more. What no two looks in a row have found is uncertain.
     pub(super) fn are_enough(&mut self, report: &mut FsckReport) -> bool {
         self.count += 1;
@@ -197,7 +197,7 @@ impl Looks {
         let is_same = self.last.replace(found.clone()) == Some(found);
         let is_certain = is_same && !report.is_uncertain;
         report.is_uncertain |= !is_same && !report.is_clean();
-        report.is_clean() || is_certain || self.count == LOOKS_MAX
+        report.is_clean() || is_certain || self.count == PASSES_MAX
     }
 }
 
@@ -215,7 +215,7 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
         marks: Table::new(),
         freeing: HashSet::new(),
         report: FsckReport {
-            committed_bytes: worker.committed_units()? * UNIT,
+            committed_bytes: worker.committed_frames()? * FRAME,
             ..FsckReport::default()
         },
         repair,
@@ -305,11 +305,11 @@ impl<M: Memory> Audit<'_, M> {
             }
             // It has a range of its own, unlike the header of anything else.
             KIND_BASELINE => match locate(worker, offset) {
-                Ok(Place::Range { .. }) => {
+                Ok(Location::Extent { .. }) => {
                     self.mark(offset, Mark::Reachable);
                     Ok(())
                 }
-                Ok(Place::Slab(_)) => Err(Error::corrupt("the kind of a name", offset)),
+                Ok(Location::Slab(_)) => Err(Error::corrupt("the kind of a name", offset)),
                 Err(error) => Err(error),
             },
             KIND_LOCK => Ok(()),
@@ -504,7 +504,7 @@ impl<M: Memory> Audit<'_, M> {
 
     fn mark_lines_of_retired_level(&mut self, object: u64) -> Result<()> {
         let mut lines = Vec::new();
-        range_lines(self.worker, object, &mut |line| lines.push(line))?;
+        extent_lines(self.worker, object, &mut |line| lines.push(line))?;
         lines.into_iter().for_each(|line| self.mark(line, Mark::Retired));
         Ok(())
     }
@@ -512,19 +512,19 @@ impl<M: Memory> Audit<'_, M> {
     /// What a reserve says of a block that is not its worker's is old. Nothing that is reserved is referred to otherwise, and its cells say
     /// that they are taken: all do not only for the moment before they are.
     fn mark_reserves(&mut self, record: WorkerRecord, me: u32) {
-        let units = self.report.committed_bytes / UNIT;
+        let frames = self.report.committed_bytes / FRAME;
         let mem = self.worker.mem();
         for (class, layout) in TABLE.iter().enumerate() {
             let word = record.reserve(class);
             let reserve = Reserve(word.peek(mem));
-            let Some(unit) = reserve.unit() else {
+            let Some(frame) = reserve.frame() else {
                 continue;
             };
-            if unit.checked_add(layout.units()).is_none_or(|end| end > units) {
+            if frame.checked_add(layout.frames()).is_none_or(|end| end > frames) {
                 self.problem(Error::corrupt("a worker's reserve", word.offset()));
                 continue;
             }
-            let block = Block::decode(table_word(self.worker, unit).load(self.worker.mem()));
+            let block = Block::decode(table_word(self.worker, frame).load(self.worker.mem()));
             if !matches!(block, Block::Slab { owner, .. } if u32::from(owner) == me) {
                 continue;
             }
@@ -536,12 +536,12 @@ impl<M: Memory> Audit<'_, M> {
                     self.problem(Error::corrupt("a worker's reserve", word.offset()));
                     break;
                 }
-                let object = self.worker.geometry().unit_offset(unit) + layout.offset_of(index);
+                let object = self.worker.geometry().frame_offset(frame) + layout.offset_of(index);
                 if let Some(Mark::Reachable | Mark::Retired) = self.marks.get(&object) {
                     self.problem(Error::corrupt("an object in use that is reserved, seen", object));
                     continue;
                 }
-                free += usize::from(Cell::new(self.worker, unit, class, index).load(mem) == CELL_FREE);
+                free += usize::from(Cell::new(self.worker, frame, class, index).load(mem) == CELL_FREE);
                 self.mark(object, Mark::Held);
             }
             let is_own = record == self.worker.record();
@@ -554,84 +554,84 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    /// Walks the block table and accounts for every unit.
+    /// Walks the block table and accounts for every frame.
     fn sweep(&mut self) -> Result<()> {
         let worker = self.worker;
-        let units = worker.committed_units()?;
+        let frames = worker.committed_frames()?;
         let buddy = Buddy::new(worker.geometry());
-        let mut unit = 0;
-        while unit < units {
-            let at = table_word(worker, unit);
+        let mut frame = 0;
+        while frame < frames {
+            let at = table_word(worker, frame);
             let block = Block::decode(at.load(worker.mem()));
-            let is_free = buddy.is_free(worker.mem(), unit)?;
+            let is_free = buddy.is_free(worker.mem(), frame)?;
             if is_free != (block == Block::Free) {
                 self.problem(Error::corrupt(
-                    "a unit that is free in one table and not in the other, seen",
+                    "a frame that is free in one table and not in the other, seen",
                     at.offset(),
                 ));
             }
-            unit += match block {
+            frame += match block {
                 Block::Free if is_free => {
-                    self.report.free_bytes += UNIT;
+                    self.report.free_bytes += FRAME;
                     1
                 }
                 Block::Hole { order, .. }
-                    if unit.is_multiple_of(1 << order) && unit + (1 << order) <= units =>
+                    if frame.is_multiple_of(1 << order) && frame + (1 << order) <= frames =>
                 {
-                    self.report.trimmed_bytes += UNIT << order;
+                    self.report.trimmed_bytes += FRAME << order;
                     1 << order
                 }
                 Block::Slab { class, ready, owner }
                     if TABLE
                         .get(usize::from(class))
-                        .is_some_and(|layout| unit + layout.units() <= units) =>
+                        .is_some_and(|layout| frame + layout.frames() <= frames) =>
                 {
                     let layout = &TABLE[usize::from(class)];
-                    self.check_owner(at, unit, usize::from(class), owner);
-                    self.check_rest(unit, layout.units(), Block::Tail);
-                    self.sweep_slab(unit, usize::from(class), layout, ready);
-                    layout.units()
+                    self.check_owner(at, frame, usize::from(class), owner);
+                    self.check_rest(frame, layout.frames(), Block::Tail);
+                    self.sweep_slab(frame, usize::from(class), layout, ready);
+                    layout.frames()
                 }
-                Block::Range {
-                    units: len,
+                Block::Extent {
+                    frames: len,
                     state,
                     owner,
                 } if len > 0 => {
-                    self.check_rest(unit, u64::from(len).min(units - unit), Block::Free);
-                    self.sweep_range(unit, len, state, owner)?;
+                    self.check_rest(frame, u64::from(len).min(frames - frame), Block::Free);
+                    self.sweep_extent(frame, len, state, owner)?;
                     u64::from(len)
                 }
                 _ => {
                     self.problem(Error::corrupt("a block table word", at.offset()));
-                    self.leak(worker.geometry().unit_offset(unit), UNIT);
+                    self.leak(worker.geometry().frame_offset(frame), FRAME);
                     1
                 }
             };
         }
-        let counted = units_in_holes(worker.mem());
-        if counted.saturating_mul(UNIT) != self.report.trimmed_bytes && self.report.other_processes == 0 {
+        let counted = frames_in_holes(worker.mem());
+        if counted.saturating_mul(FRAME) != self.report.trimmed_bytes && self.report.other_processes == 0 {
             self.problem(Error::corrupt(
-                "a number of units in holes that is not what the block table says",
+                "a number of frames in holes that is not what the block table says",
                 HOLES.offset(),
             ));
         }
         Ok(())
     }
 
-    /// What the words of a block's further units say: by those its objects are found, and of a range they say so again once it is freed.
-    fn check_rest(&mut self, first: u64, units: u64, expected: Block) {
+    /// What the words of a block's further frames say: by those its objects are found, and of a range they say so again once it is freed.
+    fn check_rest(&mut self, first: u64, frames: u64, expected: Block) {
         let worker = self.worker;
-        let word = |unit| table_word(worker, unit).load(worker.mem());
+        let word = |frame| table_word(worker, frame).load(worker.mem());
         let before = word(first);
-        let other = (first + 1..first + units).find(|&unit| Block::decode(word(unit)) != expected);
-        if let Some(unit) = other.filter(|_| word(first) == before) {
-            let at = table_word(worker, unit).offset();
+        let other = (first + 1..first + frames).find(|&frame| Block::decode(word(frame)) != expected);
+        if let Some(frame) = other.filter(|_| word(first) == before) {
+            let at = table_word(worker, frame).offset();
             self.problem(Error::corrupt("a block table word within a block, seen", at));
         }
     }
 
     /// Who owns a block has it in the reserve, or nobody would ever orphan it.
-    fn check_owner(&mut self, at: SyncWord, unit: u64, class: usize, owner: u16) {
+    fn check_owner(&mut self, at: SyncWord, frame: u64, class: usize, owner: u16) {
         let (worker, workers) = (self.worker, self.worker.geometry().parameters.workers);
         let Some(place) = u32::from(owner).checked_sub(1).filter(|&place| place < workers) else {
             return;
@@ -639,7 +639,7 @@ impl<M: Memory> Audit<'_, M> {
         let before = at.load(worker.mem());
         let record = WorkerRecord::new(worker.geometry(), place);
         let reserve = Reserve(record.reserve(class).peek(worker.mem()));
-        if reserve.unit() != Some(unit) && at.load(worker.mem()) == before {
+        if reserve.frame() != Some(frame) && at.load(worker.mem()) == before {
             self.problem(Error::corrupt(
                 "a block whose owner has another one, seen",
                 at.offset(),
@@ -647,17 +647,17 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    fn sweep_slab(&mut self, unit: u64, class: usize, layout: &Class, ready: bool) {
+    fn sweep_slab(&mut self, frame: u64, class: usize, layout: &Class, ready: bool) {
         let worker = self.worker;
         let size = u64::from(layout.size);
-        self.report.overhead_bytes += layout.units() * UNIT - size * u64::from(layout.objects);
+        self.report.overhead_bytes += layout.frames() * FRAME - size * u64::from(layout.objects);
         if !ready {
             self.report.held_bytes += size * u64::from(layout.objects);
             return;
         }
         for index in 0..layout.objects {
-            let cell = Cell::new(worker, unit, class, index);
-            let object = worker.geometry().unit_offset(unit) + layout.offset_of(index);
+            let cell = Cell::new(worker, frame, class, index);
+            let object = worker.geometry().frame_offset(frame) + layout.offset_of(index);
             let mark = self.marks.remove(&object);
             match (cell.load(worker.mem()), mark) {
                 (CELL_FREE, None | Some(Mark::Held)) => self.report.free_bytes += size,
@@ -690,13 +690,13 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    fn sweep_range(&mut self, unit: u64, len: u32, state: RangeState, owner: u16) -> Result<()> {
-        let offset = self.worker.geometry().unit_offset(unit);
-        let bytes = u64::from(len) * UNIT;
+    fn sweep_extent(&mut self, frame: u64, len: u32, state: ExtentState, owner: u16) -> Result<()> {
+        let offset = self.worker.geometry().frame_offset(frame);
+        let bytes = u64::from(len) * FRAME;
         match (self.marks.remove(&offset), state) {
-            (Some(Mark::Reachable), RangeState::Live) => self.report.reachable_bytes += bytes,
-            (Some(Mark::Retired), RangeState::Retired) => self.report.retired_bytes += bytes,
-            (Some(Mark::Held), _) | (Some(Mark::Reachable), RangeState::Pending) => {
+            (Some(Mark::Reachable), ExtentState::Live) => self.report.reachable_bytes += bytes,
+            (Some(Mark::Retired), ExtentState::Retired) => self.report.retired_bytes += bytes,
+            (Some(Mark::Held), _) | (Some(Mark::Reachable), ExtentState::Pending) => {
                 self.report.held_bytes += bytes
             }
             (Some(_), _) => {
@@ -706,9 +706,9 @@ impl<M: Memory> Audit<'_, M> {
                 ));
                 self.report.reachable_bytes += bytes;
             }
-            (None, RangeState::Retired) if self.freeing.contains(&owner) => self.report.held_bytes += bytes,
+            (None, ExtentState::Retired) if self.freeing.contains(&owner) => self.report.held_bytes += bytes,
             (None, _) if self.repair => {
-                repair_range(self.worker, unit, len)?;
+                repair_extent(self.worker, frame, len)?;
                 self.report.repaired_bytes += bytes;
                 self.report.free_bytes += bytes;
             }

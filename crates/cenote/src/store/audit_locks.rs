@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::pod::names::directory::{self, KIND_LOCK};
 use crate::pod::{Worker, names::rename};
 use crate::sync::array::Array;
-use crate::sync::look::look;
+use crate::sync::inspect::look;
 use crate::sync::object::Object;
 
 /// Looks at the locks that entries have, and tells of each; what is wrong with them, or with those that have names.

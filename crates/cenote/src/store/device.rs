@@ -2,7 +2,7 @@
 //!
 //! A creator has a lock of its own, so that two of one machine exclude each other; those of several machines do not. It zeroes the header
 //! first, then the tables, then writes the header as [`Superblock::format`] does. So one that is killed leaves what begins with zeroes, which
-//! is created anew, or a pool that lacks units, which grows when they are wanted; its place is recovered by whoever opens it.
+//! is created anew, or a pool that lacks frames, which grows when they are wanted; its place is recovered by whoever opens it.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::options::Options;
 use super::pool::{HEAD_BYTES, format, io_error, parameters, superblock, superblock_of};
 use crate::error::{Error, Result};
 use crate::memory::{Backing, Device, FileLock, LINE, Liveness, Mapped, Mapping, Memory};
-use crate::pod::format::geometry::{Geometry, MAX_UNITS, Parameters, UNIT};
+use crate::pod::format::geometry::{FRAME, Geometry, MAX_FRAMES, Parameters};
 
 /// The number of the creators' lock: no place of a pool has it.
 const CREATION: u32 = u32::MAX;
@@ -20,22 +20,22 @@ const CREATION: u32 = u32::MAX;
 /// How many bytes a pool on the device at a path has room for beside its tables, which `options` say the size of; `None` if there is no device.
 pub fn device_room<M: Mapped>(path: &Path, options: &Options) -> Result<Option<u64>> {
     match Backing::at(path) {
-        Ok(Some(Backing::Device(device))) => Ok(Some(UNIT * room::<M>(options, device))),
+        Ok(Some(Backing::Device(device))) => Ok(Some(FRAME * room::<M>(options, device))),
         Ok(_) => Ok(None),
         Err(error) => Err(Error::about(path)(error)),
     }
 }
 
-/// Most units that a pool on a device may have.
+/// Most frames that a pool on a device may have.
 fn room<M: Mapped>(options: &Options, device: Device) -> u64 {
-    let fits = |&units: &u64| Geometry::new(parameters::<M>(options, units)).mapped <= device.len;
-    // More units have larger tables: what is sought lies where it fits no more.
-    let (mut most, mut too_many) = (0, (device.len / UNIT + 1).min(MAX_UNITS + 1));
+    let fits = |&frames: &u64| Geometry::new(parameters::<M>(options, frames)).mapped <= device.len;
+    // More frames have larger tables: what is sought lies where it fits no more.
+    let (mut most, mut too_many) = (0, (device.len / FRAME + 1).min(MAX_FRAMES + 1));
     while too_many - most > 1 {
-        let units = most + (too_many - most) / 2;
-        match fits(&units) {
-            true => most = units,
-            false => too_many = units,
+        let frames = most + (too_many - most) / 2;
+        match fits(&frames) {
+            true => most = frames,
+            false => too_many = frames,
         }
     }
     most
@@ -53,14 +53,14 @@ pub(super) fn create<M: Mapped>(path: &Path, file: File, device: Device, options
         });
     }
     let room = room::<M>(options, device);
-    if options.size.div_ceil(UNIT) > room {
+    if options.size.div_ceil(FRAME) > room {
         return Err(Error::Option {
             option: "the size of the pool",
             value: format!("{} bytes", options.size),
             why: "the device has less room beside the pool's tables; give a smaller size, or fewer processes and workers",
         });
     }
-    let parameters = parameters::<M>(options, room.min(options.max.max(options.size).div_ceil(UNIT)));
+    let parameters = parameters::<M>(options, room.min(options.max.max(options.size).div_ceil(FRAME)));
     let superblock = superblock(parameters)?;
     let again = file.try_clone().map_err(io_error(path))?;
     let head = Mapping::of_device(again, device, HEAD_BYTES as u64)?.fresh_head()?;
@@ -99,7 +99,7 @@ fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &O
     Err(Error::Occupied { path, what })
 }
 
-/// Has everything before the units be zeroes, the header first.
+/// Has everything before the frames be zeroes, the header first.
 fn clear<M: Memory>(mem: &M, parameters: Parameters) {
     let data = Geometry::new(parameters).data;
     for (at, len) in [(0, LINE), (LINE, data - LINE)] {
@@ -148,7 +148,7 @@ mod tests {
         }
         assert_eq!(map.get_u64(9_999).unwrap(), Some(9_999));
         let stat = pool.stat().unwrap();
-        assert_eq!(stat.max_bytes, UNIT * room::<M>(&options(), DEVICE));
+        assert_eq!(stat.max_bytes, FRAME * room::<M>(&options(), DEVICE));
         drop(map);
         assert!(pool.fsck(false).unwrap().is_clean());
         assert_eq!(path.metadata().unwrap().len(), DEVICE.len);
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn a_pool_has_all_the_room_that_its_tables_leave() {
-        let units = room::<Coherent>(&options(), DEVICE);
-        let mapped = |units| Geometry::new(parameters::<Coherent>(&options(), units)).mapped;
-        assert!(mapped(units) <= DEVICE.len && mapped(units + 1) > DEVICE.len);
+        let frames = room::<Coherent>(&options(), DEVICE);
+        let mapped = |frames| Geometry::new(parameters::<Coherent>(&options(), frames)).mapped;
+        assert!(mapped(frames) <= DEVICE.len && mapped(frames + 1) > DEVICE.len);
         let tiny = Device {
             len: 4096,
             align: 4096,

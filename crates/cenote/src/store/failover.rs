@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::fence_command::CommandFence;
-use super::host_agent::Watch;
+use super::host_agent::MonitorOptions;
 use super::options::Options;
 use super::pool::map_pool;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use crate::pod::format::host::HostInstance;
 use crate::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, LeaseEvent};
 use crate::pod::hosts::fence::Fenced;
 use crate::pod::hosts::lease::Lease;
-use crate::pod::hosts::monitor::Look;
+use crate::pod::hosts::monitor::Poll;
 
 /// Between two looks while there is something to be done.
 const BUSY: std::time::Duration = std::time::Duration::from_millis(1);
@@ -48,7 +48,7 @@ impl FailoverThread {
     pub fn start<M: Mapped>(
         path: impl AsRef<Path>,
         options: &Options,
-        watch: &Watch,
+        watch: &MonitorOptions,
         mut election: impl LeaseElection + Send + 'static,
         mut tell: impl FnMut(LeaseEvent) + Send + 'static,
     ) -> Result<Self> {
@@ -74,8 +74,8 @@ impl FailoverThread {
             let mut trouble = None;
             while theirs.ends.load() == 0 {
                 let now = Instant::now();
-                let how = Look::after(last.map(|last| now.duration_since(last)), poll);
-                if how != Look::Between {
+                let how = Poll::after(last.map(|last| now.duration_since(last)), poll);
+                if how != Poll::Between {
                     last = Some(now);
                 }
                 let is_busy = match failover.look(how, &mut election, &mut fence, &mut tell) {

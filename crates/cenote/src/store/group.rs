@@ -316,7 +316,7 @@ impl<M: Memory> Membership<M> {
 
 impl<M: Memory> Drop for Membership<M> {
     fn drop(&mut self) {
-        // Where the group is damaged, its other members will be told of it.
+        // Where the group is damaged, its other members will be notified of it.
         let _ = self.leave_now();
     }
 }

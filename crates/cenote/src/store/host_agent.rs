@@ -22,7 +22,7 @@ use crate::pod::format::host::{HostPhase, HostRecord, HostState};
 use crate::pod::group::hosts_died;
 use crate::pod::hosts::agent::AgentRole;
 use crate::pod::hosts::fence::{Fence, KillFence};
-use crate::pod::hosts::monitor::{Event, Look, Monitor};
+use crate::pod::hosts::monitor::{Event, Monitor, Poll};
 use crate::pod::instance::failures::{Failure, Task};
 use crate::pod::instance::process::seconds_since_1970;
 use crate::pod::{Pod, Worker};
@@ -38,7 +38,7 @@ const FENCING: Duration = Duration::from_millis(1);
 
 /// How a monitor watches, and how it fences.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct MonitorOptions {
     /// Between two looks at the hosts. Default 8 ms.
     pub poll: Duration,
     /// Looks in a row without a new heartbeat after which a host is fenced. Default 3.
@@ -51,7 +51,7 @@ pub struct Watch {
     pub fence_time_out: Duration,
 }
 
-impl Default for Watch {
+impl Default for MonitorOptions {
     fn default() -> Self {
         Self {
             poll: HEARTBEAT,
@@ -240,7 +240,7 @@ impl<M: Memory> HostAgent<M> {
     /// alone decides who leads, or as an election outside of the pool says. It is asked at every look and must answer at once.
     pub fn watch(
         &self,
-        watch: &Watch,
+        watch: &MonitorOptions,
         may_lead: &dyn Fn() -> bool,
         stops: &dyn Fn() -> bool,
         tell: &mut dyn FnMut(&Event),
@@ -267,7 +267,7 @@ impl<M: Memory> HostAgent<M> {
     /// [`HostAgent::watch`], until it is told to stop, or fails.
     fn look_on(
         &self,
-        watch: &Watch,
+        watch: &MonitorOptions,
         worker: &Worker<M>,
         monitor: &mut Monitor,
         fence: &mut dyn Fence<M>,
@@ -279,8 +279,8 @@ impl<M: Memory> HostAgent<M> {
         let mut told: Vec<Failure> = Vec::new();
         while !stops() {
             let now = Instant::now();
-            let how = Look::after(last.map(|last| now.duration_since(last)), watch.poll);
-            if how != Look::Between {
+            let how = Poll::after(last.map(|last| now.duration_since(last)), watch.poll);
+            if how != Poll::Between {
                 last = Some(now);
             }
             let is_fencing = monitor.look(worker, fence, how, may_lead, &mut |event| {

@@ -167,7 +167,7 @@ impl Default for Options {
     }
 }
 
-/// Reads a size such as `512MiB`, `1GiB` or `4096`. Units are powers of 1024: `KiB`, `MiB`, `GiB`, `TiB`, or the
+/// Reads a size such as `512MiB`, `1GiB` or `4096`. Frames are powers of 1024: `KiB`, `MiB`, `GiB`, `TiB`, or the
 /// first letter alone.
 pub fn parse_size(text: &str) -> Result<u64> {
     let bad = |why| Error::Option {
@@ -182,7 +182,7 @@ pub fn parse_size(text: &str) -> Result<u64> {
         "m" | "mib" => 20,
         "g" | "gib" => 30,
         "t" | "tib" => 40,
-        _ => return Err(bad("units are KiB, MiB, GiB and TiB")),
+        _ => return Err(bad("frames are KiB, MiB, GiB and TiB")),
     };
     let number: u64 = digits
         .trim()

@@ -23,7 +23,7 @@ use crate::memory::{
 };
 use crate::pod::alloc::{growth, holes};
 use crate::pod::commit::recovery::{self, Recovered};
-use crate::pod::format::geometry::{ALONE, Geometry, Parameters, UNIT};
+use crate::pod::format::geometry::{ALONE, FRAME, Geometry, Parameters};
 use crate::pod::format::host;
 use crate::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
 use crate::pod::hosts::agent;
@@ -148,7 +148,7 @@ impl<M: Mapped> Pool<M> {
             }
             Err(error) => return Err(Error::about(path)(error)),
         }
-        let parameters = parameters::<M>(options, options.max.max(options.size).div_ceil(UNIT));
+        let parameters = parameters::<M>(options, options.max.max(options.size).div_ceil(FRAME));
         let superblock = superblock(parameters)?;
         let named = |source| Error::Place {
             path: path.to_owned(),
@@ -492,10 +492,10 @@ pub(super) fn map_pool<M: Mapped>(path: &Path, trust: Trust) -> Result<(M, Super
 }
 
 /// What a new pool's superblock says of its size and its tables.
-pub(super) fn parameters<M: Mapped>(options: &Options, max_units: u64) -> Parameters {
+pub(super) fn parameters<M: Mapped>(options: &Options, max_frames: u64) -> Parameters {
     Parameters {
         kind: Kind::of::<M>(),
-        max_units,
+        max_frames,
         processes: options.processes,
         workers: options.workers,
         entries: options.names,
@@ -538,7 +538,7 @@ pub(super) fn format<M: Mapped>(
     let identity = Identity::here(path, lock_file, ALONE);
     let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;
-    growth::commit_initial(&worker, options.size.div_ceil(UNIT))
+    growth::commit_initial(&worker, options.size.div_ceil(FRAME))
 }
 
 /// A number that no other pool has.

@@ -9,7 +9,7 @@ use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::alloc::holes;
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::format::host::{self, HostPhase, HostRecord, HostState};
 use crate::pod::format::log::{self, Entry};
 use crate::pod::format::record::{Phase, ProcessRecord, State};
@@ -23,7 +23,7 @@ use crate::pod::names::directory::{
 use crate::pod::reclaim::backlog::{self, Amount};
 use crate::pod::tasks::TaskList;
 use crate::sync::array::Array;
-use crate::sync::look::{Seen, look};
+use crate::sync::inspect::{Seen, look};
 use crate::sync::object::Object;
 
 /// A pool's figures at one moment; those of a pool in use may not fit together.
@@ -306,10 +306,10 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         kind: geometry.parameters.kind,
         id: format!("{:016x}", pod.superblock().id),
         created: pod.superblock().created,
-        committed_bytes: worker.committed_units()? * UNIT,
-        trimmed_bytes: holes::units_in_holes(mem) * UNIT,
+        committed_bytes: worker.committed_frames()? * FRAME,
+        trimmed_bytes: holes::frames_in_holes(mem) * FRAME,
         file_bytes,
-        max_bytes: geometry.parameters.max_units * UNIT,
+        max_bytes: geometry.parameters.max_frames * FRAME,
         maps,
         tasks,
         locks,

@@ -10,7 +10,7 @@ use crate::memory::{MapError, Memory};
 use crate::pod::Worker;
 use crate::pod::alloc::holes;
 use crate::pod::alloc::orphans::reclaim_empty_blocks;
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::reclaim::collect::collect_all;
 
 /// Looks at holes that readers may be looking at, before the rest is left to a later trim.
@@ -56,7 +56,7 @@ impl<M: Memory> Pool<M> {
                 Err(error @ Error::Map(MapError::Unsupported(_))) => {
                     // They have their bytes still.
                     for hole in holes::list(&worker)? {
-                        holes::fill(&worker, hole.unit)?;
+                        holes::fill(&worker, hole.frame)?;
                     }
                     return Err(error);
                 }
@@ -71,12 +71,12 @@ impl<M: Memory> Pool<M> {
                 worker.mem().rest(PAUSE);
             }
         }
-        let trimmed_bytes = holes::units_in_holes(worker.mem()) * UNIT;
+        let trimmed_bytes = holes::frames_in_holes(worker.mem()) * FRAME;
         Ok(TrimReport {
             given_back_bytes,
             waiting_bytes,
             trimmed_bytes,
-            committed_bytes: (worker.committed_units()? * UNIT).saturating_sub(trimmed_bytes),
+            committed_bytes: (worker.committed_frames()? * FRAME).saturating_sub(trimmed_bytes),
             file_bytes: self.file_bytes(),
         })
     }
@@ -112,16 +112,17 @@ impl Trimmer {
         }
         self.looked = Some(now);
         let free = holes::free_pieces(worker, worker.limits().trim_order)?;
-        self.free_since.retain(|unit, _| free.binary_search(unit).is_ok());
-        for unit in free {
-            self.free_since.entry(unit).or_insert(now);
+        self.free_since
+            .retain(|frame, _| free.binary_search(frame).is_ok());
+        for frame in free {
+            self.free_since.entry(frame).or_insert(now);
         }
         let is_due = |(_, since): &(&u64, &Instant)| now.duration_since(**since) >= after;
-        let due = self.free_since.iter().filter(is_due).map(|(&unit, _)| unit);
+        let due = self.free_since.iter().filter(is_due).map(|(&frame, _)| frame);
         let due: Vec<u64> = due.take(PIECES_A_LOOK).collect();
-        for unit in due {
-            self.free_since.remove(&unit);
-            holes::mark(worker, unit, worker.limits().trim_order)?;
+        for frame in due {
+            self.free_since.remove(&frame);
+            holes::mark(worker, frame, worker.limits().trim_order)?;
         }
         holes::punch_reclaimable(worker, PIECES_A_LOOK).map(drop)
     }

@@ -26,10 +26,10 @@ use crate::pod::format::slots::Stand;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::{Worker, instance::event_count, names::rename};
 
-/// The longest sleep between two looks for the dead.
+/// The longest sleep between two polls for the dead.
 const LONGEST: Duration = Duration::from_secs(1);
 /// The same of one whose timeout is counted in looks.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL: Duration = Duration::from_millis(1);
 
 /// A condition variable, as one thread has it open.
 pub struct Condvar<M: Memory>(Handle<M>);
@@ -126,17 +126,17 @@ impl<M: Memory> Condvar<M> {
             true => APART,
             false => LONGEST,
         };
-        let (mut looks, mut slept) = (0u32, Duration::ZERO);
+        let (mut polls, mut slept) = (0u32, Duration::ZERO);
         loop {
             handle.confirm()?;
             let left = match timeout {
                 Timeout::None => Duration::ZERO,
                 Timeout::Until(end) => end.saturating_duration_since(Instant::now()),
-                Timeout::Looks(most) if looks > most => Duration::ZERO,
-                Timeout::Looks(_) => LOOK,
+                Timeout::Polls(most) if polls > most => Duration::ZERO,
+                Timeout::Polls(_) => POLL,
                 Timeout::Forever => Duration::MAX,
             };
-            looks += 1;
+            polls += 1;
             if !left.is_zero() {
                 mem.kernel().wait(&[], &[attended], left.min(longest));
             }

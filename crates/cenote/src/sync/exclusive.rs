@@ -26,7 +26,7 @@ use super::held::Handle;
 use super::owner::{is_free, take_word};
 use super::sleep::sleep_for_owner;
 use super::wait::{Next, Waiting};
-use super::wait_queue::look_along;
+use super::wait_queue::walk_queue;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -72,7 +72,7 @@ impl<M: Memory> Handle<M> {
         let may_barge = self.may_barge();
         // Who has said that the queue goes first may have died there since.
         if !may_barge
-            && look_along(&self.worker, self.object, self.end.load(mem))?
+            && walk_queue(&self.worker, self.object, self.end.load(mem))?
                 .held
                 .is_some()
         {

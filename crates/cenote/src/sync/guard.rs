@@ -18,7 +18,7 @@ pub trait Release<M: Memory> {
     /// What all forms have.
     fn handle(&self) -> &Handle<M>;
 
-    /// Gives an exclusive hold up; `poisoned` if the next owner is to be told of us.
+    /// Gives an exclusive hold up; `poisoned` if the next owner is to be notified of us.
     fn unlock(&self, slot: usize, poisoned: bool);
 
     /// Waits for an exclusive hold.
@@ -61,8 +61,8 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
         let mut guard = Self::clean(lock, slot);
         if let Some(from) = from {
             let handle = lock.handle();
-            let acquired = told(handle, from);
-            handle.told.set(acquired);
+            let acquired = notified(handle, from);
+            handle.notified.set(acquired);
             guard.recovered = acquired != Acquired::Clean;
             guard.noted.set(guard.recovered);
         }
@@ -80,7 +80,7 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
     /// How the lock came to this owner.
     pub fn acquired(&self) -> Acquired {
         match self.recovered {
-            true => self.lock.handle().told.get(),
+            true => self.lock.handle().notified.get(),
             false => Acquired::Clean,
         }
     }
@@ -92,7 +92,7 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
         let handle = self.lock.handle();
         if !handle.is_forked() {
             self.noted.set(true);
-            // PAIRS WITH: sync::guard::told
+            // PAIRS WITH: sync::guard::notified
             handle.object.note().store(handle.mem(), note);
             crash_point(Point::HeldNoted);
         }
@@ -120,9 +120,9 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
 
 /// What the successor of a dead owner is told. It has the lock, so the note stands still.
 #[cold]
-pub(super) fn told<M: Memory>(handle: &Handle<M>, from: u64) -> Acquired {
+pub(super) fn notified<M: Memory>(handle: &Handle<M>, from: u64) -> Acquired {
     crash_point(Point::HeldSeized);
-    if mutant::is(Mutant::SuccessorNotTold) {
+    if mutant::is(Mutant::SuccessorNotNotified) {
         return Acquired::Clean;
     }
     Acquired::Recovered {
@@ -153,7 +153,7 @@ impl<M: Memory, L: Release<M>> Drop for Guard<'_, M, L> {
 fn end<M: Memory, L: Release<M>>(lock: &L, slot: usize, noted: bool, poisoned: bool) {
     let handle = lock.handle();
     if noted && !poisoned && !mutant::is(Mutant::NoteKept) {
-        // PAIRS WITH: sync::guard::told
+        // PAIRS WITH: sync::guard::notified
         handle.object.note().store(handle.mem(), 0);
         crash_point(Point::HeldForgotten);
     }
@@ -171,7 +171,7 @@ pub struct ReadGuard<'l, M: Memory> {
 impl<'l, M: Memory> ReadGuard<'l, M> {
     #[inline]
     pub(super) fn new(lock: &'l super::ReadWriteLock<M>, slot: usize, from: Option<u64>) -> Self {
-        let acquired = from.map_or(Acquired::Clean, |from| told(lock.handle(), from));
+        let acquired = from.map_or(Acquired::Clean, |from| notified(lock.handle(), from));
         Self { lock, slot, acquired }
     }
 

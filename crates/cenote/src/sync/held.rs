@@ -7,7 +7,7 @@
 //! **Who writes.** The worker, its own slots, while they are at rest or it uses them. What it knows of them it keeps in
 //! [`OwnSlots`](crate::pod::format::slots::OwnSlots), so that a slot in use is found without a look at the pool.
 //!
-//! **A crash** leaves a slot that names a lock, and perhaps stands in its queue. [`settle`](super::settle) ends that. What cannot
+//! **A crash** leaves a slot that names a lock, and perhaps stands in its queue. [`settle`](super::recovery) ends that. What cannot
 //! be ended yet, because somebody alive stands in front, the slot keeps until whoever comes next goes past it; until then nobody
 //! uses the slot, also not the place's next worker.
 
@@ -17,12 +17,12 @@ use std::rc::Rc;
 use super::object::{Form, Object};
 use super::owner::free_in;
 use super::wait::{Timeout, Waiting, Worth};
-use super::{Acquired, settle};
+use super::{Acquired, recovery};
 use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, Memory, SyncWord, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
+use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
 use crate::pod::instance::back_off::BackOff;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
@@ -59,7 +59,7 @@ pub struct Handle<M: Memory> {
     /// How often exchanges of the word were lost to others who joined its queue.
     pub(super) back_off: BackOff,
     /// What the last owner was told that took the lock from a dead one through this handle.
-    pub(super) told: Cell<Acquired>,
+    pub(super) notified: Cell<Acquired>,
 }
 
 impl<M: Memory> Handle<M> {
@@ -95,7 +95,7 @@ impl<M: Memory> Handle<M> {
             worker,
             object,
             slot: Cell::new(0),
-            told: Cell::new(Acquired::Clean),
+            notified: Cell::new(Acquired::Clean),
         }
     }
 
@@ -130,8 +130,8 @@ impl<M: Memory> Handle<M> {
 
     /// One of this worker's slots in a turn, as others refer to it.
     #[inline]
-    pub(super) fn place(&self, slot: usize, turn: Turn) -> Place {
-        Place::new(self.me, slot, turn)
+    pub(super) fn place(&self, slot: usize, turn: Turn) -> SlotRef {
+        SlotRef::new(self.me, slot, turn)
     }
 
     /// One of this worker's slots.
@@ -150,7 +150,7 @@ impl<M: Memory> Handle<M> {
     #[inline]
     pub(super) fn set_turn(&self, slot: usize, turn: Turn) {
         self.worker.slots().turns[slot % SLOTS].set(turn.0);
-        // PAIRS WITH: sync::wait_queue::look_along_by, sync::settle::is_met
+        // PAIRS WITH: sync::wait_queue::walk_queue_by, sync::recovery::is_met
         self.own(slot).turn().store(self.mem(), turn.0);
     }
 
@@ -199,7 +199,7 @@ impl<M: Memory> Handle<M> {
         // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
         word.store(&self.mem, value);
         compiler_barrier();
-        crash_point(Point::HeldUntold);
+        crash_point(Point::HeldNotNotified);
         event_count::notify_waiting(&self.mem, event_count);
     }
 
@@ -210,7 +210,7 @@ impl<M: Memory> Handle<M> {
         // PAIRS WITH: sync::wait_queue::is_first, sync::rw::announce, sync::rw::read_by, sync::sleep::sleep
         // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
         word.announce(&self.mem, value);
-        crash_point(Point::HeldUntold);
+        crash_point(Point::HeldNotNotified);
         event_count::notify_waiting(&self.mem, event_count);
     }
 
@@ -292,7 +292,7 @@ impl<M: Memory> Handle<M> {
         // All stand in queues of locks. Where nobody alive is in front, they need not.
         let mut error = Error::TooManyLocks { limit: SLOTS };
         for slot in free() {
-            if let Err(damage) = settle::settle_slot(&self.worker, self.own(slot)) {
+            if let Err(damage) = recovery::recover_slot(&self.worker, self.own(slot)) {
                 error = damage;
             }
             if self.is_at_rest(slot) {
@@ -315,9 +315,9 @@ impl<M: Memory> Handle<M> {
         slots.locks[slot].set(self.object.offset());
         slots.incarnations[slot].set(u64::MAX);
         slots.turns[slot].set(own.turn().load(mem));
-        // PAIRS WITH: sync::wait_queue::look_along_by, sync::rw::read_by, sync::settle::settle_in
+        // PAIRS WITH: sync::wait_queue::walk_queue_by, sync::rw::read_by, sync::recovery::recover_in
         own.owner().store(mem, self.mine());
-        // PAIRS WITH: sync::settle::settle_slot, sync::rw::read_by
+        // PAIRS WITH: sync::recovery::recover_slot, sync::rw::read_by
         own.lock().store(mem, self.object.offset());
         self.slot.set(slot);
         slot

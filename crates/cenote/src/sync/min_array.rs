@@ -98,14 +98,15 @@ impl MinArrayLock {
         // NO PAIR: locked
         self.turns().store(mem, turns);
         // PAIRS WITH: sync::min_array::promote
-        self.status().store(mem, turns);
+        // Seen before the root is read: who registers in between finds the lock free, or is found.
+        self.status().announce(mem, turns);
         self.promote(mem);
     }
 
     fn register<M: Memory>(self, mem: &M, thread: u64, value: u64) {
         let leaf = self.threads + thread;
         // PAIRS WITH: sync::min_array::refresh
-        self.node(leaf).store(mem, value << TAG_BITS);
+        self.node(leaf).announce(mem, value << TAG_BITS);
         let mut n = leaf / 2;
         while n > 0 {
             // Who fails twice was overtaken by one who has looked at both children since.

@@ -26,7 +26,7 @@
 //! **Contract of all forms.** At most one living worker owns a lock exclusively. An owner that dies is succeeded by the
 //! next who asks, at once and without a timeout, as soon as [`is_gone`](crate::pod::lock::is_gone) knows of the death. The
 //! successor is told: [`Acquired::Recovered`] says who died, and the *note*, one word, that the dead one had left
-//! ([`Guard::set_note`]). If the successor dies before it has unlocked, the next one is told of the successor, with
+//! ([`Guard::set_note`]). If the successor dies before it has unlocked, the next one is notified of the successor, with
 //! the note as it then is: a new one, or still the first one. An unlock ends that.
 //!
 //! **A panic** that drops a guard is no unlock: what the lock protects is as a death would have left it. So the next owner is
@@ -46,7 +46,7 @@ pub mod condvar;
 mod exclusive;
 pub mod guard;
 pub mod held;
-pub mod look;
+pub mod inspect;
 #[cfg(feature = "baselines")]
 pub mod min_array;
 pub mod mutex;
@@ -55,10 +55,10 @@ pub mod owner;
 #[cfg(feature = "baselines")]
 pub mod plain;
 pub mod queue;
+pub mod recovery;
 pub mod removal;
 pub mod rw;
 pub mod semaphore;
-pub mod settle;
 mod sleep;
 pub mod spin;
 pub mod wait;

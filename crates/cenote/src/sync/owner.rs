@@ -48,7 +48,7 @@ pub(super) fn is_free(word: u64) -> bool {
     is_nobody(word) || word & FREED != 0
 }
 
-/// Whom the next owner is told of, for a word that is [free](is_free).
+/// Whom the next owner is notified of, for a word that is [free](is_free).
 #[inline]
 pub(super) fn former(word: u64) -> Option<u64> {
     let is_told = !is_nobody(word) && !mutant::is(Mutant::FreedTakenClean);
@@ -165,7 +165,7 @@ pub(super) fn take_word<M: Memory>(mem: &M, word: SyncWord, seen: u64, new: u64)
 /// Says that the owner of a word is none any more, if it is that one.
 pub(super) fn free_of<M: Memory>(worker: &Worker<M>, word: SyncWord, owner: u64) {
     let mem = worker.mem();
-    if mutant::is(Mutant::SettledBlindly) {
+    if mutant::is(Mutant::RecoveredBlindly) {
         word.store(mem, owner | FREED);
     }
     // Who fails has been preceded by a successor.

@@ -6,7 +6,7 @@
 //! them waits, and asks then.
 //!
 //! **A crash** of the owner, or of one who waits, is found by whoever stands behind it. If nobody does,
-//! [`settle`](super::settle) makes the end of the queue dirty.
+//! [`settle`](super::recovery) makes the end of the queue dirty.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::guard::Release;
 use super::held::Handle;
 use super::object::Form;
 use super::wait::Timeout;
-use super::wait_queue::{dirty, look_along};
+use super::wait_queue::{dirty, walk_queue};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -60,7 +60,7 @@ impl<M: Memory> QueueLock<M> {
         self.lock_slowly(joined.map(|(slot, before, _)| (slot, before)))
     }
 
-    /// Whether a slot that stands behind this owns the lock at once, and nobody is to be told of. The lock's incarnation may have been seen after that.
+    /// Whether a slot that stands behind this owns the lock at once, and nobody is to be notified of. The lock's incarnation may have been seen after that.
     #[inline]
     fn is_owner(&self, slot: usize, before: u64, incarnation: Option<u64>) -> bool {
         let handle = &self.0;
@@ -107,7 +107,7 @@ impl<M: Memory> QueueLock<M> {
             return Err(Error::Forked);
         }
         let end = handle.word().load(handle.mem());
-        match look_along(&handle.worker, handle.object, end)?.held {
+        match walk_queue(&handle.worker, handle.object, end)?.held {
             Some(_) => handle.confirm().map(|()| None),
             None => self.lock_with(Timeout::None),
         }
@@ -154,7 +154,7 @@ impl<M: Memory> QueueLock<M> {
     fn leave_removed(&self, slot: usize) {
         // The end of the queue must not become what it was before.
         if !mutant::is(Mutant::RemovedEndRestored) {
-            // PAIRS WITH: sync::wait_queue::look_along_by
+            // PAIRS WITH: sync::wait_queue::walk_queue_by
             self.0.own(slot).before().store(self.0.mem(), 0);
         }
         self.0.give_up(slot);
@@ -197,7 +197,7 @@ impl<M: Memory> QueueLock<M> {
         let handle = &self.0;
         let turn = handle.turn(slot);
         let place = handle.place(slot, turn);
-        // PAIRS WITH: sync::wait_queue::look_at_end
+        // PAIRS WITH: sync::wait_queue::peek_end
         let is_last = handle
             .word()
             .compare_exchange(handle.mem(), place.0, dirty(handle.mine()))

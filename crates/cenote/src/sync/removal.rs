@@ -13,7 +13,7 @@ use super::guard::{Guard, Release};
 use super::object::{Form, Object};
 use super::owner::{free_in, is_free, take_word};
 use super::wait::Timeout;
-use super::wait_queue::{look_along, put_at_rest};
+use super::wait_queue::{put_at_rest, walk_queue};
 use super::{Condvar, Mutex, QueueLock, ReadWriteLock, Semaphore, SpinLock};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -106,7 +106,7 @@ pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64
             // NO PAIR: unshared
             note.store(mem, 0);
         }
-        // NO PAIR: unshared
+        // NO PAIR: hint
         object.queue_first().store(mem, 0);
     }
     // NO PAIR: unshared
@@ -119,7 +119,7 @@ fn end_queue<M: Memory>(worker: &Worker<M>, object: Object, free: u64) -> Result
     let (mem, word) = (worker.mem(), object.end());
     loop {
         let end = word.load(mem);
-        let front = look_along(worker, object, end)?;
+        let front = walk_queue(worker, object, end)?;
         if front.held.is_some() {
             return Ok(());
         }

@@ -160,7 +160,7 @@ impl<M: Memory> ReadWriteLock<M> {
     ) -> Result<Option<Guard<'_, M, Self>>> {
         let alone = self.outlast(waiting);
         if !matches!(alone, Ok(true)) {
-            // Whom it took the lock from is still to be told of.
+            // Whom it took the lock from is still to be notified of.
             let word = if is_nobody(before) { before } else { before | FREED };
             self.handle.give_back(slot, word);
         }

@@ -25,7 +25,7 @@ use super::object::{Form, Object, PERMITS_MAX};
 use super::owner::{FREED, former, is_free, take_word};
 use super::sleep::sleep_for_owners;
 use super::wait::{Next, Timeout, Waiting};
-use super::wait_queue::look_along;
+use super::wait_queue::walk_queue;
 use super::{Acquired, Owner};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
@@ -190,7 +190,7 @@ impl<M: Memory> Semaphore<M> {
         }
         // Who has said that the queue goes first may have died there since.
         let end = handle.end.load(handle.mem());
-        if look_along(&handle.worker, handle.object, end)?.held.is_some() {
+        if walk_queue(&handle.worker, handle.object, end)?.held.is_some() {
             return handle.confirm().map(|()| None);
         }
         let taken = self.take_any(true)?;

@@ -28,7 +28,7 @@ use crate::pod::Worker;
 use crate::pod::format::record::{Phase, State, WorkerRecord};
 use crate::pod::instance::event_count;
 
-/// Between two looks of one that sleeps by an event count that other hosts ring: who notifies wakes those of its own host, and clears the event count for all.
+/// Between two polls of one that sleeps by an event count that other hosts ring: who notifies wakes those of its own host, and clears the event count for all.
 pub(super) const APART: Duration = Duration::from_millis(10);
 
 /// [`sleep`] by a lock's event count, which whoever has the lock notifies.

@@ -15,16 +15,16 @@ use crate::memory::Memory;
 /// Looks close together of one whom nobody wakes, before others are let run.
 pub(super) const SPINS: u32 = 64;
 /// At least so many, where one is woken and few of late were rewarded.
-const LOOKS_LEAST: u32 = 1;
+const POLLS_LEAST: u32 = 1;
 /// Every so manyth wait is worth all looks, as a lock that is held for moments again is not found by fewer.
 const HOPEFUL: u32 = 32;
 /// Looks between which others are let run, before the first sleep.
 const YIELDS: u32 = 256;
 /// Looks between two questions whether those in front are alive, before the first sleep.
-const LOOKS_PER_QUESTION: u32 = 16;
+const POLLS_PER_QUESTION: u32 = 16;
 /// The first sleep of one whom nobody wakes.
 const SHORTEST_REST: Duration = Duration::from_micros(20);
-/// The longest sleep between two looks of one whom nobody wakes.
+/// The longest sleep between two polls of one whom nobody wakes.
 pub const LONGEST_REST: Duration = Duration::from_millis(1);
 /// The longest sleep of one who is woken. Nobody wakes it if somebody dies whom several sleep for, and the one that the kernel wakes dies before it has
 /// woken the others.
@@ -39,8 +39,8 @@ pub enum Timeout {
     Forever,
     /// Until a moment.
     Until(Instant),
-    /// For so many looks; where there is no clock.
-    Looks(u32),
+    /// For so many polls; where there is no clock.
+    Polls(u32),
 }
 
 impl Timeout {
@@ -52,7 +52,7 @@ impl Timeout {
     }
 }
 
-/// What the next look shall be.
+/// What the next poll shall be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Only the word.
@@ -71,7 +71,7 @@ pub struct Waiting {
     timeout: Timeout,
     /// Looks close together.
     spins: u32,
-    looks: u32,
+    polls: u32,
     /// Looks since the last sleep that ended what was waited for.
     close: u32,
     rest: Duration,
@@ -83,7 +83,7 @@ pub struct Waiting {
 #[derive(Debug)]
 pub(super) struct Worth {
     most: u32,
-    looks: Cell<u32>,
+    polls: Cell<u32>,
     waits: Cell<u32>,
 }
 
@@ -92,7 +92,7 @@ impl Worth {
     pub(super) fn new(most: u32) -> Self {
         Self {
             most,
-            looks: Cell::new(most),
+            polls: Cell::new(most),
             waits: Cell::new(0),
         }
     }
@@ -103,7 +103,7 @@ impl Worth {
         self.waits.set(waits);
         let spins = match waits.is_multiple_of(HOPEFUL) {
             true => self.most,
-            false => self.looks.get(),
+            false => self.polls.get(),
         };
         Waiting {
             spins: spins.max(1),
@@ -115,10 +115,10 @@ impl Worth {
     pub(super) fn learn<M: Memory>(&self, mem: &M, waiting: &Waiting, long_ns: u64) {
         let slept = waiting.slept_at.map(|at| mem.kernel().now().saturating_sub(at));
         if slept.is_some_and(|slept| slept >= long_ns) {
-            self.looks.set((self.looks.get() / 2).max(LOOKS_LEAST));
+            self.polls.set((self.polls.get() / 2).max(POLLS_LEAST));
         } else if waiting.has_looked() {
-            self.looks
-                .set((2 * self.looks.get()).max(waiting.spins).min(self.most));
+            self.polls
+                .set((2 * self.polls.get()).max(waiting.spins).min(self.most));
         }
     }
 }
@@ -130,7 +130,7 @@ impl Waiting {
         Self {
             timeout,
             spins: SPINS,
-            looks: 0,
+            polls: 0,
             close: 0,
             rest: SHORTEST_REST,
             slept_at: None,
@@ -140,7 +140,7 @@ impl Waiting {
     /// Goes on, for as long as it takes, with one that has looked close together already.
     pub fn after_spins() -> Self {
         Self {
-            looks: SPINS - 1,
+            polls: SPINS - 1,
             close: SPINS - 1,
             ..Self::new(Timeout::Forever)
         }
@@ -154,7 +154,7 @@ impl Waiting {
     /// Whether one has looked in vain.
     #[inline]
     pub(super) fn has_looked(&self) -> bool {
-        self.looks != 0
+        self.polls != 0
     }
 
     /// Something else is waited for from now on: looks are close together again.
@@ -164,13 +164,13 @@ impl Waiting {
 
     /// Whether timeout is at an end after one more look.
     fn is_over(&mut self) -> bool {
-        self.looks = self.looks.saturating_add(1);
+        self.polls = self.polls.saturating_add(1);
         self.close = self.close.saturating_add(1);
         match self.timeout {
             Timeout::None => true,
             Timeout::Forever => false,
             Timeout::Until(end) => self.close >= self.spins && Instant::now() >= end,
-            Timeout::Looks(most) => self.looks > most,
+            Timeout::Polls(most) => self.polls > most,
         }
     }
 
@@ -178,7 +178,7 @@ impl Waiting {
     fn spin<M: Memory>(&self, mem: &M) -> Next {
         mem.pause();
         // Who has a short time asks early.
-        match self.looks == 1 && self.timeout != Timeout::Forever {
+        match self.polls == 1 && self.timeout != Timeout::Forever {
             true => Next::Question,
             false => Next::Look,
         }
@@ -211,7 +211,7 @@ impl Waiting {
         }
         if self.close < self.spins + YIELDS {
             mem.relax();
-            return match self.close.is_multiple_of(LOOKS_PER_QUESTION) {
+            return match self.close.is_multiple_of(POLLS_PER_QUESTION) {
                 true => Next::Question,
                 false => Next::Look,
             };

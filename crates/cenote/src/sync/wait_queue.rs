@@ -1,7 +1,7 @@
 //! The queue of those who wait: a list of slots in the order in which they joined, as in the lock of Craig and of Landin and Hagersten.
 //! Whoever waits watches the slot in front of it, so that it knows whom to ask for when nothing moves (decision 0020).
 //!
-//! **Words.** The end of the queue: 0, of a queue lock the word that is free in its incarnation, the [`Place`] of the slot that stands there, or with [`DIRTY`] the identity of an owner
+//! **Words.** The end of the queue: 0, of a queue lock the word that is free in its incarnation, the [`SlotRef`] of the slot that stands there, or with [`DIRTY`] the identity of an owner
 //! that died and had nobody behind it. A slot in the queue says in `before` what the end was when it joined; later, whom it stands
 //! behind since others in front of it have gone.
 //!
@@ -13,7 +13,7 @@
 //! has it in `before`; else it has not joined. The slot behind it looks whether it is gone, and past it: in front of it somebody alive
 //! stands; or nobody does, then the dead one was foremost. Who finds that is foremost now, is told, and puts
 //! what it went past at rest, the foremost first: as long as it has not finished, it is found the same way by whoever comes
-//! behind it, if it dies itself. If nobody is behind, [`settle`](super::settle) makes the end dirty.
+//! behind it, if it dies itself. If nobody is behind, [`settle`](super::recovery) makes the end dirty.
 //!
 //! **Giving up.** `turn` = left, for good. If nobody stands behind, the end becomes what the slot stood behind, and the slot is at rest; if that has left too, it is taken off
 //! the end. Else the one behind goes past.
@@ -27,14 +27,14 @@
 use super::held::Handle;
 use super::object::Object;
 use super::owner::is_nobody;
-use super::settle::settle_end;
+use super::recovery::recover_end;
 use super::sleep::{death_slot_of, sleep};
 use super::wait::{Next, Waiting};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
+use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
 use crate::pod::names::rename::COUNT_AT;
@@ -55,7 +55,7 @@ pub(super) fn former(word: u64) -> u64 {
 /// A slot whose worker lives.
 #[derive(Clone, Copy)]
 pub(super) struct Standing {
-    pub(super) place: Place,
+    pub(super) place: SlotRef,
     pub(super) slot: Slot,
     pub(super) turn: Turn,
     pub(super) owner: u64,
@@ -72,12 +72,12 @@ pub(super) struct Front {
 }
 
 /// Looks along a queue, from its end or a `before` to the front.
-pub(super) fn look_along<M: Memory>(worker: &Worker<M>, object: Object, from: u64) -> Result<Front> {
-    look_along_by(worker, object, from, |owner| is_gone(worker, owner))
+pub(super) fn walk_queue<M: Memory>(worker: &Worker<M>, object: Object, from: u64) -> Result<Front> {
+    walk_queue_by(worker, object, from, |owner| is_gone(worker, owner))
 }
 
 /// The same; whether the owner of a slot `is_gone` the caller says.
-fn look_along_by<M: Memory>(
+fn walk_queue_by<M: Memory>(
     worker: &Worker<M>,
     object: Object,
     from: u64,
@@ -98,7 +98,7 @@ fn look_along_by<M: Memory>(
         if at & DIRTY != 0 || is_nobody(at) {
             return Ok(front);
         }
-        let place = Place(at);
+        let place = SlotRef(at);
         let Some(slot) = place.slot(worker.geometry()) else {
             break;
         };
@@ -156,7 +156,7 @@ pub(super) fn put_at_rest<M: Memory>(worker: &Worker<M>, front: &Front) {
 
 /// Ends the turn of a slot whose worker is gone or has left. Who fails has been preceded by somebody.
 pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
-    // PAIRS WITH: sync::settle::is_met
+    // PAIRS WITH: sync::recovery::is_met
     let _ = slot
         .turn()
         .compare_exchange_acquire(worker.mem(), turn.0, turn.to(Stand::Rest).0);
@@ -165,7 +165,7 @@ pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
 /// Counts a reference that has moved, before what it was in is put at rest.
 pub(super) fn count_unlink<M: Memory>(mem: &M, object: Object) {
     if !mutant::is(Mutant::UnlinkNotCounted) {
-        // PAIRS WITH: sync::settle::is_queued
+        // PAIRS WITH: sync::recovery::is_queued
         mem.fetch_add(object.unlinks().offset(), 1);
     }
 }
@@ -173,7 +173,7 @@ pub(super) fn count_unlink<M: Memory>(mem: &M, object: Object) {
 impl<M: Memory> Handle<M> {
     /// The end of the queue; on incoherent memory, of a queue lock, also its incarnation, which is read after that from the same line.
     #[inline]
-    fn look_at_end(&self) -> (u64, Option<u64>) {
+    fn peek_end(&self) -> (u64, Option<u64>) {
         if M::COHERENT || self.end != self.word() {
             // PAIRS WITH: sync::wait_queue::Handle::join, sync::queue::poison
             return (self.end.load(self.mem()), None);
@@ -189,22 +189,22 @@ impl<M: Memory> Handle<M> {
         let turn = self.turn(slot).next(Stand::Queued);
         let place = self.place(slot, turn);
         let late = mutant::is(Mutant::QueuedLate);
-        let (mut end, mut incarnation) = self.look_at_end();
-        // PAIRS WITH: sync::wait_queue::look_along_by
+        let (mut end, mut incarnation) = self.peek_end();
+        // PAIRS WITH: sync::wait_queue::walk_queue_by
         own.before().store(mem, end);
         if !late {
             self.set_turn(slot, turn);
         }
         crash_point(Point::QueueIntent);
         // If all who join tried again at once, each success would have all others fail once more, one after another.
-        // PAIRS WITH: sync::wait_queue::Handle::look_at_end, sync::settle::is_met
+        // PAIRS WITH: sync::wait_queue::Handle::peek_end, sync::recovery::is_met
         while let Err(found) = word.compare_exchange(mem, end, place.0) {
             (end, incarnation) = match self.back_off.lost(mem) {
-                true => self.look_at_end(),
+                true => self.peek_end(),
                 false => (found, None),
             };
             if !mutant::is(Mutant::BeforeKept) {
-                // PAIRS WITH: sync::wait_queue::look_along_by
+                // PAIRS WITH: sync::wait_queue::walk_queue_by
                 own.before().store(mem, end);
             }
         }
@@ -215,20 +215,20 @@ impl<M: Memory> Handle<M> {
         (end, incarnation)
     }
 
-    /// Whether nobody is in front of whoever stands behind this, and there is nobody to be told of.
+    /// Whether nobody is in front of whoever stands behind this, and there is nobody to be notified of.
     #[inline]
     pub(super) fn is_first(&self, before: u64) -> bool {
         if before == self.end_free || before & DIRTY != 0 {
             return before == self.end_free;
         }
-        let Some(slot) = Place(before).slot(self.worker.geometry()) else {
+        let Some(slot) = SlotRef(before).slot(self.worker.geometry()) else {
             return false;
         };
         // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
-        Turn(slot.turn().load(self.mem())).is_over(Place(before).number())
+        Turn(slot.turn().load(self.mem())).is_over(SlotRef(before).number())
     }
 
-    /// Waits until nobody alive is in front: whether somebody is to be told of; `None` if timeout ended before.
+    /// Waits until nobody alive is in front: whether somebody is to be notified of; `None` if timeout ended before.
     #[cold]
     pub(super) fn wait_in_front(
         &self,
@@ -248,7 +248,7 @@ impl<M: Memory> Handle<M> {
                     true => Ok(false),
                     false => is_gone(worker, owner),
                 };
-                let front = look_along_by(worker, self.object, before, gone)?;
+                let front = walk_queue_by(worker, self.object, before, gone)?;
                 let Some(standing) = front.held else {
                     crash_point(Point::QueuePassed);
                     put_at_rest(&self.worker, &front);
@@ -298,7 +298,7 @@ impl<M: Memory> Handle<M> {
     fn go_past(&self, slot: usize, front: &Front, behind: Standing) {
         let own = self.own(slot);
         if !mutant::is(Mutant::PastNotUnlinked) {
-            // PAIRS WITH: sync::wait_queue::look_along_by, sync::settle::is_met
+            // PAIRS WITH: sync::wait_queue::walk_queue_by, sync::recovery::is_met
             own.before().store(self.mem(), behind.place.0);
             crash_point(Point::QueueRelinked);
             count_unlink(self.mem(), self.object);
@@ -320,12 +320,12 @@ impl<M: Memory> Handle<M> {
         crash_point(Point::QueueUnlinked);
         count_unlink(mem, self.object);
         // Who has left in front meanwhile has relied on somebody who goes past it. What is damaged is for others to tell.
-        let has_left = Place(before).slot(self.worker.geometry()).is_some_and(|front| {
+        let has_left = SlotRef(before).slot(self.worker.geometry()).is_some_and(|front| {
             let turn = Turn(front.turn().load(mem));
-            turn.stand() == Stand::Left && turn.number() == Place(before).number()
+            turn.stand() == Stand::Left && turn.number() == SlotRef(before).number()
         });
         if has_left && !mutant::is(Mutant::LeftInFrontKept) {
-            let _ = settle_end(&self.worker, self.object);
+            let _ = recover_end(&self.worker, self.object);
         }
         self.set_turn(slot, turn.to(Stand::Rest));
         self.release(slot);

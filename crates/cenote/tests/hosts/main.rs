@@ -327,10 +327,10 @@ fn monitor_stopped<M: Mapped>() -> Outcome {
 }
 
 /// A monitor each of whose looks comes late says so, and suspects the silent all the same, and nobody else.
-fn looks_late<M: Mapped>() -> Outcome {
+fn polls_late<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut monitor = home.start("monitor", 1, &[("CENOTE_HOSTS_SLOW", "25")])?;
-    monitor.hear("LooksLate")?;
+    monitor.hear("PollsLate")?;
     let (two, mut three) = (home.host(2)?, home.host(3)?);
     two.signal(libc::SIGSTOP);
     monitor.hear("Moved { host: 2, generation: 0 }")?;
@@ -718,7 +718,7 @@ fn all(wanted: &[String]) -> Outcome {
         &groups::told_by_the_next::<Coherent>,
     );
     case("monitor_stopped".to_owned(), &monitor_stopped::<Coherent>);
-    case("looks_late".to_owned(), &looks_late::<Coherent>);
+    case("polls_late".to_owned(), &polls_late::<Coherent>);
     case("damaged".to_owned(), &damaged::<Coherent>);
     case("leader_is_damaged".to_owned(), &leader_is_damaged::<Coherent>);
     case("strangers_are_named".to_owned(), &strangers_are_named::<Coherent>);

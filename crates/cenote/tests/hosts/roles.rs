@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use cenote::memory::Mapped;
-use cenote::{Coherent, HostAgent, Noncoherent, Pool, Watch};
+use cenote::{Coherent, HostAgent, MonitorOptions, Noncoherent, Pool};
 
 use super::part::Part;
 use super::{GROUP, Outcome, TOKEN, options, text};
@@ -68,12 +68,12 @@ fn monitor<M: Mapped>(pool: &Path, host: u32) -> Outcome {
             *told = true;
         }
     });
-    let watch = Watch {
+    let watch = MonitorOptions {
         fence: std::env::var("CENOTE_HOSTS_FENCE").ok(),
-        ..Watch::default()
+        ..MonitorOptions::default()
     };
     let stops = || TOLD.lock().is_ok_and(|told| *told);
-    // So long is each look kept from coming to an end.
+    // So long is each poll kept from coming to an end.
     let slowness = std::env::var("CENOTE_HOSTS_SLOW").map_or(Ok(0), |text| text.parse());
     let slowness = Duration::from_millis(slowness.map_err(text)?);
     let may_lead = || {

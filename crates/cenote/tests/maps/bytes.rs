@@ -263,7 +263,7 @@ fn count_up<M: Mapped, T: TestMap<M>>(map: &T, key: &[u8]) {
     }
 }
 
-/// Values of all classes of objects, and of several units; keys as long as they may be.
+/// Values of all classes of objects, and of several frames; keys as long as they may be.
 pub fn large_values_and_keys<M: Mapped, T: TestMap<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let map = T::open(&pool, "m").unwrap();

@@ -25,7 +25,7 @@ pub enum Call {
     Get(Vec<u8>),
     PutAll(Vec<Pair>),
     /// All calls that read several keys, around one.
-    Look(Vec<u8>, Option<Vec<u8>>),
+    Poll(Vec<u8>, Option<Vec<u8>>),
     /// Frees what nobody can be reading.
     Collect,
     /// Closes the pool, and opens it again.
@@ -60,7 +60,7 @@ impl Debug for Call {
                 let pairs = pairs.iter().map(|(key, value)| (Brief(key), Brief(value)));
                 write!(f, "PutAll({:?})", pairs.collect::<Vec<_>>())
             }
-            Self::Look(from, to) => write!(f, "Look({:?}, {:?})", Brief(from), to.as_deref().map(Brief)),
+            Self::Poll(from, to) => write!(f, "Look({:?}, {:?})", Brief(from), to.as_deref().map(Brief)),
             Self::Collect => write!(f, "Collect"),
             Self::Reopen => write!(f, "Reopen"),
         }
@@ -93,7 +93,7 @@ fn call() -> impl Strategy<Value = Call> {
         80 => key().prop_map(Call::Remove),
         20 => key().prop_map(Call::Get),
         4 => proptest::collection::vec((key(), value()), 0..60).prop_map(Call::PutAll),
-        20 => (key(), proptest::option::of(key())).prop_map(|(from, to)| Call::Look(from, to)),
+        20 => (key(), proptest::option::of(key())).prop_map(|(from, to)| Call::Poll(from, to)),
         2 => proptest::strategy::Just(Call::Collect),
         1 => proptest::strategy::Just(Call::Reopen),
     ]
@@ -136,7 +136,7 @@ fn follow_call<M: Mapped, T: TestMap<M>>(map: &T, model: &mut Model, call: &Call
             model.extend(pairs);
             assert_eq!(new, model.len() as u64 - before);
         }
-        Call::Look(from, to) => map.assert_same(model, &from, to.as_deref()),
+        Call::Poll(from, to) => map.assert_same(model, &from, to.as_deref()),
         Call::Collect | Call::Reopen => {}
     }
 }

@@ -69,7 +69,7 @@ pub fn scattered_keys_make_levels<M: Mapped, T: Sorted<M>>(guidelines: Guideline
     assert_clean(&pool);
 }
 
-/// Separators as long as keys: pages that take units of their own.
+/// Separators as long as keys: pages that take frames of their own.
 pub fn keys_that_begin_alike<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let map = &*T::open(&pool, "m").unwrap();

@@ -22,7 +22,7 @@ use crate::pool::on_pool;
 use crate::threads::start_all;
 
 /// How long the supervisor waits between two looks at progress.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_millis(50);
 
 /// How a job is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +205,7 @@ fn by_processes(order: &Order, progress: &dyn Fn()) -> Result<u32, Failure> {
     };
     let mut supervisor = Supervisor::new(order.workers, 1, policy, command);
     while !supervisor.is_over() {
-        for event in supervisor.poll(LOOK) {
+        for event in supervisor.poll(POLL) {
             if let Event::Ended {
                 worker,
                 end: end @ (End::Code(1..) | End::NotStarted(_)),

@@ -14,8 +14,8 @@ use super::state;
 use crate::trial::fault::Fault;
 
 /// How often `fsck` may look until the background threads of the workers have come to rest.
-const LOOKS: u32 = 5;
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
+const POLLS: u32 = 5;
+const POLL_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 /// Spikes that a checkpoint tells.
 const SPIKES: usize = 8;
 
@@ -171,12 +171,12 @@ pub fn take<M: Mapped>(plan: &Plan) -> Result<(Checkpoint, Vec<Fault>), Fault> {
 
 /// What `fsck` says when nothing moves: background threads of workers may be at work for a moment.
 fn look<M: Mapped>(pool: &Pool<M>) -> Result<FsckReport, Fault> {
-    for _ in 1..LOOKS {
+    for _ in 1..POLLS {
         let fsck = pool.fsck(false)?;
         if fsck.is_clean() {
             return Ok(fsck);
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_AGAIN);
     }
     Ok(pool.fsck(false)?)
 }

@@ -2,14 +2,14 @@
 //!
 //! | what may be in the way of `needed` bytes | bound |
 //! |---|---|
-//! | live pairs, with those being written, rounded to size classes or units, and the index's share | by the journals |
+//! | live pairs, with those being written, rounded to size classes or frames, and the index's share | by the journals |
 //! | garbage that a reader, a worker in an operation, or a stopped or just killed one keeps from being freed | what was unlinked since the oldest of them began; of readers, the stopped and the killed also 500 ms after it ended |
 //! | small objects' blocks, held by a few of the objects that they were full of | the most that small objects ever took, less what they take |
 //! | reserves of the workers: blocks begun, shelves, lists that are not reclaimable | 12 MiB each |
 //! | ranges between which there is no room | a sixteenth of the pool |
 //!
 //! What is live does not move. So a refusal for which there is room by bytes is still right if live ranges and blocks of small objects
-//! leave no run of twice its size: [`longest_room`] looks at all units, a moment later. What is retired counts as free there.
+//! leave no run of twice its size: [`longest_room`] looks at all frames, a moment later. What is retired counts as free there.
 //!
 //! While a process is stopped, or was just now, all that is retired may have to wait for it, on either memory: it may be reading, have
 //! its own list in hand, or have lines of it in its cache. So then it counts as used, both in bytes and in place. It counts as used in place, too,
@@ -18,9 +18,9 @@
 use cenote::memory::Memory;
 use cenote::pod::Worker;
 use cenote::pod::alloc::slab::table_word;
-use cenote::pod::format::block::{Block, RangeState};
+use cenote::pod::format::block::{Block, ExtentState};
 use cenote::pod::format::class::{TABLE, class_for};
-use cenote::pod::format::geometry::UNIT;
+use cenote::pod::format::geometry::FRAME;
 use serde::{Deserialize, Serialize};
 
 use super::board::Sum;
@@ -44,7 +44,7 @@ pub fn footprint(coherent: bool, key: usize, value: usize) -> (u64, bool) {
     let size = HEADER + key as u64 + value as u64;
     match class_for(size, !coherent) {
         Some(class) => (u64::from(TABLE[class].size) + INDEX_SHARE, true),
-        None => (size.next_multiple_of(UNIT) + INDEX_SHARE, false),
+        None => (size.next_multiple_of(FRAME) + INDEX_SHARE, false),
     }
 }
 
@@ -80,7 +80,7 @@ pub struct Refusal {
     pub max: u64,
     /// Bytes that the pool's lists have.
     pub retired: u64,
-    /// Bytes of the longest run of units in which nothing has to stay.
+    /// Bytes of the longest run of frames in which nothing has to stay.
     pub longest: u64,
     /// Whether there was room by all these.
     pub is_false: bool,
@@ -97,25 +97,25 @@ pub struct Room {
     pub longest: [u64; 2],
 }
 
-/// Bytes of the longest run of units of which none is in use.
+/// Bytes of the longest run of frames of which none is in use.
 pub fn longest_room<M: Memory>(worker: &Worker<M>, with_retired: bool) -> cenote::Result<u64> {
-    let units = worker.committed_units()?;
-    let (mut unit, mut run, mut longest) = (0, 0, 0);
-    while unit < units {
-        let (len, is_free) = match Block::decode(table_word(worker, unit).load(worker.mem())) {
+    let frames = worker.committed_frames()?;
+    let (mut frame, mut run, mut longest) = (0, 0, 0);
+    while frame < frames {
+        let (len, is_free) = match Block::decode(table_word(worker, frame).load(worker.mem())) {
             Block::Free => (1, true),
             Block::Hole { order, .. } => (1 << order, true),
-            Block::Range { units, state, .. } => {
-                let is_retired = state == RangeState::Retired;
-                (u64::from(units).max(1), with_retired && is_retired)
+            Block::Extent { frames, state, .. } => {
+                let is_retired = state == ExtentState::Retired;
+                (u64::from(frames).max(1), with_retired && is_retired)
             }
             _ => (1, false),
         };
-        unit = (unit + len).min(units);
+        frame = (frame + len).min(frames);
         run = if is_free { run + len } else { 0 };
         longest = longest.max(run);
     }
-    Ok(longest * UNIT)
+    Ok(longest * FRAME)
 }
 
 /// Judges a refusal by the state of all workers before and after it, the worse of the two counts, and by the pool's own.
@@ -132,8 +132,8 @@ pub fn judge(plan: &Plan, sums: [Sum; 2], room: Room, needed: u64) -> Refusal {
     } else {
         after
     };
-    // Small objects share blocks of one unit or four.
-    let block = needed.div_ceil(UNIT).max(4) * UNIT;
+    // Small objects share blocks of one frame or four.
+    let block = needed.div_ceil(FRAME).max(4) * FRAME;
     let allowance = WORKER_RESERVE * u64::from(plan.workers) + plan.max / RANGES_PART;
     Refusal {
         at_ms: 0,

@@ -226,12 +226,12 @@ impl Meter {
     pub fn record(&mut self, kind: Kind, bytes: usize, took: Duration, excused: impl FnOnce() -> bool) {
         let mut nanoseconds = took.as_nanos() as u64;
         if took >= SLOW {
-            let waited = self.waits.since_last_look().min(nanoseconds);
+            let waited = self.waits.since_last_poll().min(nanoseconds);
             if excused() {
                 return;
             }
             nanoseconds -= waited;
-            let stolen = self.steal.since_last_look();
+            let stolen = self.steal.since_last_poll();
             let spike = [
                 took.as_nanos() as u64,
                 kind as u64,
@@ -263,7 +263,7 @@ impl Meter {
 
     /// Now and then: keeps what was measured.
     pub fn tick(&mut self) -> io::Result<()> {
-        self.waits.since_last_look();
+        self.waits.since_last_poll();
         self.steal.look_now_and_then();
         if self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush()?;

@@ -22,7 +22,7 @@ use crate::trial::waits::Steal;
 
 /// A worker that does not move for as long, while nobody has stopped it and it does not wait for a processor, is blocked.
 const BLOCKED_AFTER: Duration = Duration::from_secs(15);
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(5);
 /// Faults after which a run ends: the first tells most.
 const FAULTS: usize = 1;
@@ -48,7 +48,7 @@ enum Event {
     /// A worker is started.
     Start(u32),
     /// Look whether everybody moves.
-    Look,
+    Poll,
 }
 
 /// A run in progress.
@@ -83,8 +83,8 @@ impl<'a> Supervisor<'a> {
         }
         let mut agenda = Agenda::default();
         (0..plan.workers).for_each(|worker| agenda.add(now, Event::Start(worker)));
-        agenda.add(now + LOOK_EVERY, Event::Look);
-        agenda.add(now + LOOK_EVERY, Event::Strike);
+        agenda.add(now + POLL_EVERY, Event::Poll);
+        agenda.add(now + POLL_EVERY, Event::Strike);
         let crew = Crew::new(Role::Soak, &plan.folder, plan.workers)?;
         Ok(Self {
             plan,
@@ -175,9 +175,9 @@ impl<'a> Supervisor<'a> {
             Event::Continue(worker, incarnation) if self.crew.is(worker, incarnation) => self.resume(worker),
             Event::Continue(..) => {}
             Event::Start(worker) => self.start(worker)?,
-            Event::Look => {
+            Event::Poll => {
                 self.look();
-                self.agenda.add(now + LOOK_EVERY, Event::Look);
+                self.agenda.add(now + POLL_EVERY, Event::Poll);
             }
         }
         Ok(())
@@ -286,7 +286,7 @@ impl<'a> Supervisor<'a> {
             match self.agenda.take_due(now) {
                 // They are killed again after it.
                 Some(Event::Strike) => {
-                    self.agenda.add(now + LOOK_EVERY, Event::Strike);
+                    self.agenda.add(now + POLL_EVERY, Event::Strike);
                 }
                 Some(event) => self.handle(event, now)?,
                 None => std::thread::sleep(STEP),
@@ -320,7 +320,7 @@ impl<'a> Supervisor<'a> {
 
     fn look_closely<M: cenote::memory::Mapped>(&mut self) -> Result<(), Fault> {
         let (mut checkpoint, faults) = checkpoint::take::<M>(self.plan)?;
-        checkpoint.stolen_by_host_ms = self.steal.since_last_look() as f64 / 1e6;
+        checkpoint.stolen_by_host_ms = self.steal.since_last_poll() as f64 / 1e6;
         checkpoint::add_measures(&mut checkpoint, self.plan, &mut self.before)?;
         self.checkpoints.push(checkpoint);
         self.faults.extend(faults);

@@ -160,16 +160,16 @@ impl Meter {
         let mut running = nanoseconds;
         if took >= SLOW {
             if excused() {
-                self.waits.since_last_look();
+                self.waits.since_last_poll();
                 return;
             }
-            running -= self.waits.since_last_look().min(nanoseconds);
+            running -= self.waits.since_last_poll().min(nanoseconds);
         }
         let words = &mut self.measures.words;
         words[HEAD + bucket_of(nanoseconds)] += 1;
         if nanoseconds > words[3] {
             words[3..6].copy_from_slice(&[nanoseconds, kind as u64, nanoseconds - running]);
-            words[7] = self.steal.since_last_look();
+            words[7] = self.steal.since_last_poll();
             self.is_dirty = true;
         }
         words[6] = words[6].max(running);
@@ -177,7 +177,7 @@ impl Meter {
 
     /// Now and then: shows that the worker lives, and keeps what was measured.
     pub fn tick(&mut self, journal: &Journal) -> io::Result<()> {
-        self.waits.since_last_look();
+        self.waits.since_last_poll();
         self.steal.look_now_and_then();
         if self.is_dirty || self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush(journal)?;

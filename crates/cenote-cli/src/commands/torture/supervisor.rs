@@ -18,7 +18,7 @@ use crate::trial::journal::Journal;
 
 /// A worker that does not move for as long, while nobody has stopped it and it does not wait for a processor, is blocked.
 const BLOCKED_AFTER: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// What happened in a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +43,7 @@ enum Event {
     /// A worker is started.
     Start(u32),
     /// Look whether everybody moves.
-    Look,
+    Poll,
 }
 
 /// A worker, as it is watched.
@@ -85,7 +85,7 @@ impl<'a> Supervisor<'a> {
         }
         let mut agenda = Agenda::default();
         (0..plan.workers).for_each(|worker| agenda.add(now, Event::Start(worker)));
-        agenda.add(now + LOOK_EVERY, Event::Look);
+        agenda.add(now + POLL_EVERY, Event::Poll);
         agenda.add(now, Event::Strike);
         Ok(Self {
             plan,
@@ -167,9 +167,9 @@ impl<'a> Supervisor<'a> {
             }
             Event::Kill(..) | Event::Continue(..) => {}
             Event::Start(worker) => self.start(worker)?,
-            Event::Look => {
+            Event::Poll => {
                 self.look();
-                self.agenda.add(now + LOOK_EVERY, Event::Look);
+                self.agenda.add(now + POLL_EVERY, Event::Poll);
             }
         }
         Ok(())

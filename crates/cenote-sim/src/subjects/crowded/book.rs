@@ -1,4 +1,4 @@
-//! What is known of all values from outside the pool, in units.
+//! What is known of all values from outside the pool, in frames.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct Unlinked {
     step: u64,
     /// And in which epoch, at the latest.
     epoch: u64,
-    units: u64,
+    frames: u64,
     thread: u32,
 }
 
@@ -63,17 +63,17 @@ impl Book {
         self.live.keys().copied().collect()
     }
 
-    /// A thread begins a call that writes so many units.
+    /// A thread begins a call that writes so many frames.
     pub fn begin(
         &mut self,
         thread: u32,
         step: u64,
-        units: u64,
+        frames: u64,
         before: &Snapshot,
         refusals: u64,
         waits: u64,
     ) {
-        self.taken += units;
+        self.taken += frames;
         let call = Call {
             since: step,
             oldest: self.calls.values().map(|call| call.since).min().unwrap_or(step),
@@ -103,23 +103,23 @@ impl Book {
     }
 
     /// The thread's call is over; it has changed nothing.
-    pub fn end_unchanged(&mut self, thread: u32, units: u64) -> Option<Call> {
-        self.taken -= units;
+    pub fn end_unchanged(&mut self, thread: u32, frames: u64) -> Option<Call> {
+        self.taken -= frames;
         self.calls.remove(&thread)
     }
 
-    /// The thread's call is over: the key's value takes so many units now, or it has none.
-    pub fn end(&mut self, thread: u32, (step, epoch): (u64, u64), key: u64, units: Option<u64>) {
-        let old = match units {
-            Some(units) => self.live.insert(key, units),
+    /// The thread's call is over: the key's value takes so many frames now, or it has none.
+    pub fn end(&mut self, thread: u32, (step, epoch): (u64, u64), key: u64, frames: Option<u64>) {
+        let old = match frames {
+            Some(frames) => self.live.insert(key, frames),
             None => self.live.remove(&key),
         };
-        let units = old.unwrap_or(0);
-        self.taken -= units;
+        let frames = old.unwrap_or(0);
+        self.taken -= frames;
         self.unlinked.push(Unlinked {
             step,
             epoch,
-            units,
+            frames,
             thread,
         });
         self.calls.remove(&thread);
@@ -130,7 +130,7 @@ impl Book {
     pub fn held(&self, call: &Call, waits_for_hosts: bool, is_dead: impl Fn(u32) -> bool) -> u64 {
         let sum = |counts: &dyn Fn(&Unlinked) -> bool| -> u64 {
             let counted = self.unlinked.iter().filter(|unlinked| counts(unlinked));
-            counted.map(|unlinked| unlinked.units).sum()
+            counted.map(|unlinked| unlinked.frames).sum()
         };
         let was_there = call.retired + sum(&|unlinked| unlinked.step >= call.since);
         if waits_for_hosts {

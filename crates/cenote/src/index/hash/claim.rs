@@ -35,7 +35,7 @@ use crate::pod::format::record::operation;
 
 /// Where a key is to be bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Destination {
     /// In a slot that was seen empty, the first one in the key's order.
     Empty(SyncWord),
     /// In a slot that holds this claim.
@@ -98,7 +98,7 @@ impl<M: Memory> HashMap<M> {
             count: Some(self.counted(1)),
         };
         publish_claimed(&self.worker, &change, || {
-            let place = Place::Claimed(at, new.claimed());
+            let place = Destination::Claimed(at, new.claimed());
             Ok(mutant::is(Mutant::ClaimUnconfirmed) || self.is_sole(level, hash, key, place)?)
         })
     }
@@ -106,8 +106,8 @@ impl<M: Memory> HashMap<M> {
     /// Looks at all slots of a key's group that an insertion at `place` can be in conflict with, and clears claims that may be of the
     /// same key: whether the key may be bound there.
     #[cold]
-    pub(super) fn is_sole(&self, level: &Level, hash: u64, key: &[u8], place: Place) -> Result<bool> {
-        if matches!(place, Place::Empty(_)) && mutant::is(Mutant::ChainUnconfirmed) {
+    pub(super) fn is_sole(&self, level: &Level, hash: u64, key: &[u8], place: Destination) -> Result<bool> {
+        if matches!(place, Destination::Empty(_)) && mutant::is(Mutant::ChainUnconfirmed) {
             return Ok(true);
         }
         let mem = self.worker.mem();
@@ -132,7 +132,7 @@ impl<M: Memory> HashMap<M> {
             }
             let link = Slot(line[LINE_SLOTS as usize - 1]);
             if link.is_empty() {
-                return Ok(matches!(place, Place::Claimed(..)));
+                return Ok(matches!(place, Destination::Claimed(..)));
             }
             let Some(next) = link.as_link() else {
                 return Ok(false);
@@ -144,16 +144,23 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// What a slot, as it was just read, means for an insertion.
-    fn judge(&self, at: SyncWord, mut slot: Slot, hash: u64, key: &[u8], place: Place) -> Result<Verdict> {
+    fn judge(
+        &self,
+        at: SyncWord,
+        mut slot: Slot,
+        hash: u64,
+        key: &[u8],
+        place: Destination,
+    ) -> Result<Verdict> {
         match place {
-            Place::Claimed(own, claim) if own == at => {
+            Destination::Claimed(own, claim) if own == at => {
                 return Ok(if slot == claim {
                     Verdict::Harmless
                 } else {
                     Verdict::InTheWay
                 });
             }
-            Place::Empty(own) if own == at => {
+            Destination::Empty(own) if own == at => {
                 return Ok(if slot.is_empty() {
                     Verdict::Reached
                 } else {

@@ -90,7 +90,7 @@ impl<M: Memory> HashMap<M> {
                         seen,
                         Seen {
                             hash,
-                            slot: slot.settled(),
+                            slot: slot.unfrozen(),
                             key,
                         },
                     );

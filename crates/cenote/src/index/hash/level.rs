@@ -21,12 +21,12 @@
 //! home, which is looked at first. The last slot of the second line links further lines (a *chain*) when both are
 //! full, so that an insertion never has to wait for a larger level.
 //!
-//! A level is referred to by a word: offset, logarithm of its units, and a last bit that only root words use.
+//! A level is referred to by a word: offset, logarithm of its frames, and a last bit that only root words use.
 
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
-use crate::pod::format::geometry::{UNIT, UNIT_SHIFT};
+use crate::pod::format::geometry::{FRAME, FRAME_SHIFT};
 
 /// Slots of a line.
 pub const LINE_SLOTS: u64 = 8;
@@ -55,7 +55,7 @@ const ORDER_MASK: u64 = 0x3f;
 pub struct Level {
     /// Where it is.
     pub offset: u64,
-    /// Logarithm of its units.
+    /// Logarithm of its frames.
     pub order: u32,
     /// Its groups.
     pub groups: u64,
@@ -63,10 +63,10 @@ pub struct Level {
 }
 
 impl Level {
-    /// The level of `1 << order` units at `offset`.
+    /// The level of `1 << order` frames at `offset`.
     #[inline]
     pub fn new(offset: u64, order: u32) -> Self {
-        let bytes = UNIT << order;
+        let bytes = FRAME << order;
         // Bits for as many groups as there could be, in whole lines.
         let done = ((bytes / GROUP_BYTES).div_ceil(CHUNK_GROUPS * 64) * 8).next_multiple_of(64);
         let first_group = HEADER_BYTES + done;
@@ -87,11 +87,11 @@ impl Level {
             return Ok(None);
         }
         let order = (reference >> ORDER_SHIFT & ORDER_MASK) as u32;
-        let offset = reference & !(UNIT - 1);
-        if order > 31 || reference & (UNIT - 1) & !(ORDER_MASK << ORDER_SHIFT) != 0 {
+        let offset = reference & !(FRAME - 1);
+        if order > 31 || reference & (FRAME - 1) & !(ORDER_MASK << ORDER_SHIFT) != 0 {
             return Err(Error::corrupt("a reference to a level", offset));
         }
-        worker.check("a reference to a level", offset, UNIT << order)?;
+        worker.check("a reference to a level", offset, FRAME << order)?;
         Ok(Some(Self::new(offset, order)))
     }
 
@@ -102,7 +102,7 @@ impl Level {
 
     /// Bytes of a level of that order.
     pub fn bytes(order: u32) -> u64 {
-        1 << (UNIT_SHIFT + order)
+        1 << (FRAME_SHIFT + order)
     }
 
     /// The level that this one moves to.
@@ -196,7 +196,7 @@ impl Level {
 
 /// Reads the reference that a level begins with; for one that is known by its offset alone.
 pub fn at<M: Memory>(worker: &Worker<M>, offset: u64) -> Result<Level> {
-    worker.check("a level", offset, UNIT)?;
+    worker.check("a level", offset, FRAME)?;
     let mut word = [0; 8];
     word.copy_from_slice(worker.mem().bytes(offset, 8));
     read_at(worker, offset, u64::from_le_bytes(word))

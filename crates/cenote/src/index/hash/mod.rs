@@ -108,7 +108,7 @@ pub struct HashMap<M: Memory> {
     cached_level: Cell<Level>,
     /// The worker's stamp when the reference was read from the pool.
     cached_stamp: Cell<u64>,
-    /// What the replica holds while that level is the one to begin with; [`NEVER`] if lookups have no short way.
+    /// What the replica holds while that level is the one to begin with; [`NEVER`] if lookups have no fast path.
     current: Cell<u64>,
     /// Whether the last write replaced a value: the next one is likely to.
     has_replaced: Cell<bool>,
@@ -244,8 +244,8 @@ impl<M: Memory> HashMap<M> {
             self.cached.set(reference);
             self.cached_level.set(level);
             self.cached_stamp.set(self.worker.stamp());
-            let has_short_way = self.guidelines.replicate;
-            self.current.set(if has_short_way { reference } else { NEVER });
+            let has_fast_path = self.guidelines.replicate;
+            self.current.set(if has_fast_path { reference } else { NEVER });
         }
         Ok(level)
     }

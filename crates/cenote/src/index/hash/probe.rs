@@ -38,7 +38,7 @@ pub(super) const CHAIN_MAX: u32 = 1 << 20;
 const LEVELS_MAX: u32 = 64;
 
 impl<M: Memory> HashMap<M> {
-    /// A short way to a key: the small object that the first slot of its home line with its fingerprint binds, if nothing
+    /// A fast path to a key: the small object that the first slot of its home line with its fingerprint binds, if nothing
     /// is unusual. `None` says nothing; [`HashMap::find`] does. The worker is pinned.
     ///
     /// Small enough to be inlined as a whole, so that nothing passes through memory and a processor reaches the next

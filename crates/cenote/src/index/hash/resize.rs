@@ -36,11 +36,11 @@ use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::alloc::auxiliary::drain_auxiliary;
 use crate::pod::alloc::orphans::reclaim_empty_blocks;
-use crate::pod::alloc::slab::{Place, locate, table_word};
+use crate::pod::alloc::slab::{Location, locate, table_word};
 use crate::pod::alloc::{growth, heap};
 use crate::pod::commit::publish::{publish_auxiliary, set_until_end};
 use crate::pod::format::actor::Actor;
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::format::superblock::DIRECTORY_LOCK;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock;
@@ -59,10 +59,10 @@ const QUICK_ORDER_MAX: u32 = 8;
 /// A level whose keys fill less of its slots than this, in percent, is too large. Far from what moves leave: one to a smaller level
 /// at least 11, one to a larger level 13, as that grows fourfold, and from 54.
 const SPARSE_PERCENT: u64 = 5;
-/// Removers look whether a level is too large as often as [`crate::pod::instance::limits::Limits::removals`] says for each of its units, but not
+/// Removers look whether a level is too large as often as [`crate::pod::instance::limits::Limits::removals`] says for each of its frames, but not
 /// more seldom than for this order.
 const LOOKS_ORDER_MAX: u32 = 6;
-/// The largest level, as logarithm of its units.
+/// The largest level, as logarithm of its frames.
 const ORDER_MAX: u32 = 31;
 
 impl<M: Memory> HashMap<M> {
@@ -208,7 +208,7 @@ impl<M: Memory> HashMap<M> {
         if !claim {
             return Ok(true);
         }
-        let linked = match growth::approach(worker, Level::bytes(order) / UNIT) {
+        let linked = match growth::approach(worker, Level::bytes(order) / FRAME) {
             Ok(true) => self.link_level(level.next(), order),
             // The next one to append a line, or to look, tries again.
             Ok(false) => Ok(()),
@@ -462,7 +462,7 @@ impl<M: Memory> HashMap<M> {
                 // No look for claims: nobody inserts the key here before its original is marked moved.
                 Probe::Vacant(at) | Probe::VacantInChain(at) => {
                     // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find
-                    if at.compare_exchange(mem, 0, slot.settled().0).is_ok() {
+                    if at.compare_exchange(mem, 0, slot.unfrozen().0).is_ok() {
                         return Ok(());
                     }
                 }
@@ -517,7 +517,7 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
     let root = SyncWord::at(header);
     let (old, new) = (level.reference(), next.reference());
     // Recovery looks at the state of a level that its dead linker may not have settled: the root no longer tells.
-    let _ = heap::settle_published(worker, level.offset);
+    let _ = heap::mark_live(worker, level.offset);
     // PAIRS WITH: index::hash::resize::adopt_replica
     let _ = root.compare_exchange_acquire(mem, old, new | UPDATING);
     crash_point(Point::RootMoved);
@@ -562,9 +562,9 @@ pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica:
         .is_ok()
     {
         let is_same = mutant::is(Mutant::ReplicaNotTentative) || root.load(mem) == reference;
-        let settled = if is_same { reference } else { 0 };
+        let unfrozen = if is_same { reference } else { 0 };
         // PAIRS WITH: index::hash::resize::move_root
-        let _ = replica.compare_exchange_acquire(mem, reference | TENTATIVE, settled);
+        let _ = replica.compare_exchange_acquire(mem, reference | TENTATIVE, unfrozen);
     }
     reference
 }
@@ -601,7 +601,7 @@ pub fn finish_root<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
 /// where this one has stopped; the caller holds the list that the level is in.
 ///
 /// Cost: a sync load for each link; for a line about what an exchange and four stores of a record cost.
-pub fn drain_range<M: Memory>(
+pub fn drain_extent<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     offset: u64,
@@ -620,7 +620,7 @@ pub fn drain_range<M: Memory>(
         loop {
             if *links_left == 0 {
                 let ahead = u64::from(mutant::is(Mutant::DrainedAhead));
-                // PAIRS WITH: index::hash::resize::drain_range
+                // PAIRS WITH: index::hash::resize::drain_extent
                 level.drained().store(mem, group + ahead);
                 return Ok(false);
             }
@@ -633,7 +633,7 @@ pub fn drain_range<M: Memory>(
             let next = SyncWord::at(line + LINE - 8).load(mem);
             match level.is_spare(line) {
                 true => {
-                    // PAIRS WITH: index::hash::resize::drain_range
+                    // PAIRS WITH: index::hash::resize::drain_extent
                     link.store(mem, next);
                     // In a damaged level its chain may lead back to it.
                     // NO PAIR: unshared
@@ -643,21 +643,21 @@ pub fn drain_range<M: Memory>(
             }
         }
     }
-    // PAIRS WITH: index::hash::resize::drain_range
+    // PAIRS WITH: index::hash::resize::drain_extent
     level.drained().store(mem, level.groups);
     Ok(true)
 }
 
 /// Calls `each` for the chain lines of the level at an offset; for none if there is no level. Nothing of it is left in a cache: a background
 /// thread asks that has dropped the level's lines before, and does not know whether the level is there yet.
-pub fn range_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn FnMut(u64)) -> Result<()> {
+pub fn extent_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn FnMut(u64)) -> Result<()> {
     let mem = worker.mem();
-    let is_range = matches!(locate(worker, offset)?, Place::Range { .. });
-    let word = table_word(worker, worker.geometry().unit_of(offset)).load(mem);
-    if !is_range || (word >> 8) as u8 != LEVEL_TAG {
+    let is_extent = matches!(locate(worker, offset)?, Location::Extent { .. });
+    let word = table_word(worker, worker.geometry().frame_of(offset)).load(mem);
+    if !is_extent || (word >> 8) as u8 != LEVEL_TAG {
         return Ok(());
     }
-    worker.check("a level", offset, UNIT)?;
+    worker.check("a level", offset, FRAME)?;
     let level = match mutant::is(Mutant::LevelReadCached) {
         true => level::at(worker, offset)?,
         false => level::read_at(worker, offset, OwnedWord::at(offset).peek_speculative(mem))?,

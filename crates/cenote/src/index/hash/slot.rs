@@ -145,7 +145,7 @@ impl Slot {
     }
 
     /// The same as it was before it was frozen.
-    pub fn settled(self) -> Self {
+    pub fn unfrozen(self) -> Self {
         Self(self.0 & !SLOT_MOVE_BITS)
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         assert!(!object.moved().is_small_binding() && !Slot::EMPTY.is_small_binding());
         assert!(!Slot::link(0x40).is_small_binding() && !Slot::tombstone(7, 9).is_small_binding());
         assert!(!object.moved().is_binding() && object.moved().is_moved() && !object.moved().is_frozen());
-        assert_eq!(object.moved().settled(), object);
+        assert_eq!(object.moved().unfrozen(), object);
         assert!(!Slot::tombstone(7, 9).is_binding() && Slot::tombstone(7, 9).as_link().is_none());
         assert!(!Slot::tombstone(7, 9).is_empty() && !Slot::tombstone(7, 9).is_moved());
         assert_eq!(Slot::link(0x40).as_link(), Some(0x40));

@@ -6,7 +6,7 @@
 //! that finds its group full takes a removed key's slot ([`super::claim`]) before it links a further line; once, so that those
 //! who clear each other's claims do not do so for ever.
 
-use super::claim::Place;
+use super::claim::Destination;
 use super::level::{LINE_SLOTS, Level, home_of};
 use super::object::{self, word};
 use super::probe::Probe;
@@ -198,7 +198,7 @@ impl<M: Memory> HashMap<M> {
                     if matches!(when, When::IfEqual(_)) {
                         return Ok(Outcome::Missing);
                     }
-                    if !self.is_sole(&level, hash, key, Place::Empty(at))? {
+                    if !self.is_sole(&level, hash, key, Destination::Empty(at))? {
                         continue;
                     }
                     (at, Slot::EMPTY, 0)
@@ -260,7 +260,7 @@ impl<M: Memory> HashMap<M> {
         Ok(Slot::object(object, object::is_small(key, value), hash))
     }
 
-    /// Overwrites a small value in place the short way; whether it did. The binding that it was found by may be frozen:
+    /// Overwrites a small value in place the fast path; whether it did. The binding that it was found by may be frozen:
     /// its copy binds the same object.
     #[inline(always)]
     fn overwrite_likely(&self, hash: u64, key: &[u8], value: &[u8]) -> bool {

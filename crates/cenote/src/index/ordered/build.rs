@@ -9,7 +9,7 @@ use crate::pod::format::class;
 
 /// What a page says besides its entries.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub struct Fences<'a> {
     /// The node behind it, or 0.
     pub next: u64,
     /// The low fence.
@@ -18,7 +18,7 @@ pub struct Frame<'a> {
     pub high: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
+impl<'a> Fences<'a> {
     /// That of a page.
     pub fn of(page: &Page<'a>) -> Result<Self> {
         let (low, high) = page.fences()?;
@@ -96,23 +96,23 @@ impl Leaf {
     }
 
     /// The page's bytes.
-    pub fn finish(&self, frame: &Frame<'_>) -> Result<Vec<u8>> {
-        self.finish_in(frame, Vec::new())
+    pub fn finish(&self, fences: &Fences<'_>) -> Result<Vec<u8>> {
+        self.finish_in(fences, Vec::new())
     }
 
     /// The page's bytes, in memory that was used before.
-    pub fn finish_in(&self, frame: &Frame<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
+    pub fn finish_in(&self, fences: &Fences<'_>, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
         let count = self.entries.len() / 16;
         bytes.clear();
         bytes.reserve(64 + self.entries.len() + 136);
         bytes.extend_from_slice(&[0; 8]);
-        bytes.extend_from_slice(&frame.next.to_le_bytes());
+        bytes.extend_from_slice(&fences.next.to_le_bytes());
         for n in (LINE_ENTRIES..LEAF_MAX).step_by(LINE_ENTRIES) {
             let head = self.entries.get(16 * n..16 * n + 8).unwrap_or(&[0xff; 8]);
             bytes.extend_from_slice(head);
         }
         bytes.extend_from_slice(&self.entries);
-        add_fences(&mut bytes, frame);
+        write_fences(&mut bytes, fences);
         finish(bytes, count, 0, self.records)
     }
 }
@@ -170,7 +170,7 @@ impl Inner {
     }
 
     /// The page's bytes.
-    pub fn finish(&self, level: u8, frame: &Frame<'_>) -> Result<Vec<u8>> {
+    pub fn finish(&self, level: u8, fences: &Fences<'_>) -> Result<Vec<u8>> {
         let (count, stride) = (self.entries.len(), stride(self.entries.len()));
         let mut bytes = Vec::with_capacity(24 * stride + 384);
         let add = |bytes: &mut Vec<u8>, word: u64| bytes.extend_from_slice(&word.to_le_bytes());
@@ -182,21 +182,21 @@ impl Inner {
             _ => u64::MAX,
         };
         add(&mut bytes, 0);
-        add(&mut bytes, frame.next);
+        add(&mut bytes, fences.next);
         (LINE_WORDS..INNER_MAX)
             .step_by(LINE_WORDS)
             .for_each(|n| add(&mut bytes, head(n)));
         (0..stride).for_each(|n| add(&mut bytes, head(n)));
         self.entries.iter().for_each(|(_, child)| add(&mut bytes, *child));
         fill(&mut bytes);
-        let mut at = bytes.len() + 8 * stride + 8 + frame.low.len() + frame.high.len();
+        let mut at = bytes.len() + 8 * stride + 8 + fences.low.len() + fences.high.len();
         for (separator, _) in &self.entries {
             let len = separator.len();
             add(&mut bytes, at as u64 | (len as u64) << 32);
             at += if len > 8 { len } else { 0 };
         }
         fill(&mut bytes);
-        add_fences(&mut bytes, frame);
+        write_fences(&mut bytes, fences);
         for (separator, _) in self.entries.iter().filter(|(separator, _)| separator.len() > 8) {
             bytes.extend_from_slice(separator);
         }
@@ -205,10 +205,10 @@ impl Inner {
 }
 
 /// A page with the entries of another, and what else it shall say.
-pub fn copy(page: &Page<'_>, frame: &Frame<'_>) -> Result<Vec<u8>> {
+pub fn copy(page: &Page<'_>, fences: &Fences<'_>) -> Result<Vec<u8>> {
     match page.level() {
-        0 => Leaf::part(page, 0, page.count()).finish(frame),
-        level => Inner::part(page, 0, page.count())?.finish(level, frame),
+        0 => Leaf::part(page, 0, page.count()).finish(fences),
+        level => Inner::part(page, 0, page.count())?.finish(level, fences),
     }
 }
 
@@ -232,11 +232,11 @@ pub fn replaced(
     Ok(bytes)
 }
 
-fn add_fences(bytes: &mut Vec<u8>, frame: &Frame<'_>) {
-    let lens = frame.low.len() as u64 | (frame.high.len() as u64) << 32;
+fn write_fences(bytes: &mut Vec<u8>, fences: &Fences<'_>) {
+    let lens = fences.low.len() as u64 | (fences.high.len() as u64) << 32;
     bytes.extend_from_slice(&lens.to_le_bytes());
-    bytes.extend_from_slice(frame.low);
-    bytes.extend_from_slice(frame.high);
+    bytes.extend_from_slice(fences.low);
+    bytes.extend_from_slice(fences.high);
 }
 
 fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records_or_merging: u32) -> Result<Vec<u8>> {
@@ -280,7 +280,7 @@ fn pad(bytes: &mut Vec<u8>, len: u64) {
 /// Whether a page is as it is built from its entries and its frame; all of it but the first word follows from them, and behind that
 /// comes nothing.
 pub fn is_as_built(page: &Page<'_>) -> Result<bool> {
-    let built = copy(page, &Frame::of(page)?)?;
+    let built = copy(page, &Fences::of(page)?)?;
     let Some((found, padding)) = page.bytes().split_at_checked(built.len()) else {
         return Ok(false);
     };

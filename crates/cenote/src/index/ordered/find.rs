@@ -59,7 +59,7 @@ pub(super) struct Reached {
     pub at: u64,
     /// See [`Visit`].
     pub anchor: Option<(SyncWord, u64)>,
-    /// The page that led here and which of its children this is, if it was the short way.
+    /// The page that led here and which of its children this is, if it was the fast path.
     pub parent: Option<(u64, usize)>,
     /// The node whose page led here, if that is cached perhaps.
     pub above: Option<SyncWord>,
@@ -82,7 +82,7 @@ impl<M: Memory> OrderedMap<M> {
     /// The node of a level that holds a place; `None` if the map is empty, or lower than that. The worker is pinned.
     pub(super) fn descend(&self, target: Target<'_>, level: u8) -> Result<Option<Visit<'_>>> {
         match self.reach(target, level)? {
-            Some(reached) => self.settle(reached, target, level, true).map(Some),
+            Some(reached) => self.move_right(reached, target, level, true).map(Some),
             None => Ok(None),
         }
     }
@@ -94,12 +94,12 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// The page of a leaf, or of the one behind it that holds a place.
-    pub(super) fn settle_leaf(&self, leaf: Reached, target: Target<'_>) -> Result<Visit<'_>> {
-        self.settle(leaf, target, 0, true)
+    pub(super) fn move_right_from_leaf(&self, leaf: Reached, target: Target<'_>) -> Result<Visit<'_>> {
+        self.move_right(leaf, target, 0, true)
     }
 
     /// The node that holds a place, from a child of a page on; `None` if that child is being merged.
-    pub(super) fn settle_below(
+    pub(super) fn move_right_below(
         &self,
         page: &Page<'_>,
         child: usize,
@@ -110,7 +110,7 @@ impl<M: Memory> OrderedMap<M> {
         if at & FROZEN != 0 {
             return Ok(None);
         }
-        self.settle(Reached::new(word, at), target, page.level() - 1, false)
+        self.move_right(Reached::new(word, at), target, page.level() - 1, false)
             .map(Some)
     }
 
@@ -120,15 +120,15 @@ impl<M: Memory> OrderedMap<M> {
         if M::COHERENT
             && level == 0
             && let Target::At(key, head) = target
-            && let Some(reached) = self.reach_shortly(head, key.len() == 8)
+            && let Some(reached) = self.reach_by_fast_path(head, key.len() == 8)
         {
             self.expect_soon(reached.at);
             return Ok(Some(reached));
         }
-        self.reach_by_any_way(target, level)
+        self.reach_by_slow_path(target, level)
     }
 
-    fn reach_by_any_way(&self, target: Target<'_>, level: u8) -> Result<Option<Reached>> {
+    fn reach_by_slow_path(&self, target: Target<'_>, level: u8) -> Result<Option<Reached>> {
         let worker = &*self.worker;
         let mut word = self.root();
         let (mut expected, mut passed) = (None, None);
@@ -234,7 +234,7 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Opens the page of a node, and goes right on its level.
-    fn settle(
+    fn move_right(
         &self,
         mut reached: Reached,
         target: Target<'_>,

@@ -2,17 +2,17 @@
 
 use std::hint::select_unpredictable;
 
+use super::fast_path::{FastPath, up_to, word};
 use super::find::Reached;
 use super::key::{Target, head_of};
 use super::page::{LEAF_MAX, LINE_ENTRIES, Meta};
-use super::short::{Way, up_to, word};
 use super::{OrderedMap, Value};
 use crate::error::Result;
 use crate::index::hash::Bytes;
 use crate::memory::{LINE, Memory};
 
-/// What the short way found.
-enum Short<'m> {
+/// What the fast path found.
+enum Found<'m> {
     /// The key has this value.
     Hit(&'m [u8]),
     /// The key is not in the leaf, and belongs there.
@@ -50,14 +50,14 @@ impl<M: Memory> OrderedMap<M> {
             return self.find_from(self.reach_leaf(target)?, key);
         };
         let short = u64::from_be_bytes(short);
-        // What a hit needs of the short way stays in registers; the rest is made where it is used.
+        // What a hit needs of the fast path stays in registers; the rest is made where it is used.
         let way = if M::COHERENT {
-            self.way_to(short, true)
+            self.fast_path_to(short, true)
         } else {
             None
         };
         let (at, reached) = match way {
-            Some(Way { at, .. }) => {
+            Some(FastPath { at, .. }) => {
                 self.expect_soon(at);
                 (at, None)
             }
@@ -66,10 +66,10 @@ impl<M: Memory> OrderedMap<M> {
                 None => return Ok(None),
             },
         };
-        match self.look_shortly(at, short) {
-            Short::Hit(value) => Ok(Some(value)),
-            Short::Miss => Ok(None),
-            Short::Unknown => self.find_from(reached.or_else(|| way.map(Reached::from)), key),
+        match self.get_by_fast_path(at, short) {
+            Found::Hit(value) => Ok(Some(value)),
+            Found::Miss => Ok(None),
+            Found::Unknown => self.find_from(reached.or_else(|| way.map(Reached::from)), key),
         }
     }
 
@@ -80,7 +80,7 @@ impl<M: Memory> OrderedMap<M> {
         let Some(leaf) = leaf else {
             return Ok(None);
         };
-        let page = self.settle_leaf(leaf, target)?.page;
+        let page = self.move_right_from_leaf(leaf, target)?.page;
         match page.search(worker, key, head_of(key))? {
             (n, true) => page.value(worker, n).map(Some),
             (_, false) => Ok(None),
@@ -90,19 +90,19 @@ impl<M: Memory> OrderedMap<M> {
     /// Looks for an 8-byte key in the page of a leaf: its first line says in which other line the key is. A hit is one
     /// whatever part of the order the leaf holds; a miss is one only between two keys.
     #[inline(always)]
-    fn look_shortly(&self, at: u64, key: u64) -> Short<'_> {
+    fn get_by_fast_path(&self, at: u64, key: u64) -> Found<'_> {
         let Some(first) = self.lines_at::<{ LINE as usize }>(at) else {
-            return Short::Unknown;
+            return Found::Unknown;
         };
         let meta = Meta(word(first, 0));
         let lines = meta.count().div_ceil(LINE_ENTRIES);
         if meta.level() != 0 || lines == 0 || lines > LEAF_MAX / LINE_ENTRIES || meta.records() != 0 {
-            return Short::Unknown;
+            return Found::Unknown;
         }
         // Fixed numbers of comparisons: no branch has to be guessed.
         let line = up_to(first, 2, key).min(lines - 1);
         let Some(entries) = self.lines_at::<{ LINE as usize }>(at + LINE * (1 + line as u64)) else {
-            return Short::Unknown;
+            return Found::Unknown;
         };
         let count = (meta.count() - line * LINE_ENTRIES).min(LINE_ENTRIES);
         let mut smaller = 0;
@@ -110,11 +110,11 @@ impl<M: Memory> OrderedMap<M> {
             smaller = select_unpredictable(n < count && word(entries, 2 * n) < key, n + 1, smaller);
         }
         if smaller < count && word(entries, 2 * smaller) == key {
-            return Short::Hit(&entries[16 * smaller + 8..16 * smaller + 16]);
+            return Found::Hit(&entries[16 * smaller + 8..16 * smaller + 16]);
         }
         match smaller < count || line + 1 < lines {
-            true => Short::Miss,
-            false => Short::Unknown,
+            true => Found::Miss,
+            false => Found::Unknown,
         }
     }
 }

@@ -6,7 +6,7 @@
 //! | post | the parent's: page to page with one separator more | the same, or any writer who came by the new node | nothing |
 //! | raise | the root's: page to page with one child, which has what the root had | who found the root full | nothing |
 
-use super::build::{self, Frame, Inner, Leaf};
+use super::build::{self, Fences, Inner, Leaf};
 use super::find::Visit;
 use super::key::{Target, separator};
 use super::page::{INNER_MAX, LEVEL_MAX, Page};
@@ -36,29 +36,29 @@ impl<M: Memory> OrderedMap<M> {
             return self.raise(visit);
         }
         let page = &visit.page;
-        let (frame, count) = (Frame::of(page)?, page.count());
+        let (fences, count) = (Fences::of(page)?, page.count());
         let (middle, separator) = self.where_to_split(visit, key)?;
-        let right_frame = Frame {
+        let right_fences = Fences {
             low: &separator,
-            ..frame
+            ..fences
         };
         let right = match page.level() {
-            0 => Leaf::part(page, middle, count).finish(&right_frame)?,
-            level => Inner::part(page, middle, count)?.finish(level, &right_frame)?,
+            0 => Leaf::part(page, middle, count).finish(&right_fences)?,
+            level => Inner::part(page, middle, count)?.finish(level, &right_fences)?,
         };
         let node = self.new_node(&right)?;
-        let left_frame = Frame {
+        let left_fences = Fences {
             next: node.offset(),
             high: if mutant::is(Mutant::SplitWithoutFence) {
-                frame.high
+                fences.high
             } else {
                 &separator
             },
-            ..frame
+            ..fences
         };
         let left = match page.level() {
-            0 => Leaf::part(page, 0, middle).finish(&left_frame)?,
-            level => Inner::part(page, 0, middle)?.finish(level, &left_frame)?,
+            0 => Leaf::part(page, 0, middle).finish(&left_fences)?,
+            level => Inner::part(page, 0, middle)?.finish(level, &left_fences)?,
         };
         let replacement = Replacement {
             word: visit.word,
@@ -121,18 +121,18 @@ impl<M: Memory> OrderedMap<M> {
     /// Makes a higher root: its one child is a new node with what the root has.
     fn raise(&self, root: &Visit<'_>) -> Result<()> {
         let page = &root.page;
-        let frame = Frame::of(page)?;
+        let fences = Fences::of(page)?;
         if page.level() >= LEVEL_MAX {
             return Err(Error::corrupt("the level of a page", page.at));
         }
-        let node = self.new_node(&build::copy(page, &frame)?)?;
+        let node = self.new_node(&build::copy(page, &fences)?)?;
         if mutant::is(Mutant::PageOfRootKept) {
             node.store(self.worker.mem(), page.at);
         }
         let replacement = Replacement {
             word: root.word,
             current: page.at,
-            page: &Inner::over(node.offset()).finish(page.level() + 1, &frame)?,
+            page: &Inner::over(node.offset()).finish(page.level() + 1, &fences)?,
             old_secondaries: [0; 2],
             count: 0,
         };
@@ -221,7 +221,7 @@ impl<M: Memory> OrderedMap<M> {
         if child > 0 && page.separator(child)?.1.bytes() == separator {
             return Ok(Some(()));
         }
-        let found = match self.settle_below(page, child, target)? {
+        let found = match self.move_right_below(page, child, target)? {
             Some(found) => found,
             // A child that is merged is one that its parent's page names, or does not have any more.
             None if visit.word.load(self.worker.mem()) == page.at => {
@@ -245,7 +245,7 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: visit.word,
             current: page.at,
-            page: &inner.finish(page.level(), &Frame::of(page)?)?,
+            page: &inner.finish(page.level(), &Fences::of(page)?)?,
             old_secondaries: [0; 2],
             count: 0,
         };

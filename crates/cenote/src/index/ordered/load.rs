@@ -1,7 +1,7 @@
 //! Many pairs at once: those of a leaf in one new page.
 
 use super::OrderedMap;
-use super::build::{Frame, Leaf};
+use super::build::{Fences, Leaf};
 use super::key::Target;
 use super::page::LEAF_MAX;
 use super::write::{Outcome, Replacement, When};
@@ -88,7 +88,7 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: visit.word,
             current: page.at,
-            page: &leaf.finish(&Frame::of(page)?)?,
+            page: &leaf.finish(&Fences::of(page)?)?,
             old_secondaries: [0; 2],
             count: new as i64,
         };

@@ -12,7 +12,7 @@
 //! The root gets a copy, as whoever finds the page itself in the root's word could not tell which of several helpers had put it there.
 
 use super::OrderedMap;
-use super::build::{self, Frame, Inner};
+use super::build::{self, Fences, Inner};
 use super::find::Visit;
 use super::grow::LONG_BYTES;
 use super::merge::{Begun, Ended, Place};
@@ -85,7 +85,7 @@ impl<M: Memory> OrderedMap<M> {
         let is_done = self.replace_page_at_any_size(&Replacement {
             word: root.word,
             current: page.at,
-            page: &build::copy(&child, &Frame::of(&child)?)?,
+            page: &build::copy(&child, &Fences::of(&child)?)?,
             old_secondaries: [
                 kept(Mutant::LoweredPageKept, child.at),
                 kept(Mutant::LoweredNodeKept, node.offset()),
@@ -100,7 +100,7 @@ impl<M: Memory> OrderedMap<M> {
         self.replace_page_at_any_size(&Replacement {
             word: root.word,
             current: page.at,
-            page: &inner.finish(page.level(), &Frame::of(page)?)?,
+            page: &inner.finish(page.level(), &Fences::of(page)?)?,
             old_secondaries: [0; 2],
             count: 0,
         })

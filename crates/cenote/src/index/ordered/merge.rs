@@ -10,7 +10,7 @@
 //! The child is never its parent's first, and the parent is neither split nor merged meanwhile. Readers wait for nothing. Where the root
 //! is left with one child, that takes its place ([`super::lower`]).
 
-use super::build::{self, Frame, Inner, Leaf};
+use super::build::{self, Fences, Inner, Leaf};
 use super::find::Visit;
 use super::grow::{LONG_BYTES, LONG_MIN};
 use super::key::Target;
@@ -173,7 +173,7 @@ impl<M: Memory> OrderedMap<M> {
         let has_begun = self.replace_page_at_any_size(&Replacement {
             word: visit.word,
             current: page.at,
-            page: &inner.finish(page.level(), &Frame::of(page)?)?,
+            page: &inner.finish(page.level(), &Fences::of(page)?)?,
             old_secondaries: [0; 2],
             count: 0,
         })?;
@@ -230,7 +230,7 @@ impl<M: Memory> OrderedMap<M> {
         let (head, separator) = page.separator(child)?;
         let end = Target::Before(separator.bytes(), head);
         // The child before it, or one behind that, which the parent does not know. None of them is merged now.
-        let left = match self.settle_below(page, child - 1, end)? {
+        let left = match self.move_right_below(page, child - 1, end)? {
             Some(left) if left.anchor.is_none() => left,
             _ if parent.word.load(self.worker.mem()) == page.at => {
                 return Err(Error::corrupt("a merge in an ordered map", page.at));
@@ -267,15 +267,15 @@ impl<M: Memory> OrderedMap<M> {
     /// a new node in the frozen one's place.
     fn join(&self, left: &Visit<'_>, right: &Page<'_>) -> Result<bool> {
         let page = &left.page;
-        let (frame, behind) = (Frame::of(page)?, Frame::of(right)?);
-        let joined = Frame {
+        let (fences, behind) = (Fences::of(page)?, Fences::of(right)?);
+        let joined = Fences {
             next: behind.next,
             high: if mutant::is(Mutant::JoinWithoutNext) {
-                frame.high
+                fences.high
             } else {
                 behind.high
             },
-            ..frame
+            ..fences
         };
         let has_room = match page.level() {
             0 => page.count() + right.count() <= LEAF_MAX,
@@ -297,11 +297,11 @@ impl<M: Memory> OrderedMap<M> {
             return self.replace_two(left, right, &bytes);
         }
         let node = self.new_node_at_any_size(&build::copy(right, &behind)?)?;
-        let frame = Frame {
+        let fences = Fences {
             next: node.offset(),
-            ..frame
+            ..fences
         };
-        let is_joined = self.replace_two(left, right, &build::copy(page, &frame)?)?;
+        let is_joined = self.replace_two(left, right, &build::copy(page, &fences)?)?;
         if is_joined {
             self.note_own(Unposted {
                 level: page.level() + 1,
@@ -345,7 +345,7 @@ impl<M: Memory> OrderedMap<M> {
         let has_ended = self.replace_page_at_any_size(&Replacement {
             word: parent.word,
             current: page.at,
-            page: &inner.finish(page.level(), &Frame::of(page)?)?,
+            page: &inner.finish(page.level(), &Fences::of(page)?)?,
             old_secondaries: match mutant::is(Mutant::JoinedNodeKept) {
                 true => [0; 2],
                 false => [node.offset(), 0],

@@ -18,6 +18,7 @@
 mod ahead;
 pub mod audit;
 mod build;
+mod fast_path;
 mod find;
 mod get;
 mod grow;
@@ -27,7 +28,6 @@ mod lower;
 mod merge;
 mod page;
 pub mod range;
-mod short;
 mod write;
 
 use std::cell::{Cell, RefCell};

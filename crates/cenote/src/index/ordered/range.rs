@@ -80,7 +80,7 @@ impl<M: Memory> OrderedMap<M> {
             return Ok(None);
         };
         let mut ahead = Ahead::of(self, &reached, leaves);
-        let mut visit = self.settle_leaf(reached, target)?;
+        let mut visit = self.move_right_from_leaf(reached, target)?;
         ahead.begin(self);
         for left in (0..leaves).rev() {
             ahead.advance(self);

@@ -3,7 +3,7 @@
 //! Each write is a new page of one leaf, published by one compare-exchange of the leaf's word. If the word has changed,
 //! somebody else made progress: what was allocated is given back, and the write begins anew.
 
-use super::build::{self, Frame, Leaf};
+use super::build::{self, Fences, Leaf};
 use super::find::Visit;
 use super::key::{KEY_MAX, Target, head_of};
 use super::merge::{Place, is_thin};
@@ -226,7 +226,7 @@ impl<M: Memory> OrderedMap<M> {
                     Some(value) => self.add_entry(&mut leaf, n, key, value)?,
                     None => leaf.remove(n),
                 }
-                (leaf.finish_in(&Frame::of(&page)?, bytes)?, leaf.into_memory())
+                (leaf.finish_in(&Fences::of(&page)?, bytes)?, leaf.into_memory())
             }
         };
         let replacement = Replacement {
@@ -256,7 +256,7 @@ impl<M: Memory> OrderedMap<M> {
         };
         let mut leaf = Leaf::default();
         self.add_entry(&mut leaf, 0, key, value)?;
-        let frame = Frame {
+        let fences = Fences {
             next: 0,
             low: &[],
             high: &[],
@@ -264,7 +264,7 @@ impl<M: Memory> OrderedMap<M> {
         let replacement = Replacement {
             word: self.root(),
             current: 0,
-            page: &leaf.finish(&frame)?,
+            page: &leaf.finish(&fences)?,
             old_secondaries: [0; 2],
             count: 1,
         };

@@ -18,8 +18,8 @@ use crate::mutant::{self, Mutant};
 
 /// Looks at the answer before the client sleeps: a server that has its own processor needs a few of them. At least so many, where few of late were
 /// rewarded: then the server needs this processor.
-const LOOKS: u64 = 64;
-const LOOKS_LEAST: u64 = 4;
+const POLLS: u64 = 64;
+const POLLS_LEAST: u64 = 4;
 /// Every so manyth request is worth all of them, as a server that has a processor again is not found by fewer.
 const HOPEFUL: u64 = 16;
 /// The first sleep, and the longest.
@@ -32,17 +32,17 @@ const TICKET_MAX: u64 = 1 << 62;
 #[derive(Debug)]
 pub struct Client {
     boxes: Mailboxes,
-    place: RwLock<Option<Arc<Place>>>,
+    place: RwLock<Option<Arc<Entered>>>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct Entered {
     first: u32,
     desks: Desks,
     /// The last ticket of each box.
     tickets: Vec<LocalWord>,
     /// Looks that the next request is worth.
-    looks: LocalWord,
+    polls: LocalWord,
 }
 
 impl Client {
@@ -70,11 +70,11 @@ impl Client {
         if tickets.iter().any(|&ticket| ticket > TICKET_MAX) {
             return false;
         }
-        let place = Place {
+        let place = Entered {
             first,
             desks: Desks::new(tickets.len()),
             tickets: tickets.into_iter().map(LocalWord::new).collect(),
-            looks: LocalWord::new(LOOKS),
+            polls: LocalWord::new(POLLS),
         };
         *self.place.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(place));
         true
@@ -99,7 +99,7 @@ impl Client {
             mem,
             self.boxes.of(place.first + n as u32),
             Request { ticket, wish, at },
-            &place.looks,
+            &place.polls,
             overdue,
         );
         // The next thread's request must not be overtaken by what this one has stored in the same line.
@@ -113,23 +113,23 @@ fn ask_and_wait<M: Memory>(
     mem: &M,
     mailbox: Mailbox,
     request: Request,
-    looks: &LocalWord,
+    polls: &LocalWord,
     overdue: impl Fn(),
 ) -> u64 {
     let is_its = |answered: Option<(u64, u64)>| answered.filter(|&(ticket, _)| ticket == request.ticket);
     mailbox.ask(mem, request);
     let worth = match request.ticket.is_multiple_of(HOPEFUL) {
-        true => LOOKS,
-        false => looks.load(),
+        true => POLLS,
+        false => polls.load(),
     };
     for _ in 0..worth {
         if let Some((_, answer)) = is_its(mailbox.answered(mem)) {
-            looks.store((2 * worth).min(LOOKS));
+            polls.store((2 * worth).min(POLLS));
             return answer;
         }
         mem.pause();
     }
-    looks.store((looks.load() / 2).max(LOOKS_LEAST));
+    polls.store((polls.load() / 2).max(POLLS_LEAST));
     mailbox.ask_to_be_woken(mem, request);
     let mut time = SHORTEST;
     loop {

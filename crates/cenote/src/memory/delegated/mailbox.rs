@@ -33,7 +33,7 @@ pub enum Wish {
     /// Store.
     Store(u64),
     /// Nothing, but not before all that was asked for by anybody until now is done.
-    Settle,
+    Quiesce,
 }
 
 impl Wish {
@@ -44,7 +44,7 @@ impl Wish {
             Self::Or(value) => (3, value, 0),
             Self::And(value) => (4, value, 0),
             Self::Store(value) => (5, value, 0),
-            Self::Settle => (6, 0, 0),
+            Self::Quiesce => (6, 0, 0),
         }
     }
 
@@ -55,7 +55,7 @@ impl Wish {
             3 => Self::Or(a),
             4 => Self::And(a),
             5 => Self::Store(a),
-            6 => Self::Settle,
+            6 => Self::Quiesce,
             _ => return None,
         })
     }
@@ -68,7 +68,7 @@ impl Wish {
             Self::Or(value) => Some(before | value),
             Self::And(value) => Some(before & value),
             Self::Store(value) => Some(value),
-            Self::Settle => None,
+            Self::Quiesce => None,
         }
     }
 }
@@ -279,7 +279,7 @@ mod tests {
             Wish::Or(4),
             Wish::And(5),
             Wish::Store(6),
-            Wish::Settle,
+            Wish::Quiesce,
         ] {
             let (kind, a, b) = wish.encode();
             assert_eq!(Wish::decode(kind, a, b), Some(wish));

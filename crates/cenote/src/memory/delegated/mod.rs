@@ -6,7 +6,7 @@
 //! that it only stores what nobody else sees yet.
 //!
 //! **Death.** A client's request is carried out once or not at all, perhaps after the client's death; so whoever decides what a
-//! dead one has done asks first that all requests be done ([`Memory::settle`]). A server's death is in [`server`].
+//! dead one has done asks first that all requests be done ([`Memory::quiesce`]). A server's death is in [`server`].
 
 mod client;
 mod desks;
@@ -91,8 +91,8 @@ impl<M: Memory> Memory for Delegated<M> {
         client.is_none_or(|client| client.enter(&self.base, place))
     }
 
-    fn settle(&self) {
-        self.execute(0, Wish::Settle);
+    fn quiesce(&self) {
+        self.execute(0, Wish::Quiesce);
     }
 
     #[inline]

@@ -164,7 +164,7 @@ impl<M: Memory> Server<M> {
         for (mailbox, entry) in &self.plans {
             mailbox.answer(&self.mem, entry.ticket, entry.answer);
         }
-        self.plans.len() + self.settle()
+        self.plans.len() + self.quiesce()
     }
 
     /// Finds new requests, and wakes those who sleep by answers of the last pass.
@@ -212,7 +212,7 @@ impl<M: Memory> Server<M> {
         self.plans.clear();
         for &(number, request) in &self.found {
             let Request { ticket, wish, at } = request;
-            if wish == Wish::Settle {
+            if wish == Wish::Quiesce {
                 let is_known = |one: &Settling| (one.number, one.ticket) == (number, ticket);
                 if !self.settling.iter().any(is_known) {
                     self.settling.push(Settling {
@@ -244,7 +244,7 @@ impl<M: Memory> Server<M> {
     }
 
     /// Answers those who wait until all that was asked for before is done: what the first whole pass since then has found. How many.
-    fn settle(&mut self) -> usize {
+    fn quiesce(&mut self) -> usize {
         let waiting = self.settling.len();
         let (mem, boxes, pass) = (&self.mem, self.boxes, self.pass);
         let (found, seen) = (&self.found, &mut self.seen);
@@ -254,12 +254,12 @@ impl<M: Memory> Server<M> {
             if served >= one.ticket {
                 return false;
             }
-            let is_early = mutant::is(Mutant::SettledEarly);
+            let is_early = mutant::is(Mutant::QuiescedEarly);
             if pass == one.since && !is_early {
                 return true;
             }
             let waits_for = one.waits_for.get_or_insert_with(|| {
-                let others = found.iter().filter(|(_, request)| request.wish != Wish::Settle);
+                let others = found.iter().filter(|(_, request)| request.wish != Wish::Quiesce);
                 others
                     .map(|&(number, request)| (number, request.ticket))
                     .collect()

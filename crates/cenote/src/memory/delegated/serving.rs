@@ -16,14 +16,14 @@ use super::server::Server;
 use crate::memory::turns::ask_for_short_turns;
 use crate::memory::{ForkWatch, Liveness, LocalWord, MapError, Memory, forked};
 
-/// Between two looks of one who stands by, while nobody of its process misses a server.
+/// Between two polls of one who stands by, while nobody of its process misses a server.
 const STANDBY: Duration = Duration::from_millis(10);
 /// How long a server looks again and again after the last request. One that looks for longer has used its share of a processor up when the next
 /// request comes, where there are more who want one.
 const BUSY: Duration = Duration::from_micros(200);
 /// Looks between two readings of the clock.
-const LOOKS: u32 = 16;
-/// Between two looks of a server that has had nothing to do for longer than that.
+const POLLS: u32 = 16;
+/// Between two polls of a server that has had nothing to do for longer than that.
 const IDLE: Duration = Duration::from_micros(100);
 
 /// The thread goes on; ends; makes one more exchange as the server, and ends.
@@ -192,22 +192,22 @@ impl Told {
 fn serve<M: Memory>(mem: M, boxes: Mailboxes, limit: u64, told: &LocalWord) {
     let mut server = Server::take_over(mem.clone(), boxes, limit);
     let mut last = Instant::now();
-    let mut looks = 0u32;
+    let mut polls = 0u32;
     while told.load() == GO_ON {
         if server.pass() > 0 {
-            looks = 0;
+            polls = 0;
             continue;
         }
-        looks = looks.wrapping_add(1);
-        if looks == 1 {
+        polls = polls.wrapping_add(1);
+        if polls == 1 {
             last = Instant::now();
         }
-        if !looks.is_multiple_of(LOOKS) || last.elapsed() < BUSY {
+        if !polls.is_multiple_of(POLLS) || last.elapsed() < BUSY {
             mem.pause();
         } else {
             std::thread::park_timeout(IDLE);
             server.has_rested();
-            looks = LOOKS - 1;
+            polls = POLLS - 1;
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The auxiliary allocation of a worker: an object besides those of its operation, which one word will publish. Its record names the object, the
 //! word and what that will hold, so that recovery finds out whether it was published.
 
+use super::frames::free_extent;
 use super::orphans::after_free;
-use super::slab::{Place, forget_lines, locate};
-use super::units::free_range;
+use super::slab::{Location, forget_lines, locate};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -44,7 +44,7 @@ pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<
         forget_lines(mem, object, place.capacity());
         mem.must_not_be_cached(object, place.capacity());
         match place {
-            Place::Slab(cell) => {
+            Location::Slab(cell) => {
                 if cell.load(mem) == CELL_LIVE {
                     cell.change(mem, CELL_LIVE, actor.me);
                 }
@@ -53,8 +53,8 @@ pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<
                     after_free(worker, cell.at, before);
                 }
             }
-            Place::Range { unit, units, .. } => {
-                free_range(worker, unit, units, &[(actor.record.aux_object(), 0)])?;
+            Location::Extent { frame, frames, .. } => {
+                free_extent(worker, frame, frames, &[(actor.record.aux_object(), 0)])?;
             }
         }
     }
@@ -74,7 +74,7 @@ pub fn drain_auxiliary<M: Memory>(
 ) -> Result<()> {
     let mem = worker.mem();
     let cell = match locate(worker, object) {
-        Ok(Place::Slab(cell)) => cell,
+        Ok(Location::Slab(cell)) => cell,
         // Out of the list and freed already, and its block with it.
         _ if link.load(mem) != expected => {
             clear_auxiliary(worker, actor);

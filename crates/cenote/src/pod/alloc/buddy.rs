@@ -1,12 +1,12 @@
-//! The buddy tree: which units are free (Lupin, section 3.6).
+//! The buddy tree: which frames are free (Lupin, section 3.6).
 //!
-//! A complete binary tree over the maximum number of units, in heap order: node 1 covers all, node `n` has the
+//! A complete binary tree over the maximum number of frames, in heap order: node 1 covers all, node `n` has the
 //! children `2n` and `2n + 1`. Each node is a byte: one more than the order of the largest free block below it, 0
 //! if there is none. A block of order *k* is therefore found by one walk from the root, however many there are,
 //! and a change touches one path. (The paper keeps a bit a node; see `docs/decisions/0003-buddy-bytes.md`.)
 //!
-//! Invariants, for a node of order `o` (covering `2^o` units):
-//! - its value is at most `o + 1`, and equal to it exactly if all its units are free;
+//! Invariants, for a node of order `o` (covering `2^o` frames):
+//! - its value is at most `o + 1`, and equal to it exactly if all its frames are free;
 //! - below a node that is wholly free, or that one allocation has wholly, values mean nothing;
 //! - any other node holds the larger of its children's values.
 //!
@@ -27,7 +27,7 @@ pub struct Buddy {
     depth: u32,
 }
 
-/// What becomes of units.
+/// What becomes of frames.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Free,
@@ -65,7 +65,7 @@ impl Buddy {
         });
     }
 
-    /// The first unit of an aligned block of an order: where both halves of a block have one, of the half whose largest free block is smaller.
+    /// The first frame of an aligned block of an order: where both halves of a block have one, of the half whose largest free block is smaller.
     /// `None` if there is none.
     pub fn tightest<M: Memory>(&self, txn: &mut Transaction<'_, M>, want: u32) -> Result<Option<u64>> {
         if want > self.depth {
@@ -94,9 +94,9 @@ impl Buddy {
         Ok(Some((node << order) - (1 << self.depth)))
     }
 
-    /// Allocates certain units; `false` if they are not all free, and then this transaction must not be committed.
-    pub fn take_at<M: Memory>(&self, txn: &mut Transaction<'_, M>, start: u64, units: u64) -> Result<bool> {
-        let Some((target, order)) = self.around(start, units) else {
+    /// Allocates certain frames; `false` if they are not all free, and then this transaction must not be committed.
+    pub fn take_at<M: Memory>(&self, txn: &mut Transaction<'_, M>, start: u64, frames: u64) -> Result<bool> {
+        let Some((target, order)) = self.around(start, frames) else {
             return Ok(false);
         };
         let (mut node, mut at) = (1, self.depth);
@@ -110,7 +110,7 @@ impl Buddy {
             node = target >> (at - order);
         }
         let from = start & ((1 << order) - 1);
-        if !self.mark(txn, (node, order), from..from + units, Mark::Taken)? {
+        if !self.mark(txn, (node, order), from..from + frames, Mark::Taken)? {
             return Ok(false);
         }
         self.lift(txn, node, order)?;
@@ -118,12 +118,12 @@ impl Buddy {
     }
 
     /// Frees what was taken, or what the pool has grown by.
-    pub fn give<M: Memory>(&self, txn: &mut Transaction<'_, M>, start: u64, units: u64) -> Result<()> {
-        let Some((node, order)) = self.around(start, units) else {
+    pub fn give<M: Memory>(&self, txn: &mut Transaction<'_, M>, start: u64, frames: u64) -> Result<()> {
+        let Some((node, order)) = self.around(start, frames) else {
             return Err(Error::corrupt("a block's position", start));
         };
         let from = start & ((1 << order) - 1);
-        if !self.mark(txn, (node, order), from..from + units, Mark::Free)? {
+        if !self.mark(txn, (node, order), from..from + frames, Mark::Free)? {
             return Err(Error::corrupt(
                 "a block that is free already, seen",
                 self.base + node,
@@ -132,9 +132,9 @@ impl Buddy {
         self.lift(txn, node, order)
     }
 
-    /// The smallest block that holds certain units: its node, and its order. `None` if the tree has not all of them.
-    fn around(&self, start: u64, units: u64) -> Option<(u64, u32)> {
-        let last = start.checked_add(units.checked_sub(1)?)?;
+    /// The smallest block that holds certain frames: its node, and its order. `None` if the tree has not all of them.
+    fn around(&self, start: u64, frames: u64) -> Option<(u64, u32)> {
+        let last = start.checked_add(frames.checked_sub(1)?)?;
         if last >= 1 << self.depth {
             return None;
         }
@@ -142,13 +142,13 @@ impl Buddy {
         Some(((start + (1 << self.depth)) >> order, order))
     }
 
-    /// Whether a unit is free.
-    pub fn is_free<M: Memory>(&self, mem: &M, unit: u64) -> Result<bool> {
-        Ok(self.free_around(mem, unit)?.is_some())
+    /// Whether a frame is free.
+    pub fn is_free<M: Memory>(&self, mem: &M, frame: u64) -> Result<bool> {
+        Ok(self.free_around(mem, frame)?.is_some())
     }
 
-    /// The order of the largest wholly free block around a unit; `None` if the unit is not free.
-    pub fn free_around<M: Memory>(&self, mem: &M, unit: u64) -> Result<Option<u32>> {
+    /// The order of the largest wholly free block around a frame; `None` if the frame is not free.
+    pub fn free_around<M: Memory>(&self, mem: &M, frame: u64) -> Result<Option<u32>> {
         let (mut node, mut order) = (1, self.depth);
         loop {
             let value = self.look(mem, node, order)?;
@@ -156,7 +156,7 @@ impl Buddy {
                 return Ok((value != 0).then_some(order));
             }
             order -= 1;
-            node = 2 * node + (unit >> order & 1);
+            node = 2 * node + (frame >> order & 1);
         }
     }
 
@@ -170,7 +170,7 @@ impl Buddy {
         self.next_below(mem, (1, self.depth), from, order)
     }
 
-    /// The same below a node; units are counted from its first one.
+    /// The same below a node; frames are counted from its first one.
     fn next_below<M: Memory>(
         &self,
         mem: &M,
@@ -192,7 +192,7 @@ impl Buddy {
         }
         let right = (2 * node + 1, order - 1);
         let found = self.next_below(mem, right, from.saturating_sub(half), wanted)?;
-        Ok(found.map(|unit| unit + half))
+        Ok(found.map(|frame| frame + half))
     }
 
     /// A node's value as it is in memory.
@@ -219,17 +219,17 @@ impl Buddy {
         }
     }
 
-    /// Marks units below a node, counted from its first one; `false` if some were so marked already.
+    /// Marks frames below a node, counted from its first one; `false` if some were so marked already.
     fn mark<M: Memory>(
         &self,
         txn: &mut Transaction<'_, M>,
         (node, order): (u64, u32),
-        units: Range<u64>,
+        frames: Range<u64>,
         mark: Mark,
     ) -> Result<bool> {
         let value = self.value(txn, node, order)?;
         let whole = order + 1;
-        if units == (0..1 << order) {
+        if frames == (0..1 << order) {
             let (before, after) = match mark {
                 Mark::Free => (0, whole),
                 Mark::Taken => (whole, 0),
@@ -243,12 +243,12 @@ impl Buddy {
         self.split(txn, node, order, value);
         let half = 1 << (order - 1);
         let mut is_done = true;
-        if units.start < half {
-            let left = units.start..units.end.min(half);
+        if frames.start < half {
+            let left = frames.start..frames.end.min(half);
             is_done &= self.mark(txn, (2 * node, order - 1), left, mark)?;
         }
-        if units.end > half {
-            let right = units.start.max(half) - half..units.end - half;
+        if frames.end > half {
+            let right = frames.start.max(half) - half..frames.end - half;
             is_done &= self.mark(txn, (2 * node + 1, order - 1), right, mark)?;
         }
         self.combine(txn, node, order)?;

@@ -4,7 +4,7 @@
 //! nobody makes the block anew before it is counted. So of an object that is not free, what is remembered holds if nothing was counted
 //! between the look into the table and a look at the count that comes after the object was seen.
 
-use super::slab::{Cell, Place, locate};
+use super::slab::{Cell, Location, locate};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -32,18 +32,18 @@ pub fn remembered_cell<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Cel
     if !worker.is_committed(object, 16) {
         return None;
     }
-    let unit = worker.geometry().unit_of(object);
-    let class = worker.classes.get(unit)?;
+    let frame = worker.geometry().frame_of(object);
+    let class = worker.classes.get(frame)?;
     let layout = TABLE.get(class)?;
-    let start = block_start(unit, layout.order);
-    let index = layout.index_of(object - worker.geometry().unit_offset(start))?;
+    let start = block_start(frame, layout.order);
+    let index = layout.index_of(object - worker.geometry().frame_offset(start))?;
     Some(Cell::new(worker, start, class, index))
 }
 
 /// Where an object is, by what is remembered if that helps; see [`remembered_cell`].
-pub(in crate::pod) fn place_of<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
+pub(in crate::pod) fn place_of<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Location> {
     match remembered_cell(worker, object) {
-        Some(cell) => Ok(Place::Slab(cell)),
+        Some(cell) => Ok(Location::Slab(cell)),
         None => locate(worker, object),
     }
 }

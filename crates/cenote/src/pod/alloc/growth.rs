@@ -1,4 +1,4 @@
-//! Where adjacent units come from when none are free: holes get their bytes again, or the pool grows. If they cannot fit whatever
+//! Where adjacent frames come from when none are free: holes get their bytes again, or the pool grows. If they cannot fit whatever
 //! it grows by, it stays as it is.
 
 use super::buddy::Buddy;
@@ -6,7 +6,7 @@ use super::holes::{self, Hole};
 use super::runs::{Effort, Runs, Want, find_free};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::format::geometry::{UNIT, UNIT_SHIFT};
+use crate::pod::format::geometry::{FRAME, FRAME_SHIFT};
 use crate::pod::format::shortage::{NO_SPACE, lacking_room};
 use crate::pod::format::superblock::{COMMITTED, HEAP_LOCK};
 use crate::pod::instance::crash::{Point, crash_point};
@@ -15,22 +15,22 @@ use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
 use crate::pod::lock::redo::Transaction;
 
-/// The pool grows by this many units at a time, if it can: 4 MiB. The first touch of a page is what takes long, most of
+/// The pool grows by this many frames at a time, if it can: 4 MiB. The first touch of a page is what takes long, most of
 /// all in a virtual machine whose host has yet to find one: up to 2 ms a MiB.
-const GROWTH_UNITS: u64 = 64;
+const GROWTH_FRAMES: u64 = 64;
 
-/// Whether `units` adjacent units are free, or never will be by this. If not, grows the pool by one step. For what can
+/// Whether `frames` adjacent frames are free, or never will be by this. If not, grows the pool by one step. For what can
 /// be tried again later, so that nobody waits while the pool grows by much.
-pub fn approach<M: Memory>(worker: &Worker<M>, units: u64) -> Result<bool> {
-    let max = worker.geometry().parameters.max_units;
-    if units <= GROWTH_UNITS {
+pub fn approach<M: Memory>(worker: &Worker<M>, frames: u64) -> Result<bool> {
+    let max = worker.geometry().parameters.max_frames;
+    if frames <= GROWTH_FRAMES {
         return Ok(true);
     }
-    let (room, committed) = find_room(worker, Want { units, align: 1 })?;
+    let (room, committed) = find_room(worker, Want { frames, align: 1 })?;
     let grown = match room {
         Room::Free | Room::Nowhere { .. } => return Ok(true),
         Room::Holes(holes) => fill_all(worker, &holes[..1]),
-        Room::Tail(_) => grow_to_first(worker, committed, &[(committed + GROWTH_UNITS).min(max)]),
+        Room::Tail(_) => grow_to_first(worker, committed, &[(committed + GROWTH_FRAMES).min(max)]),
     };
     match grown {
         Err(Error::Full { .. }) => Ok(true),
@@ -38,12 +38,12 @@ pub fn approach<M: Memory>(worker: &Worker<M>, units: u64) -> Result<bool> {
     }
 }
 
-/// Has room made for adjacent units.
+/// Has room made for adjacent frames.
 ///
 /// The bytes are reserved outside the lock, as that may take long; reserving them twice does no harm. Then each
 /// aligned piece is committed in a transaction of its own.
 pub(in crate::pod) fn make_room<M: Memory>(worker: &Worker<M>, want: Want) -> Result<()> {
-    let max = worker.geometry().parameters.max_units;
+    let max = worker.geometry().parameters.max_frames;
     let (room, committed) = find_room(worker, want)?;
     match room {
         Room::Free => Ok(()),
@@ -53,38 +53,38 @@ pub(in crate::pod) fn make_room<M: Memory>(worker: &Worker<M>, want: Want) -> Re
             filled => filled,
         },
         Room::Tail(needed) => {
-            let best = aligned_end(want, needed).max(committed + GROWTH_UNITS).min(max);
+            let best = aligned_end(want, needed).max(committed + GROWTH_FRAMES).min(max);
             grow_to_first(worker, committed, &[best, needed])
         }
         Room::Nowhere { longest } => Err(Error::Full {
-            needed: want.units << UNIT_SHIFT,
+            needed: want.frames << FRAME_SHIFT,
             why: match committed {
-                _ if want.units > max => "it is larger than the pool may ever be",
+                _ if want.frames > max => "it is larger than the pool may ever be",
                 _ if committed >= max => "the pool is at its maximum size",
                 _ => "the pool may not grow by that much",
             },
-            largest: Some(longest << UNIT_SHIFT),
+            largest: Some(longest << FRAME_SHIFT),
         }),
     }
 }
 
-/// Where units end that begin at a multiple of their number, if that is a power of two, and may end at `end` else. Such a block is one node of
+/// Where frames end that begin at a multiple of their number, if that is a power of two, and may end at `end` else. Such a block is one node of
 /// the tree, and taken and freed faster than a run that has parts of many.
 fn aligned_end(want: Want, end: u64) -> u64 {
-    match want.units.is_power_of_two() {
-        true => end.next_multiple_of(want.units),
+    match want.frames.is_power_of_two() {
+        true => end.next_multiple_of(want.frames),
         false => end,
     }
 }
 
-/// Grows the pool by what the units at its end lack, if those are free and the file system has that; else `None`.
+/// Grows the pool by what the frames at its end lack, if those are free and the file system has that; else `None`.
 fn grow_tail<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Option<()>> {
     let (needed, committed) = {
         let _held = lock::acquire(worker, HEAP_LOCK)?;
-        let committed = worker.committed_units()?;
+        let committed = worker.committed_frames()?;
         let tail = Runs::new(worker).around(committed, &[])?;
-        let first = want.within(tail.begin, worker.geometry().parameters.max_units);
-        (first.map(|first| first + want.units), committed)
+        let first = want.within(tail.begin, worker.geometry().parameters.max_frames);
+        (first.map(|first| first + want.frames), committed)
     };
     let Some(needed) = needed.filter(|&needed| needed > committed) else {
         return Ok(None);
@@ -95,31 +95,31 @@ fn grow_tail<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Option<()>> {
     }
 }
 
-/// Where adjacent units might come from that are not free now.
+/// Where adjacent frames might come from that are not free now.
 enum Room {
     /// They are free.
     Free,
     /// From these holes: all else that they need is free.
     Holes(Vec<u64>),
-    /// From what is committed next, up to this number of units.
+    /// From what is committed next, up to this number of frames.
     Tail(u64),
     /// Nowhere.
     Nowhere {
-        /// Units of the longest run that could be had.
+        /// Frames of the longest run that could be had.
         longest: u64,
     },
 }
 
-/// Finds room for adjacent units. With the number of units that were committed then.
+/// Finds room for adjacent frames. With the number of frames that were committed then.
 fn find_room<M: Memory>(worker: &Worker<M>, want: Want) -> Result<(Room, u64)> {
     // What there may be; what there is shows under the lock.
     let holes = holes::list(worker)?;
     let _held = lock::acquire(worker, HEAP_LOCK)?;
-    let committed = worker.committed_units()?;
+    let committed = worker.committed_frames()?;
     Ok((room_of(worker, &holes, want, committed)?, committed))
 }
 
-/// Where units might come from. The caller has the allocator's lock.
+/// Where frames might come from. The caller has the allocator's lock.
 fn room_of<M: Memory>(worker: &Worker<M>, holes: &[Hole], want: Want, committed: u64) -> Result<Room> {
     let mut looks = Transaction::new(worker.mem(), worker.record());
     if find_free(&mut looks, worker, want, Effort::Bounded)?.is_some() {
@@ -129,10 +129,10 @@ fn room_of<M: Memory>(worker: &Worker<M>, holes: &[Hole], want: Want, committed:
     let mut longest = runs.longest()?;
     let mut seen = 0;
     for hole in holes {
-        if hole.unit < seen {
+        if hole.frame < seen {
             continue;
         }
-        let stretch = runs.around(hole.unit, holes)?;
+        let stretch = runs.around(hole.frame, holes)?;
         if let Some((_, needed)) = stretch.fewest_holes(want, stretch.end) {
             return match needed.is_empty() {
                 true => behind_others(worker, want),
@@ -140,16 +140,16 @@ fn room_of<M: Memory>(worker: &Worker<M>, holes: &[Hole], want: Want, committed:
             };
         }
         longest = longest.max(stretch.end - stretch.begin);
-        seen = stretch.end.max(hole.unit + 1);
+        seen = stretch.end.max(hole.frame + 1);
     }
     // What is free at the pool's end goes on in what it grows by.
-    let max = worker.geometry().parameters.max_units;
+    let max = worker.geometry().parameters.max_frames;
     let tail = runs.around(committed, holes)?;
     if let Some(first) = want.within(tail.begin, max) {
-        let needed = tail.holes_in(first, want.units);
+        let needed = tail.holes_in(first, want.frames);
         return Ok(match needed.is_empty() {
-            true if first + want.units <= committed => behind_others(worker, want)?,
-            true => Room::Tail(first + want.units),
+            true if first + want.frames <= committed => behind_others(worker, want)?,
+            true => Room::Tail(first + want.frames),
             false => Room::Holes(needed),
         });
     }
@@ -172,8 +172,8 @@ fn behind_others<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Room> {
 
 /// Fills holes, as far as the file system has room.
 fn fill_all<M: Memory>(worker: &Worker<M>, holes: &[u64]) -> Result<()> {
-    for &unit in holes {
-        match holes::fill(worker, unit) {
+    for &frame in holes {
+        match holes::fill(worker, frame) {
             Ok(_) => {}
             Err(Error::Map(error)) => {
                 return Err(match lacking_room(&error) {
@@ -193,20 +193,20 @@ fn no_space<M: Memory>(worker: &Worker<M>, needed: u64, why: &'static str) -> Re
     Ok(Error::Full {
         needed,
         why,
-        largest: match worker.committed_units()? {
+        largest: match worker.committed_frames()? {
             // Of a pool that is being created not even the tables are there.
             0 => None,
-            _ => Some(Runs::new(worker).longest()? << UNIT_SHIFT),
+            _ => Some(Runs::new(worker).longest()? << FRAME_SHIFT),
         },
     })
 }
 
-/// Grows the pool from `committed` units to the first of the targets for which the file system has room.
+/// Grows the pool from `committed` frames to the first of the targets for which the file system has room.
 fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64]) -> Result<()> {
     let geometry = worker.geometry();
     let (mut reserved, mut lacks) = (0, NO_SPACE);
     for &target in targets {
-        match reserve_units(worker, committed, target) {
+        match reserve_frames(worker, committed, target) {
             Ok(()) => {
                 reserved = target;
                 break;
@@ -216,14 +216,14 @@ fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64])
         }
     }
     if reserved == 0 {
-        let needed = (targets[targets.len() - 1] - committed) << UNIT_SHIFT;
+        let needed = (targets[targets.len() - 1] - committed) << FRAME_SHIFT;
         return Err(no_space(worker, needed, lacks)?);
     }
     crash_point(Point::GrowReserved);
     let mut from = committed;
     while from < reserved {
         let _held = lock::acquire(worker, HEAP_LOCK)?;
-        if worker.committed_units()? != from {
+        if worker.committed_frames()? != from {
             // Somebody else has grown the pool; the caller tries again with what there is now.
             return Ok(());
         }
@@ -238,21 +238,21 @@ fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64])
     Ok(())
 }
 
-fn reserve_units<M: Memory>(worker: &Worker<M>, committed: u64, target: u64) -> Result<()> {
+fn reserve_frames<M: Memory>(worker: &Worker<M>, committed: u64, target: u64) -> Result<()> {
     let geometry = worker.geometry();
     let unshared = is_alone(worker);
     for (at, len) in geometry.ranges(target) {
         // The tables are reserved whole; of the data only what is new.
-        let skip = if at == geometry.data { committed * UNIT } else { 0 };
+        let skip = if at == geometry.data { committed * FRAME } else { 0 };
         worker.mem().reserve(at + skip, len - skip, unshared)?;
     }
     Ok(())
 }
 
-/// Commits the first units of a pool that is being created.
-pub fn commit_initial<M: Memory>(worker: &Worker<M>, units: u64) -> Result<()> {
-    if units > 0 {
-        grow_to_first(worker, 0, &[units])
+/// Commits the first frames of a pool that is being created.
+pub fn commit_initial<M: Memory>(worker: &Worker<M>, frames: u64) -> Result<()> {
+    if frames > 0 {
+        grow_to_first(worker, 0, &[frames])
     } else {
         Ok(())
     }

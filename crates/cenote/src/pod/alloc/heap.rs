@@ -1,4 +1,4 @@
-//! Allocation in two levels: blocks of units from the buddy tree, objects from slab blocks (FUSEE, section 4.4;
+//! Allocation in two levels: blocks of frames from the buddy tree, objects from slab blocks (FUSEE, section 4.4;
 //! Lupin, section 3.6).
 //!
 //! A worker owns at most one block of each size class at a time, and a *reserve*: one owned word that names the
@@ -16,6 +16,7 @@
 //!
 //! On incoherent memory each *before* is a wait for a write-back: see `pending` for what becomes of it.
 
+use super::frames::{allocate_frames, free_extent, free_slab, too_large};
 use super::orphans::{adopt_any, adopt_hinted, after_free, is_whole, orphan};
 use super::pending::{
     allocate_pending, clear, commit_pending, forget_pending, leave_source, make_room_for_pending, put_back,
@@ -23,16 +24,15 @@ use super::pending::{
 };
 use super::runs::Want;
 use super::slab::{
-    Cell, Place, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
+    Cell, Location, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
 };
-use super::units::{allocate_units, free_range, free_slab, too_large};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
-use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
+use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::class::{TABLE, class_for};
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::{PUBLISHED, operation};
 use crate::pod::format::reserve::Reserve;
 use crate::pod::instance::crash::{Point, crash_point};
@@ -62,8 +62,8 @@ pub fn allocate_secondary<M: Memory>(worker: &Worker<M>, which: usize, len: u64)
     allocate_for(worker, actor, len, actor.record.secondaries()[which], 0)
 }
 
-/// Allocates for any actor and destination; who allocates for itself holds its list. `tag` marks a range that holds references (see
-/// [`DrainRange`](crate::pod::instance::hooks::DrainRange)).
+/// Allocates for any actor and destination; who allocates for itself holds its list. `tag` marks an extent that holds references (see
+/// [`DrainExtent`](crate::pod::instance::hooks::DrainExtent)).
 #[inline]
 pub fn allocate_for<M: Memory>(
     worker: &Worker<M>,
@@ -80,7 +80,7 @@ pub fn allocate_for<M: Memory>(
         Some(class) if tag == 0 => class,
         _ => {
             commit_pending(worker);
-            return allocate_range(worker, actor, len, destination, tag);
+            return allocate_extent(worker, actor, len, destination, tag);
         }
     };
     if is_of_operation(worker, actor, destination) {
@@ -164,15 +164,15 @@ fn take_cached<M: Memory>(
 fn lowest<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, reserve: Reserve) -> Result<Pending> {
     let layout = &TABLE[class];
     let index = reserve.word() * 4 + reserve.mask().trailing_zeros();
-    let unit = reserve.unit().unwrap_or_default();
-    let object = worker.geometry().unit_offset(unit) + layout.offset_of(index);
+    let frame = reserve.frame().unwrap_or_default();
+    let object = worker.geometry().frame_offset(frame) + layout.offset_of(index);
     if index >= layout.objects || worker.check("", object, u64::from(layout.size)).is_err() {
         return Err(misreserved(actor, class));
     }
     Ok(Pending {
         object,
         class: class as u32,
-        source: Source::Reserve { unit, index },
+        source: Source::Reserve { frame, index },
     })
 }
 
@@ -253,7 +253,7 @@ fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) 
     }
     let place = locate(worker, object)?;
     if !M::COHERENT && !mutant::is(Mutant::DiscardedLinesKept) {
-        // Complete with the next fence: before the object's name goes, or its units are free.
+        // Complete with the next fence: before the object's name goes, or its frames are free.
         mem.invalidate(object, place.capacity());
     }
     if !M::COHERENT
@@ -270,12 +270,12 @@ fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) 
         }
     }
     match place {
-        Place::Slab(cell) => {
-            let (unit, index) = (cell.unit, cell.index);
+        Location::Slab(cell) => {
+            let (frame, index) = (cell.frame, cell.index);
             let from_reserve = Pending {
                 object,
                 class: cell.class as u32,
-                source: Source::Reserve { unit, index },
+                source: Source::Reserve { frame, index },
             };
             if put_back(worker, &from_reserve, named) {
                 return Ok(());
@@ -285,7 +285,7 @@ fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) 
             clear(worker, named);
             Ok(())
         }
-        Place::Range { unit, units, .. } => free_range(worker, unit, units, &[(named, 0)]),
+        Location::Extent { frame, frames, .. } => free_extent(worker, frame, frames, &[(named, 0)]),
     }
 }
 
@@ -324,12 +324,12 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
 /// On coherent memory the block table is asked first whether the block is the actor's, as a load there costs little.
 fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
     let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
-    let Some(unit) = reserve.unit() else {
+    let Some(frame) = reserve.frame() else {
         // Nothing, or nothing that was ever written: there is no block to go on with.
         return Ok(false);
     };
     let is_its = || {
-        let block = Block::decode(table_word(worker, unit).load(worker.mem()));
+        let block = Block::decode(table_word(worker, frame).load(worker.mem()));
         let (class, owner) = (class as u8, actor.me);
         block
             == Block::Slab {
@@ -338,13 +338,13 @@ fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) ->
                 owner,
             }
     };
-    if !is_whole(worker, unit, &TABLE[class]) || M::COHERENT && !is_its() {
+    if !is_whole(worker, frame, &TABLE[class]) || M::COHERENT && !is_its() {
         return Err(misreserved(actor, class));
     }
-    if take_cells(worker, actor, class, unit, reserve.word()) {
+    if take_cells(worker, actor, class, frame, reserve.word()) {
         return Ok(true);
     }
-    orphan(worker, actor, class, unit);
+    orphan(worker, actor, class, frame);
     Ok(false)
 }
 
@@ -353,11 +353,11 @@ pub(in crate::pod) fn take_cells<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     class: usize,
-    unit: u64,
+    frame: u64,
     from: u32,
 ) -> bool {
     let mem = worker.mem();
-    let base = worker.geometry().unit_offset(unit);
+    let base = worker.geometry().frame_offset(frame);
     for (word, mut current) in cell_words(mem, base, &TABLE[class], from) {
         let cells = SyncWord::at(base + 8 * u64::from(word));
         loop {
@@ -369,7 +369,7 @@ pub(in crate::pod) fn take_cells<M: Memory>(
                 actor
                     .record
                     .reserve(class)
-                    .set(mem, Reserve::new(unit, word, mask_of(free)).0);
+                    .set(mem, Reserve::new(frame, word, mask_of(free)).0);
                 mem.persist(actor.record.reserve(class).offset(), 8);
             };
             if !mutant::is(Mutant::ReserveLate) {
@@ -384,7 +384,7 @@ pub(in crate::pod) fn take_cells<M: Memory>(
                     }
                     crash_point(Point::SlabTaken);
                     let ahead = TABLE[class].offset_of(4 * word) + AHEAD;
-                    if M::COHERENT && ahead < UNIT {
+                    if M::COHERENT && ahead < FRAME {
                         mem.prefetch(base + ahead);
                     }
                     return true;
@@ -404,51 +404,54 @@ fn allocate_slab<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> R
         ready,
         owner: actor.me,
     };
-    let units = layout.units();
-    let want = Want { units, align: units };
-    let unit = allocate_units(worker, want, |txn, unit| {
-        txn.write(table_word(worker, unit).offset(), mark(false).encode());
-        for tail in 1..layout.units() {
-            txn.write(table_word(worker, unit + tail).offset(), Block::Tail.encode());
+    let frames = layout.frames();
+    let want = Want {
+        frames,
+        align: frames,
+    };
+    let frame = allocate_frames(worker, want, |txn, frame| {
+        txn.write(table_word(worker, frame).offset(), mark(false).encode());
+        for tail in 1..layout.frames() {
+            txn.write(table_word(worker, frame + tail).offset(), Block::Tail.encode());
         }
-        txn.write_owned(actor.record.reserve(class), Reserve::new(unit, 0, 0).0);
+        txn.write_owned(actor.record.reserve(class), Reserve::new(frame, 0, 0).0);
     })?;
     crash_point(Point::SlabCells);
-    initialise_cells(worker, unit, layout);
+    initialise_cells(worker, frame, layout);
     // PAIRS WITH: pod::alloc::slab::locate, pod::alloc::heap::return_reserves
-    table_word(worker, unit).store(mem, mark(true).encode());
+    table_word(worker, frame).store(mem, mark(true).encode());
     crash_point(Point::SlabReady);
-    if take_cells(worker, actor, class, unit, 0) {
+    if take_cells(worker, actor, class, frame, 0) {
         Ok(())
     } else {
         Err(Error::corrupt(
             "a fresh block without a free cell",
-            worker.geometry().unit_offset(unit),
+            worker.geometry().frame_offset(frame),
         ))
     }
 }
 
-fn allocate_range<M: Memory>(
+fn allocate_extent<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     len: u64,
     destination: OwnedWord,
     tag: u8,
 ) -> Result<u64> {
-    let units = len.div_ceil(UNIT).max(1);
-    let count = u32::try_from(units).map_err(|_| too_large(worker, len))?;
+    let frames = len.div_ceil(FRAME).max(1);
+    let count = u32::try_from(frames).map_err(|_| too_large(worker, len))?;
     let attempt = || {
-        allocate_units(worker, Want { units, align: 1 }, |txn, unit| {
-            let block = Block::Range {
-                units: count,
-                state: RangeState::Pending,
+        allocate_frames(worker, Want { frames, align: 1 }, |txn, frame| {
+            let block = Block::Extent {
+                frames: count,
+                state: ExtentState::Pending,
                 owner: actor.me,
             };
             txn.write(
-                table_word(worker, unit).offset(),
+                table_word(worker, frame).offset(),
                 block.encode() | u64::from(tag) << 8,
             );
-            txn.write_owned(destination, worker.geometry().unit_offset(unit));
+            txn.write_owned(destination, worker.geometry().frame_offset(frame));
         })
     };
     let outcome = match attempt() {
@@ -464,47 +467,47 @@ fn allocate_range<M: Memory>(
             why,
             largest,
         }),
-        other => Ok(worker.geometry().unit_offset(other?)),
+        other => Ok(worker.geometry().frame_offset(other?)),
     }
 }
 
-/// Makes a pending range live, after the word that publishes it has been written.
+/// Makes a pending extent live, after the word that publishes it has been written.
 #[inline]
-pub fn settle_published<M: Memory>(worker: &Worker<M>, object: u64) -> Result<()> {
-    settle(worker, object, |_| true)
+pub fn mark_live<M: Memory>(worker: &Worker<M>, object: u64) -> Result<()> {
+    mark_live_if(worker, object, |_| true)
 }
 
-/// The same for an object of an actor's operation. That may be over, and the units another's range by now.
+/// The same for an object of an actor's operation. That may be over, and the frames another's range by now.
 #[inline]
-pub fn settle_own<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
-    settle(worker, object, |owner| owner == actor.me)
+pub fn mark_own_live<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
+    mark_live_if(worker, object, |owner| owner == actor.me)
 }
 
 #[inline]
-fn settle<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u16) -> bool) -> Result<()> {
-    let unit = worker.geometry().unit_of(object);
-    if object.wrapping_sub(worker.geometry().data) & (UNIT - 1) != 0 {
+fn mark_live_if<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u16) -> bool) -> Result<()> {
+    let frame = worker.geometry().frame_of(object);
+    if object.wrapping_sub(worker.geometry().data) & (FRAME - 1) != 0 {
         return Ok(());
     }
     // The name of it lies in the pool: somebody may have changed it since it was written there.
-    worker.check("an object's offset", object, UNIT)?;
-    let word = table_word(worker, unit);
+    worker.check("an object's offset", object, FRAME)?;
+    let word = table_word(worker, frame);
     let current = word.load(worker.mem());
-    if let Block::Range {
-        units,
-        state: RangeState::Pending,
+    if let Block::Extent {
+        frames,
+        state: ExtentState::Pending,
         owner,
     } = Block::decode(current)
         && is_meant(owner)
     {
-        let live = Block::Range {
-            units,
-            state: RangeState::Live,
+        let live = Block::Extent {
+            frames,
+            state: ExtentState::Live,
             owner: 0,
         }
         .encode()
             | current & 0xff00;
-        // It fails when the range was unlinked and retired in the meantime; then it is not ours to mark.
+        // It fails when the extent was unlinked and retired in the meantime; then it is not ours to mark.
         // NO PAIR: claim
         let _ = word.compare_exchange_acquire(worker.mem(), current, live);
     }
@@ -516,14 +519,14 @@ pub(in crate::pod) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, actor: Act
     let mem = worker.mem();
     let mut has_any = false;
     for (class, layout) in TABLE.iter().enumerate() {
-        let Some(unit) = Reserve(actor.record.reserve(class).peek(mem)).unit() else {
+        let Some(frame) = Reserve(actor.record.reserve(class).peek(mem)).frame() else {
             continue;
         };
         has_any = true;
         // One that is out of date, of a block that is somebody else's by now, is in nobody's way. Its own block that is not ready is its worker's to finish.
-        let is_in_order = is_whole(worker, unit, layout)
+        let is_in_order = is_whole(worker, frame, layout)
             && !matches!(
-                Block::decode(table_word(worker, unit).load(mem)),
+                Block::decode(table_word(worker, frame).load(mem)),
                 Block::Slab { ready: false, owner, .. } if owner == actor.me
             );
         if !is_in_order {
@@ -548,25 +551,25 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
         if !reserve.is_sound() {
             return Err(misreserved(actor, class));
         }
-        let Some(unit) = reserve.unit() else { continue };
-        if !is_whole(worker, unit, layout) {
+        let Some(frame) = reserve.frame() else { continue };
+        if !is_whole(worker, frame, layout) {
             return Err(Error::corrupt("a reserved block", word.offset()));
         }
         // PAIRS WITH: pod::alloc::heap::allocate_slab
-        match Block::decode(table_word(worker, unit).load(mem)) {
+        match Block::decode(table_word(worker, frame).load(mem)) {
             Block::Slab {
                 class: found,
                 ready,
                 owner,
             } if usize::from(found) == class && owner == actor.me => {
                 if !ready {
-                    free_slab(worker, unit, layout.order, &[(word, 0)])?;
+                    free_slab(worker, frame, layout.order, &[(word, 0)])?;
                     continue;
                 }
                 for bit in 0..4 {
                     let index = reserve.word() * 4 + bit;
                     if reserve.mask() & 1 << bit != 0 && index < layout.objects {
-                        let cell = Cell::new(worker, unit, class, index);
+                        let cell = Cell::new(worker, frame, class, index);
                         // Free already if the worker died between its intent and the taking.
                         if mutant::is(Mutant::ReserveReturnedBlindly) || cell.load(mem) == CELL_LIVE {
                             cell.change(mem, CELL_LIVE, CELL_FREE);
@@ -575,7 +578,7 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
                 }
                 crash_point(Point::ReserveFreed);
                 // Who does it again finds those cells free: nobody takes them before the block is orphaned.
-                orphan(worker, actor, class, unit);
+                orphan(worker, actor, class, frame);
             }
             // Never adopted, or orphaned already.
             _ => word.set_lazily(mem, Reserve::NONE.0),

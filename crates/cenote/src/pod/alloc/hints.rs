@@ -1,23 +1,23 @@
-//! Hints: a bit for each unit, set of blocks of nobody that have a free object. Hints may be lost or wrong; they are checked.
+//! Hints: a bit for each frame, set of blocks of nobody that have a free object. Hints may be lost or wrong; they are checked.
 
 use crate::memory::Memory;
 use crate::pod::instance::worker::Worker;
 
-fn hint_word<M: Memory>(worker: &Worker<M>, unit: u64) -> u64 {
-    worker.geometry().hints + unit / 64 * 8
+fn hint_word<M: Memory>(worker: &Worker<M>, frame: u64) -> u64 {
+    worker.geometry().hints + frame / 64 * 8
 }
 
-pub(crate) fn set_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
-    let (mem, at) = (worker.mem(), hint_word(worker, unit));
-    if mem.load(at) & 1 << (unit % 64) == 0 {
+pub(crate) fn set_hint<M: Memory>(worker: &Worker<M>, frame: u64) {
+    let (mem, at) = (worker.mem(), hint_word(worker, frame));
+    if mem.load(at) & 1 << (frame % 64) == 0 {
         // NO PAIR: hint
-        mem.fetch_or(at, 1 << (unit % 64));
+        mem.fetch_or(at, 1 << (frame % 64));
     }
 }
 
-pub(crate) fn clear_hint<M: Memory>(worker: &Worker<M>, unit: u64) {
+pub(crate) fn clear_hint<M: Memory>(worker: &Worker<M>, frame: u64) {
     // NO PAIR: hint
     worker
         .mem()
-        .fetch_and(hint_word(worker, unit), !(1 << (unit % 64)));
+        .fetch_and(hint_word(worker, frame), !(1 << (frame % 64)));
 }

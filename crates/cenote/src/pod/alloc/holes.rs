@@ -1,6 +1,6 @@
-//! Holes: committed units whose bytes were given back to the file system, and which get them again before anybody has them.
+//! Holes: committed frames whose bytes were given back to the file system, and which get them again before anybody has them.
 //!
-//! A *hole* is an aligned block of units that is free and not in the buddy tree: whoever allocates cannot come upon it. The first unit's
+//! A *hole* is an aligned block of frames that is free and not in the buddy tree: whoever allocates cannot come upon it. The first frame's
 //! word of the block table says so. It is made and unmade in pieces of one size of the process that makes them, two
 //! megabytes as a rule, so that huge pages stay whole.
 //!
@@ -16,7 +16,7 @@
 //! recoverable; its holder alone punches and fills, so neither happens to a piece of which the other is under way. It is
 //! taken before the allocator's lock, never under it.
 //!
-//! **Readers.** Some look at units that may be free: who looks for an orphaned block's cells, or recovers from a record that is
+//! **Readers.** Some look at frames that may be free: who looks for an orphaned block's cells, or recovers from a record that is
 //! out of date. They look at the block table first, under a pin. A piece is punched when all pins have ended that may have begun before
 //! it was a hole: its epoch, taken after it was marked, is below the least announcement. To touch a page that is gone would get
 //! a new one, or a signal where the file system is full.
@@ -24,7 +24,7 @@
 //! | a crash after | leaves | repaired by |
 //! |---|---|---|
 //! | the trim lock | the lock | who takes it over, once what the dead one had committed is done: to fill a hole ends under both locks |
-//! | the mark (`trim.marked`) | a fresh hole, whose bytes are reserved | who needs units fills it; who trims next dates and punches it |
+//! | the mark (`trim.marked`) | a fresh hole, whose bytes are reserved | who needs frames fills it; who trims next dates and punches it |
 //! | punching (`trim.punched`) | a waiting hole without bytes | the same: it is punched again, which changes nothing |
 //! | reserving (`trim.reserved`) | a hole with bytes | the same: they are reserved again, which changes nothing |
 //!
@@ -36,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::memory::{MapError, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::block::Block;
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::format::superblock::{EPOCH, HEAP_LOCK, HOLES, HOLES_FROM, TRIM_LOCK};
 use crate::pod::instance::advance::advance;
 use crate::pod::instance::crash::{Point, crash_point};
@@ -48,9 +48,9 @@ use crate::pod::lock::redo::Transaction;
 /// A hole, as it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {
-    /// Its first unit.
-    pub unit: u64,
-    /// The logarithm of its number of units.
+    /// Its first frame.
+    pub frame: u64,
+    /// The logarithm of its number of frames.
     pub order: u32,
     /// Whether its bytes are gone.
     pub is_punched: bool,
@@ -59,53 +59,53 @@ pub struct Hole {
 impl Hole {
     /// Its bytes.
     pub fn bytes(self) -> u64 {
-        UNIT << self.order
+        FRAME << self.order
     }
 }
 
-/// Units that are in holes.
-pub fn units_in_holes<M: Memory>(mem: &M) -> u64 {
+/// Frames that are in holes.
+pub fn frames_in_holes<M: Memory>(mem: &M) -> u64 {
     if M::COHERENT { HOLES.load(mem) } else { 0 }
 }
 
 /// The holes that there are. Without a lock: by the time they are returned, others may be.
 ///
-/// Cost: a sync load; if there are any, one for each unit from the first to the last. Nothing on incoherent memory.
+/// Cost: a sync load; if there are any, one for each frame from the first to the last. Nothing on incoherent memory.
 pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Hole>> {
     let mem = worker.mem();
-    let mut missing = units_in_holes(mem);
+    let mut missing = frames_in_holes(mem);
     if missing == 0 {
         return Ok(Vec::new());
     }
-    let committed = worker.committed_units()?;
-    let mut unit = HOLES_FROM.load(mem).min(committed);
+    let committed = worker.committed_frames()?;
+    let mut frame = HOLES_FROM.load(mem).min(committed);
     let mut found = Vec::new();
-    while unit < committed && missing > 0 {
+    while frame < committed && missing > 0 {
         let Block::Hole {
             order, is_punched, ..
-        } = Block::decode(table_word(worker, unit).load(mem))
+        } = Block::decode(table_word(worker, frame).load(mem))
         else {
-            unit += 1;
+            frame += 1;
             continue;
         };
         let order = u32::from(order);
-        check(worker, unit, order)?;
+        check(worker, frame, order)?;
         found.push(Hole {
-            unit,
+            frame,
             order,
             is_punched,
         });
-        unit += 1 << order;
+        frame += 1 << order;
         missing = missing.saturating_sub(1 << order);
     }
     Ok(found)
 }
 
-/// A hole that the block table tells of lies in committed units and begins at a multiple of its size.
-fn check<M: Memory>(worker: &Worker<M>, unit: u64, order: u32) -> Result<()> {
-    let units = 1 << order;
-    if !unit.is_multiple_of(units) || unit + units > worker.committed_units()? {
-        return Err(Error::corrupt("a hole", table_word(worker, unit).offset()));
+/// A hole that the block table tells of lies in committed frames and begins at a multiple of its size.
+fn check<M: Memory>(worker: &Worker<M>, frame: u64, order: u32) -> Result<()> {
+    let frames = 1 << order;
+    if !frame.is_multiple_of(frames) || frame + frames > worker.committed_frames()? {
+        return Err(Error::corrupt("a hole", table_word(worker, frame).offset()));
     }
     Ok(())
 }
@@ -113,35 +113,35 @@ fn check<M: Memory>(worker: &Worker<M>, unit: u64, order: u32) -> Result<()> {
 /// Pieces that are free as a whole, in ascending order. Without a lock, as in [`list`].
 pub fn free_pieces<M: Memory>(worker: &Worker<M>, order: u32) -> Result<Vec<u64>> {
     let tree = Buddy::new(worker.geometry());
-    let committed = worker.committed_units()?;
-    let (mut unit, mut found) = (0, Vec::new());
-    while unit < committed {
+    let committed = worker.committed_frames()?;
+    let (mut frame, mut found) = (0, Vec::new());
+    while frame < committed {
         let free = tree
-            .free_around(worker.mem(), unit)?
+            .free_around(worker.mem(), frame)?
             .filter(|&free| free >= order);
-        let end = unit + (1 << free.unwrap_or(order));
+        let end = frame + (1 << free.unwrap_or(order));
         if free.is_some() {
-            found.extend((unit..end).step_by(1 << order));
+            found.extend((frame..end).step_by(1 << order));
         }
-        unit = end;
+        frame = end;
     }
     Ok(found)
 }
 
 /// Takes a free piece out of the tree, as a hole; whether it was free as a whole.
-pub fn mark<M: Memory>(worker: &Worker<M>, unit: u64, order: u32) -> Result<bool> {
+pub fn mark<M: Memory>(worker: &Worker<M>, frame: u64, order: u32) -> Result<bool> {
     let mem = worker.mem();
     let _trims = lock::acquire(worker, TRIM_LOCK)?;
     let is_early = mutant::is(Mutant::HoleMarkedLate);
     if is_early {
-        mem.punch(worker.geometry().unit_offset(unit), UNIT << order)?;
+        mem.punch(worker.geometry().frame_offset(frame), FRAME << order)?;
     }
     let _held = lock::acquire(worker, HEAP_LOCK)?;
-    if unit + (1 << order) > worker.committed_units()? {
+    if frame + (1 << order) > worker.committed_frames()? {
         return Ok(false);
     }
     let mut txn = Transaction::new(mem, worker.record());
-    if !Buddy::new(worker.geometry()).take_at(&mut txn, unit, 1 << order)? {
+    if !Buddy::new(worker.geometry()).take_at(&mut txn, frame, 1 << order)? {
         return Ok(false);
     }
     let hole = Block::Hole {
@@ -149,11 +149,11 @@ pub fn mark<M: Memory>(worker: &Worker<M>, unit: u64, order: u32) -> Result<bool
         is_punched: false,
         epoch: 0,
     };
-    txn.write(table_word(worker, unit).offset(), hole.encode());
+    txn.write(table_word(worker, frame).offset(), hole.encode());
     let (holes, from) = (txn.read(HOLES.offset()), txn.read(HOLES_FROM.offset()));
     txn.write(HOLES.offset(), holes.wrapping_add(1 << order));
-    if holes == 0 || unit < from {
-        txn.write(HOLES_FROM.offset(), unit);
+    if holes == 0 || frame < from {
+        txn.write(HOLES_FROM.offset(), frame);
     }
     txn.commit()?;
     crash_point(Point::TrimMarked);
@@ -161,10 +161,10 @@ pub fn mark<M: Memory>(worker: &Worker<M>, unit: u64, order: u32) -> Result<bool
 }
 
 /// Gives a hole that was just marked its date. Who pins from now on sees that it is one.
-pub fn date<M: Memory>(worker: &Worker<M>, unit: u64) -> Result<()> {
+pub fn date<M: Memory>(worker: &Worker<M>, frame: u64) -> Result<()> {
     let mem = worker.mem();
     let _trims = lock::acquire(worker, TRIM_LOCK)?;
-    let word = table_word(worker, unit);
+    let word = table_word(worker, frame);
     if let Block::Hole {
         order,
         is_punched: false,
@@ -183,10 +183,10 @@ pub fn date<M: Memory>(worker: &Worker<M>, unit: u64) -> Result<()> {
 }
 
 /// Gives the bytes of a hole back, if nobody can be looking at it: with a `least` announcement of now. Whether it did.
-pub fn punch<M: Memory>(worker: &Worker<M>, unit: u64, least: u64) -> Result<bool> {
+pub fn punch<M: Memory>(worker: &Worker<M>, frame: u64, least: u64) -> Result<bool> {
     let mem = worker.mem();
     let _trims = lock::acquire(worker, TRIM_LOCK)?;
-    let word = table_word(worker, unit);
+    let word = table_word(worker, frame);
     let Block::Hole {
         order,
         is_punched: false,
@@ -195,12 +195,12 @@ pub fn punch<M: Memory>(worker: &Worker<M>, unit: u64, least: u64) -> Result<boo
     else {
         return Ok(false);
     };
-    check(worker, unit, u32::from(order))?;
+    check(worker, frame, u32::from(order))?;
     let is_reclaimable = epoch != 0 && epoch < least;
     if !is_reclaimable && !mutant::is(Mutant::HolePunchedUnreclaimable) {
         return Ok(false);
     }
-    mem.punch(worker.geometry().unit_offset(unit), UNIT << order)?;
+    mem.punch(worker.geometry().frame_offset(frame), FRAME << order)?;
     crash_point(Point::TrimPunched);
     let hole = Block::Hole {
         order,
@@ -213,33 +213,33 @@ pub fn punch<M: Memory>(worker: &Worker<M>, unit: u64, least: u64) -> Result<boo
 }
 
 /// Reserves the bytes of a hole again, and gives it to the tree. Whether it was a hole still.
-pub fn fill<M: Memory>(worker: &Worker<M>, unit: u64) -> Result<bool> {
+pub fn fill<M: Memory>(worker: &Worker<M>, frame: u64) -> Result<bool> {
     let mem = worker.mem();
     let _trims = match mutant::is(Mutant::HoleFilledUnlocked) {
         true => None,
         false => Some(lock::acquire(worker, TRIM_LOCK)?),
     };
-    let word = table_word(worker, unit);
+    let word = table_word(worker, frame);
     let Block::Hole { order, .. } = Block::decode(word.load(mem)) else {
         return Ok(false);
     };
-    check(worker, unit, u32::from(order))?;
+    check(worker, frame, u32::from(order))?;
     if !mutant::is(Mutant::HoleNotReserved) {
         mem.reserve(
-            worker.geometry().unit_offset(unit),
-            UNIT << order,
+            worker.geometry().frame_offset(frame),
+            FRAME << order,
             is_alone(worker),
         )?;
     }
     crash_point(Point::TrimReserved);
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     let mut txn = Transaction::new(mem, worker.record());
-    Buddy::new(worker.geometry()).give(&mut txn, unit, 1 << order)?;
+    Buddy::new(worker.geometry()).give(&mut txn, frame, 1 << order)?;
     txn.write(word.offset(), Block::Free.encode());
     let (holes, from) = (txn.read(HOLES.offset()), txn.read(HOLES_FROM.offset()));
     txn.write(HOLES.offset(), holes.wrapping_sub(1 << order));
-    if from == unit {
-        txn.write(HOLES_FROM.offset(), unit + (1 << order));
+    if from == frame {
+        txn.write(HOLES_FROM.offset(), frame + (1 << order));
     }
     txn.commit()?;
     Ok(true)
@@ -260,12 +260,12 @@ pub fn punch_reclaimable<M: Memory>(worker: &Worker<M>, most: usize) -> Result<T
     let holes = list(worker)?;
     let waiting = holes.iter().filter(|hole| !hole.is_punched);
     for hole in waiting.clone() {
-        date(worker, hole.unit)?;
+        date(worker, hole.frame)?;
     }
     let least = advance(worker);
     let mut left = most;
     for hole in waiting {
-        if left > 0 && punch(worker, hole.unit, least)? {
+        if left > 0 && punch(worker, hole.frame, least)? {
             trimmed.given_back += hole.bytes();
             left -= 1;
         } else {
@@ -277,8 +277,8 @@ pub fn punch_reclaimable<M: Memory>(worker: &Worker<M>, most: usize) -> Result<T
 
 /// Makes holes of all pieces that are free. What is free in smaller blocks stays.
 pub fn mark_all<M: Memory>(worker: &Worker<M>, order: u32) -> Result<()> {
-    for unit in (0..worker.committed_units()?).step_by(1 << order) {
-        mark(worker, unit, order)?;
+    for frame in (0..worker.committed_frames()?).step_by(1 << order) {
+        mark(worker, frame, order)?;
     }
     Ok(())
 }

@@ -5,17 +5,17 @@
 //! Who looks at the cells of a block that is not his looks at the block table first, both under a pin: the block may be free by then, but
 //! its memory is there ([`super::holes`]).
 
+use super::frames::free_slab;
 use super::heap::{return_reserves, take_cells};
 use super::hints::{clear_hint, set_hint};
 use super::slab::{CellAt, count_of, free_lanes, full_word, table_word};
-use super::units::free_slab;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
 use crate::pod::format::block::Block;
 use crate::pod::format::class::{Class, TABLE};
-use crate::pod::format::geometry::UNIT_SHIFT;
+use crate::pod::format::geometry::FRAME_SHIFT;
 use crate::pod::format::reserve::Reserve;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::{Pin, Worker};
@@ -27,7 +27,7 @@ const HINT_WORDS_MAX: u64 = 256;
 
 /// Gives up the ownership of a block, of which nothing is reserved any more. That is not written back: recovery passes by a reserve
 /// whose block is not its worker's, and who takes the next block says so first.
-pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64) {
+pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, frame: u64) {
     let mem = worker.mem();
     let owned = Block::Slab {
         class: class as u8,
@@ -44,22 +44,22 @@ pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class:
     let _shield = shield(worker);
     // Its cells were changed by exchanges, which all have seen; nothing else of it is the next owner's.
     // PAIRS WITH: pod::alloc::orphans::after_free
-    if table_word(worker, unit)
+    if table_word(worker, frame)
         .compare_exchange_acquire(mem, owned, nobodys)
         .is_ok()
     {
         crash_point(Point::SlabRelease);
         // Frees that came while the block was owned set no hint.
-        let base = worker.geometry().unit_offset(unit);
+        let base = worker.geometry().frame_offset(frame);
         // PAIRS WITH: pod::alloc::slab::CellAt::change
         if (0..TABLE[class].words()).any(|word| free_lanes(mem.load(base + 8 * u64::from(word))) != 0) {
-            set_hint(worker, unit);
+            set_hint(worker, frame);
         }
     }
     actor.record.reserve(class).set_lazily(mem, Reserve::NONE.0);
 }
 
-/// As long as it stands, a block that was none of free units when it began keeps its bytes, whatever becomes of it.
+/// As long as it stands, a block that was none of free frames when it began keeps its bytes, whatever becomes of it.
 fn shield<M: Memory>(worker: &Worker<M>) -> Option<Pin<'_, M>> {
     match mutant::is(Mutant::HoleLookedInto) {
         true => None,
@@ -71,10 +71,10 @@ fn shield<M: Memory>(worker: &Worker<M>) -> Option<Pin<'_, M>> {
 #[inline]
 pub(in crate::pod) fn after_free<M: Memory>(worker: &Worker<M>, cell: CellAt, before: u64) {
     if free_lanes(before) == 0 {
-        let unit = cell.unit(worker);
+        let frame = cell.frame(worker);
         // PAIRS WITH: pod::alloc::orphans::orphan
-        if let Block::Slab { owner: 0, .. } = Block::decode(table_word(worker, unit).load(worker.mem())) {
-            set_hint(worker, unit);
+        if let Block::Slab { owner: 0, .. } = Block::decode(table_word(worker, frame).load(worker.mem())) {
+            set_hint(worker, frame);
         }
     }
 }
@@ -85,20 +85,20 @@ pub(in crate::pod) fn adopt_hinted<M: Memory>(
     actor: Actor,
     class: usize,
 ) -> Result<bool> {
-    let units = worker.committed_units()?;
-    let words = units.div_ceil(64);
+    let frames = worker.committed_frames()?;
+    let words = frames.div_ceil(64);
     let mut tried = 0;
     let _shield = shield(worker);
     for step in 0..words.min(HINT_WORDS_MAX) {
         let word = (worker.hint_cursor.get() + step) % words;
         let mut bits = worker.mem().load(worker.geometry().hints + 8 * word);
         while bits != 0 {
-            let unit = word * 64 + u64::from(bits.trailing_zeros());
+            let frame = word * 64 + u64::from(bits.trailing_zeros());
             bits &= bits - 1;
-            if unit < units && is_orphaned(worker, unit, class) {
-                clear_hint(worker, unit);
+            if frame < frames && is_orphaned(worker, frame, class) {
+                clear_hint(worker, frame);
                 tried += 1;
-                if adopt(worker, actor, class, unit, TABLE[class].objects / 8 + 1) {
+                if adopt(worker, actor, class, frame, TABLE[class].objects / 8 + 1) {
                     worker.hint_cursor.set(word);
                     return Ok(true);
                 }
@@ -113,31 +113,31 @@ pub(in crate::pod) fn adopt_hinted<M: Memory>(
     Ok(false)
 }
 
-fn is_orphaned<M: Memory>(worker: &Worker<M>, unit: u64, class: usize) -> bool {
-    let block = Block::decode(table_word(worker, unit).load(worker.mem()));
+fn is_orphaned<M: Memory>(worker: &Worker<M>, frame: u64, class: usize) -> bool {
+    let block = Block::decode(table_word(worker, frame).load(worker.mem()));
     block
         == Block::Slab {
             class: class as u8,
             ready: true,
             owner: 0,
         }
-        && is_whole(worker, unit, &TABLE[class])
+        && is_whole(worker, frame, &TABLE[class])
 }
 
-/// Whether a block of this layout can begin at `unit`.
-pub(in crate::pod) fn is_whole<M: Memory>(worker: &Worker<M>, unit: u64, layout: &Class) -> bool {
-    let bytes = layout.units() << UNIT_SHIFT;
-    unit.is_multiple_of(layout.units())
+/// Whether a block of this layout can begin at `frame`.
+pub(in crate::pod) fn is_whole<M: Memory>(worker: &Worker<M>, frame: u64, layout: &Class) -> bool {
+    let bytes = layout.frames() << FRAME_SHIFT;
+    frame.is_multiple_of(layout.frames())
         && worker
-            .check("", worker.geometry().unit_offset(unit), bytes)
+            .check("", worker.geometry().frame_offset(frame), bytes)
             .is_ok()
 }
 
 /// Adopts any orphaned block of the class with a free cell.
 pub(in crate::pod) fn adopt_any<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
     let _shield = shield(worker);
-    for unit in 0..worker.committed_units()? {
-        if is_orphaned(worker, unit, class) && adopt(worker, actor, class, unit, 1) {
+    for frame in 0..worker.committed_frames()? {
+        if is_orphaned(worker, frame, class) && adopt(worker, actor, class, frame, 1) {
             return Ok(true);
         }
     }
@@ -145,9 +145,9 @@ pub(in crate::pod) fn adopt_any<M: Memory>(worker: &Worker<M>, actor: Actor, cla
 }
 
 /// Takes over an orphaned block if `wanted` of its cells are free, and fills the reserve from it.
-fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, wanted: u32) -> bool {
+fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, frame: u64, wanted: u32) -> bool {
     let mem = worker.mem();
-    let base = worker.geometry().unit_offset(unit);
+    let base = worker.geometry().frame_offset(frame);
     // A look from outside: meanwhile the block may be freed and made anew by somebody. The exchange of its table word
     // decides.
     let mut free = 0;
@@ -159,13 +159,13 @@ fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, unit: u64, w
     if !is_enough {
         return false;
     }
-    if !take_ownership(worker, actor, class, unit) {
+    if !take_ownership(worker, actor, class, frame) {
         return false;
     }
-    if take_cells(worker, actor, class, unit, 0) {
+    if take_cells(worker, actor, class, frame, 0) {
         return true;
     }
-    orphan(worker, actor, class, unit);
+    orphan(worker, actor, class, frame);
     false
 }
 
@@ -173,7 +173,7 @@ pub(in crate::pod) fn take_ownership<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     class: usize,
-    unit: u64,
+    frame: u64,
 ) -> bool {
     debug_assert!(
         actor != worker.actor() || worker.holds_list(),
@@ -181,7 +181,7 @@ pub(in crate::pod) fn take_ownership<M: Memory>(
     );
     let mem = worker.mem();
     let reserve = actor.record.reserve(class);
-    reserve.set(mem, Reserve::new(unit, 0, 0).0);
+    reserve.set(mem, Reserve::new(frame, 0, 0).0);
     mem.persist(reserve.offset(), 8);
     crash_point(Point::AdoptIntent);
     let nobodys = Block::Slab {
@@ -197,7 +197,7 @@ pub(in crate::pod) fn take_ownership<M: Memory>(
     }
     .encode();
     // NO PAIR: claim
-    if table_word(worker, unit)
+    if table_word(worker, frame)
         .compare_exchange_acquire(mem, nobodys, mine)
         .is_err()
     {
@@ -215,21 +215,21 @@ pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Resu
     return_reserves(worker, actor)?;
     let mem = worker.mem();
     let mut returned = 0;
-    let mut unit = 0;
-    let units = worker.committed_units()?;
-    while unit < units {
+    let mut frame = 0;
+    let frames = worker.committed_frames()?;
+    while frame < frames {
         let _shield = shield(worker);
-        let block = Block::decode(table_word(worker, unit).load(mem));
-        let here = unit;
-        unit += 1;
+        let block = Block::decode(table_word(worker, frame).load(mem));
+        let here = frame;
+        frame += 1;
         let Block::Slab {
             class,
             ready: true,
             owner: 0,
         } = block
         else {
-            if let Block::Range { units, .. } = block {
-                unit = here + u64::from(units).max(1);
+            if let Block::Extent { frames, .. } = block {
+                frame = here + u64::from(frames).max(1);
             }
             continue;
         };
@@ -237,7 +237,7 @@ pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Resu
         let Some(layout) = TABLE.get(class).filter(|layout| is_whole(worker, here, layout)) else {
             continue;
         };
-        let base = worker.geometry().unit_offset(here);
+        let base = worker.geometry().frame_offset(here);
         let cells = |word: u32| base + 8 * u64::from(word);
         // Looked at from outside first, as in `adopt`.
         if !(0..layout.words()).all(|word| mem.owned_peek(cells(word)) == full_word(layout, word)) {
@@ -246,7 +246,7 @@ pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Resu
         if take_ownership(worker, actor, class, here) {
             if (0..layout.words()).all(|word| mem.load(cells(word)) == full_word(layout, word)) {
                 free_slab(worker, here, layout.order, &[(actor.record.reserve(class), 0)])?;
-                returned += layout.units();
+                returned += layout.frames();
             } else {
                 orphan(worker, actor, class, here);
             }

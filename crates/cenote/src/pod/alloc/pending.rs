@@ -131,10 +131,10 @@ pub(in crate::pod) fn put_back<M: Memory>(
 ) -> bool {
     let (mem, record) = (worker.mem(), worker.record());
     match allocation.source {
-        Source::Reserve { unit, index } => {
+        Source::Reserve { frame, index } => {
             let word = record.reserve(allocation.class as usize);
             let reserve = Reserve(word.get(mem));
-            if reserve.unit() != Some(unit) || reserve.word() != index / 4 {
+            if reserve.frame() != Some(frame) || reserve.word() != index / 4 {
                 return false;
             }
             word.set(mem, reserve.0 | 1 << (index % 4));

@@ -1,8 +1,8 @@
-//! Runs: adjacent units that are free, wherever they begin. The buddy tree knows free blocks that are aligned; a run is what several of
+//! Runs: adjacent frames that are free, wherever they begin. The buddy tree knows free blocks that are aligned; a run is what several of
 //! them come to that lie side by side.
 //!
-//! A run of *n* units holds an aligned block of 2^*o* of them if *n* ≥ 2^(*o*+1) − 1. So whoever looks for a run walks from one block of
-//! that order to the next, and looks how far the free units around it go. That many blocks may lie in runs that are too short; so there is
+//! A run of *n* frames holds an aligned block of 2^*o* of them if *n* ≥ 2^(*o*+1) − 1. So whoever looks for a run walks from one block of
+//! that order to the next, and looks how far the free frames around it go. That many blocks may lie in runs that are too short; so there is
 //! an [`Effort`].
 //!
 //! The caller has the allocator's lock.
@@ -31,29 +31,29 @@ const LOOKS: u32 = 64;
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::pod) struct Want {
-    /// Adjacent units.
-    pub units: u64,
+    /// Adjacent frames.
+    pub frames: u64,
     /// The first is a multiple of this power of two.
     pub align: u64,
 }
 
 impl Want {
-    /// The first unit within a run, if it fits there.
+    /// The first frame within a run, if it fits there.
     pub fn within(self, begin: u64, end: u64) -> Option<u64> {
         let first = begin.next_multiple_of(self.align);
-        (first + self.units <= end).then_some(first)
+        (first + self.frames <= end).then_some(first)
     }
 
     /// The order of a block that each run holds which is long enough.
     fn order(self) -> u32 {
         match self.align {
-            1 => (self.units + 1).ilog2() - 1,
+            1 => (self.frames + 1).ilog2() - 1,
             align => align.ilog2(),
         }
     }
 }
 
-/// Free units, and those in holes, that lie side by side.
+/// Free frames, and those in holes, that lie side by side.
 pub(in crate::pod) struct Stretch {
     /// The first one.
     pub begin: u64,
@@ -64,28 +64,32 @@ pub(in crate::pod) struct Stretch {
 }
 
 impl Stretch {
-    /// The holes that have units of a range.
-    pub fn holes_in(&self, first: u64, units: u64) -> Vec<u64> {
-        let overlaps = |hole: &&Hole| hole.unit < first + units && first < hole.unit + (1 << hole.order);
-        self.holes.iter().filter(overlaps).map(|hole| hole.unit).collect()
+    /// The holes that have frames of an extent.
+    pub fn holes_in(&self, first: u64, frames: u64) -> Vec<u64> {
+        let overlaps = |hole: &&Hole| hole.frame < first + frames && first < hole.frame + (1 << hole.order);
+        self.holes
+            .iter()
+            .filter(overlaps)
+            .map(|hole| hole.frame)
+            .collect()
     }
 
-    /// Where in it, if it ended at `end`, units fit for which the fewest holes need bytes; with those holes.
+    /// Where in it, if it ended at `end`, frames fit for which the fewest holes need bytes; with those holes.
     pub fn fewest_holes(&self, want: Want, end: u64) -> Option<(u64, Vec<u64>)> {
-        let behind_holes = self.holes.iter().map(|hole| hole.unit + (1 << hole.order));
+        let behind_holes = self.holes.iter().map(|hole| hole.frame + (1 << hole.order));
         let last = end
-            .checked_sub(want.units)
+            .checked_sub(want.frames)
             .map(|last| last / want.align * want.align);
         std::iter::once(self.begin)
             .chain(behind_holes)
             .chain(last.filter(|&last| last >= self.begin))
             .filter_map(|from| want.within(from, end))
-            .map(|first| (first, self.holes_in(first, want.units)))
+            .map(|first| (first, self.holes_in(first, want.frames)))
             .min_by_key(|(first, needed)| (needed.len(), *first))
     }
 }
 
-/// The free units of a pool.
+/// The free frames of a pool.
 pub(in crate::pod) struct Runs<'w, M: Memory> {
     worker: &'w Worker<M>,
     tree: Buddy,
@@ -100,7 +104,7 @@ impl<'w, M: Memory> Runs<'w, M> {
         }
     }
 
-    /// The first unit of the lowest run that is long enough.
+    /// The first frame of the lowest run that is long enough.
     pub fn first_fit(&self, want: Want, effort: Effort) -> Result<Option<u64>> {
         let mut found = None;
         self.each(want.order(), effort, |begin, end| {
@@ -110,7 +114,7 @@ impl<'w, M: Memory> Runs<'w, M> {
         Ok(found)
     }
 
-    /// Units of the longest run, of those that a bounded search sees.
+    /// Frames of the longest run, of those that a bounded search sees.
     pub fn longest(&self) -> Result<u64> {
         let Some(largest) = self.tree.largest(self.worker.mem())? else {
             return Ok(0);
@@ -134,7 +138,7 @@ impl<'w, M: Memory> Runs<'w, M> {
             };
             let (begin, end) = (self.begin_of(block)?, self.end_of(block)?);
             if end == block {
-                return Err(Error::corrupt("a free unit behind the last one, seen", block));
+                return Err(Error::corrupt("a free frame behind the last one, seen", block));
             }
             if last(begin, end) {
                 break;
@@ -145,60 +149,60 @@ impl<'w, M: Memory> Runs<'w, M> {
         Ok(())
     }
 
-    /// The first of the free units that end before a unit, and have none in use between; that unit itself if there are none.
-    fn begin_of(&self, mut unit: u64) -> Result<u64> {
-        while let Some(before) = unit.checked_sub(1) {
+    /// The first of the free frames that end before a frame, and have none in use between; that frame itself if there are none.
+    fn begin_of(&self, mut frame: u64) -> Result<u64> {
+        while let Some(before) = frame.checked_sub(1) {
             let Some(order) = self.tree.free_around(self.worker.mem(), before)? else {
                 break;
             };
-            unit = before >> order << order;
+            frame = before >> order << order;
         }
-        Ok(unit)
+        Ok(frame)
     }
 
-    /// Behind the last of the free units that begin with one; that unit itself if it is in use.
-    fn end_of(&self, mut unit: u64) -> Result<u64> {
-        let all = self.worker.geometry().parameters.max_units;
-        while unit < all {
-            let Some(order) = self.tree.free_around(self.worker.mem(), unit)? else {
+    /// Behind the last of the free frames that begin with one; that frame itself if it is in use.
+    fn end_of(&self, mut frame: u64) -> Result<u64> {
+        let all = self.worker.geometry().parameters.max_frames;
+        while frame < all {
+            let Some(order) = self.tree.free_around(self.worker.mem(), frame)? else {
                 break;
             };
-            unit = ((unit >> order) + 1) << order;
+            frame = ((frame >> order) + 1) << order;
         }
-        Ok(unit)
+        Ok(frame)
     }
 
-    /// What lies around a unit and is free, or in a hole: of the holes that may be, in ascending order.
-    pub fn around(&self, unit: u64, holes: &[Hole]) -> Result<Stretch> {
+    /// What lies around a frame and is free, or in a hole: of the holes that may be, in ascending order.
+    pub fn around(&self, frame: u64, holes: &[Hole]) -> Result<Stretch> {
         let mut found = Stretch {
-            begin: unit,
-            end: unit,
+            begin: frame,
+            end: frame,
             holes: Vec::new(),
         };
-        let after = holes.partition_point(|hole| hole.unit < unit);
+        let after = holes.partition_point(|hole| hole.frame < frame);
         for &hole in holes[..after].iter().rev() {
             found.begin = self.begin_of(found.begin)?;
-            if hole.unit >= found.begin {
+            if hole.frame >= found.begin {
                 // It was filled since the list was made.
                 continue;
             }
-            if hole.unit + (1 << hole.order) != found.begin || !self.is_hole(hole) {
+            if hole.frame + (1 << hole.order) != found.begin || !self.is_hole(hole) {
                 break;
             }
-            found.begin = hole.unit;
+            found.begin = hole.frame;
             found.holes.push(hole);
         }
         found.holes.reverse();
         found.begin = self.begin_of(found.begin)?;
         for &hole in &holes[after..] {
             found.end = self.end_of(found.end)?;
-            if hole.unit + (1 << hole.order) <= found.end {
+            if hole.frame + (1 << hole.order) <= found.end {
                 continue;
             }
-            if hole.unit != found.end || !self.is_hole(hole) {
+            if hole.frame != found.end || !self.is_hole(hole) {
                 break;
             }
-            found.end = hole.unit + (1 << hole.order);
+            found.end = hole.frame + (1 << hole.order);
             found.holes.push(hole);
         }
         found.end = self.end_of(found.end)?;
@@ -207,12 +211,12 @@ impl<'w, M: Memory> Runs<'w, M> {
 
     /// Whether what was one when the holes were listed still is.
     fn is_hole(&self, hole: Hole) -> bool {
-        let word = table_word(self.worker, hole.unit).load(self.worker.mem());
+        let word = table_word(self.worker, hole.frame).load(self.worker.mem());
         matches!(Block::decode(word), Block::Hole { order, .. } if u32::from(order) == hole.order)
     }
 }
 
-/// Finds adjacent units that are free. The caller has the allocator's lock.
+/// Finds adjacent frames that are free. The caller has the allocator's lock.
 ///
 /// A power of two of them comes from the tightest block of the tree, so that large blocks stay whole; others from the lowest run, so that
 /// they lie side by side. Where the one finds nothing the other may.
@@ -223,8 +227,8 @@ pub(in crate::pod) fn find_free<M: Memory>(
     effort: Effort,
 ) -> Result<Option<u64>> {
     let (tree, runs) = (Buddy::new(worker.geometry()), Runs::new(worker));
-    let order = want.units.next_power_of_two().trailing_zeros();
-    if want.units.is_power_of_two() {
+    let order = want.frames.next_power_of_two().trailing_zeros();
+    if want.frames.is_power_of_two() {
         let block = tree.tightest(txn, order)?;
         return match block {
             None if want.align == 1 => runs.first_fit(want, effort),

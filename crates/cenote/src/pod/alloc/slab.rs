@@ -15,15 +15,15 @@
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, RangeState};
+use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::class::{Class, TABLE, block_start};
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::instance::worker::Worker;
 
-/// The table word of a unit.
+/// The table word of a frame.
 #[inline]
-pub fn table_word<M: Memory>(worker: &Worker<M>, unit: u64) -> SyncWord {
-    SyncWord::at(worker.geometry().block_table + 8 * unit)
+pub fn table_word<M: Memory>(worker: &Worker<M>, frame: u64) -> SyncWord {
+    SyncWord::at(worker.geometry().block_table + 8 * frame)
 }
 
 /// Where a cell is: the offset of its word, with its number among the word's four in the low bits.
@@ -33,8 +33,8 @@ pub struct CellAt(u64);
 /// One object's cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// The first unit of its block.
-    pub unit: u64,
+    /// The first frame of its block.
+    pub frame: u64,
     /// Its class.
     pub class: usize,
     /// Its number in the block.
@@ -45,30 +45,30 @@ pub struct Cell {
 
 /// Where an object is kept.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum Location {
     /// In a slab.
     Slab(Cell),
-    /// In units of its own.
-    Range {
+    /// In frames of its own.
+    Extent {
         /// The first.
-        unit: u64,
+        frame: u64,
         /// How many.
-        units: u32,
+        frames: u32,
         /// How far it has come.
-        state: RangeState,
+        state: ExtentState,
         /// Owner or retirer.
         owner: u16,
     },
 }
 
 impl CellAt {
-    /// It was not looked for, or not found the short way.
+    /// It was not looked for, or not found the fast path.
     pub const UNKNOWN: Self = Self(0);
 
-    /// The cell of object `index` in the block that begins at `unit`.
+    /// The cell of object `index` in the block that begins at `frame`.
     #[inline]
-    fn new<M: Memory>(worker: &Worker<M>, unit: u64, index: u32) -> Self {
-        let word = worker.geometry().unit_offset(unit) + u64::from(index / 4) * 8;
+    fn new<M: Memory>(worker: &Worker<M>, frame: u64, index: u32) -> Self {
+        let word = worker.geometry().frame_offset(frame) + u64::from(index / 4) * 8;
         Self(word | u64::from(index % 4))
     }
 
@@ -82,10 +82,10 @@ impl CellAt {
         (self.0 & 3) * 16
     }
 
-    /// The first unit of its block, which has all of the block's cells.
+    /// The first frame of its block, which has all of the block's cells.
     #[inline]
-    pub fn unit<M: Memory>(self, worker: &Worker<M>) -> u64 {
-        worker.geometry().unit_of(self.0)
+    pub fn frame<M: Memory>(self, worker: &Worker<M>) -> u64 {
+        worker.geometry().frame_of(self.0)
     }
 
     /// What it says.
@@ -123,14 +123,14 @@ impl CellAt {
 }
 
 impl Cell {
-    /// The cell of object `index` in the block that begins at `unit`.
+    /// The cell of object `index` in the block that begins at `frame`.
     #[inline]
-    pub fn new<M: Memory>(worker: &Worker<M>, unit: u64, class: usize, index: u32) -> Self {
+    pub fn new<M: Memory>(worker: &Worker<M>, frame: u64, class: usize, index: u32) -> Self {
         Self {
-            unit,
+            frame,
             class,
             index,
-            at: CellAt::new(worker, unit, index),
+            at: CellAt::new(worker, frame, index),
         }
     }
 
@@ -168,17 +168,17 @@ pub fn cell_words<'m, M: Memory>(
 
 /// Finds the place of an object, checking everything that is read on the way.
 #[inline]
-pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
+pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Location> {
     worker.check("an object's offset", object, 16)?;
     let geometry = worker.geometry();
-    let mut unit = geometry.unit_of(object);
+    let mut frame = geometry.frame_of(object);
     // PAIRS WITH: pod::lock::redo::apply, pod::alloc::heap::allocate_slab
-    let mut block = Block::decode(table_word(worker, unit).load(worker.mem()));
+    let mut block = Block::decode(table_word(worker, frame).load(worker.mem()));
     if block == Block::Tail {
-        unit = block_start(unit, 2);
-        block = Block::decode(table_word(worker, unit).load(worker.mem()));
+        frame = block_start(frame, 2);
+        block = Block::decode(table_word(worker, frame).load(worker.mem()));
     }
-    let within = object - geometry.unit_offset(unit);
+    let within = object - geometry.frame_offset(frame);
     match block {
         Block::Slab {
             class, ready: true, ..
@@ -190,23 +190,23 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Place> {
             worker.check(
                 "a block that ends behind the pool, seen",
                 object - within,
-                layout.units() * UNIT,
+                layout.frames() * FRAME,
             )?;
-            worker.classes.remember(geometry.unit_of(object), class);
+            worker.classes.remember(geometry.frame_of(object), class);
             match layout.index_of(within) {
-                Some(index) => Ok(Place::Slab(Cell::new(worker, unit, class, index))),
+                Some(index) => Ok(Location::Slab(Cell::new(worker, frame, class, index))),
                 None => Err(Error::corrupt("an offset between objects", object)),
             }
         }
-        Block::Range { units, state, owner } if within == 0 => {
+        Block::Extent { frames, state, owner } if within == 0 => {
             worker.check(
-                "a range that ends behind the pool, seen",
+                "an extent that ends behind the pool, seen",
                 object,
-                u64::from(units) * UNIT,
+                u64::from(frames) * FRAME,
             )?;
-            Ok(Place::Range {
-                unit,
-                units,
+            Ok(Location::Extent {
+                frame,
+                frames,
                 state,
                 owner,
             })
@@ -224,16 +224,16 @@ pub fn check_fits<M: Memory>(worker: &Worker<M>, what: &'static str, object: u64
     }
 }
 
-impl Place {
+impl Location {
     /// Bytes that the object may use.
     pub fn capacity(&self) -> u64 {
         match self {
             Self::Slab(cell) => u64::from(TABLE[cell.class].size),
-            Self::Range { units, .. } => u64::from(*units) * UNIT,
+            Self::Extent { frames, .. } => u64::from(*frames) * FRAME,
         }
     }
 
-    /// Who frees it, or has retired it if it is a range: worker index plus one; 0 if it is live; `None` if it is free.
+    /// Who frees it, or has retired it if it is an extent: worker index plus one; 0 if it is live; `None` if it is free.
     #[inline]
     pub fn retirer<M: Memory>(&self, mem: &M) -> Option<u16> {
         match self {
@@ -241,12 +241,12 @@ impl Place {
                 CELL_FREE => None,
                 mark => Some(mark),
             },
-            Self::Range {
-                state: RangeState::Retired,
+            Self::Extent {
+                state: ExtentState::Retired,
                 owner,
                 ..
             } => Some(*owner),
-            Self::Range { .. } => Some(CELL_LIVE),
+            Self::Extent { .. } => Some(CELL_LIVE),
         }
     }
 }
@@ -262,9 +262,9 @@ pub(in crate::pod) fn forget_lines<M: Memory>(mem: &M, at: u64, len: u64) {
 
 /// Marks free all cells of a block that was just allocated. They are sync words from now on: the lines are dropped, or
 /// this host would read them as data when the block's memory is used otherwise one day.
-pub fn initialise_cells<M: Memory>(worker: &Worker<M>, unit: u64, class: &Class) {
+pub fn initialise_cells<M: Memory>(worker: &Worker<M>, frame: u64, class: &Class) {
     let mem = worker.mem();
-    let base = worker.geometry().unit_offset(unit);
+    let base = worker.geometry().frame_offset(frame);
     for word in 0..class.words() {
         mem.write_word(base + 8 * u64::from(word), full_word(class, word));
     }

@@ -39,7 +39,7 @@ impl<M: Memory> Worker<M> {
                     return Ok(worker);
                 }
             }
-            if mutant::is(Mutant::AttachLooksOnce) || !Self::may_become_free(pod) {
+            if mutant::is(Mutant::AttachScansOnce) || !Self::may_become_free(pod) {
                 break;
             }
             match Self::attach_at(pod, limit - 1, false)? {
@@ -173,7 +173,7 @@ impl<M: Memory> Worker<M> {
         // What cannot be given back now is found by recovery or by the next to take the place. The hold is never given back: who moved
         // the list of a record that is free would do so beside its adopters.
         let hold = self.hold_list().map(std::mem::forget);
-        if hold.is_err() || settle(self, self.actor()).is_err() {
+        if hold.is_err() || give_back_all(self, self.actor()).is_err() {
             record.write_back(self.mem());
         }
     }
@@ -231,7 +231,7 @@ impl<M: Memory> Drop for Worker<M> {
 }
 
 /// What a worker that leaves in peace does: give back what it holds, free what it can.
-pub fn settle<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
+pub fn give_back_all<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let record = actor.record;
     let _hold = worker.hold_list()?;
     if record.root().get(worker.mem()) != 0 {

@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, discard_auxiliary, link_auxiliary};
-use crate::pod::alloc::heap::{settle_own, settle_published};
+use crate::pod::alloc::heap::{mark_live, mark_own_live};
 use crate::pod::alloc::pending::leave_sources;
 use crate::pod::format::actor::Actor;
 use crate::pod::format::record::{PUBLISHED, WorkerRecord, operation};
@@ -170,7 +170,7 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
     intend(worker, change);
     let (slot, current, next) = (change.slot, change.current, change.next);
     // PAIRS WITH: pod::tasks::result::result
-    // PAIRS WITH: index::ordered::find::reach_by_any_way, index::ordered::find::reach_from, index::ordered::short::way_to
+    // PAIRS WITH: index::ordered::find::reach_by_slow_path, index::ordered::find::reach_from, index::ordered::fast_path::fast_path_to
     // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find, index::hash::probe::likely_object
     let exchanged = match M::COHERENT {
         true => slot.compare_exchange(mem, current, next),
@@ -299,7 +299,7 @@ fn finish<M: Memory>(
     crash_point(Point::PublishCounted);
     let new = record.new_object().get(mem);
     if new != 0 {
-        settle_own(worker, actor, new)?;
+        mark_own_live(worker, actor, new)?;
     }
     let old = record.old_object().get(mem);
     if old != 0 {
@@ -345,7 +345,7 @@ pub(in crate::pod) fn finish_with_secondaries<M: Memory>(
     for word in record.secondaries() {
         let secondary = word.get(mem);
         if secondary != 0 && secondary & PUBLISHED == 0 {
-            settle_own(worker, actor, secondary)?;
+            mark_own_live(worker, actor, secondary)?;
             set_soon(worker, word, secondary | PUBLISHED);
         }
     }
@@ -383,7 +383,7 @@ pub fn publish_auxiliary<M: Memory>(
     // PAIRS WITH: index::hash::next_level, index::hash::look_at_root, index::hash::probe::probe_rest, index::hash::probe::probe_chain
     if word.compare_exchange(worker.mem(), empty, expected).is_ok() {
         crash_point(points[1]);
-        settle_published(worker, object)?;
+        mark_live(worker, object)?;
         clear_auxiliary(worker, actor);
         return Ok(true);
     }

@@ -4,7 +4,7 @@
 //! worker's announcement holds reclamation back, whoever finds the pool full, whoever opens it, and the optional
 //! agent. Nobody else has to wait for recovery: it returns memory, it does not unblock.
 //!
-//! **Told first.** Registered steps, by which groups are told of the death, are run before the claim: a recoverer that is stopped once it
+//! **Told first.** Registered steps, by which groups are notified of the death, are run before the claim: a recoverer that is stopped once it
 //! has claimed the record lives, so that nobody else may recover that; but it keeps nobody from being told.
 //!
 //! **Claim.** A dead process's worker record, or one whose recoverer died: its state -> `Recovering(by us)`. Every step
@@ -31,9 +31,9 @@ use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, discard_auxiliary, drain_auxiliary};
 use crate::pod::alloc::heap;
-use crate::pod::alloc::slab::{Place, locate, table_word};
+use crate::pod::alloc::slab::{Location, locate, table_word};
 use crate::pod::format::actor::Actor;
-use crate::pod::format::block::{Block, RangeState};
+use crate::pod::format::block::{Block, ExtentState};
 use crate::pod::format::chunk::{CHUNK_BYTES, GONE, next_of};
 use crate::pod::format::class::CLASSES;
 use crate::pod::format::log;
@@ -202,7 +202,7 @@ fn recover<M: Memory>(
     }
     let dead = Dead::at(index, state);
     let mut entry = begin_entry(worker, index, state);
-    if !mutant::is(Mutant::ToldUnderClaim) {
+    if !mutant::is(Mutant::NotifiedUnderClaim) {
         run_steps(worker, dead, &mut entry, recovered);
     }
     let claim = worker.claim(state.generation);
@@ -216,7 +216,7 @@ fn recover<M: Memory>(
         return Ok(false);
     }
     crash_point(Point::RecoverClaimed);
-    if mutant::is(Mutant::ToldUnderClaim) {
+    if mutant::is(Mutant::NotifiedUnderClaim) {
         run_steps(worker, dead, &mut entry, recovered);
     }
     let (finished, undone) = (recovered.finished, recovered.undone);
@@ -262,10 +262,10 @@ fn recover_record<M: Memory>(
         record,
         me: dead.index as u16 + 1,
     };
-    settle_locks(worker, dead)?;
+    release_locks(worker, dead)?;
     // A damaged lock of a user's keeps the place, whose slots name it, from being used again, and nothing else: no memory is held back, what
     // waits in its list neither.
-    let held = (worker.pod().hooks().settle_held)(worker, dead.index);
+    let held = (worker.pod().hooks().recover_held)(worker, dead.index);
     if !mutant::is(Mutant::RecoveryNotInvalidated) {
         record.invalidate(worker.mem());
     }
@@ -320,8 +320,8 @@ fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry, 
 /// Step 1: the dead worker's holds of the pool's own locks end; that on the trim lock once no log about a hole is left to be replayed. Once the
 /// allocator's lock was ours, whatever its dead holders had committed is done: also what an earlier recoverer of this very record had, before it died. Read sooner, the record and the block table
 /// would say what is no longer so.
-fn settle_locks<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<()> {
-    if !mutant::is(Mutant::LogsNotSettled) {
+fn release_locks<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<()> {
+    if !mutant::is(Mutant::LogsNotApplied) {
         drop(lock::acquire(worker, HEAP_LOCK)?);
     }
     lock::release_for_dead(worker, DIRECTORY_LOCK, dead.index, dead.generation);
@@ -421,7 +421,7 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
 
 /// Whether an object was named but never left the reserve. What the reserve says of a block that is not the worker's is old.
 fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<bool> {
-    let Place::Slab(cell) = locate(worker, object)? else {
+    let Location::Slab(cell) = locate(worker, object)? else {
         return Ok(false);
     };
     let reserve = Reserve(
@@ -430,11 +430,11 @@ fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resu
             .reserve(cell.class.min(CLASSES - 1))
             .get(worker.mem()),
     );
-    let is_there = reserve.unit() == Some(cell.unit)
+    let is_there = reserve.frame() == Some(cell.frame)
         && reserve.word() == cell.index / 4
         && reserve.mask() & 1 << (cell.index % 4) != 0;
     let is_its = || {
-        let block = Block::decode(table_word(worker, cell.unit).load(worker.mem()));
+        let block = Block::decode(table_word(worker, cell.frame).load(worker.mem()));
         matches!(block, Block::Slab { owner, .. } if owner == actor.me)
     };
     Ok(is_there && is_its())
@@ -448,7 +448,7 @@ fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Res
     if object != 0
         && is_reserved(worker, actor, object).unwrap_or(false)
         && !mutant::is(Mutant::ReservedKept)
-        && let Place::Slab(cell) = locate(worker, object)?
+        && let Location::Slab(cell) = locate(worker, object)?
     {
         let word = actor.record.reserve(cell.class);
         let reserve = Reserve(word.get(worker.mem()));
@@ -622,7 +622,7 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
         return Ok(());
     }
     let (word, expected) = (record.aux_word().get(mem), record.aux_expected().get(mem));
-    if word != 0 && (word & 6 != 0 || word >= worker.geometry().data + (worker.committed_units()? << 16)) {
+    if word != 0 && (word & 6 != 0 || word >= worker.geometry().data + (worker.committed_frames()? << 16)) {
         return Err(Error::corrupt("a link in an auxiliary record", word));
     }
     if object & DRAINING != 0 {
@@ -632,7 +632,7 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
         return drain_auxiliary(worker, actor, SyncWord::at(word), expected, line, next);
     }
     let published = match word {
-        // A range that is no longer pending was published, whatever its word says by now.
+        // An extent that is no longer pending was published, whatever its word says by now.
         _ if is_settled(worker, object)? => true,
         0 => false,
         // In the record or its list, of which this host's cache has nothing old any more.
@@ -640,7 +640,7 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
         _ => SyncWord::at(word).load(mem) == expected,
     };
     if published {
-        heap::settle_published(worker, object)?;
+        heap::mark_live(worker, object)?;
         clear_auxiliary(worker, actor);
         return Ok(());
     }
@@ -651,11 +651,11 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
     discard_auxiliary(worker, actor)
 }
 
-/// Whether an object is a range that has been published.
+/// Whether an object is an extent that has been published.
 fn is_settled<M: Memory>(worker: &Worker<M>, object: u64) -> Result<bool> {
     Ok(match locate(worker, object)? {
-        Place::Range { state, .. } => state != RangeState::Pending,
-        Place::Slab(_) => false,
+        Location::Extent { state, .. } => state != ExtentState::Pending,
+        Location::Slab(_) => false,
     })
 }
 

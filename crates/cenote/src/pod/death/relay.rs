@@ -5,7 +5,7 @@
 //!
 //! Nothing is written but what a notified event count says, here. Who sleeps compares the event count with what it saw before it looked for what it waits for; so a ring
 //! before that is seen by itself, and one after that by the relay. Where memory is incoherent the kernel may compare what a cache has kept of the
-//! event count: so those by an event count that was notified are woken in some more looks too ([`AGAIN`]).
+//! event count: so those by an event count that was notified are woken in some more polls too ([`AGAIN`]).
 //!
 //! **A crash** of the agent leaves nobody who relays, until its host is fenced. Who sleeps looks at everything every 100 ms ([`watch`](super::watch)).
 
@@ -14,10 +14,10 @@ use crate::pod::format::superblock::{DEATH_EVENTS, ROUND_EVENTS};
 use crate::pod::group::Group;
 use crate::pod::instance::worker::Worker;
 
-/// In so many looks after a ring those who sleep are woken again.
+/// In so many polls after a ring those who sleep are woken again.
 const AGAIN: u8 = 3;
 /// Looks between two searches for groups that were made.
-const LOOKS_PER_SEARCH: u32 = 12;
+const POLLS_PER_SEARCH: u32 = 12;
 
 /// An event count, and what it said.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Relay {
             crate::pod::instance::event_count::notifications(mem, death.event_count) != death.notifications
         });
         if has_somebody_come || self.until_search == 0 {
-            self.until_search = LOOKS_PER_SEARCH;
+            self.until_search = POLLS_PER_SEARCH;
             self.search(worker);
         }
         self.until_search -= 1;
@@ -70,7 +70,7 @@ impl Relay {
         }
     }
 
-    /// Wakes who sleeps under this kernel by an event count that was notified since the last look. Whether one was.
+    /// Wakes who sleeps under this kernel by an event count that was notified since the last poll. Whether one was.
     ///
     /// Cost: a load for each event count; a system call for each that was notified lately.
     pub fn look<M: Memory>(&mut self, mem: &M) -> bool {

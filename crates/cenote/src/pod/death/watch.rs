@@ -2,7 +2,7 @@
 //!
 //! **Sleeping.** A watcher sleeps by the death slots of all workers that live and by the death event count, which is notified when a worker
 //! attaches. The kernel wakes one of those who sleep by a death slot in which a thread has died. That one recovers the worker;
-//! groups are told first. If it dies meanwhile, its own death slot wakes another, who looks at everybody. So nobody has to be told of a
+//! groups are told first. If it dies meanwhile, its own death slot wakes another, who looks at everybody. So nobody has to be notified of a
 //! death whom it does not concern, and nothing runs while nothing happens but a look now and then.
 //!
 //! **Looking.** A quick look reads each worker's state and death slot. A thorough one asks for the byte locks of processes too: one
@@ -17,7 +17,7 @@
 //!
 //! | a crash | leaves | who goes on |
 //! |---|---|---|
-//! | of a watcher that was woken, before it has recovered the dead | a death that nobody has been told of | who sleeps by the death slot of the watcher; a slow tick at the latest |
+//! | of a watcher that was woken, before it has recovered the dead | a death that nobody has been notified of | who sleeps by the death slot of the watcher; a slow tick at the latest |
 //! | of one that sleeps | the waiters bit in death slots | nobody has to: a system call for nobody |
 //!
 //! Words: the death slots (`memory/death_slot.rs`), the death event count ([`event_count`]).
@@ -27,20 +27,20 @@ use std::time::Duration;
 use crate::memory::{Memory, SLEEPS_BY_MAX};
 use crate::pod::commit::recovery::{self, Recovered};
 use crate::pod::format::record::{Phase, State, WorkerRecord};
-use crate::pod::format::superblock::{DEATH_EVENTS, LOOKED};
+use crate::pod::format::superblock::{DEATH_EVENTS, LAST_SCAN};
 use crate::pod::instance::event_count;
 use crate::pod::instance::worker::Worker;
 
-/// Between two thorough looks while nothing happens.
+/// Between two thorough scans while nothing happens.
 const SLOW: Duration = Duration::from_millis(100);
 /// The same in a pod, where an agent looks thoroughly as often as it sends heartbeats, and relays event counts.
 const ATTENDED: Duration = Duration::from_secs(1);
 /// The same if there are more death slots than one can sleep by.
 const CROWDED: Duration = Duration::from_millis(8);
-/// Between two looks just after a death: the rest of the process follows.
+/// Between two polls just after a death: the rest of the process follows.
 const RESTLESS: Duration = Duration::from_millis(1);
 /// Looks just after a death.
-const RESTLESS_LOOKS: u32 = 40;
+const RESTLESS_POLLS: u32 = 40;
 
 /// What a watcher remembers.
 #[derive(Debug)]
@@ -55,19 +55,19 @@ pub struct Watch {
     found: Vec<(u32, u32)>,
 }
 
-/// Whether no watcher has begun a thorough look within a slow tick; then the caller has.
+/// Whether no watcher has begun a thorough scan within a slow tick; then the caller has.
 ///
 /// Cost: a load, and a store if so.
 fn is_first_of_tick<M: Memory>(mem: &M) -> bool {
-    let (now, looked) = (mem.kernel().now(), LOOKED.load(mem));
-    // Less a tenth: who looks at every tick is not to find its own last look.
+    let (now, looked) = (mem.kernel().now(), LAST_SCAN.load(mem));
+    // Less a tenth: who looks at every tick is not to find its own last poll.
     let tick = SLOW.as_nanos() as u64 / 10 * 9;
     // A time that is to come is that of a clock that was put back, or damage.
     if looked != 0 && looked <= now && now - looked < tick {
         return false;
     }
     // NO PAIR: hint
-    LOOKED.store(mem, now);
+    LAST_SCAN.store(mem, now);
     true
 }
 
@@ -113,13 +113,13 @@ impl Watch {
                 continue;
             }
             self.found.push((index, state.generation));
-            // One that is here still is left to thorough looks. It may be damaged, and who tries to recover it notifies event counts, by which others wake
+            // One that is here still is left to thorough scans. It may be damaged, and who tries to recover it notifies event counts, by which others wake
             // up who try.
             if found_before.contains(&(index, state.generation)) {
                 continue;
             }
-            self.restless = RESTLESS_LOOKS;
-            // One of which nobody can tell is told of by thorough looks.
+            self.restless = RESTLESS_POLLS;
+            // One of which nobody can tell is notified of by thorough scans.
             if matches!(pod.worker_lives(index, state), Ok(false)) {
                 recovery::recover_one(worker, index, state, &mut recovered);
             }
@@ -136,7 +136,7 @@ impl Watch {
         recovered
     }
 
-    /// How long one may sleep after the last look.
+    /// How long one may sleep after the last poll.
     pub fn timeout(&self) -> Duration {
         match self.restless {
             0 if self.death_slots.len() >= SLEEPS_BY_MAX => CROWDED,

@@ -1,22 +1,22 @@
-//! The block table: one sync word a unit says what the unit is and who answers for it.
+//! The block table: one sync word a frame says what the frame is and who answers for it.
 //!
 //! | kind | word |
 //! |---|---|
 //! | free | 0 |
 //! | slab | kind, ready bit, class, owner |
-//! | tail | kind: a further unit of the slab block that begins at the aligned unit before |
-//! | range | kind, state (pending, live, retired), owner or retirer, number of units |
+//! | tail | kind: a further frame of the slab block that begins at the aligned frame before |
+//! | range | kind, state (pending, live, retired), owner or retirer, number of frames |
 //! | hole | kind, punched bit, order, epoch; see [`crate::pod::alloc::holes`] |
 //!
 //! The owner is a worker's index plus one; 0 is nobody. A slab's owner alone takes free cells from it; a pending
-//! range belongs to a worker that has not published it. Only the first unit's word of a range or of a hole means anything.
+//! range belongs to a worker that has not published it. Only the first frame's word of an extent or of a hole means anything.
 
-/// What a unit is.
+/// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
     /// Not allocated.
     Free,
-    /// The first unit of a slab block.
+    /// The first frame of a slab block.
     Slab {
         /// Its size class.
         class: u8,
@@ -25,20 +25,20 @@ pub enum Block {
         /// Who takes cells from it: worker index plus one, or 0.
         owner: u16,
     },
-    /// A further unit of a slab block.
+    /// A further frame of a slab block.
     Tail,
-    /// The first unit of a range.
-    Range {
-        /// Its units.
-        units: u32,
+    /// The first frame of an extent.
+    Extent {
+        /// Its frames.
+        frames: u32,
         /// Whether it is published.
-        state: RangeState,
+        state: ExtentState,
         /// Owner while pending, retirer when retired: worker index plus one.
         owner: u16,
     },
-    /// The first unit of a block that is free, and without bytes.
+    /// The first frame of a block that is free, and without bytes.
     Hole {
-        /// The logarithm of its number of units.
+        /// The logarithm of its number of frames.
         order: u8,
         /// Whether its bytes are gone for certain.
         is_punched: bool,
@@ -49,9 +49,9 @@ pub enum Block {
     Damaged,
 }
 
-/// How far a range has come.
+/// How far an extent has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RangeState {
+pub enum ExtentState {
     /// Allocated, and not published.
     Pending,
     /// Published, or private to the structure that its owner has.
@@ -75,13 +75,13 @@ impl Block {
             2 => Self::Tail,
             3 => {
                 let state = match (word >> 4) & 0xf {
-                    0 => RangeState::Pending,
-                    1 => RangeState::Live,
-                    2 => RangeState::Retired,
+                    0 => ExtentState::Pending,
+                    1 => ExtentState::Live,
+                    2 => ExtentState::Retired,
                     _ => return Self::Damaged,
                 };
-                Self::Range {
-                    units: (word >> 32) as u32,
+                Self::Extent {
+                    frames: (word >> 32) as u32,
                     state,
                     owner,
                 }
@@ -104,8 +104,8 @@ impl Block {
                 1 | u64::from(ready) << 4 | u64::from(class) << 8 | u64::from(owner) << 16
             }
             Self::Tail => 2,
-            Self::Range { units, state, owner } => {
-                3 | (state as u64) << 4 | u64::from(owner) << 16 | u64::from(units) << 32
+            Self::Extent { frames, state, owner } => {
+                3 | (state as u64) << 4 | u64::from(owner) << 16 | u64::from(frames) << 32
             }
             Self::Hole {
                 order,
@@ -141,14 +141,14 @@ mod tests {
                 ready: true,
                 owner: 0,
             },
-            Block::Range {
-                units: 1 << 30,
-                state: RangeState::Retired,
+            Block::Extent {
+                frames: 1 << 30,
+                state: ExtentState::Retired,
                 owner: 0x8000,
             },
-            Block::Range {
-                units: 1,
-                state: RangeState::Pending,
+            Block::Extent {
+                frames: 1,
+                state: ExtentState::Pending,
                 owner: 1,
             },
             Block::Hole {

@@ -3,7 +3,7 @@
 //! A slab block begins with a table of 16-bit cells, one an object, four in a sync word; the objects follow. On
 //! incoherent memory only classes of whole lines are used, so that no two objects share one.
 
-use super::geometry::{UNIT, UNIT_SHIFT};
+use super::geometry::{FRAME, FRAME_SHIFT};
 use crate::error::{Error, Result};
 
 /// The layout of one class's blocks.
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 pub struct Class {
     /// Bytes of an object.
     pub size: u32,
-    /// Logarithm of the units in a block.
+    /// Logarithm of the frames in a block.
     pub order: u32,
     /// Objects in a block.
     pub objects: u32,
@@ -30,7 +30,7 @@ const SIZES: [u32; 40] = [
 
 /// Number of classes.
 pub const CLASSES: usize = SIZES.len();
-/// The largest object that a slab holds; larger ones are ranges of units.
+/// The largest object that a slab holds; larger ones are ranges of frames.
 pub const SLAB_MAX: u64 = 32768;
 
 const _: () = assert!(
@@ -40,7 +40,7 @@ const _: () = assert!(
 
 const fn layout(size: u32) -> Class {
     let order = if size > 4096 { 2 } else { 0 };
-    let bytes = (UNIT as u32) << order;
+    let bytes = (FRAME as u32) << order;
     let mut objects = bytes / (size + 2);
     loop {
         let cells = (objects.div_ceil(4) * 8).next_multiple_of(64);
@@ -90,7 +90,7 @@ const fn by_size(line: bool) -> [u8; (SLAB_MAX / 16) as usize + 1] {
 static PACKED: [u8; (SLAB_MAX / 16) as usize + 1] = by_size(false);
 static LINES: [u8; (SLAB_MAX / 16) as usize + 1] = by_size(true);
 
-/// The smallest class that holds `len` bytes; `None` for what needs units of its own.
+/// The smallest class that holds `len` bytes; `None` for what needs frames of its own.
 #[inline]
 pub fn class_for(len: u64, whole_lines: bool) -> Option<usize> {
     let index = len.div_ceil(16) as usize;
@@ -122,8 +122,8 @@ impl Class {
         self.objects.div_ceil(4)
     }
 
-    /// Units in a block.
-    pub fn units(&self) -> u64 {
+    /// Frames in a block.
+    pub fn frames(&self) -> u64 {
         1 << self.order
     }
 
@@ -143,13 +143,13 @@ impl Class {
     }
 }
 
-/// The first unit of the block that holds `unit`, for a class whose blocks are aligned to their size.
+/// The first frame of the block that holds `frame`, for a class whose blocks are aligned to their size.
 #[inline]
-pub fn block_start(unit: u64, order: u32) -> u64 {
-    unit & !((1 << order) - 1)
+pub fn block_start(frame: u64, order: u32) -> u64 {
+    frame & !((1 << order) - 1)
 }
 
-const _: () = assert!(UNIT_SHIFT == 16, "class layouts assume units of 64 KiB");
+const _: () = assert!(FRAME_SHIFT == 16, "class layouts assume frames of 64 KiB");
 
 #[cfg(test)]
 mod tests {
@@ -160,7 +160,7 @@ mod tests {
         for class in &TABLE {
             assert!(class.start as u64 >= u64::from(class.objects.div_ceil(4)) * 8);
             let mut next = 0;
-            for within in 0..UNIT << class.order {
+            for within in 0..FRAME << class.order {
                 if class.objects > next && within == class.offset_of(next) {
                     assert_eq!(class.index_of(within), Some(next), "size {}", class.size);
                     next += 1;

@@ -8,13 +8,13 @@
 //!          host table            hosts × 256 bytes
 //!          event log             8 KiB
 //!          directory             entries × 256 bytes
-//!          block table           one sync word a unit
-//!          hints                 one bit a unit
-//!          buddy tree            two bytes a unit, in heap order
-//! data     units of 64 KiB       as many as are committed, up to the maximum
+//!          block table           one sync word a frame
+//!          hints                 one bit a frame
+//!          buddy tree            two bytes a frame, in heap order
+//! data     frames of 64 KiB       as many as are committed, up to the maximum
 //! ```
 //!
-//! Everything but the superblock and the first tables is sparse: only what belongs to committed units is reserved
+//! Everything but the superblock and the first tables is sparse: only what belongs to committed frames is reserved
 //! on the file system.
 
 use super::superblock::Kind;
@@ -24,10 +24,10 @@ use crate::memory::delegated::{MAILBOX_BYTES, Mailboxes};
 /// The host of processes on a machine that is no part of a pod.
 pub const ALONE: u32 = 0;
 
-/// Bytes of a unit, the smallest block.
-pub const UNIT: u64 = 1 << UNIT_SHIFT;
+/// Bytes of a frame, the smallest block.
+pub const FRAME: u64 = 1 << FRAME_SHIFT;
 /// Its logarithm.
-pub const UNIT_SHIFT: u32 = 16;
+pub const FRAME_SHIFT: u32 = 16;
 /// Bytes of a process entry.
 pub const PROCESS_BYTES: u64 = 256;
 /// Bytes of a worker record, with the line that has its death slot.
@@ -42,8 +42,8 @@ pub const HOST_BYTES: u64 = 256;
 pub const EVENT_LOG_BYTES: u64 = 8192;
 /// Bytes of a directory entry.
 pub const ENTRY_BYTES: u64 = 256;
-/// Most units a pool may have: 48-bit offsets.
-pub const MAX_UNITS: u64 = 1 << 31;
+/// Most frames a pool may have: 48-bit offsets.
+pub const MAX_FRAMES: u64 = 1 << 31;
 
 const PAGE: u64 = 4096;
 /// Where a worker area has its mailbox.
@@ -55,8 +55,8 @@ const DATA_ALIGN: u64 = 2 << 20;
 pub struct Parameters {
     /// Memory kind.
     pub kind: Kind,
-    /// Most units it may grow to.
-    pub max_units: u64,
+    /// Most frames it may grow to.
+    pub max_frames: u64,
     /// Places in the process table.
     pub processes: u32,
     /// Places in the worker table.
@@ -92,7 +92,7 @@ pub struct Geometry {
     pub tree: u64,
     /// The tree's depth: its leaves are nodes `1 << depth` and up.
     pub depth: u32,
-    /// The first unit.
+    /// The first frame.
     pub data: u64,
     /// Bytes to map.
     pub mapped: u64,
@@ -101,7 +101,7 @@ pub struct Geometry {
 impl Parameters {
     /// Whether a pool can have these; the reason if not.
     pub fn check(&self) -> Result<(), &'static str> {
-        if self.max_units == 0 || self.max_units > MAX_UNITS {
+        if self.max_frames == 0 || self.max_frames > MAX_FRAMES {
             return Err("the maximum size is out of range (64 KiB to 128 TiB)");
         }
         if self.processes == 0 || self.processes > 4096 {
@@ -124,7 +124,7 @@ impl Geometry {
     /// The layout for checked parameters.
     pub fn new(parameters: Parameters) -> Self {
         let page = |n: u64| n.next_multiple_of(PAGE);
-        let depth = parameters.max_units.next_power_of_two().trailing_zeros();
+        let depth = parameters.max_frames.next_power_of_two().trailing_zeros();
         let process_table = PAGE;
         let worker_table = process_table + page(u64::from(parameters.processes) * PROCESS_BYTES);
         let worker_area_table = worker_table + u64::from(parameters.workers) * WORKER_BYTES;
@@ -132,10 +132,10 @@ impl Geometry {
         let event_log = host_table + page(u64::from(parameters.hosts) * HOST_BYTES);
         let directory = event_log + EVENT_LOG_BYTES;
         let block_table = directory + page(u64::from(parameters.entries) * ENTRY_BYTES);
-        let hints = block_table + page(parameters.max_units * 8);
-        let tree = hints + page(parameters.max_units.div_ceil(8));
+        let hints = block_table + page(parameters.max_frames * 8);
+        let tree = hints + page(parameters.max_frames.div_ceil(8));
         let data = (tree + page(2 << depth)).next_multiple_of(DATA_ALIGN);
-        let mapped = data + parameters.max_units * UNIT;
+        let mapped = data + parameters.max_frames * FRAME;
         Self {
             parameters,
             process_table,
@@ -153,31 +153,31 @@ impl Geometry {
         }
     }
 
-    /// The ranges that must be reserved before the first `units` units may be used.
-    pub fn ranges(&self, units: u64) -> Vec<(u64, u64)> {
+    /// The ranges that must be reserved before the first `frames` frames may be used.
+    pub fn ranges(&self, frames: u64) -> Vec<(u64, u64)> {
         let mut ranges = vec![
             (0, self.block_table),
-            (self.block_table, units * 8),
-            (self.hints, units.div_ceil(64) * 8),
+            (self.block_table, frames * 8),
+            (self.hints, frames.div_ceil(64) * 8),
         ];
         for level in 0..=self.depth {
-            let nodes = units.div_ceil(1 << (self.depth - level)).next_multiple_of(8);
+            let nodes = frames.div_ceil(1 << (self.depth - level)).next_multiple_of(8);
             ranges.push((self.tree + (1 << level), nodes));
         }
-        ranges.push((self.data, units * UNIT));
+        ranges.push((self.data, frames * FRAME));
         ranges
     }
 
-    /// A unit's offset.
+    /// A frame's offset.
     #[inline]
-    pub fn unit_offset(&self, unit: u64) -> u64 {
-        self.data + (unit << UNIT_SHIFT)
+    pub fn frame_offset(&self, frame: u64) -> u64 {
+        self.data + (frame << FRAME_SHIFT)
     }
 
-    /// The unit that holds an offset in the data area.
+    /// The frame that holds an offset in the data area.
     #[inline]
-    pub fn unit_of(&self, offset: u64) -> u64 {
-        offset.wrapping_sub(self.data) >> UNIT_SHIFT
+    pub fn frame_of(&self, offset: u64) -> u64 {
+        offset.wrapping_sub(self.data) >> FRAME_SHIFT
     }
 
     /// A worker's record.
@@ -248,10 +248,10 @@ mod tests {
 
     #[test]
     fn parts_do_not_overlap_and_ranges_stay_inside() {
-        for max_units in [1, 2, 3, 63, 64, 1000, 1 << 14, (1 << 24) + 1] {
+        for max_frames in [1, 2, 3, 63, 64, 1000, 1 << 14, (1 << 24) + 1] {
             let g = Geometry::new(Parameters {
                 kind: Kind::Coherent,
-                max_units,
+                max_frames,
                 processes: 7,
                 workers: 9,
                 entries: 5,
@@ -272,8 +272,8 @@ mod tests {
                 g.mapped,
             ];
             assert!(order.windows(2).all(|w| w[0] < w[1]), "{order:?}");
-            for (at, len) in g.ranges(max_units) {
-                assert!(at + len <= g.mapped, "{max_units}: {at:#x}+{len:#x}");
+            for (at, len) in g.ranges(max_frames) {
+                assert!(at + len <= g.mapped, "{max_frames}: {at:#x}+{len:#x}");
             }
         }
     }

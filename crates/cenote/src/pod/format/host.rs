@@ -207,19 +207,19 @@ pub const ELSEWHERE: &str = "it is up on another machine, or was before this one
      no two machines may have the same id, and a machine that failed must be fenced first";
 
 /// Why a machine cannot be any host's home.
-pub const UNTOLD: &str = "this machine cannot be told from others, as /proc/sys/kernel/random/boot_id or its lock file cannot be read";
+pub const UNIDENTIFIED: &str = "this machine cannot be told from others, as /proc/sys/kernel/random/boot_id or its lock file cannot be read";
 
 /// Makes a machine the home of a host's generation, if that has none; whether it is. Nobody of the generation joins before. A generation that is
 /// over settles nowhere.
 ///
 /// Cost: a sync load, and an exchange for the first one.
-pub fn settle<M: Memory>(mem: &M, record: HostRecord, generation: u32, machine: u64) -> bool {
+pub fn claim_home<M: Memory>(mem: &M, record: HostRecord, generation: u32, machine: u64) -> bool {
     let mine = Home::new(generation, machine);
     loop {
         let word = record.home().load(mem);
         let home = Home::decode(word);
-        let may_settle = home.is_before(generation) || (mutant::is(Mutant::HomeMoved) && home != mine);
-        if !may_settle {
+        let may_claim = home.is_before(generation) || (mutant::is(Mutant::HomeMoved) && home != mine);
+        if !may_claim {
             return home == mine;
         }
         // NO PAIR: claim

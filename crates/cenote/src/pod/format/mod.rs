@@ -1,4 +1,4 @@
-//! What the bytes of a pool mean: the layout, the superblock, records, units and objects. Nothing here waits or decides. Pages:
+//! What the bytes of a pool mean: the layout, the superblock, records, frames and objects. Nothing here waits or decides. Pages:
 //! `docs/pool-format.md`.
 
 pub mod actor;

@@ -12,13 +12,13 @@ impl Reserve {
     /// No block.
     pub const NONE: Self = Self(0);
 
-    /// A reserve of the block at `unit`: cell word `word`, cells `mask`.
-    pub fn new(unit: u64, word: u32, mask: u64) -> Self {
-        Self(Self::VALID | unit << 20 | u64::from(word) << 4 | mask)
+    /// A reserve of the block at `frame`: cell word `word`, cells `mask`.
+    pub fn new(frame: u64, word: u32, mask: u64) -> Self {
+        Self(Self::VALID | frame << 20 | u64::from(word) << 4 | mask)
     }
 
-    /// The block's first unit, if there is a block.
-    pub fn unit(self) -> Option<u64> {
+    /// The block's first frame, if there is a block.
+    pub fn frame(self) -> Option<u64> {
         (self.0 & Self::VALID != 0).then_some((self.0 & !Self::VALID) >> 20)
     }
 
@@ -57,12 +57,12 @@ mod tests {
     fn what_is_not_valid_has_neither_block_nor_cells() {
         let reserve = Reserve::new(3, 5, 0b1010);
         assert_eq!(
-            (reserve.unit(), reserve.word(), reserve.mask()),
+            (reserve.frame(), reserve.word(), reserve.mask()),
             (Some(3), 5, 0b1010)
         );
         assert!(reserve.is_sound() && Reserve::NONE.is_sound());
         let damaged = Reserve(reserve.0 & !Reserve::VALID);
-        assert_eq!((damaged.unit(), damaged.mask()), (None, 0));
+        assert_eq!((damaged.frame(), damaged.mask()), (None, 0));
         assert!(!damaged.is_sound());
     }
 }

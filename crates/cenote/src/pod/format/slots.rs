@@ -108,9 +108,9 @@ const NUMBER_BITS: u32 = 44;
 
 /// A slot in a turn, as others refer to it: worker index plus one in bits 0 to 15, slot in bits 16 to 18, number above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(pub u64);
+pub struct SlotRef(pub u64);
 
-impl Place {
+impl SlotRef {
     /// A slot in a turn.
     #[inline]
     pub fn new(me: u16, slot: usize, turn: Turn) -> Self {

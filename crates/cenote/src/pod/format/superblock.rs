@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::geometry::{Geometry, Parameters, UNIT, UNIT_SHIFT};
+use super::geometry::{FRAME, FRAME_SHIFT, Geometry, Parameters};
 use super::shortage::lacking_room;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
@@ -17,7 +17,7 @@ pub const VERSION: u32 = 7;
 /// Bytes of the immutable part, checksum included.
 pub const HEADER_BYTES: usize = 128;
 
-/// Most committed units there are now.
+/// Most committed frames there are now.
 pub const COMMITTED: SyncWord = SyncWord::at(128);
 /// The global epoch, shifted left by one; the last bit says that replicas are being updated.
 pub const EPOCH: SyncWord = SyncWord::at(192);
@@ -49,7 +49,7 @@ pub const LISTS_WANTED: SyncWord = SyncWord::at(1152);
 /// memory).
 pub const ROUND_EVENTS: SyncWord = SyncWord::at(1216);
 /// When a watcher began to look thoroughly for the dead, as nobody had for a while: nanoseconds since 1970. Not used in a pod.
-pub const LOOKED: SyncWord = SyncWord::at(1280);
+pub const LAST_SCAN: SyncWord = SyncWord::at(1280);
 /// Slab blocks that were ever given back to the buddy tree (incoherent memory).
 pub const BLOCKS_FREED: SyncWord = SyncWord::at(896);
 
@@ -58,9 +58,9 @@ pub const HELD_BACK: SyncWord = SyncWord::at(2048);
 
 /// The recoverable lock of who gives bytes of holes back or reserves them again; see [`crate::pod::alloc::holes`].
 pub const TRIM_LOCK: SyncWord = SyncWord::at(2112);
-/// Units that are in holes.
+/// Frames that are in holes.
 pub const HOLES: SyncWord = SyncWord::at(2176);
-/// No hole begins before this unit.
+/// No hole begins before this frame.
 pub const HOLES_FROM: SyncWord = SyncWord::at(2240);
 
 /// The recoverable lock of whoever leads the monitors of a pod.
@@ -120,8 +120,8 @@ impl Superblock {
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         bytes[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
         bytes[16..20].copy_from_slice(&(p.kind as u32).to_le_bytes());
-        bytes[20..24].copy_from_slice(&UNIT_SHIFT.to_le_bytes());
-        bytes[24..32].copy_from_slice(&p.max_units.to_le_bytes());
+        bytes[20..24].copy_from_slice(&FRAME_SHIFT.to_le_bytes());
+        bytes[24..32].copy_from_slice(&p.max_frames.to_le_bytes());
         bytes[32..36].copy_from_slice(&p.processes.to_le_bytes());
         bytes[36..40].copy_from_slice(&p.workers.to_le_bytes());
         bytes[40..44].copy_from_slice(&p.entries.to_le_bytes());
@@ -133,7 +133,7 @@ impl Superblock {
         bytes
     }
 
-    /// Makes memory that holds nothing but zeroes a pool without committed units. The caller joins it: that writes the header back, as it drops all
+    /// Makes memory that holds nothing but zeroes a pool without committed frames. The caller joins it: that writes the header back, as it drops all
     /// of the pool from the cache.
     pub fn format<M: Memory>(&self, mem: &M) -> Result<()> {
         let tables = Geometry::new(self.parameters).block_table;
@@ -184,12 +184,12 @@ impl Superblock {
             2 => Kind::Delegated,
             _ => return Err(Error::corrupt("the memory kind", 16)),
         };
-        if u32_at(20) != UNIT_SHIFT {
-            return Err(Error::corrupt("the unit size", 20));
+        if u32_at(20) != FRAME_SHIFT {
+            return Err(Error::corrupt("the frame size", 20));
         }
         let parameters = Parameters {
             kind,
-            max_units: u64_at(24),
+            max_frames: u64_at(24),
             processes: u32_at(32),
             workers: u32_at(36),
             entries: u32_at(40),
@@ -205,15 +205,15 @@ impl Superblock {
         })
     }
 
-    /// Checks the number of committed units against the parameters and the file's length.
+    /// Checks the number of committed frames against the parameters and the file's length.
     pub fn check_committed(geometry: &Geometry, committed: u64, file_len: u64) -> Result<()> {
-        if committed > geometry.parameters.max_units {
+        if committed > geometry.parameters.max_frames {
             return Err(Error::corrupt(
-                "the number of committed units",
+                "the number of committed frames",
                 COMMITTED.offset(),
             ));
         }
-        if geometry.data + committed * UNIT > file_len {
+        if geometry.data + committed * FRAME > file_len {
             return Err(Error::corrupt(
                 "a file shorter than what is committed (was it truncated?), seen",
                 file_len,

@@ -1,4 +1,4 @@
-//! How a group is told of deaths: of workers, and of hosts with all their members.
+//! How a group is notified of deaths: of workers, and of hosts with all their members.
 //!
 //! Whoever recovers a worker tells all groups in which it is ([`died`]); that is a registered step of recovery, the first one.
 //! What it misses is made up for by who joins next.
@@ -31,31 +31,31 @@ use crate::pod::names::directory::{self, KIND_GROUP};
 impl Group {
     /// Tells of the deaths of all members whom nobody has recovered yet, or of whose recovery the group was not told. The caller
     /// holds the lock.
-    pub(super) fn tell_of_the_gone<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
+    pub(super) fn notify_of_the_gone<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         for (place, member) in self.all(worker)? {
             let is_here = matches!(member.status, Status::Joined | Status::Observer);
             // One of which nobody can tell, as what the pool says of its host is damaged, stays.
             let is_gone = is_here && matches!(lock::is_gone(worker, member.identity), Ok(true));
             if is_gone && worker.pod().may_recover()? {
-                self.tell_of(worker, place)?;
+                self.notify_of(worker, place)?;
             }
         }
         Ok(())
     }
 
     /// Tells of the death of who is at a place, and of that of its host if that is why. The caller holds the lock.
-    fn tell_of<M: Memory>(&self, worker: &Worker<M>, place: u64) -> Result<()> {
+    fn notify_of<M: Memory>(&self, worker: &Worker<M>, place: u64) -> Result<()> {
         let member = self.member(worker, place)?;
         let is_member = member.status == Status::Joined && !mutant::is(Mutant::GroupHostForgotten);
         if is_member && member.origin().is_over(worker.mem(), worker.geometry())? {
-            return self.tell_of_host(worker, member.origin());
+            return self.notify_of_host(worker, member.origin());
         }
         self.end(worker, place, member, Kind::Died)?;
         Ok(())
     }
 
     /// Tells of a host's death, and of those of its members, if there are any. The caller holds the lock.
-    fn tell_of_host<M: Memory>(&self, worker: &Worker<M>, origin: HostInstance) -> Result<()> {
+    fn notify_of_host<M: Memory>(&self, worker: &Worker<M>, origin: HostInstance) -> Result<()> {
         let is_member = |member: &Member| member.status == Status::Joined && member.origin() == origin;
         if self.all(worker)?.iter().any(|(_, member)| is_member(member)) {
             let change = Change {
@@ -103,11 +103,11 @@ impl Group {
         let is_pending = self.layout.lock().load(mem) == identity || self.layout.commit().load(mem) != 0;
         let is_pending = is_pending && !mutant::is(Mutant::GroupPendingIgnored);
         let is_here = is_pending | self.has(worker, identity)?;
-        if is_here && !mutant::is(Mutant::GroupNotTold) {
+        if is_here && !mutant::is(Mutant::GroupNotNotified) {
             let held = self.enter(worker)?;
             for (place, member) in self.all(worker)? {
                 if member.identity == identity {
-                    self.tell_of(worker, place)?;
+                    self.notify_of(worker, place)?;
                 }
             }
             drop(held);
@@ -119,14 +119,14 @@ impl Group {
 
     fn bury_host<M: Memory>(&self, worker: &Worker<M>, origin: HostInstance) -> Result<()> {
         let held = self.enter(worker)?;
-        self.tell_of_host(worker, origin)?;
+        self.notify_of_host(worker, origin)?;
         drop(held);
         self.notify_all(worker.mem());
         Ok(())
     }
 
     /// Tells of the deaths of all hosts that this group has members of and whose generation is over. The first error; a damaged host's
-    /// members stay, the others are told of.
+    /// members stay, the others are notified of.
     fn bury_hosts<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         let mut outcome = Ok(());
         let held = self.enter(worker)?;
@@ -136,7 +136,7 @@ impl Group {
                 _ => Ok(false),
             };
             match is_over {
-                Ok(true) => self.tell_of(worker, place)?,
+                Ok(true) => self.notify_of(worker, place)?,
                 Ok(false) => {}
                 Err(error) => outcome = outcome.and(Err(error)),
             }

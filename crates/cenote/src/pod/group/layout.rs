@@ -1,4 +1,4 @@
-//! A group's unit, word by word.
+//! A group's frame, word by word.
 //!
 //! | at | | what | who writes it |
 //! |---|---|---|---|
@@ -14,10 +14,10 @@
 //! | 16384 | S | events, a ring, 64 bytes each | the same |
 
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 
 /// Bytes of a group.
-pub const GROUP_BYTES: u64 = UNIT;
+pub const GROUP_BYTES: u64 = FRAME;
 /// "CENGROUP".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CENGROUP");
 /// Most members, those that have left included.

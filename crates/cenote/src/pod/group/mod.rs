@@ -1,6 +1,6 @@
 //! Groups: who is there, who left, who died, in one order for all members (Lupin, section 3.4).
 //!
-//! A group is one unit of the pool under a name. It has a table of members, a ring of events, and a lock. All of its words but
+//! A group is one frame of the pool under a name. It has a table of members, a ring of events, and a lock. All of its words but
 //! the header are sync words: they are written rarely, and by whoever has the lock.
 //!
 //! **Events.** Each is appended under the lock together with what it changes ([`append`](self)), is numbered, and is the same for all
@@ -282,7 +282,7 @@ impl Group {
             });
         }
         let held = self.enter(worker)?;
-        self.tell_of_the_gone(worker)?;
+        self.notify_of_the_gone(worker)?;
         let members = self.all(worker)?;
         let known = members.iter().find(|(_, member)| {
             member.name == name && !matches!(member.status, Status::Free | Status::Observer)
@@ -334,7 +334,7 @@ impl Group {
     pub fn observe<M: Memory>(&self, worker: &Worker<M>) -> Result<GroupHandle> {
         let mem = worker.mem();
         let held = self.enter(worker)?;
-        self.tell_of_the_gone(worker)?;
+        self.notify_of_the_gone(worker)?;
         let place = self.free_place(&self.all(worker)?)?;
         let read = self.counted(worker);
         let identity = worker.identity();

@@ -46,7 +46,7 @@ pub fn bring_up<M: Memory>(
     if identity.name.machine == 0 {
         return Err(Error::Host {
             host,
-            why: host::UNTOLD,
+            why: host::UNIDENTIFIED,
         });
     }
     // Before it makes an exchange: where a server executes those, two machines with the same id would ask by the same mailboxes.
@@ -110,8 +110,8 @@ fn bring_up_now<M: Memory>(
         let state = record.read(mem)?;
         match state.phase {
             // PAIRS WITH: pod::hosts::fence::fence
-            HostPhase::Up if host::settle(mem, record, state.generation, identity.name.machine) => {
-                crash_point(Point::HostSettled);
+            HostPhase::Up if host::claim_home(mem, record, state.generation, identity.name.machine) => {
+                crash_point(Point::HomeClaimed);
                 return Ok(state.generation);
             }
             // Its generation may just have ended.

@@ -24,7 +24,7 @@
 use super::fence::Fenced;
 use super::heartbeats::Heard;
 use super::lease::Lease;
-use super::monitor::Look;
+use super::monitor::Poll;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -127,7 +127,7 @@ struct Taking {
 }
 
 impl<M: Memory> FailoverController<M> {
-    /// That of a host on a machine ([`crate::memory::ProcessName::machine`]), which finds another one silent after so many looks in a row without a
+    /// That of a host on a machine ([`crate::memory::ProcessName::machine`]), which finds another one silent after so many polls in a row without a
     /// new heartbeat.
     pub fn new(mem: M, geometry: Geometry, host: u32, machine: u64, missed_max: u64) -> Result<Self> {
         host::check_id(&geometry.parameters, host)?;
@@ -140,7 +140,7 @@ impl<M: Memory> FailoverController<M> {
         if machine == 0 {
             return Err(Error::Host {
                 host,
-                why: host::UNTOLD,
+                why: host::UNIDENTIFIED,
             });
         }
         Ok(Self {
@@ -166,7 +166,7 @@ impl<M: Memory> FailoverController<M> {
     /// Cost: two to five round trips while all is well; makes no exchange in the pool.
     pub fn look(
         &mut self,
-        how: Look,
+        how: Poll,
         election: &mut dyn LeaseElection,
         fencer: &mut dyn Fencer,
         tell: &mut dyn FnMut(LeaseEvent),
@@ -187,7 +187,7 @@ impl<M: Memory> FailoverController<M> {
         let lease = self.lease();
         if lease == Lease::Of(mine) {
             // Another failover controller may have given it back, as this host was named alone.
-            self.settle(mine)?;
+            self.claim_home(mine)?;
         }
         if lease == Lease::Of(mine) || state.phase == HostPhase::Fencing || !election.may_act() {
             self.forget();
@@ -233,7 +233,7 @@ impl<M: Memory> FailoverController<M> {
     }
 
     /// Whether nobody can execute exchanges, as far as that can be seen.
-    fn is_needed(&mut self, lease: Lease, how: Look, tell: &mut dyn FnMut(LeaseEvent)) -> Result<bool> {
+    fn is_needed(&mut self, lease: Lease, how: Poll, tell: &mut dyn FnMut(LeaseEvent)) -> Result<bool> {
         match lease {
             Lease::Nobodys if self.is_held_hostless() => {
                 self.tell_once(LeaseEvent::HostlessServes, tell);
@@ -250,7 +250,7 @@ impl<M: Memory> FailoverController<M> {
             }
             Lease::Named(named) if named.host == self.host => Ok(true),
             Lease::Named(_) => {
-                self.deferred += u64::from(how == Look::Punctual);
+                self.deferred += u64::from(how == Poll::Punctual);
                 Ok(self.deferred >= DEFERENCE)
             }
         }
@@ -343,7 +343,7 @@ impl<M: Memory> FailoverController<M> {
             self.taking = Some(taking);
             return Ok(true);
         }
-        self.settle(taking.mine)?;
+        self.claim_home(taking.mine)?;
         Lease::Of(taking.mine).write(&self.mem);
         tell(LeaseEvent::LeaseTaken);
         // If it fails, the next failover controller fences who is fenced already.
@@ -353,7 +353,7 @@ impl<M: Memory> FailoverController<M> {
 
     /// Makes this machine the home of a generation of its host that is to serve, or fails if another one is. Nobody executes an exchange on that word:
     /// without a home nobody of the host begins to serve.
-    fn settle(&self, mine: HostInstance) -> Result<()> {
+    fn claim_home(&self, mine: HostInstance) -> Result<()> {
         let here = self.here(mine);
         match self.home() {
             home if home == here => Ok(()),

@@ -40,10 +40,10 @@ pub trait Fence<M: Memory> {
     fn give_up(&mut self) {}
 }
 
-/// After so many looks at a place, whoever holds its lock is looked for in another way; at once if its entry says nothing yet.
-const LOOKS_BEFORE_SEARCH: u32 = 64;
+/// After so many polls at a place, whoever holds its lock is looked for in another way; at once if its entry says nothing yet.
+const POLLS_BEFORE_SEARCH: u32 = 64;
 /// After so many, people are told again why it does not work.
-const LOOKS_BEFORE_TELLING: u32 = 1 << 14;
+const POLLS_BEFORE_REPORT: u32 = 1 << 14;
 
 /// Kills the processes of a host that is part of this machine.
 pub struct KillFence {
@@ -51,7 +51,7 @@ pub struct KillFence {
     /// The machine that it kills on.
     machine: u64,
     /// For each host: the generation that is being fenced, and the looks at its places so far.
-    looks: BTreeMap<u32, (u32, u32)>,
+    polls: BTreeMap<u32, (u32, u32)>,
 }
 
 impl KillFence {
@@ -60,15 +60,15 @@ impl KillFence {
         Self {
             killer,
             machine,
-            looks: BTreeMap::new(),
+            polls: BTreeMap::new(),
         }
     }
 }
 
 impl<M: Memory> Fence<M> for KillFence {
     fn fence(&mut self, worker: &Worker<M>, host: u32, generation: u32) -> Result<Fenced> {
-        let looks = match self.looks.get(&host) {
-            Some(&(of, looks)) if of == generation => looks,
+        let polls = match self.polls.get(&host) {
+            Some(&(of, polls)) if of == generation => polls,
             _ => 0,
         };
         let (pod, mem) = (worker.pod(), worker.mem());
@@ -76,8 +76,8 @@ impl<M: Memory> Fence<M> for KillFence {
         let home = Home::decode(HostRecord::new(worker.geometry(), host).home().load(mem));
         let is_here = home == Home::new(generation, self.machine) || !home.is_of(generation);
         if !is_here && !mutant::is(Mutant::KilledElsewhere) {
-            self.looks.insert(host, (generation, looks.wrapping_add(1)));
-            if !looks.is_multiple_of(LOOKS_BEFORE_TELLING) {
+            self.polls.insert(host, (generation, polls.wrapping_add(1)));
+            if !polls.is_multiple_of(POLLS_BEFORE_REPORT) {
                 return Ok(Fenced::NotYet);
             }
             return Ok(Fenced::Failed(
@@ -96,28 +96,28 @@ impl<M: Memory> Fence<M> for KillFence {
             let record = ProcessRecord::new(worker.geometry(), index);
             let is_same = || State::decode(record.state().load(mem)) == entry;
             // What an entry says of its process is that process's from when it is alive, and until the place changes hands.
-            if entry.phase == Phase::Alive && looks == 0 && is_same() {
+            if entry.phase == Phase::Alive && polls == 0 && is_same() {
                 self.killer.kill(named(mem, record), index)?;
-            } else if looks.is_multiple_of(LOOKS_BEFORE_SEARCH) {
+            } else if polls.is_multiple_of(POLLS_BEFORE_SEARCH) {
                 let were_found = self.killer.kill_holders(index, &is_same)?;
-                if !were_found && looks % LOOKS_BEFORE_TELLING == LOOKS_BEFORE_SEARCH {
+                if !were_found && polls % POLLS_BEFORE_REPORT == POLLS_BEFORE_SEARCH {
                     // For a message only: another process may be about to write it.
                     not_found = Some((index, record.pid().peek_speculative(mem) as u32));
                 }
             }
         }
         if let Some((index, pid)) = not_found {
-            self.looks.insert(host, (generation, looks.wrapping_add(1)));
+            self.polls.insert(host, (generation, polls.wrapping_add(1)));
             return Ok(Fenced::Failed(format!(
                 "the lock of place {index} (process {pid}) is held, and no process of the pool that holds it can be found and killed (of other users' processes \
                  it takes CAP_SYS_PTRACE to find out, and CAP_KILL); end it, or give this monitor a program that fences (--fence)"
             )));
         }
         if are_left && !mutant::is(Mutant::FenceBelieved) {
-            self.looks.insert(host, (generation, looks.wrapping_add(1)));
+            self.polls.insert(host, (generation, polls.wrapping_add(1)));
             return Ok(Fenced::NotYet);
         }
-        self.looks.remove(&host);
+        self.polls.remove(&host);
         Ok(Fenced::Certainly)
     }
 }

@@ -1,6 +1,6 @@
 //! What a monitor has heard of a host: its heartbeats, and looks that saw no new one.
 
-use super::monitor::Look;
+use super::monitor::Poll;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::format::geometry::Geometry;
@@ -38,7 +38,7 @@ impl Heard {
         mem: &M,
         geometry: &Geometry,
         (host, state): (u32, HostState),
-        how: Look,
+        how: Poll,
         missed_max: u64,
     ) -> bool {
         let record = HostRecord::new(geometry, host);
@@ -57,16 +57,16 @@ impl Heard {
         };
         let missed_max = missed_max.saturating_mul(timeout);
         let missed = match (is_new, how) {
-            (true, _) if !self.is_known && mutant::is(Mutant::FirstLookCounts) => missed_max,
+            (true, _) if !self.is_known && mutant::is(Mutant::FirstPollCounts) => missed_max,
             (true, _) if mutant::is(Mutant::MissesKept) => self.missed + 1,
             (true, _) => 0,
-            (false, Look::Punctual) => self.missed + 1,
-            (false, Look::Late) => 0,
-            (false, Look::Between) => self.missed,
+            (false, Poll::Punctual) => self.missed + 1,
+            (false, Poll::Late) => 0,
+            (false, Poll::Between) => self.missed,
         };
         let unheard = match (is_new, how) {
             (true, _) => 0,
-            (false, Look::Between) => self.unheard,
+            (false, Poll::Between) => self.unheard,
             (false, _) => self.unheard + 1,
         };
         *self = Self {
@@ -77,6 +77,6 @@ impl Heard {
             unheard,
         };
         missed >= missed_max
-            || unheard >= EVEN_LATE.saturating_mul(missed_max) && !mutant::is(Mutant::LateLooksForgiven)
+            || unheard >= EVEN_LATE.saturating_mul(missed_max) && !mutant::is(Mutant::LatePollsForgiven)
     }
 }

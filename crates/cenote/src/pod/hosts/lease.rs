@@ -148,7 +148,7 @@ impl ServingLease for HostLease {
         // The last write of a host is made by its server, which had the lock until then.
         let state = HostState::decode(words.load(self.record.state().offset()));
         // The lock is a kernel's: another machine with this id, or this one before it was started anew, has its own.
-        // PAIRS WITH: pod::hosts::failover::settle
+        // PAIRS WITH: pod::hosts::failover::claim_home
         let home = Home::decode(words.load(self.record.home().offset()));
         let is_here = home.is_of(state.generation) && home == Home::new(state.generation, self.machine);
         self.may_serve(words)
@@ -201,7 +201,7 @@ mod tests {
     fn parameters() -> Parameters {
         Parameters {
             kind: Kind::Delegated,
-            max_units: 64,
+            max_frames: 64,
             processes: 8,
             workers: 8,
             entries: 8,

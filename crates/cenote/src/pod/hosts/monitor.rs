@@ -7,11 +7,11 @@
 //! Something outside of the pool may decide who leads (`may_lead`, an election). A monitor that may not lead gives the lock
 //! back, looks at nobody and suspects nobody; one that may still needs the lock.
 //!
-//! A host that shows no new heartbeat in so many looks in a row is *suspected*: its state becomes fencing. From there it cannot
+//! A host that shows no new heartbeat in so many polls in a row is *suspected*: its state becomes fencing. From there it cannot
 //! come back in this generation. Only when a fence says that it is certainly down does its generation move.
 //!
-//! **Who writes:** states of hosts, by compare-exchange; `fencer`, the leader. Counts of missed looks are in the memory of
-//! the monitor alone: one that takes over begins to count with its own first look, so the death of a monitor may delay a
+//! **Who writes:** states of hosts, by compare-exchange; `fencer`, the leader. Counts of missed polls are in the memory of
+//! the monitor alone: one that takes over begins to count with its own first poll, so the death of a monitor may delay a
 //! detection and never makes one up. A look that itself comes late begins all counts anew: whatever kept the monitor from its
 //! processor may have kept the agent from its own. If looks come late again and again, the monitor says so, and waits for more of them: a host that
 //! is silent all the while is suspected all the same.
@@ -62,15 +62,15 @@ pub enum Event {
         /// What was wrong.
         why: String,
     },
-    /// So many of its last looks came late: it waits longer for beats than it was told to, as it is kept from its processor, or looks take too long.
-    LooksLate {
+    /// So many of its last polls came late: it waits longer for beats than it was told to, as it is kept from its processor, or looks take too long.
+    PollsLate {
         /// Those that came late.
         late: u32,
         /// All of them.
-        looks: u32,
+        polls: u32,
     },
     /// Its looks come in time again.
-    LooksPunctual,
+    PollsPunctual,
     /// Something could not be recovered. It is tried again with each recovery.
     NotRecovered {
         /// Whose recovery it was a part of.
@@ -89,7 +89,7 @@ pub enum Event {
 
 /// What a look at the hosts is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum Poll {
     /// It comes when it should: a host without a new heartbeat has missed one.
     Punctual,
     /// It comes late: nobody can say who has missed what, and all counts of heartbeats that were missed begin anew.
@@ -98,8 +98,8 @@ pub enum Look {
     Between,
 }
 
-impl Look {
-    /// One that comes so long after the last look which counted, if there was one, where that is to be every `poll`.
+impl Poll {
+    /// One that comes so long after the last poll which counted, if there was one, where that is to be every `poll`.
     pub fn after(since: Option<Duration>, poll: Duration) -> Self {
         match since {
             Some(since) if since < poll => Self::Between,
@@ -139,7 +139,7 @@ pub struct Monitor {
 #[derive(Debug, Default)]
 struct Punctuality {
     /// Looks of this stretch, and those of them that came late.
-    looks: u32,
+    polls: u32,
     late: u32,
     /// Stretches in a row in which none did.
     punctual: u32,
@@ -148,27 +148,27 @@ struct Punctuality {
 }
 
 impl Punctuality {
-    /// Looks of a stretch, and of those the late ones that are told of.
+    /// Looks of a stretch, and of those the late ones that are notified of.
     const STRETCH: u32 = 16;
     const MANY: u32 = 4;
     /// Punctual stretches in a row after which that is over.
     const OVER: u32 = 8;
 
     /// Counts a look; what is to be told.
-    fn count(&mut self, how: Look) -> Option<Event> {
-        if how == Look::Between {
+    fn count(&mut self, how: Poll) -> Option<Event> {
+        if how == Poll::Between {
             return None;
         }
-        self.looks += 1;
-        self.late += u32::from(how == Look::Late);
-        if self.looks < Self::STRETCH {
+        self.polls += 1;
+        self.late += u32::from(how == Poll::Late);
+        if self.polls < Self::STRETCH {
             return None;
         }
-        let (looks, late) = (std::mem::take(&mut self.looks), std::mem::take(&mut self.late));
+        let (polls, late) = (std::mem::take(&mut self.polls), std::mem::take(&mut self.late));
         self.punctual = if late == 0 { self.punctual + 1 } else { 0 };
         let (is_told, event) = match self.is_told {
-            false if late >= Self::MANY => (true, Event::LooksLate { late, looks }),
-            true if self.punctual >= Self::OVER => (false, Event::LooksPunctual),
+            false if late >= Self::MANY => (true, Event::PollsLate { late, polls }),
+            true if self.punctual >= Self::OVER => (false, Event::PollsPunctual),
             _ => return None,
         };
         self.is_told = is_told;
@@ -177,7 +177,7 @@ impl Punctuality {
 }
 
 impl Monitor {
-    /// A monitor that suspects a host after so many looks in a row without a new heartbeat, at least one. The clock is that of
+    /// A monitor that suspects a host after so many polls in a row without a new heartbeat, at least one. The clock is that of
     /// people, in seconds since 1970.
     pub fn new(missed_max: u64, clock: fn() -> u64) -> Self {
         Self {
@@ -227,7 +227,7 @@ impl Monitor {
         &mut self,
         worker: &Worker<M>,
         fence: &mut dyn Fence<M>,
-        how: Look,
+        how: Poll,
         may_lead: &dyn Fn() -> bool,
         tell: &mut dyn FnMut(Event),
     ) -> Result<bool> {

@@ -39,7 +39,7 @@ pub(in crate::pod) fn reclaimable_below<M: Memory>(worker: &Worker<M>, least: u6
 }
 
 pub(in crate::pod) fn somebody_relies_on_it<M: Memory>(worker: &Worker<M>) -> bool {
-    // PAIRS WITH: pod::instance::join::settle
+    // PAIRS WITH: pod::instance::join::claim_entry
     (0..worker.geometry().parameters.processes)
         .map(|index| ProcessRecord::new(worker.geometry(), index))
         .filter(|record| State::decode(record.state().load(worker.mem())).phase != Phase::Free)
@@ -54,11 +54,11 @@ pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
         finish(mem, worker.geometry(), worker.pod().workers_high(), word);
     }
     let least = least(worker);
-    let settled = word & !1;
-    if least >= settled >> 1 {
-        let next = settled.wrapping_add(2) | 1;
+    let even = word & !1;
+    if least >= even >> 1 {
+        let next = even.wrapping_add(2) | 1;
         // NO PAIR: claim
-        if EPOCH.compare_exchange_acquire(mem, settled, next).is_ok() {
+        if EPOCH.compare_exchange_acquire(mem, even, next).is_ok() {
             crash_point(Point::EpochHalf);
             finish(mem, worker.geometry(), worker.pod().workers_high(), next);
             if !M::COHERENT {
@@ -66,7 +66,7 @@ pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
             }
         }
     } else {
-        note_held_back(mem, settled >> 1);
+        note_held_back(mem, even >> 1);
     }
     least
 }
@@ -78,7 +78,7 @@ fn note_held_back<M: Memory>(mem: &M, epoch: u64) {
     let noted = HELD_BACK.load(mem);
     if noted as u32 != epoch as u32 {
         let seconds = mem.kernel().now() / 1_000_000_000;
-        // NO PAIR: claim
+        // NO PAIR: count
         let _ = HELD_BACK.compare_exchange_acquire(mem, noted, seconds << 32 | u64::from(epoch as u32));
     }
 }

@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use crate::memory::Memory;
 
-/// Units that a worker remembers.
+/// Frames that a worker remembers.
 const REMEMBERED: u64 = 4096;
 
-/// Size classes of blocks by unit.
+/// Size classes of blocks by frame.
 #[derive(Debug)]
 pub struct Classes {
     pub(crate) classes: Box<[Cell<u64>]>,
@@ -25,15 +25,15 @@ impl Classes {
         }
     }
 
-    /// A block of a class has this unit.
-    pub(crate) fn remember(&self, unit: u64, class: usize) {
-        if let Some(entry) = self.classes.get((unit % REMEMBERED) as usize) {
-            entry.set(unit << 8 | (class as u64 + 1));
+    /// A block of a class has this frame.
+    pub(crate) fn remember(&self, frame: u64, class: usize) {
+        if let Some(entry) = self.classes.get((frame % REMEMBERED) as usize) {
+            entry.set(frame << 8 | (class as u64 + 1));
         }
     }
 
-    pub(crate) fn get(&self, unit: u64) -> Option<usize> {
-        let entry = self.classes.get((unit % REMEMBERED) as usize)?.get();
-        (entry >> 8 == unit && entry & 0xff != 0).then(|| (entry & 0xff) as usize - 1)
+    pub(crate) fn get(&self, frame: u64) -> Option<usize> {
+        let entry = self.classes.get((frame % REMEMBERED) as usize)?.get();
+        (entry >> 8 == frame && entry & 0xff != 0).then(|| (entry & 0xff) as usize - 1)
     }
 }

@@ -34,7 +34,7 @@ points! {
     RedoHalfApplied = "redo.half-applied", "some of the log is applied";
     RedoApplied = "redo.applied", "all is applied, the log still committed";
     RedoCleared = "redo.cleared", "the log is cleared, the lock still held";
-    GrowReserved = "grow.reserved", "the file has grown, the units are not committed";
+    GrowReserved = "grow.reserved", "the file has grown, the frames are not committed";
     TrimMarked = "trim.marked", "a free block is a hole, whose bytes are reserved still";
     TrimPunched = "trim.punched", "the bytes of a hole are given back, and its word does not say so";
     TrimReserved = "trim.reserved", "the bytes of a hole are reserved again, and it is a hole still";
@@ -52,7 +52,7 @@ points! {
     PublishDone = "publish.done", "the slot is changed, the operation not finished";
     PublishCounted = "publish.counted", "the length is counted, the old object not retired";
     PublishSecondary = "publish.secondary", "the slot is changed, the further old object not retired";
-    RetireMarked = "retire.marked", "a range's table word says retired, the list does not";
+    RetireMarked = "retire.marked", "an extent's table word says retired, the list does not";
     RetirePushed = "retire.pushed", "the list says retired, the record still names it";
     RetireChunk = "retire.chunk", "a chunk for the list is allocated, not linked";
     RetireLinked = "retire.linked", "a chunk is linked, the tail not moved";
@@ -89,7 +89,7 @@ points! {
     HeldSeized = "held.seized", "the same, and the last owner had died";
     HeldNoted = "held.noted", "the owner has left a note";
     HeldForgotten = "held.forgotten", "the note is withdrawn, the lock not unlocked";
-    HeldUntold = "held.untold", "a lock, or a place in its queue, is given up, and who sleeps for it has not been woken";
+    HeldNotNotified = "held.untold", "a lock, or a place in its queue, is given up, and who sleeps for it has not been woken";
     CondvarUnlocked = "condvar.unlocked", "who waits for a condition variable has said so, and unlocked";
     QueueIntent = "queue.intent", "a slot says that it is queued, and is not in the queue";
     QueueJoined = "queue.joined", "a slot is in the queue, whether it has to wait not seen";
@@ -126,9 +126,9 @@ points! {
     TasksHelped = "tasks.helped", "a chunk that another works on is claimed from its other end";
     TasksWritten = "tasks.written", "a task's result is written, its slot unchanged";
     TasksCommitted = "tasks.committed", "a task's result is published, its claim unchanged";
-    BigFreed = "big.freed", "a retired range is freed, with its batch";
+    BigFreed = "big.freed", "a retired extent is freed, with its batch";
     HostUp = "host.up", "a host is up and has no agent";
-    HostSettled = "host.settled", "a generation of a host is on a machine, nobody of it has joined";
+    HomeClaimed = "host.settled", "a generation of a host is on a machine, nobody of it has joined";
     AgentTaken = "host.agent", "a host has an agent, which has not beaten";
     Declared = "host.declared", "a dead process is declared dead and not recovered";
     HostLeaving = "host.leaving", "a host is leaving, its agent still there";

@@ -34,9 +34,9 @@ use crate::pod::format::superblock::COMMITTED;
 /// Cost: a flush of every committed line.
 pub(in crate::pod) fn drop_cached<M: Memory>(mem: &M, geometry: &Geometry) {
     if !M::COHERENT {
-        let committed = COMMITTED.load(mem).min(geometry.parameters.max_units);
+        let committed = COMMITTED.load(mem).min(geometry.parameters.max_frames);
         // A damaged number has nothing of the data dropped: what the file does not have must not be touched.
-        let is_backed = mem.is_backed(geometry.unit_offset(committed));
+        let is_backed = mem.is_backed(geometry.frame_offset(committed));
         for (at, len) in geometry.ranges(if is_backed { committed } else { 0 }) {
             mem.invalidate(at, len);
         }

@@ -91,6 +91,7 @@ impl Default for Failures {
 impl Failures {
     /// A task begins: what [`Failures::end`] is to be told.
     pub(in crate::pod) fn begin(&self) -> u64 {
+        // NO PAIR: count
         self.now.add(1);
         self.now.load()
     }

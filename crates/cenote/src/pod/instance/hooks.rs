@@ -10,16 +10,16 @@ use crate::pod::format::record::State;
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
 pub type FinishRoot<M> = fn(&Worker<M>, Actor) -> Result<()>;
-/// Frees what a tagged range refers to, before the range itself is freed, following so many links. Whether nothing is left of it. Registered by the
+/// Frees what a tagged extent refers to, before the extent itself is freed, following so many links. Whether nothing is left of it. Registered by the
 /// index layer.
-pub type DrainRange<M> = fn(&Worker<M>, Actor, u64, &mut u64) -> Result<bool>;
+pub type DrainExtent<M> = fn(&Worker<M>, Actor, u64, &mut u64) -> Result<bool>;
 
-/// Calls its last argument for the lines that a tagged range refers to; registered by the index layer. Other objects
+/// Calls its last argument for the lines that a tagged extent refers to; registered by the index layer. Other objects
 /// have none.
-pub type RangeLines<M> = fn(&Worker<M>, u64, &mut dyn FnMut(u64)) -> Result<()>;
+pub type ExtentLines<M> = fn(&Worker<M>, u64, &mut dyn FnMut(u64)) -> Result<()>;
 
 /// Ends what the dead worker at a place of the worker table holds of locks; registered by the layer of locks.
-pub type SettleHeld<M> = fn(&Worker<M>, u32) -> Result<()>;
+pub type RecoverHeld<M> = fn(&Worker<M>, u32) -> Result<()>;
 
 /// A worker that died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +66,12 @@ pub struct Step<M: Memory> {
 pub struct Hooks<M: Memory> {
     /// See [`FinishRoot`].
     pub finish_root: FinishRoot<M>,
-    /// See [`DrainRange`].
-    pub drain_range: DrainRange<M>,
-    /// See [`RangeLines`].
-    pub range_lines: RangeLines<M>,
-    /// See [`SettleHeld`].
-    pub settle_held: SettleHeld<M>,
+    /// See [`DrainExtent`].
+    pub drain_extent: DrainExtent<M>,
+    /// See [`ExtentLines`].
+    pub extent_lines: ExtentLines<M>,
+    /// See [`RecoverHeld`].
+    pub recover_held: RecoverHeld<M>,
     /// What the pod's own folders need of those above them.
     pub inner: Inner<M>,
     /// How structures recover that have no part in a worker's record. Groups come first, so that nobody waits for the rest.

@@ -71,7 +71,7 @@ impl<M: Memory> Pod<M> {
         if self.identity.name.machine == 0 {
             return Err(Error::Host {
                 host,
-                why: host::UNTOLD,
+                why: host::UNIDENTIFIED,
             });
         }
         let state = HostRecord::new(&self.geometry, host).read(&self.mem)?;
@@ -139,7 +139,7 @@ impl<M: Memory> Pod<M> {
         }
         let generation = state.generation.wrapping_add(1);
         self.introduce(record);
-        self.settle(index, word, generation)
+        self.claim_entry(index, word, generation)
     }
 
     /// In a pod: claims a place, before anything is written to it, then takes it. The caller has its lock, which says nothing
@@ -185,7 +185,7 @@ impl<M: Memory> Pod<M> {
             .host_generation()
             .set(&self.mem, u64::from(self.host_generation));
         self.introduce(record);
-        self.settle(index, joining.encode(), generation)
+        self.claim_entry(index, joining.encode(), generation)
     }
 
     /// Writes what the entry says of this process.
@@ -198,14 +198,14 @@ impl<M: Memory> Pod<M> {
             .set(&self.mem, u64::from(self.relies_on_barrier()));
         // If this host's cache has an older one, the background thread will serve rounds that it need not have served, and no more.
         let round = self.mem.load_speculative(superblock::FLUSH_ROUND.offset());
-        // NO PAIR: unshared
+        // PAIRS WITH: pod::reclaim::flush::is_complete
         record.flushed().store(&self.mem, round);
         // Complete before the entry is alive.
         self.mem.write_back(record.pid().offset(), 64);
     }
 
     /// Makes the entry this process's, if it is still as it was found.
-    fn settle(&mut self, index: u32, word: u64, generation: u32) -> Result<bool> {
+    fn claim_entry(&mut self, index: u32, word: u64, generation: u32) -> Result<bool> {
         let alive = self.entry(Phase::Alive, generation);
         let state = ProcessRecord::new(&self.geometry, index).state();
         // PAIRS WITH: pod::instance::process::entries, pod::instance::advance::somebody_relies_on_it

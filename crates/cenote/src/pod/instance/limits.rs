@@ -20,14 +20,14 @@ pub struct Limits {
     /// Entries of a chunk of a retired list before there is another chunk: from [`CHUNK_ENTRIES_MIN`] to [`CHUNK_ENTRIES`].
     pub chunk_entries: u64,
     /// Looks at the own list for each at the lists of others. At least 1.
-    pub look_around_every: u32,
+    pub maintain_every: u32,
     /// Looks of a background thread, one a millisecond, after which it takes over the list of a worker that has not changed it (incoherent memory).
     pub quiet_ticks: u32,
     /// Bytes of objects that wait on a magazine of one size class, at most.
     pub magazine_bytes: u64,
-    /// The logarithm of how many units are given back to the file system at a time.
+    /// The logarithm of how many frames are given back to the file system at a time.
     pub trim_order: u32,
-    /// Removals from a hash map, for each unit of its level, after which a worker looks whether the level is too large; 0: each
+    /// Removals from a hash map, for each frame of its level, after which a worker looks whether the level is too large; 0: each
     /// time.
     pub removals: u32,
     /// Nodes of an ordered map that a handle keeps in mind because their parents may not know them.
@@ -54,7 +54,7 @@ impl Limits {
             // Several times what is retired between two looks, as a list must get shorter. A flush round takes two looks.
             collect_chunks: if M::COHERENT { 32 } else { 128 },
             chunk_entries: CHUNK_ENTRIES,
-            look_around_every: 16,
+            maintain_every: 16,
             quiet_ticks: 1000,
             // There more becomes reclaimable at a time.
             magazine_bytes: if M::COHERENT { 512 << 10 } else { 2 << 20 },

@@ -78,8 +78,8 @@ impl<M: Memory> Pod<M> {
         if same && !lives {
             drain(self, worker.process, entry)?;
         }
-        if !lives && !mutant::is(Mutant::DeadNotSettled) {
-            self.mem().settle();
+        if !lives && !mutant::is(Mutant::DeadNotQuiesced) {
+            self.mem().quiesce();
         }
         Ok(lives)
     }
@@ -104,8 +104,8 @@ impl<M: Memory> Pod<M> {
             _ => (index, state),
         };
         let has_died = self.thread_has_died(index, state);
-        if has_died && !mutant::is(Mutant::DeadNotSettled) {
-            self.mem().settle();
+        if has_died && !mutant::is(Mutant::DeadNotQuiesced) {
+            self.mem().quiesce();
         }
         Ok(!has_died && self.instance_lives(state)?)
     }
@@ -160,8 +160,8 @@ impl<M: Memory> Pod<M> {
                 Err(error) => unknown(index, error),
             }
         }
-        if !dead.is_empty() && !mutant::is(Mutant::DeadNotSettled) {
-            self.mem().settle();
+        if !dead.is_empty() && !mutant::is(Mutant::DeadNotQuiesced) {
+            self.mem().quiesce();
         }
         dead
     }

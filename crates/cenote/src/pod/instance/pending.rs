@@ -13,15 +13,15 @@ pub struct Pending {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// A reserve: its block's first unit, and the object's number in the block.
-    Reserve { unit: u64, index: u32 },
+    /// A reserve: its block's first frame, and the object's number in the block.
+    Reserve { frame: u64, index: u32 },
     /// The worker's retired list: the entry, and the recycler's round.
     List { chunk: u64, index: u64, round: u32 },
 }
 
 impl Default for Source {
     fn default() -> Self {
-        Self::Reserve { unit: 0, index: 0 }
+        Self::Reserve { frame: 0, index: 0 }
     }
 }
 

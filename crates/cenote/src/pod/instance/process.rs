@@ -263,7 +263,7 @@ impl<M: Memory> Pod<M> {
     pub fn entries(&self) -> impl Iterator<Item = (u32, State)> + '_ {
         (0..self.geometry.parameters.processes).map(|index| {
             let record = ProcessRecord::new(&self.geometry, index);
-            // PAIRS WITH: pod::instance::join::settle
+            // PAIRS WITH: pod::instance::join::claim_entry
             (index, State::decode(record.state().load(&self.mem)))
         })
     }

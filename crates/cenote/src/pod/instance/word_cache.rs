@@ -39,11 +39,13 @@ impl WordCache {
     /// The time now. What is read afterwards may be kept under it.
     #[inline]
     pub fn now(&self) -> u64 {
+        // PAIRS WITH: pod::instance::word_cache::tick
         self.clock.load()
     }
 
     /// A time that is later than all before.
     pub fn tick(&self) -> u64 {
+        // PAIRS WITH: pod::instance::word_cache::now
         self.clock.add(1) + 1
     }
 

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, LocalWord, Memory, Registration, Snapshot, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
-use crate::pod::format::geometry::{Geometry, UNIT};
+use crate::pod::format::geometry::{FRAME, Geometry};
 use crate::pod::format::host::HostInstance;
 use crate::pod::format::record::{IDLE, Phase, State, WorkerRecord};
 use crate::pod::format::slots::OwnSlots;
@@ -82,8 +82,8 @@ pub struct Worker<M: Memory> {
     depth: Cell<u32>,
     /// Bytes known to be committed.
     committed: Cell<u64>,
-    /// As many units as are known to have memory.
-    backed_units: Cell<u64>,
+    /// As many frames as are known to have memory.
+    backed_frames: Cell<u64>,
     /// Incoherent memory: the epoch as it was seen when the announcement stood.
     epoch_since: Cell<u64>,
     /// Incoherent memory: the time of the present announcement. It grows; what was read under another may have been reused.
@@ -97,7 +97,7 @@ pub struct Worker<M: Memory> {
     /// The highest least announcement that it has seen: what was reclaimable stays so, whoever announces an older epoch later.
     pub(in crate::pod) least_seen: Cell<u64>,
     /// Looks at what is reclaimable.
-    pub(in crate::pod) looks: Cell<u32>,
+    pub(in crate::pod) scans: Cell<u32>,
     /// Where the lists of others ended at the last look.
     pub(in crate::pod) tails_seen: Cell<Vec<u64>>,
     /// Holds of the own list; see `takeover`.
@@ -150,7 +150,7 @@ impl<M: Memory> Worker<M> {
             brief: M::COHERENT && lazy && replicate,
             depth: Cell::new(0),
             committed: Cell::new(0),
-            backed_units: Cell::new(0),
+            backed_frames: Cell::new(0),
             epoch_since: Cell::new(0),
             stamp: Cell::new(0),
             local,
@@ -158,7 +158,7 @@ impl<M: Memory> Worker<M> {
             retired_bytes_since: Cell::new(0),
             is_thorough: Cell::new(false),
             least_seen: Cell::new(0),
-            looks: Cell::new(0),
+            scans: Cell::new(0),
             tails_seen: Cell::default(),
             holds: Cell::new(u32::from(!M::COHERENT)),
             list_version: Cell::new(list_version),
@@ -431,7 +431,7 @@ impl<M: Memory> Worker<M> {
         }
     }
 
-    /// Checks that a range lies in committed units, so that touching it cannot fault.
+    /// Checks that a range lies in committed frames, so that touching it cannot fault.
     #[inline(always)]
     pub fn check(&self, what: &'static str, at: u64, len: u64) -> Result<()> {
         if self.is_committed(at, len) {
@@ -440,14 +440,14 @@ impl<M: Memory> Worker<M> {
         self.check_slowly(what, at, len)
     }
 
-    /// Whether a range lies in units that this worker knows to be committed.
+    /// Whether a range lies in frames that this worker knows to be committed.
     #[inline(always)]
     pub fn is_committed(&self, at: u64, len: u64) -> bool {
         let (from, committed) = (at.wrapping_sub(self.geometry().data), self.committed.get());
         from < committed && len <= committed - from
     }
 
-    /// Whether the aligned block of up to a line around an offset lies in units that this worker knows to be committed.
+    /// Whether the aligned block of up to a line around an offset lies in frames that this worker knows to be committed.
     #[inline(always)]
     pub fn is_in_committed(&self, at: u64) -> bool {
         at.wrapping_sub(self.geometry().data) < self.committed.get()
@@ -455,7 +455,7 @@ impl<M: Memory> Worker<M> {
 
     #[cold]
     fn check_slowly(&self, what: &'static str, at: u64, len: u64) -> Result<()> {
-        self.committed.set(self.committed_units()? * UNIT);
+        self.committed.set(self.committed_frames()? * FRAME);
         if self.is_committed(at, len) {
             Ok(())
         } else {
@@ -463,25 +463,26 @@ impl<M: Memory> Worker<M> {
         }
     }
 
-    /// Units committed now. A number that has grown is believed when there is memory behind so many.
+    /// Frames committed now. A number that has grown is believed when there is memory behind so many.
     ///
     /// Cost: a sync load; when it has grown, a system call.
-    pub fn committed_units(&self) -> Result<u64> {
-        let units = COMMITTED.load(self.mem());
-        if units <= self.backed_units.get() {
-            return Ok(units);
+    pub fn committed_frames(&self) -> Result<u64> {
+        let frames = COMMITTED.load(self.mem());
+        if frames <= self.backed_frames.get() {
+            return Ok(frames);
         }
-        let is_possible = units <= self.geometry().parameters.max_units;
-        let is_backed =
-            || self.mem().is_backed(self.geometry().unit_offset(units)) || mutant::is(Mutant::UnitsBelieved);
+        let is_possible = frames <= self.geometry().parameters.max_frames;
+        let is_backed = || {
+            self.mem().is_backed(self.geometry().frame_offset(frames)) || mutant::is(Mutant::FramesBelieved)
+        };
         if !is_possible || !is_backed() {
             return Err(Error::corrupt(
-                "the number of committed units",
+                "the number of committed frames",
                 COMMITTED.offset(),
             ));
         }
-        self.backed_units.set(units);
-        Ok(units)
+        self.backed_frames.set(frames);
+        Ok(frames)
     }
 }
 

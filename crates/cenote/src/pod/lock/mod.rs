@@ -26,7 +26,7 @@ use crate::pod::instance::worker::Worker;
 /// Failures after which a waiter yields its processor, and between two looks at the owner.
 const FAILURES_PER_LOOK: u32 = 8;
 /// Looks at an owner of whom nobody can tell whether it lives, after which one waits no longer: some tenths of a second.
-const UNKNOWN_LOOKS: u32 = 1000;
+const UNKNOWN_POLLS: u32 = 1000;
 
 /// A held lock.
 pub struct Held<'w, M: Memory> {
@@ -64,7 +64,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
             ));
         }
         if waited.is_multiple_of(FAILURES_PER_LOOK) && unknown.is_gone(worker, owner)? {
-            if word == TRIM_LOCK && !mutant::is(Mutant::TakenOverUnsettled) {
+            if word == TRIM_LOCK && !mutant::is(Mutant::TakenOverUnapplied) {
                 // What the dead owner had committed under both locks is done before anybody else has this one.
                 drop(acquire(worker, HEAP_LOCK)?);
             }
@@ -97,7 +97,7 @@ impl Unknown {
             Err(error @ Error::Corrupt { .. }) => {
                 self.looks = if self.owner == owner { self.looks + 1 } else { 0 };
                 self.owner = owner;
-                if self.looks < UNKNOWN_LOOKS {
+                if self.looks < UNKNOWN_POLLS {
                     Ok(false)
                 } else {
                     Err(error)
@@ -182,7 +182,7 @@ fn finish_for_the_dead<M: Memory>(worker: &Worker<M>) {
         return;
     }
     // Damage may say more than may ever be committed: then nothing of the data is written.
-    let limit = geometry.unit_offset(worker.committed_units().unwrap_or(0));
+    let limit = geometry.frame_offset(worker.committed_frames().unwrap_or(0));
     for index in 0..worker.pod().workers_high() {
         redo::replay(worker.mem(), WorkerRecord::new(geometry, index), limit);
     }

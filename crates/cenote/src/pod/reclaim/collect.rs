@@ -11,7 +11,7 @@
 //! | *freeing* = 0 | nothing | |
 //!
 //! Once it is decided, a cell that is not marked was freed, and may be anybody's: it can never be marked in this name again, as the
-//! record's worker is dead. So a cell that is free is in no list: this is what recovery of others relies on. A range is a batch by itself:
+//! record's worker is dead. So a cell that is free is in no list: this is what recovery of others relies on. An extent is a batch by itself:
 //! it is freed and *freeing* cleared by one transaction.
 //!
 //! **The head** moves past entries that are gone. An exhausted chunk is retired itself, as others may be looking for something in it:
@@ -23,7 +23,7 @@
 use super::flush;
 use super::retire::{
     await_entries, begin_anew, chunks_max, count_in, ensure_room, ensure_room_for, find, is_gone, lacks,
-    mark_range, next_position, push, set, set_position, span, write_back_ends,
+    mark_extent, next_position, push, set, set_position, span, write_back_ends,
 };
 use super::takeover::{ListHold, Whose, ask_for_lists, take_over};
 use super::vacant::adopt;
@@ -31,12 +31,12 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::classes::{place_of, renew_classes};
+use crate::pod::alloc::frames::free_extent;
 use crate::pod::alloc::orphans::after_free;
 use crate::pod::alloc::pending::commit_pending;
-use crate::pod::alloc::slab::{CellAt, Place, locate, table_word};
-use crate::pod::alloc::units::free_range;
+use crate::pod::alloc::slab::{CellAt, Location, locate, table_word};
 use crate::pod::format::actor::Actor;
-use crate::pod::format::block::{CELL_FREE, CELL_LIVE, RangeState};
+use crate::pod::format::block::{CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::chunk::{
     CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, Position, ROOM, entry, next_of,
 };
@@ -83,14 +83,14 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     worker.retired_bytes_since.set(0);
     let least = reclaimable_below(worker, advance(worker));
     let found = fill_magazines(worker, least)?;
-    let looks = worker.looks.get().wrapping_add(1);
-    worker.looks.set(looks);
-    let looks_around = looks.is_multiple_of(worker.limits().look_around_every.max(1));
-    if looks_around || ORPHANS.load(worker.mem()) != 0 {
+    let scans = worker.scans.get().wrapping_add(1);
+    worker.scans.set(scans);
+    let maintains = scans.is_multiple_of(worker.limits().maintain_every.max(1));
+    if maintains || ORPHANS.load(worker.mem()) != 0 {
         // Where lists are moved that takes the allocator's lock, and all workers may be at it: each takes one.
         adopt(worker, least, if M::COHERENT { 1 } else { u32::MAX })?;
     }
-    if looks_around {
+    if maintains {
         take_over(worker, Whose::Quiet)?;
     }
     if found == 0 {
@@ -192,11 +192,11 @@ pub(in crate::pod) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let mut steps_left = chunks_max(worker)? / worker.limits().collect_chunks.max(1) + 4;
     while looks_left > 0 {
         let least = reclaimable_below(worker, advance(worker));
-        let look = look(worker, worker.actor(), least, goes_on)?;
+        let scan = scan(worker, worker.actor(), least, goes_on)?;
         goes_on = true;
-        freed += look.freed;
-        match look.went_on {
-            _ if look.freed > 0 => {}
+        freed += scan.freed;
+        match scan.went_on {
+            _ if scan.freed > 0 => {}
             false => looks_left -= 1,
             true if steps_left == 0 => {
                 let head = worker.record().head().offset();
@@ -230,7 +230,7 @@ fn free_scattered<M: Memory>(worker: &Worker<M>) -> Result<u64> {
 }
 
 /// What came of a look at a list.
-struct Look {
+struct Scan {
     /// Objects that were freed.
     freed: u64,
     /// Whether it came further than the one before it.
@@ -239,12 +239,12 @@ struct Look {
 
 /// Frees the first entries of the actor's list whose tag is below `least - 1`, as many as one look goes through. Returns how many.
 pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
-    Ok(look(worker, actor, least, false)?.freed)
+    Ok(scan(worker, actor, least, false)?.freed)
 }
 
 /// Looks at a list from its beginning; if it goes on with the own list, from where the last look ended. All before that is gone then, but the head may not have
 /// moved as far, as there was no room for the chunks that it leaves: to walk through them in each look would take the square of the list.
-fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) -> Result<Look> {
+fn scan<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) -> Result<Scan> {
     let is_own = actor == worker.actor();
     let _hold = is_own.then(|| worker.hold_list()).transpose()?;
     let (head, _) = span(worker, actor.record)?;
@@ -268,7 +268,7 @@ fn look<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) 
         freed += free_entries(worker, actor, chunk, which)?;
     }
     move_head(worker, actor)?;
-    Ok(Look {
+    Ok(Scan {
         freed,
         went_on: end != from,
     })
@@ -289,7 +289,7 @@ fn fill_magazines<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
     }
 }
 
-/// Goes on with the range that filling the magazines has stopped at, and then with what comes after it.
+/// Goes on with the extent that filling the magazines has stopped at, and then with what comes after it.
 fn fill_magazines_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<()> {
     let (head, _) = span(worker, worker.record())?;
     let at = worker.recycler.frontier(head);
@@ -303,7 +303,7 @@ fn fill_magazines_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<(
     Ok(())
 }
 
-/// Magazines the own entries from the frontier to one, and frees others besides. Stops at a range that refers to more than is freed at a time: the
+/// Magazines the own entries from the frontier to one, and frees others besides. Stops at an extent that refers to more than is freed at a time: the
 /// next write goes on with that.
 fn fill_magazines_until<M: Memory>(
     worker: &Worker<M>,
@@ -323,8 +323,8 @@ fn fill_magazines_until<M: Memory>(
             let cached = CachedEntry { object, chunk, index };
             found += 1;
             let is_kept = match place_of(worker, object) {
-                Ok(Place::Slab(cell)) => recycler.put(cell.class, cached, worker.limits().magazine_bytes),
-                Ok(Place::Range { .. }) if is_left(worker, object, &mut links_left) => {
+                Ok(Location::Slab(cell)) => recycler.put(cell.class, cached, worker.limits().magazine_bytes),
+                Ok(Location::Extent { .. }) if is_left(worker, object, &mut links_left) => {
                     end = Position { chunk, index };
                     break 'round;
                 }
@@ -360,15 +360,15 @@ fn stop<M: Memory>(worker: &Worker<M>, until: Position) {
     worker.retired_since.set(worker.limits().collect_every);
 }
 
-/// Frees what a range in the own list refers to, following so many links. Whether anything is left. What is damaged is met again, and forgotten, when
-/// the range is freed.
+/// Frees what an extent in the own list refers to, following so many links. Whether anything is left. What is damaged is met again, and forgotten, when
+/// the extent is freed.
 fn is_left<M: Memory>(worker: &Worker<M>, object: u64, links_left: &mut u64) -> bool {
     match place_of(worker, object) {
-        Ok(Place::Range {
-            unit,
-            state: RangeState::Retired,
+        Ok(Location::Extent {
+            frame,
+            state: ExtentState::Retired,
             ..
-        }) => !drain(worker, worker.actor(), unit, object, links_left).unwrap_or(true),
+        }) => !drain(worker, worker.actor(), frame, object, links_left).unwrap_or(true),
         _ => false,
     }
 }
@@ -487,17 +487,17 @@ fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: 
     for index in indexes(which) {
         let object = entry(chunk, index).0.get(mem);
         match place_of(worker, object) {
-            Ok(Place::Slab(cell)) => {
+            Ok(Location::Slab(cell)) => {
                 cells[index as usize] = cell.at;
                 small |= 1 << index;
                 if M::COHERENT {
                     cell.at.prefetch(mem);
                 }
             }
-            Ok(Place::Range { unit, units, .. }) => {
+            Ok(Location::Extent { frame, frames, .. }) => {
                 name(worker, actor, chunk, 1 << index);
                 // It may have been retired by another, whose list was taken over.
-                mark_range(worker, actor, unit, units);
+                mark_extent(worker, actor, frame, frames);
                 decide(worker, actor, chunk, 1 << index);
                 free_large(worker, actor, object)?;
             }
@@ -578,27 +578,27 @@ fn forget<M: Memory>(worker: &Worker<M>, actor: Actor) {
     actor.record.freeing().set_lazily(worker.mem(), 0);
 }
 
-/// Frees what a range refers to that nobody can hold, following so many links. Whether nothing is left of it.
+/// Frees what an extent refers to that nobody can hold, following so many links. Whether nothing is left of it.
 fn drain<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
-    unit: u64,
+    frame: u64,
     object: u64,
     links_left: &mut u64,
 ) -> Result<bool> {
-    let tag = (table_word(worker, unit).load(worker.mem()) >> 8) as u8;
+    let tag = (table_word(worker, frame).load(worker.mem()) >> 8) as u8;
     if tag == 0 || mutant::is(Mutant::DrainForgotten) {
         return Ok(true);
     }
-    (worker.pod().hooks().drain_range)(worker, actor, object, links_left)
+    (worker.pod().hooks().drain_extent)(worker, actor, object, links_left)
 }
 
-/// Frees a range that the actor's record says is being freed.
+/// Frees an extent that the actor's record says is being freed.
 fn free_large<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
-    let Ok(Place::Range {
-        unit,
-        units,
-        state: RangeState::Retired,
+    let Ok(Location::Extent {
+        frame,
+        frames,
+        state: ExtentState::Retired,
         owner,
     }) = locate(worker, object)
     else {
@@ -608,8 +608,8 @@ fn free_large<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resul
         return Ok(());
     }
     let mut links_left = u64::MAX;
-    drain(worker, actor, unit, object, &mut links_left)?;
-    free_range(worker, unit, units, &[(actor.record.freeing(), 0)])?;
+    drain(worker, actor, frame, object, &mut links_left)?;
+    free_extent(worker, frame, frames, &[(actor.record.freeing(), 0)])?;
     crash_point(Point::BigFreed);
     Ok(())
 }
@@ -644,23 +644,23 @@ pub(in crate::pod) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor
     if freeing & DECIDED == 0 {
         for (_, place) in places() {
             match place {
-                Place::Slab(cell) if cell.load(mem) == CELL_LIVE => {
+                Location::Slab(cell) if cell.load(mem) == CELL_LIVE => {
                     cell.change(mem, CELL_LIVE, actor.me);
                 }
-                Place::Slab(_) => {}
-                Place::Range { unit, units, .. } => mark_range(worker, actor, unit, units),
+                Location::Slab(_) => {}
+                Location::Extent { frame, frames, .. } => mark_extent(worker, actor, frame, frames),
             }
         }
     }
     decide(worker, actor, chunk, which);
     for (object, place) in places() {
         match place {
-            Place::Slab(cell) if cell.load(mem) == actor.me => {
+            Location::Slab(cell) if cell.load(mem) == actor.me => {
                 let before = cell.change(mem, actor.me, CELL_FREE);
                 after_free(worker, cell.at, before);
             }
-            Place::Slab(_) => {}
-            Place::Range { .. } => free_large(worker, actor, object)?,
+            Location::Slab(_) => {}
+            Location::Extent { .. } => free_large(worker, actor, object)?,
         }
     }
     forget(worker, actor);
@@ -744,7 +744,7 @@ fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let least = least(worker);
     for (index, state) in worker.pod().attached_workers() {
         let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
-        // One of which nobody can tell is told of by who recovers.
+        // One of which nobody can tell is notified of by who recovers.
         if announced == least && matches!(worker.pod().worker_lives(index, state), Ok(false)) {
             (worker.pod().hooks().inner.recover_dead)(worker)?;
             return Ok(());

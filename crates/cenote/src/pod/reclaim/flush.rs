@@ -16,7 +16,7 @@
 use std::sync::{Arc, Weak};
 
 use super::collect::parts;
-use super::retire::{self, may_be_range, says_gone};
+use super::retire::{self, may_be_extent, says_gone};
 use super::takeover::Quiet;
 use crate::error::Result;
 use crate::memory::{LINE, Memory};
@@ -144,7 +144,7 @@ fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
         .all(|index| {
             let record = ProcessRecord::new(worker.geometry(), index);
             let state = State::decode(record.state().load(worker.mem()));
-            // PAIRS WITH: pod::reclaim::flush::FlushServer::tick
+            // PAIRS WITH: pod::reclaim::flush::FlushServer::tick, pod::instance::join::introduce
             state.phase == Phase::Free
                 || mutant::is(Mutant::RoundNotAwaited)
                 || record.flushed().load(worker.mem()) >= round
@@ -175,9 +175,9 @@ fn flush_between<M: Memory>(
             if says_gone(object) {
                 continue;
             }
-            if may_be_range(worker, object) {
+            if may_be_extent(worker, object) {
                 // First what is read of it through the cache.
-                (worker.pod().hooks().range_lines)(worker, object, &mut |line| mem.invalidate(line, LINE))?;
+                (worker.pod().hooks().extent_lines)(worker, object, &mut |line| mem.invalidate(line, LINE))?;
             }
             mem.invalidate(object, place_of(worker, object)?.capacity());
         }

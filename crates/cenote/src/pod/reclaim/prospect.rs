@@ -1,8 +1,8 @@
 //! What there would be room for, if all were free that waits to be: whether a write that found the pool full should wait for others.
 //!
 //! For an object of a slab it is enough that as many bytes wait: a cell or a block may come of them, and what is missing may be a list's next chunk, for which
-//! there is no need once what is in the list is freed. All else needs adjacent units. Units would be free that
-//! are free, those in holes, ranges that are retired, blocks of which all objects are free or wait, and those that the pool may grow by. All of it changes
+//! there is no need once what is in the list is freed. All else needs adjacent frames. Frames would be free that
+//! are free, those in holes, extents that are retired, blocks of which all objects are free or wait, and those that the pool may grow by. All of it changes
 //! while it is looked at, so the answer is a guess, and good for a moment.
 
 use std::collections::BTreeMap;
@@ -10,20 +10,20 @@ use std::collections::BTreeMap;
 use super::retire::pending_while;
 use crate::error::Result;
 use crate::memory::Memory;
-use crate::pod::alloc::slab::{Place, count_of, free_lanes, locate, table_word};
-use crate::pod::format::block::{Block, RangeState};
+use crate::pod::alloc::slab::{Location, count_of, free_lanes, locate, table_word};
+use crate::pod::format::block::{Block, ExtentState};
 use crate::pod::format::chunk::{CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, entry};
 use crate::pod::format::class::{CLASSES, Class, SLAB_MAX, TABLE, class_for};
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::WorkerRecord;
 use crate::pod::instance::worker::Worker;
 
 /// Objects of lists that are looked at, at most. Of more than that it is taken for granted that they make room.
 const OBJECTS_MAX: u32 = 1 << 16;
 
-/// Adjacent units that are wanted, of which the first is a multiple of `align`.
+/// Adjacent frames that are wanted, of which the first is a multiple of `align`.
 struct Wanted {
-    units: u64,
+    frames: u64,
     align: u64,
 }
 
@@ -33,7 +33,7 @@ enum Waiting {
     Nothing,
     /// Enough.
     Enough,
-    /// Ranges, and so many objects of each of these blocks.
+    /// Extents, and so many objects of each of these blocks.
     Blocks(BTreeMap<u64, u32>),
 }
 
@@ -41,7 +41,7 @@ enum Waiting {
 /// grow, and fill holes. Where nothing waits, what is free is not looked at, unless this `is_last_look`: others may have freed it since the caller
 /// has tried.
 ///
-/// Cost: a sync load for each object that waits, up to [`OBJECTS_MAX`], and for each block and range of the pool, and the cells
+/// Cost: a sync load for each object that waits, up to [`OBJECTS_MAX`], and for each block and extent of the pool, and the cells
 /// of blocks of which something waits.
 pub fn would_fit<M: Memory>(
     worker: &Worker<M>,
@@ -56,33 +56,33 @@ pub fn would_fit<M: Memory>(
         Waiting::Enough => return Ok(true),
         Waiting::Blocks(blocks) => blocks,
     };
-    let max = worker.geometry().parameters.max_units;
-    let committed = worker.committed_units()?.min(max);
+    let max = worker.geometry().parameters.max_frames;
+    let committed = worker.committed_frames()?.min(max);
     let wanted = wanted::<M>(bytes);
     let mut begin = 0;
-    let mut unit = 0;
-    while unit < committed {
-        let block = Block::decode(table_word(worker, unit).load(worker.mem()));
-        let (units, would_be_free) = match block {
+    let mut frame = 0;
+    while frame < committed {
+        let block = Block::decode(table_word(worker, frame).load(worker.mem()));
+        let (frames, would_be_free) = match block {
             Block::Free => (1, true),
             Block::Hole { order, .. } => (1 << order.min(63), may_grow),
-            Block::Range { units, state, .. } => (u64::from(units), state == RangeState::Retired),
+            Block::Extent { frames, state, .. } => (u64::from(frames), state == ExtentState::Retired),
             Block::Slab { class, ready, .. } => match TABLE.get(usize::from(class)) {
                 Some(layout) => (
-                    layout.units(),
+                    layout.frames(),
                     ready
-                        && blocks.get(&unit).is_some_and(|&waiting| {
-                            waiting + free_in(worker, unit, layout) >= layout.objects
+                        && blocks.get(&frame).is_some_and(|&waiting| {
+                            waiting + free_in(worker, frame, layout) >= layout.objects
                         }),
                 ),
                 None => (1, false),
             },
             Block::Tail | Block::Damaged => (1, false),
         };
-        unit = unit.saturating_add(units.max(1)).min(committed);
+        frame = frame.saturating_add(frames.max(1)).min(committed);
         if !would_be_free {
-            begin = unit;
-        } else if wanted.is_in(begin, unit) {
+            begin = frame;
+        } else if wanted.is_in(begin, frame) {
             return Ok(true);
         }
     }
@@ -91,19 +91,22 @@ pub fn would_fit<M: Memory>(
 
 impl Wanted {
     fn is_in(&self, begin: u64, end: u64) -> bool {
-        begin.next_multiple_of(self.align) + self.units <= end
+        begin.next_multiple_of(self.align) + self.frames <= end
     }
 }
 
-/// The units for so many bytes.
+/// The frames for so many bytes.
 fn wanted<M: Memory>(bytes: u64) -> Wanted {
     match class_of::<M>(bytes) {
         Some(class) => {
-            let units = TABLE[class % CLASSES].units();
-            Wanted { units, align: units }
+            let frames = TABLE[class % CLASSES].frames();
+            Wanted {
+                frames,
+                align: frames,
+            }
         }
         None => Wanted {
-            units: bytes.div_ceil(UNIT),
+            frames: bytes.div_ceil(FRAME),
             align: 1,
         },
     }
@@ -125,10 +128,10 @@ fn waiting<M: Memory>(worker: &Worker<M>, bytes: u64) -> Waiting {
         let mut count = |object| {
             looked_at += 1;
             let place = locate(worker, object);
-            found += place.as_ref().map_or(0, Place::capacity);
+            found += place.as_ref().map_or(0, Location::capacity);
             is_enough |= wanted.is_some() && found >= bytes;
-            if let Ok(Place::Slab(cell)) = place {
-                *blocks.entry(cell.unit).or_default() += 1;
+            if let Ok(Location::Slab(cell)) = place {
+                *blocks.entry(cell.frame).or_default() += 1;
             }
             is_enough |= looked_at >= OBJECTS_MAX;
             !is_enough
@@ -164,8 +167,8 @@ fn being_freed<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> impl Iter
 }
 
 /// How many objects of a block are free.
-fn free_in<M: Memory>(worker: &Worker<M>, unit: u64, layout: &Class) -> u32 {
-    let base = worker.geometry().unit_offset(unit);
+fn free_in<M: Memory>(worker: &Worker<M>, frame: u64, layout: &Class) -> u32 {
+    let base = worker.geometry().frame_offset(frame);
     let cells = |word: u32| worker.mem().owned_peek(base + 8 * u64::from(word));
     // Cells that belong to no object are never free.
     (0..layout.words())

@@ -12,7 +12,7 @@
 //! last bit of its object's word set, or is 0: it is *gone*. An object is retired again only after its entry is gone, so there
 //! is at most one entry of it in all lists that is not gone.
 //!
-//! **Retiring** `x`, which the record names, as *old*, as *new*, or as a level that left its map: a range: its table word; the entry;
+//! **Retiring** `x`, which the record names, as *old*, as *new*, or as a level that left its map: an extent: its table word; the entry;
 //! `tail`; the name goes. Whatever step a crash follows, recovery looks for `x` in the list and sees what is left to do.
 //!
 //! **The tail may reach memory before the entry, or behind it.** A chunk begins as zeroes: an entry that is 0 is gone, and who
@@ -27,14 +27,14 @@ use crate::memory::{LINE, Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, link_auxiliary};
 use crate::pod::alloc::heap::allocate_for;
-use crate::pod::alloc::slab::{Place, locate, table_word};
+use crate::pod::alloc::slab::{Location, locate, table_word};
 use crate::pod::format::actor::Actor;
-use crate::pod::format::block::{Block, CELL_LIVE, RangeState};
+use crate::pod::format::block::{Block, CELL_LIVE, ExtentState};
 use crate::pod::format::chunk::{
     CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, Position, ROOM, count_of, entry, next_of,
 };
 use crate::pod::format::class::TABLE;
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::{OWNED_LINK, WorkerRecord};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
@@ -243,7 +243,7 @@ pub fn as_spare<M: Memory>(worker: &Worker<M>, record: WorkerRecord, chunk: u64)
     let what = "a spare chunk of a retired list";
     worker.check(what, chunk, CHUNK_BYTES)?;
     match locate(worker, chunk) {
-        Ok(Place::Slab(cell)) if cell.class == CHUNK_CLASS && cell.load(worker.mem()) == CELL_LIVE => {
+        Ok(Location::Slab(cell)) if cell.class == CHUNK_CLASS && cell.load(worker.mem()) == CELL_LIVE => {
             Ok(Some(chunk))
         }
         _ => Err(Error::corrupt(what, record.spare().offset())),
@@ -327,11 +327,11 @@ pub(in crate::pod) fn await_entries<M: Memory>(worker: &Worker<M>) {
 #[inline]
 pub(in crate::pod) fn retire_named<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     let mut bytes = None;
-    if may_be_range(worker, object)
-        && let Place::Range { unit, units, .. } = locate(worker, object)?
+    if may_be_extent(worker, object)
+        && let Location::Extent { frame, frames, .. } = locate(worker, object)?
     {
-        mark_range(worker, actor, unit, units);
-        bytes = Some(u64::from(units) * UNIT);
+        mark_extent(worker, actor, frame, frames);
+        bytes = Some(u64::from(frames) * FRAME);
         crash_point(Point::RetireMarked);
     }
     push(worker, actor, object)?;
@@ -349,45 +349,45 @@ pub(in crate::pod) fn retire_named<M: Memory>(worker: &Worker<M>, actor: Actor, 
 /// About how many bytes an object of a slab has: enough to tell when much waits. No round trip.
 #[inline]
 fn weight<M: Memory>(worker: &Worker<M>, object: u64) -> u64 {
-    let unit = worker.geometry().unit_of(object);
+    let frame = worker.geometry().frame_of(object);
     if !M::COHERENT {
-        let class = worker.classes.get(unit).and_then(|class| TABLE.get(class));
+        let class = worker.classes.get(frame).and_then(|class| TABLE.get(class));
         return class.map_or(LINE, |class| u64::from(class.size));
     }
     // What a record names that somebody damages meanwhile may be anything.
     if worker.check("", object, 1).is_err() {
         return 0;
     }
-    match Block::decode(table_word(worker, unit).load(worker.mem())) {
+    match Block::decode(table_word(worker, frame).load(worker.mem())) {
         Block::Slab { class, .. } => TABLE
             .get(usize::from(class))
             .map_or(0, |class| u64::from(class.size)),
-        // Of a block of several units: its objects are large.
+        // Of a block of several frames: its objects are large.
         Block::Tail => LARGE,
         _ => 0,
     }
 }
 
-/// About the size of an object in a block of several units.
+/// About the size of an object in a block of several frames.
 const LARGE: u64 = 8192;
 
-/// Whether an object may have units of its own: no object of a slab begins where a unit does.
+/// Whether an object may have frames of its own: no object of a slab begins where a frame does.
 #[inline]
-pub(in crate::pod) fn may_be_range<M: Memory>(worker: &Worker<M>, object: u64) -> bool {
-    object.wrapping_sub(worker.geometry().data) & (UNIT - 1) == 0
+pub(in crate::pod) fn may_be_extent<M: Memory>(worker: &Worker<M>, object: u64) -> bool {
+    object.wrapping_sub(worker.geometry().data) & (FRAME - 1) == 0
 }
 
-pub(in crate::pod) fn mark_range<M: Memory>(worker: &Worker<M>, actor: Actor, unit: u64, units: u32) {
+pub(in crate::pod) fn mark_extent<M: Memory>(worker: &Worker<M>, actor: Actor, frame: u64, frames: u32) {
     let mem = worker.mem();
-    let word = table_word(worker, unit);
+    let word = table_word(worker, frame);
     let mut current = word.load(mem);
-    let retired = Block::Range {
-        units,
-        state: RangeState::Retired,
+    let retired = Block::Extent {
+        frames,
+        state: ExtentState::Retired,
         owner: actor.me,
     }
     .encode();
-    // It says who may free the range; when, is said by the entry.
+    // It says who may free the extent; when, is said by the entry.
     // NO PAIR: claim
     while let Err(found) = word.compare_exchange_acquire(mem, current, retired | current & 0xff00) {
         current = found;
@@ -467,7 +467,7 @@ pub(in crate::pod) fn find<M: Memory>(
 
 /// More chunks than a list has; one that leads astray ends here.
 pub(in crate::pod) fn chunks_max<M: Memory>(worker: &Worker<M>) -> Result<u64> {
-    Ok(worker.committed_units()? * 64 + 1)
+    Ok(worker.committed_frames()? * 64 + 1)
 }
 
 /// The beginning of the chunk behind a position; `chunks_left` ends the walk of a damaged list that is a cycle.

@@ -128,8 +128,8 @@ impl<'w, M: Memory> Room<'w, M> {
         }
         self.waits += 1;
         self.waits_in_vain += 1;
-        if let Some(units) = made.units {
-            self.had_blocks = units > 0;
+        if let Some(frames) = made.frames {
+            self.had_blocks = frames > 0;
         }
         let has_blocks = self.had_blocks && (self.waits < BLOCKS_MAX || walks);
         let waits = self.vain_looks < LOOKS_MAX || has_blocks;
@@ -169,8 +169,8 @@ struct Made {
     objects: u64,
     /// Idle workers that have something reserved no longer.
     withdrawn: u32,
-    /// Units of empty blocks that were given back, if they were looked for.
-    units: Option<u64>,
+    /// Frames of empty blocks that were given back, if they were looked for.
+    frames: Option<u64>,
 }
 
 /// Frees what can be freed, and gives empty blocks back.
@@ -186,7 +186,7 @@ fn make_some<M: Memory>(worker: &Worker<M>, walks: bool) -> Result<Made> {
         true => takeover::withdraw_reserves(worker)?,
         false => 0,
     };
-    let units = match objects > 0 || walks {
+    let frames = match objects > 0 || walks {
         true if mutant::is(Mutant::EmptyBlocksKept) => Some(0),
         true => Some(reclaim_empty_blocks(worker, worker.actor())?),
         false => None,
@@ -194,6 +194,6 @@ fn make_some<M: Memory>(worker: &Worker<M>, walks: bool) -> Result<Made> {
     Ok(Made {
         objects,
         withdrawn,
-        units,
+        frames,
     })
 }

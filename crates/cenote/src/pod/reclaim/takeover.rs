@@ -288,7 +288,12 @@ fn of_idle<M: Memory>(
         .collect();
     crash_point(Point::TakeoverWanted);
     // PAIRS WITH: pod::reclaim::takeover::Worker::hold_list
-    let is_certain = mem.barrier_everywhere() || !somebody_relies_on_it(worker);
+    let has_barrier = mem.barrier_everywhere();
+    if !has_barrier && !mutant::is(Mutant::TakenWithoutFence) {
+        // A kernel that cannot do it has executed none here either: `busy` must not be read before the versions are seen.
+        mem.fence();
+    }
+    let is_certain = has_barrier || !somebody_relies_on_it(worker);
     let mut count = 0;
     for (record, state, wanted, after) in candidates {
         let version = record.list_version();
@@ -714,6 +719,7 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<bo
         false => Ok(false),
     };
     if matches!(outcome, Ok(true)) {
+        // NO PAIR: locked
         pin.list_version.add(1);
     }
     mem.tells_own_process();

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
-use crate::pod::format::geometry::UNIT;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::instance::worker::Worker;
 
 /// The most tasks of a list.
@@ -31,8 +31,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"CTASKS\x01\0");
 const SUM_AT: u64 = 40;
 const HINT_AT: u64 = 64;
 const SHARES_AT: u64 = 128;
-/// The smallest list is a range too: ranges begin at whole units.
-const BYTES_MIN: u64 = UNIT / 2 + 1;
+/// The smallest list is a range too: ranges begin at whole frames.
+const BYTES_MIN: u64 = FRAME / 2 + 1;
 
 /// A phase's tasks and chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]

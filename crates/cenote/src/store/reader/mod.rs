@@ -20,7 +20,7 @@ pub(super) use open::{open_to_read, read_head};
 use crate::error::{Error, Result};
 use crate::index::hooks;
 use crate::memory::{Bounds, Coherent, Liveness, LocalWord, MapError, Memory, Observer, Snapshot};
-use crate::pod::format::geometry::{Geometry, UNIT};
+use crate::pod::format::geometry::{FRAME, Geometry};
 use crate::pod::format::superblock::{COMMITTED, EPOCH, Superblock};
 use crate::pod::instance::process::Identity;
 use crate::pod::names::directory::{self, Named};
@@ -63,7 +63,7 @@ pub struct Reader<M: Memory = Coherent> {
     locks: Option<Arc<Observer>>,
     /// Bytes that there are to be touched now.
     there: fn(&M) -> std::result::Result<u64, MapError>,
-    /// Committed units that are known to be there.
+    /// Committed frames that are known to be there.
     checked: LocalWord,
 }
 
@@ -168,13 +168,13 @@ impl<M: Memory> Reader<M> {
         manner: Manner,
         work: impl FnOnce(&Rc<Worker<Snapshot<M>>>) -> R,
     ) -> Result<(R, Snapshot<M>)> {
-        let limit = self.geometry.data + self.committed()? * UNIT;
+        let limit = self.geometry.data + self.committed()? * FRAME;
         let steps = STEPS_MIN + limit / BYTES_PER_STEP;
         let snapshot = Snapshot::new(
             self.mem.clone(),
             Bounds {
                 epoch: EPOCH.offset(),
-                committed: (COMMITTED.offset(), (limit - self.geometry.data) / UNIT),
+                committed: (COMMITTED.offset(), (limit - self.geometry.data) / FRAME),
                 limit,
                 steps: match manner {
                     Manner::Strict => steps,
@@ -195,7 +195,7 @@ impl<M: Memory> Reader<M> {
         Ok((work(&worker), snapshot))
     }
 
-    /// Units that are committed, and there.
+    /// Frames that are committed, and there.
     fn committed(&self) -> Result<u64> {
         let committed = COMMITTED.load(&self.mem);
         if committed > self.checked.load() {

@@ -1,6 +1,6 @@
 //! What is said of the whole pool: figures, and whether it is sound. Both take longer than an epoch may last, so they go on when it does, and say that.
 
-use super::super::audit::{FsckReport, Looks, audit};
+use super::super::audit::{FsckReport, Passes, audit};
 use super::super::stat::{Stat, stat};
 use super::{Manner, Reader};
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::memory::{Memory, Snapshot};
 use crate::pod::Worker;
 use crate::pod::format::record::Phase;
 
-/// Looks at a pool that others write to, at most.
+/// Passes at a pool that others write to, at most.
 const LOOKS_MAX: u32 = 5;
 
 /// Processes that have the pool open, and those that died and were not recovered.
@@ -53,7 +53,7 @@ impl<M: Memory> Reader<M> {
     ///
     /// A look that finds something wrong while others have the pool open is repeated, as by [`Pool::fsck`](crate::Pool::fsck). It takes memory for the keys and the pages of ordered maps beside what `fsck` takes.
     pub fn fsck(&self) -> Result<FsckReport> {
-        let (mut looks, mut failed) = (Looks::default(), 0);
+        let (mut looks, mut failed) = (Passes::default(), 0);
         loop {
             let (looked, snapshot) = self.attempt(Manner::Whole, |worker| {
                 Ok::<_, Error>((audit(worker, true, false)?, processes(worker)))

@@ -21,7 +21,7 @@ use crate::pod::{Worker, lock};
 /// Looks for an answer before the reference is repeated for the first time.
 const LOOKS: u32 = 1 << 11;
 /// Looks before a client that finds no server gives up.
-const LOOKS_WITHOUT_SERVER: u32 = 1 << 13;
+const POLLS_WITHOUT_SERVER: u32 = 1 << 13;
 
 /// A client's handle. Each thread has its own.
 pub struct Client<M: Memory> {
@@ -100,7 +100,7 @@ impl<M: Memory> Client<M> {
             }
             due = due.saturating_mul(2);
             match lock::is_gone(worker, queues.identity(server).load(mem))? {
-                true if looks >= LOOKS_WITHOUT_SERVER => return Err(Error::Unanswered),
+                true if looks >= POLLS_WITHOUT_SERVER => return Err(Error::Unanswered),
                 true => {}
                 false => self.refer(server),
             }

@@ -1,7 +1,7 @@
 //! Locks that survive their owners: exclusion, no lost locks (both by [`exclusion`]), and what successors are told.
 //!
 //! **Told.** If the last exclusive owner died before it began to unlock, the next owner is told, with a note that the dead
-//! one had set, or had adopted. If it had begun to unlock and was alive at the end, the next one is not told of it. Of one that
+//! one had set, or had adopted. If it had begun to unlock and was alive at the end, the next one is not notified of it. Of one that
 //! died while it asked for the lock, or while it unlocked, the next one may be told: in the lock's eyes it may have owned it.
 //! Shared owners are told the same, and end nothing.
 //!
@@ -92,8 +92,8 @@ pub enum Fault {
         /// The dead.
         dead: Owner,
     },
-    /// A successor that is told of somebody who did not die as the lock's owner.
-    #[error("step {step}: process {process} is told of {from:?}, which did not die with lock {lock}")]
+    /// A successor that is notified of somebody who did not die as the lock's owner.
+    #[error("step {step}: process {process} is notified of {from:?}, which did not die with lock {lock}")]
     ToldWrongly {
         /// When.
         step: u64,
@@ -101,12 +101,12 @@ pub enum Fault {
         lock: u64,
         /// The successor.
         process: u32,
-        /// Whom it is told of.
+        /// Whom it is notified of.
         from: Owner,
     },
     /// A note that nobody had left.
     #[error(
-        "step {step}: process {process} is told of a note {note} on lock {lock}, where one of {notes:?} was left"
+        "step {step}: process {process} is notified of a note {note} on lock {lock}, where one of {notes:?} was left"
     )]
     OtherNote {
         /// When.

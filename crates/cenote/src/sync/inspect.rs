@@ -4,11 +4,11 @@
 use super::Owner;
 use super::object::{Form, Object};
 use super::owner::{FREED, is_nobody};
-use super::wait_queue::{DIRTY, former, look_along};
+use super::wait_queue::{DIRTY, former, walk_queue};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
-use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
+use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
 use crate::pod::lock::is_gone;
 
 /// Walks along a queue that others change.
@@ -107,7 +107,7 @@ fn owner_of_queue<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Optio
 /// The same, from an end of the queue.
 fn walk_to_owner<M: Memory>(worker: &Worker<M>, object: Object, end: u64) -> Result<Option<u64>> {
     let mem = worker.mem();
-    let front = look_along(worker, object, end)?;
+    let front = walk_queue(worker, object, end)?;
     if front.held.is_none() {
         return Ok(front.from.map(|from| from | FREED));
     }
@@ -117,11 +117,11 @@ fn walk_to_owner<M: Memory>(worker: &Worker<M>, object: Object, end: u64) -> Res
         if at & DIRTY != 0 {
             return Ok(owner.or(Some(former(at) | FREED)));
         }
-        let Some(slot) = Place(at).slot(worker.geometry()) else {
+        let Some(slot) = SlotRef(at).slot(worker.geometry()) else {
             break;
         };
         let turn = Turn(slot.turn().load(mem));
-        if turn.is_over(Place(at).number()) {
+        if turn.is_over(SlotRef(at).number()) {
             break;
         }
         if turn.stand() == Stand::Queued {

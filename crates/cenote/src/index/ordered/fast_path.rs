@@ -1,4 +1,4 @@
-//! The short way down to a leaf, on coherent memory.
+//! The fast path down to a leaf, on coherent memory.
 //!
 //! The general search ([`find`](super::find)) is prepared for everything that may be on its way. This one goes where nearly
 //! all searches go: the heads of separators decide, no child that it comes to is being merged, and no node was split without
@@ -20,9 +20,9 @@ const UP_TO_CHILDREN: u64 = (HEADS_AT + 16 * INNER_MAX) as u64;
 /// The longest separator that is in its head as a whole.
 const HEAD_BYTES: u64 = 8;
 
-/// Where the short way leads.
+/// Where the fast path leads.
 #[derive(Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct FastPath {
     /// The leaf's node, and its page.
     pub node: SyncWord,
     pub at: u64,
@@ -30,8 +30,8 @@ pub(super) struct Way {
     pub parent: (u64, usize),
 }
 
-impl From<Way> for Reached {
-    fn from(way: Way) -> Self {
+impl From<FastPath> for Reached {
+    fn from(way: FastPath) -> Self {
         Self {
             word: way.node,
             at: way.at,
@@ -77,16 +77,16 @@ impl<M: Memory> OrderedMap<M> {
         is_there.then(|| self.worker.mem().bytes(at, BYTES as u64).try_into().ok())?
     }
 
-    /// The leaf below which the key of a head belongs, unopened, if the short way leads there. `is_head` says that the key
+    /// The leaf below which the key of a head belongs, unopened, if the fast path leads there. `is_head` says that the key
     /// is its head.
     #[inline(always)]
-    pub(super) fn reach_shortly(&self, head: u64, is_head: bool) -> Option<Reached> {
-        self.way_to(head, is_head).map(Reached::from)
+    pub(super) fn reach_by_fast_path(&self, head: u64, is_head: bool) -> Option<Reached> {
+        self.fast_path_to(head, is_head).map(Reached::from)
     }
 
-    /// [`reach_shortly`](Self::reach_shortly) for who needs no more than that.
+    /// [`reach_by_fast_path`](Self::reach_by_fast_path) for who needs no more than that.
     #[inline(always)]
-    pub(super) fn way_to(&self, head: u64, is_head: bool) -> Option<Way> {
+    pub(super) fn fast_path_to(&self, head: u64, is_head: bool) -> Option<FastPath> {
         let (worker, mem) = (&*self.worker, self.worker.mem());
         let mut at = self.root().load(mem);
         let mut expected = None;
@@ -133,7 +133,7 @@ impl<M: Memory> OrderedMap<M> {
             at = node.load(mem);
             if level == 1 {
                 let is_frozen = at & FROZEN != 0;
-                return (!is_frozen).then_some(Way { node, at, parent });
+                return (!is_frozen).then_some(FastPath { node, at, parent });
             }
             expected = Some(level - 1);
         }

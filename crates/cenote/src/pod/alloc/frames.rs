@@ -1,4 +1,4 @@
-//! Blocks of units: allocated and freed under the allocator's lock, each in one transaction (Lupin, section
+//! Blocks of frames: allocated and freed under the allocator's lock, each in one transaction (Lupin, section
 //! 3.6). Whatever else a caller wants to change together with a block, a table word, a reserve, a list's head, is
 //! written by the same transaction, so that no crash comes between.
 
@@ -10,7 +10,7 @@ use super::slab::table_word;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
 use crate::pod::format::block::Block;
-use crate::pod::format::geometry::{UNIT, UNIT_SHIFT};
+use crate::pod::format::geometry::{FRAME, FRAME_SHIFT};
 use crate::pod::format::superblock::{BLOCKS_FREED, HEAP_LOCK};
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
@@ -19,16 +19,16 @@ use crate::pod::lock::redo::Transaction;
 /// Returns a slab block to the buddy tree, changing owned words along with it.
 pub(in crate::pod) fn free_slab<M: Memory>(
     worker: &Worker<M>,
-    unit: u64,
+    frame: u64,
     order: u32,
     owned: &[(OwnedWord, u64)],
 ) -> Result<()> {
-    clear_hint(worker, unit);
+    clear_hint(worker, frame);
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     let mut txn = Transaction::new(worker.mem(), worker.record());
-    Buddy::new(worker.geometry()).give(&mut txn, unit, 1 << order)?;
+    Buddy::new(worker.geometry()).give(&mut txn, frame, 1 << order)?;
     for tail in 0..1 << order {
-        txn.write(table_word(worker, unit + tail).offset(), Block::Free.encode());
+        txn.write(table_word(worker, frame + tail).offset(), Block::Free.encode());
     }
     for (word, value) in owned {
         txn.write_owned(*word, *value);
@@ -38,59 +38,59 @@ pub(in crate::pod) fn free_slab<M: Memory>(
         txn.write(BLOCKS_FREED.offset(), freed.wrapping_add(1));
     }
     txn.commit()?;
-    let at = worker.geometry().unit_offset(unit);
-    worker.mem().must_not_be_cached(at, UNIT << order);
+    let at = worker.geometry().frame_offset(frame);
+    worker.mem().must_not_be_cached(at, FRAME << order);
     Ok(())
 }
 
-/// Returns a range to the buddy tree, changing owned words along with it.
-pub(in crate::pod) fn free_range<M: Memory>(
+/// Returns an extent to the buddy tree, changing owned words along with it.
+pub(in crate::pod) fn free_extent<M: Memory>(
     worker: &Worker<M>,
-    unit: u64,
-    units: u32,
+    frame: u64,
+    frames: u32,
     owned: &[(OwnedWord, u64)],
 ) -> Result<()> {
-    if units == 0 || unit + u64::from(units) > worker.committed_units()? {
+    if frames == 0 || frame + u64::from(frames) > worker.committed_frames()? {
         return Err(Error::corrupt(
-            "a range's length",
-            worker.geometry().unit_offset(unit),
+            "an extent's length",
+            worker.geometry().frame_offset(frame),
         ));
     }
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     let mut txn = Transaction::new(worker.mem(), worker.record());
-    Buddy::new(worker.geometry()).give(&mut txn, unit, u64::from(units))?;
-    txn.write(table_word(worker, unit).offset(), Block::Free.encode());
+    Buddy::new(worker.geometry()).give(&mut txn, frame, u64::from(frames))?;
+    txn.write(table_word(worker, frame).offset(), Block::Free.encode());
     for (word, value) in owned {
         txn.write_owned(*word, *value);
     }
     txn.commit()?;
-    let at = worker.geometry().unit_offset(unit);
-    worker.mem().must_not_be_cached(at, u64::from(units) * UNIT);
+    let at = worker.geometry().frame_offset(frame);
+    worker.mem().must_not_be_cached(at, u64::from(frames) * FRAME);
     Ok(())
 }
 
-/// Allocates adjacent units in one transaction, together with the writes of `also`; grows the pool if need be.
-pub(in crate::pod) fn allocate_units<M: Memory>(
+/// Allocates adjacent frames in one transaction, together with the writes of `also`; grows the pool if need be.
+pub(in crate::pod) fn allocate_frames<M: Memory>(
     worker: &Worker<M>,
     want: Want,
     also: impl Fn(&mut Transaction<'_, M>, u64),
 ) -> Result<u64> {
     loop {
-        if let Some(unit) = take_free(worker, want, Effort::Bounded, &also)? {
-            return Ok(unit);
+        if let Some(frame) = take_free(worker, want, Effort::Bounded, &also)? {
+            return Ok(frame);
         }
         let made = make_room(worker, want);
         // What was made may lie behind more runs than were looked at; so may something that was free before.
-        if let (Ok(()) | Err(Error::Full { .. }), Some(unit)) =
+        if let (Ok(()) | Err(Error::Full { .. }), Some(frame)) =
             (&made, take_free(worker, want, Effort::Full, &also)?)
         {
-            return Ok(unit);
+            return Ok(frame);
         }
         made?;
     }
 }
 
-/// Allocates adjacent units that are free.
+/// Allocates adjacent frames that are free.
 fn take_free<M: Memory>(
     worker: &Worker<M>,
     want: Want,
@@ -99,18 +99,18 @@ fn take_free<M: Memory>(
 ) -> Result<Option<u64>> {
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     let mut txn = Transaction::new(worker.mem(), worker.record());
-    let Some(unit) = find_free(&mut txn, worker, want, effort)? else {
+    let Some(frame) = find_free(&mut txn, worker, want, effort)? else {
         return Ok(None);
     };
-    let is_free = Buddy::new(worker.geometry()).take_at(&mut txn, unit, want.units)?;
-    let word = table_word(worker, unit).offset();
-    let is_committed = unit + want.units <= worker.committed_units()?;
+    let is_free = Buddy::new(worker.geometry()).take_at(&mut txn, frame, want.frames)?;
+    let word = table_word(worker, frame).offset();
+    let is_committed = frame + want.frames <= worker.committed_frames()?;
     if !is_free || !is_committed || txn.read(word) != Block::Free.encode() {
-        return Err(Error::corrupt("a free unit that is in use, seen", word));
+        return Err(Error::corrupt("a free frame that is in use, seen", word));
     }
-    also(&mut txn, unit);
+    also(&mut txn, frame);
     txn.commit()?;
-    Ok(Some(unit))
+    Ok(Some(frame))
 }
 
 /// The error for an object that no pool of this size has room for.
@@ -118,11 +118,11 @@ pub(in crate::pod) fn too_large<M: Memory>(worker: &Worker<M>, len: u64) -> Erro
     Error::Full {
         needed: len,
         why: "it is larger than the pool may ever be",
-        largest: Some(worker.geometry().parameters.max_units << UNIT_SHIFT),
+        largest: Some(worker.geometry().parameters.max_frames << FRAME_SHIFT),
     }
 }
 
-/// `fsck --repair`: frees a leaked range. Nobody else has the pool open.
-pub fn repair_range<M: Memory>(worker: &Worker<M>, unit: u64, units: u32) -> Result<()> {
-    free_range(worker, unit, units, &[])
+/// `fsck --repair`: frees a leaked extent. Nobody else has the pool open.
+pub fn repair_extent<M: Memory>(worker: &Worker<M>, frame: u64, frames: u32) -> Result<()> {
+    free_extent(worker, frame, frames, &[])
 }

@@ -17,22 +17,22 @@
 
 use super::object::{Form, Object};
 use super::owner::{free_of, is_nobody};
-use super::wait_queue::{DIRTY, count_unlink, dirty, look_along, put_at_rest, rest};
+use super::wait_queue::{DIRTY, count_unlink, dirty, put_at_rest, rest, walk_queue};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{Place, SLOTS, Slot, Stand, Turn};
+use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 use crate::pod::lock::is_gone;
 
 /// Ends what the dead worker of a place holds and waits for, as far as that can be ended now. The hook of
-/// [`Hooks::settle_held`](crate::pod::instance::hooks::Hooks::settle_held).
+/// [`Hooks::recover_held`](crate::pod::instance::hooks::Hooks::recover_held).
 ///
 /// Cost: a load for each slot that was never used; for each lock that has a queue a look at all slots and, for those that stand in it, along the queue.
-pub fn settle_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
-    if mutant::is(Mutant::HeldNotSettled) {
+pub fn recover_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
+    if mutant::is(Mutant::HeldNotRecovered) {
         return Ok(());
     }
     // What is damaged keeps nobody else's lock from being settled.
@@ -40,12 +40,12 @@ pub fn settle_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
     let mut locks = [0; SLOTS];
     for n in 0..SLOTS {
         let slot = Slot::new(worker.geometry(), place, n);
-        outcome = outcome.and(settle_slot(worker, slot));
+        outcome = outcome.and(recover_slot(worker, slot));
         // Whatever has become of the slot meanwhile: its worker may have died while it went past others.
         let lock = slot.lock().load(worker.mem());
         if lock != 0 && !locks.contains(&lock) {
             locks[n] = lock;
-            let passed = Object::at(worker, lock).and_then(|object| settle_passed(worker, object));
+            let passed = Object::at(worker, lock).and_then(|object| recover_passed(worker, object));
             outcome = outcome.and(passed);
         }
     }
@@ -54,7 +54,7 @@ pub fn settle_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
 }
 
 /// The same for one slot, whose worker is gone, or this one and does not use it.
-pub(super) fn settle_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<()> {
+pub(super) fn recover_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<()> {
     let mem = worker.mem();
     // PAIRS WITH: sync::held::Handle::take
     let lock = slot.lock().load(mem);
@@ -62,21 +62,21 @@ pub(super) fn settle_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<(
         return Ok(());
     }
     let object = Object::at(worker, lock)?;
-    let outcome = settle_in(worker, object, slot);
+    let outcome = recover_in(worker, object, slot);
     event_count::notify_waiting(mem, slot.event_count());
     event_count::notify_waiting(mem, object.event_count());
     outcome
 }
 
 /// The same, but that nobody is woken.
-fn settle_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Result<()> {
+fn recover_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Result<()> {
     let mem = worker.mem();
     let turn = Turn(slot.turn().load(mem));
     match turn.stand() {
         Stand::Rest => {}
         Stand::Queued | Stand::Left | Stand::Abandoned | Stand::Damaged => {
-            settle_end(worker, object)?;
-            settle_unseen(worker, object, slot, turn)?;
+            recover_end(worker, object)?;
+            recover_unseen(worker, object, slot, turn)?;
         }
         Stand::Reading | Stand::Waiting => rest(worker, slot, turn),
     }
@@ -96,11 +96,11 @@ fn settle_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resul
 }
 
 /// Takes those off the end of a queue who are gone or have left. If all are, ends the queue.
-pub(super) fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
+pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let (mem, word) = (worker.mem(), object.end());
     let mut end = word.load(mem);
     loop {
-        let front = look_along(worker, object, end)?;
+        let front = walk_queue(worker, object, end)?;
         let now = word.load(mem);
         if now != end {
             // Who stood there may have left meanwhile.
@@ -110,7 +110,7 @@ pub(super) fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resul
         if front.past.is_empty() {
             return Ok(());
         }
-        // With somebody alive in front, those behind have never been foremost: nobody is told of them.
+        // With somebody alive in front, those behind have never been foremost: nobody is notified of them.
         let next = match front.held {
             Some(behind) => behind.place.0,
             None => front
@@ -134,7 +134,7 @@ pub(super) fn settle_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resul
 }
 
 /// Puts slots at rest of those who have left or are gone, if nothing refers to them: the dead one may have gone past them.
-fn settle_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
+fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let mem = worker.mem();
     if object.form() == Form::Spin {
         return Ok(());
@@ -146,7 +146,7 @@ fn settle_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
             continue;
         }
         if stand == Stand::Left || is_gone(worker, slot.owner().load(mem))? {
-            settle_unseen(worker, object, slot, turn)?;
+            recover_unseen(worker, object, slot, turn)?;
         }
     }
     Ok(())
@@ -162,10 +162,10 @@ fn slots<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Slot> {
 /// Puts a slot at rest that is in no queue, and those in front of it which then are in none either. The foremost first: else a
 /// crash would leave one whose worker has been recovered before. In this turn alone, whose worker is gone or has left: in the next one a living worker may be about to
 /// join, and is not met either.
-fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> Result<()> {
+fn recover_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> Result<()> {
     let mem = worker.mem();
     let mut unseen: Vec<(Slot, Turn)> = Vec::new();
-    let turn = match mutant::is(Mutant::NextTurnSettled) {
+    let turn = match mutant::is(Mutant::NextTurnRecovered) {
         true => Turn(slot.turn().load(mem)),
         false => turn,
     };
@@ -181,7 +181,7 @@ fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn
             break;
         };
         let turn = Turn(front.turn().load(mem));
-        if !turn.is_over(Place(before).number()) && is_gone(worker, front.owner().load(mem))? {
+        if !turn.is_over(SlotRef(before).number()) && is_gone(worker, front.owner().load(mem))? {
             next = Some((front, turn));
         }
     }
@@ -192,8 +192,8 @@ fn settle_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn
 }
 
 /// The place that a word of a queue is, if it is one.
-fn place_of(word: u64) -> Option<Place> {
-    (!is_nobody(word) && word & DIRTY == 0).then_some(Place(word))
+fn place_of(word: u64) -> Option<SlotRef> {
+    (!is_nobody(word) && word & DIRTY == 0).then_some(SlotRef(word))
 }
 
 /// Whether a slot stands in the queue in a turn, which it does not join now.
