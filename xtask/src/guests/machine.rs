@@ -16,7 +16,7 @@ use super::plan::Memory;
 /// Ports behind the kernel's own: commands, the application, and agents.
 pub const PORTS: usize = 3;
 /// How long QEMU may take to answer. Both processors may be busy with other work.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A line that a guest has said: which guest, by which port.
 pub struct Said {
@@ -120,7 +120,7 @@ impl Machine {
         }
         let stream = connect(&socket("qmp"), &mut starting)?;
         stream
-            .set_read_timeout(Some(PATIENCE))
+            .set_read_timeout(Some(TIMEOUT))
             .map_err(|error| error.to_string())?;
         let mut machine = Self {
             child: starting.0.take().ok_or("QEMU has ended")?,
@@ -165,7 +165,7 @@ impl Machine {
         // QEMU may have ended before it answers; that it has ended is what counts.
         let _ = self.order("quit");
         let begin = Instant::now();
-        while begin.elapsed() < PATIENCE {
+        while begin.elapsed() < TIMEOUT {
             if self
                 .child
                 .try_wait()
@@ -224,7 +224,7 @@ fn connect(path: &Path, starting: &mut Starting) -> Result<UnixStream, String> {
     loop {
         match UnixStream::connect(path) {
             Ok(stream) => return Ok(stream),
-            Err(error) if begin.elapsed() > PATIENCE => return Err(format!("{}: {error}", path.display())),
+            Err(error) if begin.elapsed() > TIMEOUT => return Err(format!("{}: {error}", path.display())),
             Err(_) => {}
         }
         let ended = starting.0.as_mut().map(Child::try_wait);

@@ -22,7 +22,7 @@ const AGENTS: usize = 2;
 /// Guests, and what lies between the ids of a guest's agent and its monitor.
 pub const GUESTS: u32 = 2;
 /// How long anything may take. Guests are slow, and the machine may be busy with other work.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 /// Lines of agents and monitors that are kept to be shown when something fails.
 const KEPT: usize = 40;
 
@@ -214,10 +214,10 @@ impl<'a> Pod<'a> {
     pub fn wait(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<(), String> {
         let begin = Instant::now();
         while !is_so(self) {
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > TIMEOUT {
                 return Err(format!(
                     "waited {} s for {what}; agents and monitors said:\n{}",
-                    PATIENCE.as_secs(),
+                    TIMEOUT.as_secs(),
                     self.heard.join("\n")
                 ));
             }

@@ -199,7 +199,7 @@ mod tests {
             &[
                 (LOW, "use crate::pod::format::record;\nuse crate::pod::Worker;\n"),
                 (HIGH, "use crate::pod::lock::redo::Redo;\nuse super::units;\n"),
-                ("crates/cenote/src/pod/alloc/units.rs", "use super::heap::x;\n"),
+                ("crates/cenote/src/pod/alloc/frames.rs", "use super::heap::x;\n"),
                 (
                     "crates/cenote/src/pod/format/record.rs",
                     "//! crate::pod::alloc::heap\n",

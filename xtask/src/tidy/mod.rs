@@ -4,11 +4,13 @@
 //! nothing. Each has tests that plant a fault in a temporary tree and want it found: a check that cannot fail is none.
 
 mod folders;
+mod functions;
 mod layers;
 mod links;
 mod pairs;
 #[cfg(test)]
 mod planted;
+mod releases;
 mod source;
 mod style;
 mod tree;
@@ -79,6 +81,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(style::check(tree));
     findings.extend(links::check(tree));
     findings.extend(pairs::check(tree));
+    findings.extend(releases::check(tree));
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     findings
 }
@@ -140,6 +143,10 @@ mod tests {
             (
                 "crates/cenote/src/pod/format/a.rs",
                 "//! A.\nuse crate::pod::tasks::b;\n",
+            ),
+            (
+                "crates/cenote/src/pod/format/a.rs",
+                "//! A.\nfn f() {\n    word.store(mem, 1);\n}\n",
             ),
         ];
         for (index, fault) in faults.iter().enumerate() {

@@ -2,11 +2,15 @@
 //!
 //! Several names are separated by commas; words behind a name explain it. A name is a module path from the root of the
 //! crate that the comment is in, or of the library; the parts behind the deepest module are types and functions, and all
-//! of them must occur in the code of that module. That the other side has a comment that leads back is only wished for.
+//! of them must occur in the code of that module. The function that is named has a comment that leads back to the function that this one is in:
+//! it must where [releases](super::releases) have to name who acquires them; elsewhere it is only wished for.
 
+use super::functions::{Function, function_at, functions};
 use super::source::{Source, is_word};
 use super::tree::{File, Tree};
-use super::{Finding, LIBRARY};
+use super::{Finding, LIBRARY, releases};
+
+use std::rc::Rc;
 
 const MARK: &str = "PAIRS WITH:";
 
@@ -15,6 +19,20 @@ struct Pair<'a> {
     line: usize,
     /// The name as segments; empty if the comment names nothing.
     name: Vec<&'a str>,
+    /// The function that it is in.
+    function: Option<&'a str>,
+    /// Those of its file.
+    functions: Rc<Vec<Function<'a>>>,
+}
+
+impl Pair<'_> {
+    /// Whether the comment stands where `name` leads in its file: everywhere, if the last part of that is none of the file's functions.
+    fn is_at(&self, name: &[&str]) -> bool {
+        let (Some(function), Some(last)) = (self.function, name.last()) else {
+            return true;
+        };
+        function == *last || self.functions.iter().all(|function| function.name != *last)
+    }
 }
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -45,14 +63,23 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         }
         let leads_back = |other: &Pair| {
             others.iter().any(|file| file.path == other.file.path)
+                && other.is_at(&pair.name)
+                && pair.is_at(&other.name)
                 && resolve(tree, other)
                     .iter()
                     .any(|file| file.path == pair.file.path)
         };
         if !pairs.iter().any(leads_back) {
             let what = format!("`{name}` has no PAIRS WITH that leads back here");
-            let remedy = format!("write one there too; it would lie in {}", paths_of(&others));
-            findings.push(Finding::warning(&pair.file.path, pair.line, what, remedy));
+            let remedy = format!(
+                "write one in that function too, with the path of this one; it would lie in {}",
+                paths_of(&others)
+            );
+            let finding = match releases::is_covered(pair.file) {
+                true => Finding::error,
+                false => Finding::warning,
+            };
+            findings.push(finding(&pair.file.path, pair.line, what, remedy));
         }
     }
     findings
@@ -68,23 +95,34 @@ fn paths_of(files: &[&File]) -> String {
 
 fn pairs_in<'a>(file: &'a File, source: &'a Source) -> Vec<Pair<'a>> {
     let mut pairs = Vec::new();
+    let functions = Rc::new(functions(source));
     for (index, comment) in source.comment_lines().enumerate() {
-        let Some((before, names)) = comment.split_once(MARK) else {
+        let Some(names) = names_behind_mark(comment) else {
             continue;
         };
-        // Docs that speak of the mark quote it.
-        if before.ends_with('`') || before.trim_start().starts_with("//!") {
-            continue;
-        }
         for name in names_in(names) {
             pairs.push(Pair {
                 file,
                 line: index + 1,
                 name,
+                function: function_at(&functions, index + 1),
+                functions: Rc::clone(&functions),
             });
         }
     }
     pairs
+}
+
+/// Whether a line of comment names another side.
+pub fn is_pair(comment: &str) -> bool {
+    names_behind_mark(comment).is_some()
+}
+
+fn names_behind_mark(comment: &str) -> Option<&str> {
+    let (before, names) = comment.split_once(MARK)?;
+    // Docs that speak of the mark quote it.
+    let is_quoted = before.ends_with('`') || before.trim_start().starts_with("//!");
+    (!is_quoted).then_some(names)
 }
 
 /// The names in what follows the mark; one empty name if there is none.
@@ -162,8 +200,8 @@ mod tests {
     use super::super::planted::{Planted, assert_one};
     use super::*;
 
-    const GET: &str = "crates/cenote/src/index/hash/get.rs";
-    const PUT: &str = "crates/cenote/src/index/put.rs";
+    const GET: &str = "crates/cenote/src/memory/hash/get.rs";
+    const PUT: &str = "crates/cenote/src/memory/put.rs";
 
     #[test]
     fn names_that_exist_and_answer_are_fine() {
@@ -172,17 +210,17 @@ mod tests {
             &[
                 (
                     GET,
-                    "// PAIRS WITH: index::put::insert\nimpl Table { fn get() {} }\n",
+                    "// PAIRS WITH: memory::put::insert\nimpl Table { fn get() {} }\n",
                 ),
                 (
                     PUT,
-                    "// PAIRS WITH: index::hash::get::Table::get (its load, then its fence), say\nfn insert() {}\n\
-                     fn f() {} // PAIRS WITH: `crate::index::hash::Table::get`, index::put::insert.\n\
+                    "// PAIRS WITH: memory::hash::get::Table::get (its load, then its fence), say\nfn insert() {}\n\
+                     // PAIRS WITH: `crate::memory::hash::Table::get`, memory::put::insert.\n\
                      //! PAIRS WITH: none::at_all\n// the mark `PAIRS WITH: nothing`\n",
                 ),
                 (
                     "crates/cenote-cli/src/top.rs",
-                    "// PAIRS WITH: top::draw\n// PAIRS WITH: index::put\nfn draw() {}\n",
+                    "// PAIRS WITH: top::draw\n// PAIRS WITH: memory::put\nfn draw() {}\n",
                 ),
             ],
         );
@@ -194,22 +232,22 @@ mod tests {
     #[test]
     fn names_of_nothing_are_found() {
         let names = [
-            "index::put::gone",
-            "index::gone::insert",
+            "memory::put::gone",
+            "memory::gone::insert",
             "gone::insert",
             "gone",
-            "index::put::insert, index::put::gone",
-            "index::put::only_in_a_comment",
+            "memory::put::insert, memory::put::gone",
+            "memory::put::only_in_a_comment",
             "",
             "…",
         ];
         for (index, name) in names.iter().enumerate() {
             let get = format!("//! Get.\n// PAIRS WITH: {name}\nfn get() {{}}\n");
-            let put = "// PAIRS WITH: index::hash::get\nfn insert() {} // only_in_a_comment\n";
+            let put = "// PAIRS WITH: memory::hash::get\nfn insert() {} // only_in_a_comment\n";
             let planted = Planted::new(&format!("pairs-bad-{index}"), &[(GET, &get), (PUT, put)]);
             assert_one(
                 &planted.errors(check),
-                "crates/cenote/src/index/hash/get.rs:2: ",
+                "crates/cenote/src/memory/hash/get.rs:2: ",
                 "PAIRS WITH names",
             );
         }
@@ -217,13 +255,53 @@ mod tests {
 
     #[test]
     fn a_side_that_does_not_answer_is_warned_of() {
-        let get = "// PAIRS WITH: index::put::insert\nfn get() {}\n";
+        let get = "// PAIRS WITH: memory::put::insert\nfn get() {}\n";
         let planted = Planted::new("pairs-one-sided", &[(GET, get), (PUT, "fn insert() {}\n")]);
         assert_eq!(planted.errors(check), Vec::<String>::new());
         assert_one(
             &planted.warnings(check),
-            "crates/cenote/src/index/hash/get.rs:1: ",
+            "crates/cenote/src/memory/hash/get.rs:1: ",
             "leads back",
+        );
+    }
+
+    #[test]
+    fn a_side_that_does_not_answer_is_an_error_where_releases_must_be_named() {
+        let put = "crates/cenote/src/sync/put.rs";
+        let insert = "fn insert() {\n    // PAIRS WITH: sync::get::get\n}\n";
+        let answers = [
+            ("", true),
+            ("// PAIRS WITH: sync::put::insert\n", false),
+            ("// PAIRS WITH: sync::put\n", false),
+            // Another function of the same file.
+            ("// PAIRS WITH: sync::put::remove\n", true),
+        ];
+        for (n, (answer, is_error)) in answers.iter().enumerate() {
+            let get = format!("fn get() {{\n{answer}}}\nfn look() {{}}\n");
+            let insert = format!("{insert}fn remove() {{\n// PAIRS WITH: sync::get::get\n}}\n");
+            let planted = Planted::new(
+                &format!("pairs-two-sided-{n}"),
+                &[("crates/cenote/src/sync/get.rs", &get), (put, &insert)],
+            );
+            let errors = planted.errors(check);
+            let start = format!("{put}:2: ");
+            let found = errors
+                .iter()
+                .any(|error| error.starts_with(&start) && error.contains("leads back"));
+            assert_eq!(found, *is_error, "{answer:?}: {errors:#?}");
+        }
+        // An answer in another function than the one that is named.
+        let get = "fn get() {}\nfn look() {\n// PAIRS WITH: sync::put::insert\n}\n";
+        let planted = Planted::new(
+            "pairs-elsewhere",
+            &[("crates/cenote/src/sync/get.rs", get), (put, insert)],
+        );
+        let errors = planted.errors(check);
+        assert!(
+            errors
+                .iter()
+                .any(|error| error.starts_with(&format!("{put}:2: "))),
+            "{errors:#?}"
         );
     }
 }
