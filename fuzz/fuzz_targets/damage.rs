@@ -1,9 +1,9 @@
 //! Flips and overwrites bytes of a well-filled pool, or truncates it, has the oracle judge it, and uses everything: errors, never a crash,
-//! and nothing that goes unseen.
+//! and no damage that goes unnoticed.
 //!
 //! `cargo fuzz run damage` with a nightly toolchain, or `cargo run --release --bin damage -- -max_total_time=60
 //! -max_len=200 -timeout=20` in this folder with a stable one, without coverage. The input is a list of six-byte commands:
-//! four bytes say where, one what to do, one with which value.
+//! four bytes for the offset, one for the change, one for the value.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -37,7 +37,7 @@ fuzz_target!(|commands: &[u8]| {
             break;
         }
         let at = place % bytes.len();
-        // A key that is another one now is missing, and one too many.
+        // A changed key counts twice: the old one is missing, and the new one is too many.
         allowance += 2;
         match command[4] % 16 {
             0 => bytes.truncate(at),

@@ -1,5 +1,5 @@
-//! Inputs that are wholly new. Without coverage (a stable toolchain) libFuzzer keeps nothing, and so only ever tries what is
-//! hardly longer than nothing; half of the inputs are drawn afresh instead.
+//! Wholly new inputs. Without coverage (a stable toolchain) libFuzzer keeps nothing, and so only ever tries inputs of a few
+//! bytes; half of the inputs are drawn afresh instead.
 
 /// The size of the next input, which is in `data`.
 pub fn fresh(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
@@ -14,7 +14,7 @@ pub fn fresh(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize 
         state
     };
     let len = (next() % (max_size as u64 + 1)) as usize;
-    // Bytes of few values too, so that keys meet.
+    // Some inputs have bytes of few values, so that keys coincide.
     let mask = [0xff, 0x3f, 0x0f][(next() % 3) as usize];
     let len = len.min(data.len());
     data[..len].fill_with(|| (next() >> 32) as u8 & mask);

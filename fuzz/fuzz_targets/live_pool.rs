@@ -1,4 +1,4 @@
-//! A pool that is used while bytes of a part of it change.
+//! A pool that is used while bytes of one part of it change.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use cenote_damage::live::{Manner, damage, exercise};
 use cenote_damage::options;
 use cenote_damage::random::Random;
 
-/// A pool with everything in it, and where a part of it is.
+/// A pool with everything in it, and the offsets of one part of it.
 type Sound = (Vec<u8>, Vec<Range<u64>>);
 
 fn sound(part: Part) -> &'static Sound {

@@ -14,7 +14,7 @@ mod fresh;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Words, short keys, and long ones that begin alike.
+/// Keys: words, short ones, and long ones that begin alike.
 fn key(which: [u8; 2]) -> Vec<u8> {
     let n = u16::from_le_bytes(which);
     match n % 8 {
@@ -33,7 +33,7 @@ fn value(which: u8) -> Vec<u8> {
     }
 }
 
-/// Compares what reads several keys with the model.
+/// Compares reads of several keys with the model.
 fn look(map: &Ordered<Coherent>, model: &Model, from: &[u8], limit: usize) {
     let (range, mut found) = (Range { from, to: None }, Vec::new());
     map.scan(range, |key, value| {

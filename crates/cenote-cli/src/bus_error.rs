@@ -1,14 +1,15 @@
-//! A pool that is truncated while a command has it open: its bytes are gone, and the next access to them is a bus error, which would end the command without a
-//! word. A handler of that signal says what happened, and ends the command with exit code 1; that is a death like any other for those who share the pool.
+//! Bus errors in pools. If a pool is truncated while a command has it open, the next access to the missing bytes is a bus error, which would
+//! end the command without a message. A handler of that signal says what happened, and ends the command with exit code 1. To the other
+//! processes that share the pool this is a death like any other.
 //!
-//! A handler may allocate nothing and take no lock, as the thread may have been at that. So the message is put together in a buffer on the stack, and its only calls are system
-//! calls. A bus error that has nothing to do with a pool ends the command as it would without a handler.
+//! A handler may not allocate and may take no lock, as the thread may have been doing just that. So it builds the message in a buffer on the
+//! stack, and makes system calls only. A bus error elsewhere than in a pool ends the command as it would without a handler.
 
 use std::os::fd::RawFd;
 
 use cenote::memory::mapped_at;
 
-/// Room for the message; of a name that does not fit, as JSON may need two bytes for one of it, the end is missing.
+/// Room for the message. JSON may need two bytes for one of a name; of a name that does not fit, the end is missing.
 const ROOM: usize = 6144;
 /// What the kernel says where a processor reports memory that has failed.
 const FAILED_MEMORY: [libc::c_int; 2] = [4, 5];

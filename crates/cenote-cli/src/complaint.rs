@@ -1,4 +1,4 @@
-//! What is said on standard error. That this cannot be written is no reason to end, nor to give up on what is being done.
+//! Messages on standard error. A message that cannot be written is no reason to end, or to give up the work.
 
 /// As `eprintln!`, which panics where standard error is closed or full.
 macro_rules! complain {

@@ -1,4 +1,4 @@
-//! What a file is written to that a user named: judged before the work begins, because nothing that is not ours to replace may go.
+//! Judges the output file that a user named, before the work begins: a command replaces nothing that is not its own to replace.
 //!
 //! | what is there | what is done |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | a pool, by its first bytes or as memory of a device; a folder; a block device; a socket | refused |
 //! | a pipe, a character device, standard output and error by whatever name | written through |
 //! | a symbolic link | what it leads to; the link stays |
-//! | a link, file or pipe of another user's in a folder like `/tmp`, where everybody may plant one | refused, also where the kernel would not (`fs.protected_symlinks`) |
+//! | a link, file or pipe of another user's in a folder like `/tmp`, where every user may plant one | refused, also where the kernel would not (`fs.protected_symlinks`) |
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
@@ -54,7 +54,7 @@ pub fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Opens a file to look at it, which makes nobody wait, whatever has taken its name.
+/// Opens a file to look at it, without blocking, whatever has its name.
 pub fn open_read_only(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -122,8 +122,9 @@ fn own(stream: &impl AsFd) -> io::Result<File> {
 
 /// Where a name leads: a path of which the last part is no link, and what is there. Nothing is opened, so that no pipe waits for its other end.
 ///
-/// Each link is judged by the descriptor by which it is read: who plants another one meanwhile is not followed. Fails if a link, or what is there, may have been planted:
-/// it is another user's, and its folder is one in which everybody may make files and nobody may remove those of others. The folder's owner is trusted.
+/// Each link is judged by the descriptor by which it is read: a link that is planted meanwhile is not followed. Fails if a link, or what is
+/// there, may have been planted: it is another user's, and in its folder all users may make files and none may remove those of others. The
+/// folder's owner is trusted.
 fn follow(name: &Path) -> Result<(PathBuf, Option<Metadata>), Failure> {
     let failed = || Failure::io(name.display());
     let mut path = name.to_owned();
@@ -188,7 +189,7 @@ fn is_descriptor(name: &Path) -> bool {
     folder.is_some_and(|folder| folder.starts_with("/proc") && folder.ends_with("fd"))
 }
 
-/// Opens what is there, without changing it; a pipe once somebody reads it.
+/// Opens what is there, without changing it; a pipe once it has a reader.
 fn through(name: &Path, path: &Path, found: &Metadata) -> Result<Destination, Failure> {
     let failed = || Failure::io(name.display());
     if found.is_file() && is_pool_file(path, found)? {

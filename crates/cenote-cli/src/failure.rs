@@ -14,7 +14,7 @@ pub enum Failure {
     Misuse(String),
     /// It was meant well and did not work; exit code 1.
     Failed(String),
-    /// Whoever read our standard output has gone. Nobody is left to tell; exit code 0.
+    /// The reader of our standard output has gone; exit code 0.
     PipeClosed,
 }
 

@@ -1,7 +1,7 @@
-//! Health on a Unix socket: whoever connects is sent one line of JSON, and the connection is closed.
+//! Health on a Unix socket: every client that connects is sent one line of JSON, and the connection is closed.
 //!
-//! Its name may be that of a socket which one before us has left: ours, and nobody answers on it. Anything else that has the name
-//! stays, at the beginning and at the end.
+//! A socket that an earlier process has left under the name is replaced: it is this user's, and no process answers on it. Anything else
+//! that has the name stays, at the beginning and at the end.
 
 use std::fs::Metadata;
 use std::io::{self, Write};
@@ -25,11 +25,11 @@ pub struct Health {
 }
 
 impl Health {
-    /// Takes the name, before anything else is begun. Who connects waits. A socket of this user's that nobody answers on any more is
-    /// replaced.
+    /// Takes the name, before anything else is begun. Clients that connect wait. A socket of this user's on which no process answers
+    /// any more is replaced.
     pub fn bind(path: &Path) -> Result<Self, Failure> {
         if let Some(folder) = path.parent() {
-            // Binding tells why, if that was needed.
+            // If the folder was needed, binding reports the failure.
             let _ = std::fs::create_dir_all(folder);
         }
         let failed = || Failure::io(path.display());
@@ -109,12 +109,12 @@ fn remove_left(path: &Path) -> Result<(), Failure> {
     }
     match path.symlink_metadata() {
         Ok(now) if is_same(&now, &found) => std::fs::remove_file(path).map_err(failed()),
-        // Binding tells what is there now.
+        // Binding reports what is there now.
         _ => Ok(()),
     }
 }
 
-/// Whether somebody listens, without waiting for one who does and does not accept.
+/// Whether a process listens, without waiting for one that listens and does not accept.
 fn connect(path: &Path) -> Result<(), Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -122,13 +122,13 @@ fn connect(path: &Path) -> Result<(), Errno> {
 }
 
 fn answer(mut connection: UnixStream, status: &str) {
-    // Whoever asked may have gone.
+    // The client may have gone.
     let _ = connection.write_all(format!("{status}\n").as_bytes());
 }
 
 impl Drop for Health {
     fn drop(&mut self) {
-        // Somebody may have removed it before, and have put something of their own there.
+        // Another process may have removed it before, and may have put something of its own there.
         if self
             .path
             .symlink_metadata()

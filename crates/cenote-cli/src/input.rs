@@ -22,7 +22,7 @@ const PIECE: u64 = 1 << 20;
 
 /// How far a file has been read.
 pub struct Position {
-    /// Bytes that the file has; 0 if nobody knows.
+    /// Bytes that the file has; 0 if unknown.
     size: u64,
     read: Rc<Cell<u64>>,
 }
@@ -107,7 +107,7 @@ pub fn whole(path: Option<&Path>, (most, why): (u64, &str)) -> Result<Vec<u8>, F
 }
 
 impl Position {
-    /// A bar, if somebody watches. It counts records that are done; how many there are is guessed from the file's size.
+    /// A bar, if a person watches. It counts records that are done; how many there are is guessed from the file's size.
     pub fn bar(&self, out: &Output) -> ProgressBar {
         if !out.is_watched() {
             return ProgressBar::hidden();
@@ -119,7 +119,7 @@ impl Position {
         if let Ok(style) = ProgressStyle::with_template(if self.size > 0 { known } else { unknown }) {
             bar.set_style(
                 style.with_key("rate", |state: &ProgressState, to: &mut dyn fmt::Write| {
-                    // There is nobody to tell that a bar could not be drawn.
+                    // A bar that cannot be drawn is not reported.
                     let _ = to.write_str(&count(state.per_sec() as u64));
                 }),
             );

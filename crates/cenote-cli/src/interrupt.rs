@@ -1,6 +1,6 @@
 //! Cleaning up when the user presses Ctrl-C (or ends the command by SIGTERM or SIGHUP).
 //!
-//! The signals are blocked in the whole process and waited for by a thread of their own, so that what it runs is
+//! The signals are blocked in the whole process, and a thread of its own waits for them, so that what it runs is
 //! ordinary code. Children are not affected: Rust starts them with no signal blocked.
 
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ type Cleanup = Box<dyn FnOnce() + Send>;
 static CLEANUPS: Mutex<Vec<Cleanup>> = Mutex::new(Vec::new());
 
 /// Runs `cleanup` if a signal ends this process; after that the process exits with 128 + the signal's number, as
-/// a shell would say it. Call it before other threads are started, because threads adopt what is blocked.
+/// a shell would say it. Call it before other threads are started, because threads inherit the signals that are blocked.
 pub fn on_interrupt(cleanup: impl FnOnce() + Send + 'static) {
     let Ok(mut cleanups) = CLEANUPS.lock() else { return };
     cleanups.push(Box::new(cleanup));
@@ -42,13 +42,13 @@ pub fn signals() -> std::sync::mpsc::Receiver<i32> {
     receiver
 }
 
-/// Has a file that would become longer than a limit of this process (`ulimit -f`) be an error of the call that writes it, and no signal. Call it before other
-/// threads are started.
+/// Makes a write beyond this process's limit on file sizes (`ulimit -f`) an error of the call, and no signal. Call it before other threads
+/// are started.
 pub fn block_file_size() {
     block_these(&[libc::SIGXFSZ]);
 }
 
-/// Those that whoever started this command has it ignore (`nohup`, a shell's background) stay ignored.
+/// Signals that this command was started to ignore (`nohup`, a shell's background) stay ignored.
 fn block() -> libc::sigset_t {
     let heard: Vec<_> = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP]
         .into_iter()

@@ -40,12 +40,12 @@ struct Cli {
     /// /etc/cenote/host. 0 for a machine on its own
     #[arg(long, global = true, value_name = "N")]
     host: Option<u32>,
-    /// The file that holds the locks by which this machine's processes see who of them lives; the same for all of them, and no other
+    /// The file that holds the locks by which this machine's processes see which of them live; the same for all of them, and no other
     /// machine's. Made if there is none. Default: CENOTE_LOCK_FILE, or the pool itself
     #[arg(long, global = true, value_name = "FILE")]
     lock_file: Option<std::path::PathBuf>,
-    /// Open a pool although it, or its lock file, belongs neither to you nor to root, or although every user may write it. Whoever may write a pool
-    /// can change and destroy all that is in it. Also: CENOTE_TRUST_OWNER=1
+    /// Open a pool although it, or its lock file, belongs neither to you nor to root, or although every user may write it. A user that may
+    /// write a pool can change and destroy all that is in it. Also: CENOTE_TRUST_OWNER=1
     #[arg(long, global = true)]
     trust_owner: bool,
     #[command(subcommand)]
@@ -76,9 +76,9 @@ enum Command {
     Fsck(commands::fsck::Args),
     /// Give memory of a pool that is free back to the file system
     Trim(commands::trim::Args),
-    /// Groups: who is there, who left, who died
+    /// Make and join groups, and show who is there, who left and who died
     Group(commands::group::Args),
-    /// Answer for this host to the pod: beat, and recover this host's dead
+    /// Answer for this host to the pod: send heartbeats, and recover this host's dead
     Agent(commands::agent::Args),
     /// Watch the pod's hosts, and fence those that miss their heartbeats
     Monitor(commands::monitor::Args),
@@ -160,7 +160,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let text = text.trim().trim_start_matches("error: ");
         return failure::Failure::misuse(text).report(&output::Output::new(true));
     }
-    // Nobody may be there to read it.
+    // There may be no reader.
     let _ = error.print();
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
 }

@@ -26,7 +26,7 @@ impl MemoryArgs {
     }
 }
 
-/// Creates a pool for a kind of memory. Returns its figures: whoever may open it, its creator had it open.
+/// Creates a pool for a kind of memory. Returns its figures, even if this user may not open the pool again.
 pub fn create(kind: Kind, path: &Path, options: &Options) -> cenote::Result<Stat> {
     match kind {
         Kind::Coherent => Pool::<Coherent>::create(path, options)?.stat(),

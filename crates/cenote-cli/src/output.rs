@@ -25,7 +25,7 @@ impl Output {
         io::stdout().is_terminal()
     }
 
-    /// Whether a person watches: standard error is a terminal, and nobody asked for JSON.
+    /// Whether a person watches: standard error is a terminal, and results are not JSON.
     pub fn is_watched(&self) -> bool {
         !self.json && io::stderr().is_terminal()
     }

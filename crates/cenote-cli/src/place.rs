@@ -1,5 +1,5 @@
-//! A pool to measure on: one that is named, or a temporary one that is removed at the end, also when the command is
-//! interrupted. Who needs its name no longer may have it removed at once; then not even a kill leaves it behind.
+//! A pool to measure on: a given one, or a temporary one that is removed at the end, also when the command is interrupted.
+//! A command that needs the pool's name no longer may remove it at once; then not even a kill leaves the pool behind.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A pool that there is already; opening it tells if there is none.
+    /// An existing pool; if there is none, opening it fails.
     pub fn named(name: &str) -> Self {
         Self {
             path: resolve(name),
@@ -36,7 +36,7 @@ impl Place {
             })?;
         let doomed = folder.path().to_owned();
         on_interrupt(move || {
-            // Nothing is left to be told to anybody.
+            // A failure cannot be reported any more.
             let _ = std::fs::remove_dir_all(doomed);
         });
         let path = folder.path().join("pool");
@@ -47,7 +47,7 @@ impl Place {
         })
     }
 
-    /// Removes the name of a temporary pool that is open: it lasts as long as somebody has it open, and cannot be opened again.
+    /// Removes the name of a temporary pool that is open: it lasts as long as a process has it open, and cannot be opened again.
     pub fn unlink(&mut self) {
         self.folder = None;
     }

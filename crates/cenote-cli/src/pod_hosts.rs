@@ -1,4 +1,4 @@
-//! Hosts of a pod, as a supervisor that runs workers on them sees them die and come back.
+//! Hosts of a pod, whose deaths and returns a supervisor that runs workers on them watches.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ enum Known {
 /// One of them.
 struct Host {
     id: u32,
-    /// What was known when it could be told last.
+    /// What was known last.
     known: Known,
     /// Whether what the pool says of it is damaged.
     is_unknown: bool,
@@ -53,7 +53,7 @@ pub enum Seen {
         /// Its id.
         host: u32,
     },
-    /// Nobody can tell.
+    /// Its state cannot be told.
     Unknown {
         /// Its id.
         host: u32,
@@ -101,7 +101,7 @@ impl PodHosts {
         })
     }
 
-    /// Looks at all of them.
+    /// Polls all of them.
     pub fn look(&mut self) -> Vec<Seen> {
         let mut seen = Vec::new();
         for (node, of) in self.hosts.iter_mut().enumerate() {
@@ -116,7 +116,7 @@ impl PodHosts {
                 }
             };
             of.is_unknown = false;
-            // One that is being fenced may write still.
+            // A host that is being fenced may write still.
             let is_over = match known {
                 Known::Up(generation) => *generation != state.generation || state.phase == HostPhase::Down,
                 Known::Nothing => state.phase == HostPhase::Down,

@@ -1,4 +1,4 @@
-//! Which pool a command means, and opening it as the kind of memory that it was created for.
+//! Finds the pool that a command means, and opens it as the kind of memory that it was created for.
 
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -40,7 +40,7 @@ impl PoolArg {
                 path.display(),
                 self.pool
             ))),
-            // What else may be wrong, opening it will tell.
+            // Opening it reports anything else that is wrong.
             _ => Ok(path),
         }
     }
@@ -82,7 +82,7 @@ pub fn room(path: &Path) -> Result<u64, Failure> {
 /// The variable that names the file of liveness locks.
 const LOCK_FILE_VARIABLE: &str = "CENOTE_LOCK_FILE";
 
-/// The variable by which pools are opened whoever owns them.
+/// The variable by which pools are opened whichever user owns them.
 const TRUST_OWNER_VARIABLE: &str = "CENOTE_TRUST_OWNER";
 
 /// What the options said that all commands have, about how pools are opened.
@@ -124,14 +124,14 @@ fn lock_file() -> Option<PathBuf> {
     given.or_else(|| named().map(PathBuf::from))
 }
 
-/// Whether `--trust-owner` or the environment says that pools are opened whoever owns them.
+/// Whether `--trust-owner` or the environment says that pools are opened whichever user owns them.
 fn trust_owner() -> bool {
     let is_said =
         || std::env::var_os(TRUST_OWNER_VARIABLE).is_some_and(|said| !said.is_empty() && said != "0");
     GIVEN.get().is_some_and(|given| given.trust_owner) || is_said()
 }
 
-/// Options for what answers for this host: its id, and what was given.
+/// Options for an agent of this host: its id, and what was given.
 pub fn as_this_host() -> Result<Options, Failure> {
     Ok(Options {
         host: this_host()?,

@@ -127,7 +127,7 @@ impl TraceArg {
 }
 
 impl Trace {
-    /// Shows a bar, if somebody watches. That starts a thread; see [`on_interrupt`](crate::interrupt::on_interrupt).
+    /// Shows a bar, if a person watches. That starts a thread; see [`on_interrupt`](crate::interrupt::on_interrupt).
     pub fn watch(&mut self, out: &Output) {
         self.progress = self.position.bar(out);
     }

@@ -1,4 +1,4 @@
-//! What a command reads a pool by: with a place in it like everybody else, or without one where there is none to be had.
+//! How a command reads a pool: with a place in it, or as a snapshot without one where no place is to be had.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ pub enum Source<M: Memory> {
 pub type Pair = (Vec<u8>, Vec<u8>);
 
 impl<M: Mapped> Source<M> {
-    /// Opens the pool with a place, and if that cannot be had without one; then it says so on standard error.
+    /// Opens the pool with a place; if none is to be had, without one, and says so on standard error.
     pub fn open(path: &Path, how: ReadArg, out: &Output) -> Result<Self, Failure> {
         if how.read_only {
             return Self::without_place(path, out, "as asked");
@@ -66,7 +66,7 @@ impl<M: Mapped> Source<M> {
 
     fn without_place(path: &Path, out: &Output, why: &str) -> Result<Self, Failure> {
         let options = on_this_host(path, &Options::default())
-            // A host that has not been told its id sees less of the others.
+            // A host that does not know its id sees less of the others.
             .unwrap_or_else(|_| with_given(&Options::default()));
         let reader = Pool::open_read_only(path, &options)?;
         match out.json {
@@ -77,7 +77,7 @@ impl<M: Mapped> Source<M> {
     }
 }
 
-/// Whether an error says that a place cannot be had, or that nothing may be written, or might come of records that nobody needs for reading.
+/// Whether an error says that there is no place, or that nothing may be written, or may come from records that reading does not need.
 fn is_of_places(error: &Error) -> bool {
     let is_permission = |error: &std::io::Error| {
         matches!(
@@ -87,7 +87,7 @@ fn is_of_places(error: &Error) -> bool {
     };
     match error {
         Error::TooMany { flag, .. } => matches!(*flag, "processes" | "workers"),
-        // Who is told a wrong id, or none, should be told that.
+        // A command with a wrong id, or none, should report that.
         Error::Host { host, why } => *host != ALONE && ![host::ELSEWHERE, host::UNIDENTIFIED].contains(why),
         Error::Corrupt { .. } => true,
         Error::Io { source, .. }

@@ -1,4 +1,4 @@
-//! Threads that may not start: a limit of the user's or of the system's is an error with a message, and no panic.
+//! Starts threads. Where a limit of the user or the system forbids one, that is an error with a message, and no panic.
 
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +15,7 @@ pub fn start_all<'scope, 'env, T: Send + 'scope, W>(
 where
     W: FnOnce() -> Result<T, Failure> + Send + 'scope,
 {
-    // Locked until it is known; whoever panics, a word is whole.
+    // Locked until it is known. A panic leaves the word whole.
     let may_begin = Arc::new(RwLock::new(false));
     let mut told = may_begin.write().unwrap_or_else(PoisonError::into_inner);
     let start = |work: W| {

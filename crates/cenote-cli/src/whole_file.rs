@@ -1,9 +1,9 @@
-//! Files that a user named, and that appear under their name only when they are complete; those whose name ends in .gz are
-//! compressed. [What is there already](crate::destination) is replaced only if it is an ordinary file.
+//! Output files that a user named. They appear under their name only when they are complete; those whose name ends in .gz are
+//! compressed. [What has the name already](crate::destination) is replaced only if it is an ordinary file.
 //!
-//! Until then a file has a name that nobody can guess, in the same folder; it goes if the work fails, or is interrupted. The mode of a
-//! file that is replaced stays. A new one is everybody's whom the user's umask admits; what is made of a pool, nobody's who may not
-//! read the pool.
+//! Until it is complete, a file has an unguessable name in the same folder; it is removed if the work fails, or is interrupted. A
+//! replaced file keeps its mode. The user's umask decides the mode of a new file; a file made of a pool is never readable by users
+//! who may not read the pool.
 
 use std::cell::Cell;
 use std::fs::{File, Metadata, Permissions};
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::interrupt::on_interrupt;
 use crate::records::is_gzip;
 
-/// The read and write permissions of everybody.
+/// The read and write permissions of all users.
 const ALL: u32 = 0o666;
 const GROUP: u32 = 0o070;
 const BUFFER: usize = 1 << 18;
@@ -46,7 +46,7 @@ impl Target {
             let doomed = partial.clone();
             on_interrupt(move || {
                 if let Some(doomed) = doomed.lock().ok().and_then(|mut doomed| doomed.take()) {
-                    // Nothing is left to be told to anybody.
+                    // A failure cannot be reported any more.
                     let _ = std::fs::remove_file(doomed);
                 }
             });
@@ -59,7 +59,7 @@ impl Target {
         })
     }
 
-    /// The content comes from a pool: the file must not be that pool, and if it is new, nobody may read it who may not read the pool.
+    /// The content comes from a pool: the file must not be that pool, and if it is new, only users who may read the pool may read it.
     pub fn made_of(mut self, pool: &Path) -> Result<Self, Failure> {
         self = self.not_over(pool, "the pool that is read")?;
         self.pool = Some(pool.metadata().map_err(Failure::io(pool.display()))?);
@@ -75,7 +75,7 @@ impl Target {
                 file.metadata().map_err(Failure::io(self.name.display()))?
             }
         };
-        // If it cannot be looked at, reading it will tell.
+        // If its metadata cannot be read, reading the file will report that.
         match other.metadata() {
             Ok(other) if other.is_file() && is_same(&other, &found) => Err(Failure::failed(format!(
                 "{}: it is {what}, which stays; name another file",
@@ -192,7 +192,7 @@ impl Target {
     }
 }
 
-/// A file, and whether it was a pipe that nobody reads any more: that whoever reads standard output has enough is no failure.
+/// A file, and whether it was a pipe that has no reader any more: it is no failure if the reader of standard output has enough.
 struct Noted<'f> {
     file: &'f File,
     is_closed: &'f Cell<bool>,
@@ -212,7 +212,7 @@ impl Write for Noted<'_> {
     }
 }
 
-/// What is left of a mode if the file belongs to another group than it did: to that what everybody may do.
+/// What is left of a mode if the file belongs to another group than it did: the group may do what all users may do.
 fn for_another_group(mode: u32) -> u32 {
     mode & (!GROUP | (mode & 0o007) << 3)
 }

@@ -1,4 +1,4 @@
-//! The `cenote` command from outside: what it prints, its exit codes, and that it survives what happens to it.
+//! The `cenote` command from outside: its output, its exit codes, and that it survives errors.
 
 #[path = "cli/bench.rs"]
 mod bench;

@@ -15,9 +15,9 @@ use serde_json::Value;
 use server::Etcd;
 use started::Started;
 
-/// What takes longer than this does not happen.
+/// An event that takes longer than this does not happen.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Long enough for a host that is silent to be suspected, if anybody watched.
+/// Long enough for a silent host to be suspected, if a monitor polled it.
 const QUIET: Duration = Duration::from_secs(4);
 const NOBODY: [u64; 0] = [];
 /// The hosts of the two monitors.
@@ -89,7 +89,7 @@ impl Pod {
             "--one-machine"
         };
         for host in MONITORS {
-            // Patient with hosts, as the machine may be busy.
+            // A long timeout for hosts, as the machine may be busy.
             let line = format!("monitor ./p --host {host} --missed 25 --health m{host} {fence} {how}");
             let monitor = self.started(host, &line);
             self.monitors.push(monitor);
@@ -97,7 +97,7 @@ impl Pod {
         until("the monitors are up", || (0..2).all(|n| self.health(n).is_some()));
     }
 
-    /// Starts what answers for a host, and writes down who that is.
+    /// Starts the agent or monitor of a host, and writes down its process id.
     fn started(&self, host: u32, line: &str) -> Started {
         let started = Started::new(self.command(line));
         std::fs::write(self.path(&format!("pid{host}")), format!("{}\n", started.id())).unwrap();
@@ -118,7 +118,7 @@ impl Pod {
         command.told().iter().map(Value::to_string).collect()
     }
 
-    /// Which of the monitors' hosts executes exchanges, by what they told last.
+    /// Which of the monitors' hosts executes exchanges, by their last events.
     fn server(&self) -> Option<usize> {
         let told = |n: &usize| self.monitors[*n].told();
         (0..2)
@@ -162,7 +162,7 @@ impl Pod {
         leader
     }
 
-    /// Hosts that were in an event of this kind, whichever monitor told it.
+    /// Hosts that were in an event of this kind, of any monitor.
     fn hosts(&self, event: &str) -> Vec<u64> {
         let events = self.monitors.iter().flat_map(Started::told);
         events
@@ -183,7 +183,7 @@ fn was_told(monitor: &Started, event: &str) -> usize {
 #[test]
 fn one_leads_and_another_takes_over() {
     let etcd = Etcd::start();
-    // The first endpoint is nobody's.
+    // No etcd answers at the first endpoint.
     let pod = Pod::start(&format!("127.0.0.1:1,{}", etcd.endpoint()), &[3, 4]);
     let leader = pod.leader();
     let other = 1 - leader;
@@ -261,7 +261,7 @@ fn nobody_leads_without_etcd() {
     let leader = pod.leader();
     until("the dead host is fenced", || !pod.hosts("moved").is_empty());
     std::thread::sleep(QUIET);
-    // Once, and nobody else: agents and monitors have beaten all the time.
+    // Once, and no other host: agents and monitors have sent heartbeats all the time.
     assert_eq!((pod.hosts("suspected"), pod.hosts("moved")), (vec![3], vec![3]));
     let health = pod.health(leader).unwrap();
     assert_eq!(health["generation"], health["now"], "{health}");
@@ -273,7 +273,7 @@ fn nobody_leads_without_etcd() {
     assert!(stood_by >= 2, "{stood_by}");
 }
 
-/// Exchanges are executed by a process of one host; when that can do so no more, by one of another: killed, stopped, or left.
+/// A process of one host executes exchanges; when it is killed, is stopped, or leaves, a process of another host does.
 #[test]
 fn the_server_of_exchanges_moves() {
     let etcd = Etcd::start();
@@ -288,7 +288,7 @@ fn the_server_of_exchanges_moves() {
     assert_eq!(pod.server(), Some(second));
     until("the dead host is over", || !pod.hosts("moved").is_empty());
 
-    // The dead one's successor takes over from one that is stopped, and would go on if it could.
+    // The dead server's successor takes over from a stopped one, which would go on if it could.
     let line = format!(
         "monitor ./p --host {} --missed 25 --health again --etcd {} --fence {}",
         MONITORS[first],
@@ -305,7 +305,7 @@ fn the_server_of_exchanges_moves() {
         was_told(&pod.monitors[first], "moved") == 1
     });
 
-    // Who leaves in peace makes its last exchange itself, and nobody is fenced for it.
+    // A server that leaves in order makes its last exchange itself, and no host is fenced for it.
     let line = line.replace(
         &format!("--host {} ", MONITORS[first]),
         &format!("--host {} ", MONITORS[second]),

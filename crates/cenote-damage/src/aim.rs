@@ -1,4 +1,4 @@
-//! Parts of a pool that damage is aimed at, and that are used then: of a pool with everything in it, the maps are most.
+//! Parts of a pool at which damage is aimed, and which are then used: in a pool with everything in it, the maps take most of the bytes.
 
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ impl Part {
         Self::Names,
     ];
 
-    /// Its name, as children are told it.
+    /// Its name, as children get it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Everything => "everything",
@@ -64,7 +64,7 @@ impl Part {
         }
     }
 
-    /// Where it is in a sound pool: its objects, and what they refer to, twice. Nothing of what is hit too often anyway.
+    /// Where it is in a sound pool: its objects, and what they refer to, twice. Parts that are hit too often anyway are left out.
     pub fn ranges<M: Mapped>(self, pool: &Pool<M>, bytes: &[u8]) -> Vec<Range<u64>> {
         let Ok(worker) = pool.worker() else {
             return Vec::new();

@@ -25,7 +25,7 @@ pub enum Ended {
     Status(i32),
     /// By a signal or a panic: what, and what it has said.
     Broken(String),
-    /// Not at all: it was killed. What its threads were at.
+    /// Not at all: it was killed. The text says where its threads were.
     Hung(String),
 }
 
@@ -42,7 +42,7 @@ impl std::fmt::Display for Ended {
 /// Waits for a child, whose errors are piped.
 pub fn end(mut child: Child, timeout: Duration) -> Ended {
     let stderr = child.stderr.take();
-    // A child that says much waits for somebody to listen.
+    // A child that writes much blocks until its output is read.
     let listener = std::thread::spawn(move || {
         let mut text = Vec::new();
         stderr.map(|mut stderr| stderr.read_to_end(&mut text));

@@ -1,4 +1,4 @@
-//! All that a pool made by [`fill`](crate::fill) holds, as reads tell it.
+//! All that a pool made by [`fill`](crate::fill) holds, as reads find it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,16 +11,16 @@ pub type Content = BTreeMap<(String, Vec<u8>), Result<Vec<u8>, String>>;
 
 /// The hash maps that are read and written.
 pub const MAPS: [&str; 2] = ["m", "large"];
-/// The ordered map that is.
+/// The ordered map that is read and written.
 pub const ORDERED: &str = "ordered";
-/// The task list that is.
+/// The task list that is read and written.
 pub const TASKS: &str = "tasks";
-/// The group that is.
+/// The group that is read and written.
 pub const GROUP: &str = "group";
-/// The locks that are, and the array of locks.
+/// The locks that are read and written, and the array of locks.
 pub const LOCKS: [&str; 7] = ["mutex", "spin", "queue", "rw", "semaphore", "condvar", "mutexes"];
 
-/// Reads everything in all ways. What two ways tell differently, or not at all, is an error of its own in the content.
+/// Reads everything in all ways. A difference between two ways, or a value that only one finds, is an error of its own in the content.
 pub fn read<M: Mapped>(pool: &Pool<M>) -> Content {
     let mut content = Content::new();
     for name in MAPS {
@@ -32,8 +32,8 @@ pub fn read<M: Mapped>(pool: &Pool<M>) -> Content {
     content
 }
 
-/// What is not there is not read: its keys are missed. A group of which nothing but the token differs is another group, and a lock
-/// of which nothing but the form does another lock.
+/// A structure that is not there is not read: its keys are missed. A group that differs only in its token is another group, and a lock
+/// that differs only in its form is another lock.
 fn is_missing(error: &Error) -> bool {
     use Error::{NoSuchGroup, NoSuchLock, NoSuchMap, NoSuchTasks, OtherKind, Token};
     matches!(
@@ -47,7 +47,7 @@ fn is_missing(error: &Error) -> bool {
     )
 }
 
-/// What has no values is there, or is not.
+/// Checks whether structures without values are there.
 fn open_others<M: Mapped>(pool: &Pool<M>, content: &mut Content) {
     let [mutex, spin, queue, rw, semaphore, condvar, mutexes] = LOCKS;
     let opened = [

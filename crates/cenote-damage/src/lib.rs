@@ -1,14 +1,14 @@
-//! Pools to be damaged, the use of all that they offer, and the oracle that judges what damage does; shared by tests, fuzz targets and
-//! `cenote torture --damage`. What runs is in `docs/fuzzing.md`.
+//! Pools to be damaged, calls on all that they offer, and the oracle that judges what damage does. Shared by tests, fuzz targets and
+//! `cenote torture --damage`. `docs/fuzzing.md` describes what runs.
 //!
 //! | file | |
 //! |---|---|
 //! | here | a pool with everything in it, and calls of all kinds on one that was damaged |
 //! | `places`, `aim` | where a pool can be damaged, and how; parts of it that damage is aimed at |
 //! | `content`, `oracle` | what can be read; whether what `fsck` calls clean holds |
-//! | `live` | calls on a pool whose bytes change meanwhile, and the one who changes them |
+//! | `live` | calls on a pool whose bytes change meanwhile, and what changes them |
 //! | `ordered` | an ordered map alone, damaged part by part |
-//! | `child` | processes whose signals, panics and hangs are seen |
+//! | `child` | child processes whose signals, panics and hangs are caught |
 
 pub mod aim;
 pub mod child;

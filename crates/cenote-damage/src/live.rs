@@ -1,4 +1,4 @@
-//! Calls of all kinds on a pool whose bytes change meanwhile, and the one who changes them.
+//! Calls of all kinds on a pool whose bytes change meanwhile, and what changes them.
 
 use std::fs::File;
 use std::ops;
@@ -15,7 +15,7 @@ use crate::options;
 use crate::places::Places;
 use crate::random::Random;
 
-/// How long anybody waits for a lock.
+/// How long a thread waits for a lock.
 const MOMENT: Duration = Duration::from_micros(300);
 /// The token of the group.
 pub const TOKEN: &[u8] = b"token";
@@ -177,7 +177,7 @@ pub(crate) fn locks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
                 .map(|lock| lock.lock_with(timeout()).map(drop))
         })),
         _ => {
-            // One who waits while another holds it.
+            // A thread that waits while another holds it.
             let Ok(lock) = pool.mutex("mutex") else { return 1 };
             let guard = lock.lock_with(timeout());
             std::thread::scope(|scope| {

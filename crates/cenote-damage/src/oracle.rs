@@ -3,12 +3,12 @@
 //! **What `fsck` calls clean must hold.** After damage, a pool is opened and checked. If that fails or finds anything, the damage is
 //! *noticed*, and nothing more is asked of it. If the pool is clean:
 //!
-//! 1. A full read of everything gives no error, and all ways to read tell the same ([`content::read`]).
-//! 2. It gives what was there before the damage, but for so many keys as the damage has hit at most (`allowance`): keys and values have no
-//!    checksums. Damage to the tables before the data hits none.
-//! 3. Then fresh keys are put and removed, of all sizes, in all maps. Whatever of that succeeds can be read, and everything else reads as in
-//!    1. Writes may fail with an error: then damage was noticed late, and nothing is known of the key that was written.
-//! 4. If none has failed, `fsck` calls the pool clean still, and so it does when the pool is opened again.
+//! 1. A full read of everything gives no error, and all ways to read agree ([`content::read`]).
+//! 2. The read gives what was there before the damage, except for at most as many keys as the damage can have hit (`allowance`): keys and
+//!    values have no checksums. Damage to the tables before the data hits none.
+//! 3. Then fresh keys of all sizes are put and removed in all maps. What succeeds of that can be read, and everything else reads as in 1.
+//!    Writes may fail with an error: then damage was noticed late, and nothing is known of the key that was written.
+//! 4. If none has failed, `fsck` still calls the pool clean, and does so again when the pool is opened again.
 //!
 //! [`judge`] asks exactly this.
 
@@ -21,7 +21,7 @@ use cenote::{FsckReport, Pool, Result};
 use crate::content::{self, Content, MAPS, ORDERED, differences};
 use crate::options;
 
-/// What became of damage that was not silent.
+/// The outcome of damage that was not silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// The pool cannot be opened, or `fsck` reports something.
@@ -32,7 +32,7 @@ pub enum Seen {
     Late,
 }
 
-/// Sizes of fresh values: of small classes, of blocks of several frames, of ranges.
+/// Sizes of fresh values: of small classes, of blocks of several frames, of extents.
 const SIZES: [usize; 12] = [0, 1, 17, 40, 100, 250, 600, 1_000, 3_000, 7_000, 15_000, 70_000];
 /// Fresh keys of each size in each map.
 const FRESH: u64 = 25;
@@ -92,8 +92,8 @@ pub fn judge<M: Mapped>(
 /// Keys of structures.
 type Keys = BTreeSet<(String, Vec<u8>)>;
 
-/// Puts fresh keys, and removes some again. Returns what is there of them, and those of which a call has failed: it may have been in effect by
-/// then.
+/// Puts fresh keys, and removes some again. Returns what is there of them, and the keys of which a call has failed: such a call may have
+/// taken effect.
 fn write_fresh<M: Mapped>(pool: &Pool<M>) -> (Content, Keys) {
     let (mut fresh, mut uncertain) = (Content::new(), Keys::new());
     let mut write = |name: &str, put: &dyn Fn(&[u8], &[u8]) -> bool, remove: &dyn Fn(&[u8]) -> bool| {
@@ -112,7 +112,7 @@ fn write_fresh<M: Mapped>(pool: &Pool<M>) -> (Content, Keys) {
         }
     };
     for name in MAPS {
-        // What is not there any more is seen by the reads that follow.
+        // The reads that follow see what is not there any more.
         if let Ok(map) = pool.existing_map(name) {
             let put = |key: &[u8], value: &[u8]| map.put(key, value).is_ok();
             write(name, &put, &|key| map.remove(key).is_ok());

@@ -1,4 +1,4 @@
-//! A pool with an ordered map alone, where its parts are, and the use of it; shared by the damage test of ordered maps and the
+//! A pool with an ordered map alone, where its parts are, and calls on it. Shared by the damage test of ordered maps and the
 //! fuzz target.
 
 use std::collections::BTreeMap;
@@ -151,7 +151,7 @@ pub fn places(bytes: &[u8], header: usize) -> Vec<Place> {
     places
 }
 
-/// Has the oracle judge the pool; then uses the map in all ways. Errors are fine. `Err` says what went unseen.
+/// Has the oracle judge the pool, then makes all calls on the map. Errors are fine. `Err` says what went unseen.
 pub fn judge<M: Mapped>(path: &Path, before: &Content, allowance: usize) -> Result<Seen, String> {
     let seen = oracle::judge::<M>(path, before, allowance);
     let Ok(pool) = Pool::<M>::open(path, &options()) else {

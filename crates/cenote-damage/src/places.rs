@@ -1,4 +1,4 @@
-//! Where a pool can be damaged, so that damage is not all spent on values.
+//! Where a pool can be damaged: a choice of offsets that does not spend all damage on values.
 
 use std::ops::Range;
 
@@ -79,7 +79,7 @@ impl Places {
         ]
     }
 
-    /// Some offset where a damage is worth its while.
+    /// Some offset where damage is likely to matter.
     pub fn pick(&self, random: &mut Random) -> u64 {
         if !self.aimed.is_empty() && random.below(8) > 0 {
             let range = &self.aimed[random.below(self.aimed.len() as u64) as usize];

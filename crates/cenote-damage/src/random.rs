@@ -1,4 +1,4 @@
-//! Random numbers from a seed, for those who share these files and have no crate for it.
+//! Random numbers from a seed, for users of these files that have no crate for it.
 
 /// A generator: xorshift.
 #[derive(Clone, Debug)]

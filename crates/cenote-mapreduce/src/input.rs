@@ -1,4 +1,4 @@
-//! Input files: read by range, by any number of processes at the same time.
+//! Input files, which any number of processes read by ranges at the same time.
 
 use std::fs::File;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What a job is, and what its tasks may look at.
+//! What a job is, and what its tasks may read.
 
 use std::io::Write;
 
@@ -6,9 +6,9 @@ use cenote::Plan;
 
 use crate::error::{Error, Result};
 
-/// What a task may look at besides its input: results of earlier phases, and the job's map.
+/// What a task may read besides its input: results of earlier phases, and the job's map.
 pub trait Data {
-    /// Has `read` look at the result of a task of an earlier phase, by its number in that phase.
+    /// Calls `read` with the result of a task of an earlier phase, by its number in that phase.
     fn result(&self, phase: usize, task: u64, read: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 
     /// Sets a key's value in the job's map. A task may be done twice: the second one must set the same.

@@ -1,7 +1,7 @@
 //! A job in a pool: its task list, its map, and a thread's part in it.
 //!
-//! The list is named as the job is, the map `NAME.map`, and the killed, where some shall be, `NAME.killed`. Everything that
-//! a worker needs to go on is there. It may be killed at any instruction; its successor joins, and goes on.
+//! The list has the job's name, the map is `NAME.map`, and if workers shall die, the map of their deaths is `NAME.killed`.
+//! Everything that a worker needs to go on is there. It may be killed at any instruction; its successor joins, and goes on.
 
 use cenote::memory::{Memory, crash};
 use cenote::{Map, Pool, Tasks};
@@ -56,11 +56,11 @@ impl<M: Memory> Data for Joined<M> {
     }
 }
 
-/// Does a job's tasks in a pool, together with everybody else who does, until all are done. Returns how many this thread
-/// committed first.
+/// Does a job's tasks in a pool, together with all other workers of the job, until all are done. Returns how many tasks this
+/// thread committed first.
 ///
 /// `crashes` is for tests: so many of all the job's workers kill themselves, evenly spaced over the tasks, each with a result
-/// in hand that it has not committed. Each of these deaths happens once, whoever dies it.
+/// that it has not committed. Each of these deaths happens once, whichever worker dies.
 pub fn join<M: Memory>(pool: &Pool<M>, name: &str, job: &dyn Job, crashes: u64) -> Result<u64> {
     let joined = Joined::new(pool, name, job)?;
     let killed = match crashes {
@@ -80,7 +80,7 @@ pub fn join<M: Memory>(pool: &Pool<M>, name: &str, job: &dyn Job, crashes: u64) 
     })
 }
 
-/// Kills this process, if so many results are there that the next death is due, and nobody else has died it.
+/// Kills this process, if so many results are there that the next death is due, and no other worker has died for it.
 fn die_if_due<M: Memory>(tasks: &Tasks<M>, killed: &Map<M>, crashes: u64, died: &mut u64) -> Result<()> {
     while *died < crashes {
         if tasks.committed() < (*died + 1) * tasks.len() / (crashes + 1) {

@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: plants each mutant of the library in turn, and looks whether the checkers see it.
+//! `cargo xtask mutants`: plants each mutant of the library in turn, and tests whether the checkers catch it.
 //!
 //! A mutant is caught by the first seed of its plan that does not pass, if the library as it is passes that seed. Seeds
 //! begin with 1; after [`SEEDS_MAX`] a mutant has survived.
@@ -106,7 +106,7 @@ fn run_sweep(sweep: &Sweep) -> ExitCode {
 }
 
 fn run(options: &Options) -> ExitCode {
-    // A panic of the code under test is a result, told with the others.
+    // A panic of the code under test is a result, reported with the others.
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let mutants: Vec<Mutant> = Mutant::ALL

@@ -1,4 +1,4 @@
-//! The sweep: each site that orders memory is weakened in turn, and all subjects that come by it are run. The table is
+//! The sweep: each site that orders memory is weakened in turn, and all subjects that pass it are run. The table is
 //! `docs/sweep.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +13,9 @@ use cenote_sim::sweep::{Passes, Site, Touch, be_stubborn, sites_of, take_moments
 
 use super::table;
 
-/// Runs of all subjects that come by a site, before it counts as not seen.
+/// Runs of all subjects that pass a site, before it counts as not seen.
 pub const RUNS: u64 = 650;
-/// Seeds with which sites are looked for.
+/// Seeds with which sites are searched for.
 const LOOKS: u64 = 4;
 /// What the command line asked for.
 pub struct Sweep {
@@ -35,7 +35,7 @@ pub struct Sweep {
 enum Outcome {
     /// This plan and seed show it.
     Seen(String),
-    /// So many runs did not; how often they came by it.
+    /// So many runs did not; how often they passed it.
     Not(u64, Passes),
 }
 
@@ -107,7 +107,7 @@ fn plans(subject: Subject, coherent: bool) -> [Plan; 3] {
     ]
 }
 
-/// Which subjects come by each site of the protocols, of all or of one.
+/// Which subjects pass each site of the protocols, of all or of one.
 fn subjects_of_sites(only: Option<Subject>) -> BTreeMap<Site, Vec<Subject>> {
     let mut all: BTreeMap<Site, Vec<Subject>> = BTreeMap::new();
     for subject in Subject::ALL
@@ -133,7 +133,7 @@ fn subjects_of_sites(only: Option<Subject>) -> BTreeMap<Site, Vec<Subject>> {
     all
 }
 
-/// Runs in which a process dies soon after it came by the site, after each in which it lived on.
+/// Runs in which a process dies soon after it passed the site, for each run in which it lived on.
 const DEATHS: u32 = 2;
 
 /// Weakens a site until it is seen.

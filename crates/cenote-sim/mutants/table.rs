@@ -11,14 +11,14 @@ pub struct Trial {
     pub quick: bool,
 }
 
-/// The test that has a mutant seen by a schedule of its own, where no draw finds one.
+/// The test that catches a mutant by a schedule of its own, where no draw finds one.
 pub fn directed(mutant: Mutant) -> Option<&'static str> {
     match mutant {
         Mutant::CachedLate | Mutant::FrozenCached => Some("tests/cached_words.rs"),
         Mutant::ReadInOneTurn => Some("tests/reader_turns.rs"),
         Mutant::GivenUpUnasked | Mutant::RecoveryTakenForRival => Some("tests/refusals.rs"),
         Mutant::SnapshotNotValidated => Some("tests/snapshots.rs"),
-        // What no simulator has: files, other processes, damage.
+        // They need what the simulator lacks: files, other processes, damage.
         Mutant::ReserveUnjudged
         | Mutant::FramesBelieved
         | Mutant::LengthUnjudged

@@ -92,7 +92,7 @@ fn passes(seed: u64, run: Run) -> Result<(), (u64, String)> {
 /// A run that shows a mutant: its seed, the deaths if they are not the seed's, and how it ended.
 type Shown = (u64, Option<Vec<Crash>>, Ended);
 
-/// Runs a seed, and then with a process that dies soon after it came by the mutant.
+/// Runs a seed, and then again with a process that dies soon after it passed the mutant.
 fn show(plan: &Plan, seed: u64) -> Option<Shown> {
     take_moments();
     let result = plan.run(seed).result;

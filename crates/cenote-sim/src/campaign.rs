@@ -1,4 +1,4 @@
-//! Many runs of one subject, each from a seed; the first that fails is repeated, shrunk and told.
+//! Many runs of one subject, each from a seed; the first that fails is repeated, shrunk and reported.
 
 mod judge;
 
@@ -21,7 +21,7 @@ pub const STEPS_MAX: u64 = 4_000_000;
 /// See [`STEPS_MAX`].
 const OPERATIONS: u64 = 128;
 
-/// A few steps: fewer than two to this. As many as it takes until what was left in disorder is used again.
+/// A few steps: fewer than 2 to the power of this; enough until what was left in disorder is used again.
 const SOON: u64 = 11;
 /// So many of the moments of a run are its last ones.
 const LAST_MOMENTS: usize = 4;
@@ -93,7 +93,7 @@ pub enum Result {
     Passed,
     /// Something is not as it must be; the checker that saw it, and what it says.
     Wrong(&'static str, String),
-    /// Somebody waits for ever.
+    /// A thread waits for ever.
     Stuck(String),
     /// The code panicked.
     Crashed(String),
@@ -108,9 +108,9 @@ pub struct Run {
     pub outcome: Outcome,
     /// What its threads called, where the subject writes that down.
     pub history: Option<History<Op, Ret>>,
-    /// Whether its history has too many orders to be searched, and only what it says of each key was found to fit some order.
+    /// Whether its history has too many orders to search; then only what it says of each key was found to fit some order.
     pub is_by_key: bool,
-    /// Who died, as it was drawn.
+    /// The deaths, as they were drawn.
     pub crashes: Vec<Crash>,
 }
 
@@ -119,9 +119,9 @@ pub struct Run {
 pub struct Explored {
     /// The last run: the one that failed, if one did.
     pub last: Run,
-    /// How many there were, with the same shared places.
+    /// How many schedules were run since the last new shared place was found.
     pub schedules: u64,
-    /// How many were run in all: it begins anew when a new shared place is found.
+    /// How many were run in all: the exploration begins anew when a new shared place is found.
     pub runs: u64,
     /// Whether these were all.
     pub has_ended: bool,
@@ -265,17 +265,17 @@ impl Plan {
                     process,
                     step: (1 << magnitude) + below(&mut random, 1 << magnitude),
                     restarts: below(&mut random, 2) == 0 || self.subject.restarts(process),
-                    // On incoherent memory only its own process may recover it, which has nobody here that does.
+                    // On incoherent memory only its own process may recover it, and here no thread of that process does.
                     alone: self.subject == Subject::Group && self.coherent && seed.is_multiple_of(3),
                 }
             })
             .collect()
     }
 
-    /// The deaths of a seed, but of one process a few steps after one of its moments; `death` is what else that is drawn from.
+    /// The deaths of a seed, with one process dying a few steps after one of its moments instead. The draws depend on `death` too.
     pub fn dies_soon(&self, seed: u64, moments: &[Moment], death: u32) -> Vec<Crash> {
         let mut random = random(seed, 1 << 23 | death);
-        // The last ones as often as all: what comes by there does not come by again and make up for it.
+        // The last ones as often as all: a process that passes there does not pass again and make up for it.
         let from = match below(&mut random, 2) {
             0 => 0,
             _ => moments.len().saturating_sub(LAST_MOMENTS),
@@ -298,7 +298,7 @@ impl Plan {
 
     fn policy(&self, seed: u64) -> Box<dyn Policy> {
         match self.policy {
-            // This baseline shares words within a process past the simulated memory, which knows no order between the two.
+            // This baseline shares words within a process outside the simulated memory, which knows no order between the two.
             PolicyKind::Random if self.subject == Subject::Sherman => {
                 Box::new(RandomWalk::new(seed).without_buffers())
             }
@@ -358,7 +358,7 @@ impl Plan {
     }
 
     /// Whether threads wait for each other before their first operation: then all that comes before is the same in
-    /// every schedule. Who dies may be waited for in vain.
+    /// every schedule. Not where threads may die: the others would wait in vain.
     fn gathers(&self) -> bool {
         matches!(self.policy, PolicyKind::Exhaustive(_)) && self.crashes == 0
     }
@@ -433,7 +433,7 @@ impl Plan {
         }
     }
 
-    /// Until when a call may take effect whose process died in it. The server carries out what a dead one has asked for.
+    /// Until when a call may take effect whose process died in it. The server executes requests of dead processes too.
     fn durability(&self) -> Durability {
         match self.delegated {
             true => Durability::Durable,

@@ -1,9 +1,9 @@
 //! How long after a process's death others know of it, measured on this machine with real processes and `kill -9`.
 //!
-//! A pool is filled with as many bytes as victims are to touch. There are a *watcher*, whose background thread does nothing but watch, and *members* of a group
-//! that wait for its events. Again and again a *victim* joins the group, reads all of the pool, so that it has it in its page tables, and is killed. *Detected* is the
-//! time from just before the kill until the death is in the group's log, as the process says that wrote it there; *notified* is the time until a
-//! member, in a process of its own, has the event in its hands.
+//! A pool is filled with as many bytes as victims are to touch. There are a *watcher*, whose background thread only watches, and *members*
+//! of a group that wait for its events. Again and again a *victim* joins the group, reads all of the pool, so that it has it in its page
+//! tables, and is killed. *Detected* is the time from just before the kill until the death is in the group's log, by the clock of the
+//! process that wrote it there. *Notified* is the time until a member, in a process of its own, has the event.
 //!
 //! The processes are this program once more, with the arguments `worker detection ROLE …`. They end with their standard
 //! input, and so with their parent however that ends.
@@ -18,13 +18,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use cenote::group::Kind;
 use cenote::{Options, Pool};
 
-/// The group's token; the pool is nobody else's.
+/// The group's token; no other program uses the pool.
 const TOKEN: &[u8] = b"detection";
 /// The bytes of a value that victims read.
 const VALUE_BYTES: u64 = 1 << 20;
 /// Bytes of a page.
 const PAGE: usize = 4096;
-/// A death that nobody is notified of for so long is missed.
+/// A death of which no member is notified for so long is missed.
 const MISSED: Duration = Duration::from_secs(20);
 
 /// Why nothing could be measured.
@@ -52,7 +52,7 @@ pub struct Plan {
     pub kills: u32,
     /// Bytes of the pool that each victim has touched.
     pub touched: u64,
-    /// Members that are told.
+    /// Members that are notified.
     pub members: u32,
     /// Processes that keep the cores busy meanwhile.
     pub busy: u32,
@@ -63,9 +63,9 @@ pub struct Plan {
 pub struct Sample {
     /// Until the death was in the group's log.
     pub detected: f64,
-    /// Until the first member had it in its hands.
+    /// Until the first member had the event.
     pub first: f64,
-    /// Until the last one had.
+    /// Until the last member had it.
     pub last: f64,
 }
 
@@ -137,8 +137,8 @@ pub fn measure(plan: &Plan, mut progress: impl FnMut(u32)) -> Result<Measured> {
     Ok(Measured { samples, idle_load })
 }
 
-/// Looks for false positives: as many busy members as are asked for work in the pool, one of them is stopped and continued
-/// now and then, and nobody dies. What was seen of deaths, and how often somebody was stopped.
+/// Looks for false positives: so many busy members work in the pool, one of them is stopped and continued now and then,
+/// and none dies. Returns the deaths that were seen, and how often a member was stopped.
 pub fn soak(folder: &Path, busy: u32, time: Duration) -> Result<(Vec<String>, u32)> {
     let scene = Scene::prepare(folder, 16 << 20, 2, busy)?;
     let begun = Instant::now();
@@ -164,7 +164,7 @@ pub fn soak(folder: &Path, busy: u32, time: Duration) -> Result<(Vec<String>, u3
     Ok((deaths, stops))
 }
 
-/// Who is there besides the victims.
+/// The processes besides the victims.
 struct Scene {
     pool: PathBuf,
     watcher: Part,
@@ -237,7 +237,7 @@ impl Part {
     fn hear(&self) -> Result<String> {
         self.lines.recv_timeout(MISSED).map_err(|error| {
             DetectionError::Wrong(match error {
-                RecvTimeoutError::Timeout => "nobody was notified of a death".to_owned(),
+                RecvTimeoutError::Timeout => "no member was notified of a death".to_owned(),
                 RecvTimeoutError::Disconnected => "a process has ended too early".to_owned(),
             })
         })
@@ -250,7 +250,7 @@ impl Part {
         }
     }
 
-    /// When the death of a member was written to the log, and when this part had it in its hands.
+    /// When the death of a member was written to the log, and when this part had the event.
     fn death_of(&self, name: &str) -> Result<(u64, u64)> {
         let line = self.hear()?;
         let words: Vec<&str> = line.split(' ').collect();

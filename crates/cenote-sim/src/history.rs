@@ -1,4 +1,4 @@
-//! Histories: who called what, when the call began, when it returned, and with which result (Herlihy & Wing 1990,
+//! Histories: each call with its caller, when it began, when it returned, and its result (Herlihy & Wing 1990,
 //! section 2). A history is all that the checkers of [`crate::check`] see of a run.
 //!
 //! **Time.** A step is a number of the scheduler. One call is before another if it returned at a smaller step than the
@@ -145,7 +145,7 @@ impl<Op, Ret> Recorder<Op, Ret> {
         }
     }
 
-    /// A process dies, in whatever it was doing. Calls that it makes later are those of its successor.
+    /// A process dies, maybe in a call. Later calls under its number are its successor's.
     pub fn lose(&mut self, process: u32, step: u64) {
         for event in &mut self.events {
             if event.process == process && event.returned.is_none() && event.lost.is_none() {

@@ -1,4 +1,4 @@
-//! A simulated pod, and what is measured of real ones beside it.
+//! A simulated pod, and measurements of real ones.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
 pub mod campaign;

@@ -1,8 +1,8 @@
-//! What things cost on a simulated machine, as a TOML file says.
+//! Costs of operations on a simulated machine, read from a TOML file.
 //!
-//! A profile is all that virtual time knows of hardware. Five are built in: `dram`, `dram-remote`, `cxl-local`, `cxl-remote` and `cxl-remote-wide`. They have
-//! the figures of pcc-indexes (sections 5 and 7.1) as far as it gives any; a comment in each file says which figure a
-//! number comes from, or how it was derived, or that it was assumed.
+//! A profile is all that virtual time knows of hardware. Five are built in: `dram`, `dram-remote`, `cxl-local`, `cxl-remote` and
+//! `cxl-remote-wide`. They have the figures of pcc-indexes (sections 5 and 7.1) as far as it gives any; a comment in each file says
+//! which figure a number comes from, or how it was derived, or that it was assumed.
 //!
 //! **Units.** They are part of the names: `_ns` are nanoseconds, `_gib_per_s` are 2³⁰ bytes a second. Fractions are allowed;
 //! [`Clock`](crate::clock::Clock) turns all into whole picoseconds once, before the run.
@@ -33,7 +33,7 @@ pub struct Profile {
     pub hit_ns: f64,
     /// The same, of a line that threads share: it may be in no cache of the thread's own core.
     pub shared_hit_ns: f64,
-    /// A cached access to a line that is absent, when nobody else uses the memory.
+    /// A cached access to a line that is absent, when no other thread uses the memory.
     pub miss_ns: f64,
     /// A line that comes from another host's cache, where hardware keeps caches coherent; one at a time for each line.
     pub transfer_ns: f64,
@@ -45,9 +45,9 @@ pub struct Profile {
     pub device_bandwidth_gib_per_s: f64,
     /// Devices; the pool is spread over them by pages of 4 KiB.
     pub devices: u32,
-    /// A sync load, or a line fetched afresh, when nobody else wants it.
+    /// A sync load, or a line fetched afresh, when no other thread wants it.
     pub sync_load_ns: f64,
-    /// A sync store, when nobody else wants the line.
+    /// A sync store, when no other thread wants the line.
     pub sync_store_ns: f64,
     /// How long a memory controller keeps others waiting for the same line, out of a sync load's or store's time.
     pub same_address_service_ns: f64,
@@ -67,7 +67,7 @@ pub struct Profile {
     pub compute_ns: f64,
     /// A system call.
     pub kernel_ns: f64,
-    /// A moment that a thread waits between two looks at a word.
+    /// A moment that a thread waits between two polls of a word.
     pub pause_ns: f64,
     /// A message's way from one machine to another. No operation on memory takes it.
     pub network_ns: f64,

@@ -1,7 +1,7 @@
 //! Sites: the places in the library that order memory or move it between caches and memory. One at a time can be weakened, to see
-//! whether anything shows that it is needed (`cargo xtask mutants --sweep`).
+//! whether any check needs it (`cargo xtask mutants --sweep`).
 //!
-//! A site is where the library's code calls, as the compiler tells it with the feature `mutants`; without that it means nothing.
+//! A site is a call in the library's code, which the compiler records with the feature `mutants`; without that there are none.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ thread_local! {
     static PASSES: Cell<Passes> = const { Cell::new(Passes { all: 0, with_effect: 0 }) };
 }
 
-/// How often runs came by the site that is weakened.
+/// How often runs passed the weakened site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passes {
     /// So often.
@@ -69,7 +69,7 @@ pub struct Passes {
     pub with_effect: u64,
 }
 
-/// When a process of a run came by: the process, of those that the run begins with, and its steps until then.
+/// When a process of a run passed: the process, of those that the run begins with, and its steps until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The process.
@@ -84,8 +84,8 @@ pub fn weaken(site: Option<Site>) {
     IS_ON.set(site.is_some());
 }
 
-/// In the runs of this thread from now on a load that is weakened finds the oldest that it may, however often it is repeated; or any, and
-/// now and then what it must.
+/// Whether in the runs of this thread from now on a weakened load finds the oldest value that it may, however often it is repeated; else it
+/// finds any, and now and then the one that it must.
 pub fn be_stubborn(is_stubborn: bool) {
     IS_STUBBORN.set(is_stubborn);
 }
@@ -106,13 +106,13 @@ pub fn take_passes() -> Passes {
     PASSES.take()
 }
 
-/// When runs came by the site that is weakened, and it would have changed something, or by the mutant that is planted, since this was
-/// asked last.
+/// When runs passed the weakened site where it would have changed something, or the planted mutant, since this was asked last.
 pub fn take_moments() -> Vec<Moment> {
     MOMENTS.take()
 }
 
-/// The site that is weakened or the mutant was passed, by a process that the run began with or not; whether it would have changed something.
+/// The weakened site or the mutant was passed, at `moment` if by a process that the run began with; `has_effect` says whether it would have
+/// changed something.
 pub(crate) fn passed(moment: Option<Moment>, has_effect: bool) {
     if let Some(moment) = moment.filter(|_| has_effect) {
         MOMENTS.with_borrow_mut(|moments| moments.push(moment));
@@ -124,7 +124,7 @@ pub(crate) fn passed(moment: Option<Moment>, has_effect: bool) {
     });
 }
 
-/// The sites that runs of this thread come by in a piece of work.
+/// The sites that runs of this thread pass in a piece of work.
 pub fn sites_of(work: impl FnOnce()) -> BTreeSet<Site> {
     weaken(None);
     IS_ON.set(true);

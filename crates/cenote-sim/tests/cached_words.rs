@@ -1,8 +1,8 @@
-//! What the threads of a process have read of inner nodes' words, for each other (`pod/instance/word_cache.rs`): schedules that no draw finds.
+//! The cache of inner nodes' words that the threads of a process share (`pod/instance/word_cache.rs`): two schedules that no draw finds.
 //!
-//! In both a slow thread keeps what it has read, and a reader of the same process announces and uses it. A writer on another host, who was
-//! pinned before the epoch moved, unlinks what was read, so that it has an old tag; a collector moves the epoch. What was unlinked is then reused for
-//! a second map while the reader's announcement stands. Each must go well, and must not with the fault planted that it is about.
+//! In both, a slow thread caches a word that it has read, and a reader of the same process announces and uses it. A writer on another host
+//! that was pinned before the epoch moved unlinks what was read, so that it has an old tag. A collector moves the epoch. What was unlinked
+//! is then reused for a second map while the reader's announcement stands. Each schedule must pass, and must fail with its fault planted.
 #![cfg(feature = "mutants")]
 
 use std::cell::{Cell, RefCell};
@@ -23,9 +23,9 @@ type Map = OrderedMap<SimMemory<false>>;
 /// A thread's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// Reads a word, and keeps it late.
+    /// Reads a word, and caches it late.
     Slow,
-    /// Announces meanwhile, and uses what the other kept.
+    /// Announces meanwhile, and uses what the other thread has cached.
     Reader,
     /// Replaces the page.
     Writer,
@@ -83,7 +83,7 @@ impl Stage {
     }
 }
 
-/// Runs those whose turn it is, one after the other.
+/// Runs the threads whose turn it is, one after the other.
 struct Director {
     stage: Rc<Stage>,
     turn: usize,
@@ -330,7 +330,7 @@ fn play_merge(
                 n -= 1;
                 map.remove(&long(8 * n)).unwrap();
             }
-            // Nodes that are retired behind that one are used before it.
+            // Nodes that were retired after it are used before it.
             for _ in 0..grown.min(n) {
                 n -= 1;
                 map.remove(&long(8 * n)).unwrap();

@@ -1,5 +1,5 @@
 //! Calibration: what code reads off its virtual clock under the profile of the paper's machine is what the paper measured
-//! (pcc-indexes, sections 5.2 and 7.1), within 10 %. No test looks at a real clock but the ignored one, which asserts nothing.
+//! (pcc-indexes, sections 5.2 and 7.1), within 10 %. Only the ignored test reads a real clock, and it asserts nothing.
 
 use std::rc::Rc;
 
@@ -130,8 +130,8 @@ fn a_handoff_takes_a_transfer() {
     assert!((59.0..=130.0).contains(&handoff), "{handoff} ns");
 }
 
-/// A line moves from host to host one way at a time: additions to one word by many hosts take a transfer each, whoever does them, but for those
-/// that are done before the line leaves.
+/// A line moves from host to host one way at a time: additions to one word by many hosts take a transfer each, whichever host does them,
+/// except those that are done before the line leaves.
 #[test]
 fn contended_additions_take_turns() {
     const ROUNDS: u64 = 500;

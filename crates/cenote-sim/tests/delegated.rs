@@ -1,8 +1,8 @@
-//! Every subject with a server that executes exchanges, whose processes die at any step, the server's too. A failure prints the
+//! Every subject with a server that executes exchanges. Processes die at any step, the server's too. A failure prints the
 //! command that repeats it. `CENOTE_SIM_SEEDS` sets how many seeds each subject gets.
 //!
-//! On this machine all hosts share the kernel's lock by which the server is found. That the lease is one host's alone has a subject of
-//! its own.
+//! On this machine all hosts share the kernel's lock by which the server is found. The subject `lease` checks that only one host has the
+//! lease.
 
 use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended};
 use cenote_sim::subjects::Subject;
@@ -18,9 +18,9 @@ fn every_subject_with_a_server_that_dies() {
     }
 }
 
-/// Hosts that were fenced again and again, because their work takes longer where a server executes exchanges; a monitor that
-/// had given up leading, and did not know yet that the server had taken the lock from it; and two monitors' hosts that have fenced
-/// each other, both of whose monitors are dead.
+/// Three defects. Hosts were fenced again and again, because their work takes longer where a server executes exchanges. A monitor
+/// had given up leading, and did not know yet that the server had taken the lock from it. Two monitors' hosts had fenced each
+/// other, and both monitors were dead.
 #[test]
 fn hosts_come_to_an_end() {
     for (subject, seed) in [
@@ -33,15 +33,15 @@ fn hosts_come_to_an_end() {
     }
 }
 
-/// A thread that left a queue as its lock was removed, and one behind it that gave up at the same time without having seen that: the slot was left for
-/// good.
+/// A thread left a queue as its lock was removed, and the thread behind it gave up at the same time without having seen that: the slot was
+/// never free again.
 #[test]
 fn a_slot_that_was_left_comes_back() {
     check(Subject::Removal, 20, 0, 109, LimitsKind::Drawn);
 }
 
-/// A thread's mark of its sleep, still in its store buffer, came over the request of the thread that had the desk after it. And a fault of the checker: the
-/// audit's later threads were to have seen what a server that still ran had not shown to anybody.
+/// A thread's mark of its sleep, still in its store buffer, overwrote the request of the next thread at the same desk. And a fault of the
+/// checker: it wanted later threads of the audit to see what a running server had not published.
 #[test]
 fn a_desk_goes_on_with_an_empty_store_buffer() {
     check(Subject::Machines, 14, 2, 810, LimitsKind::Drawn);
@@ -64,7 +64,7 @@ fn check(subject: Subject, operations: u32, crashes: u32, seed: u64, limits: Lim
         limits,
         policy: PolicyKind::Random,
         profile: None,
-        // Who waits for a server takes steps.
+        // A thread that waits for a server takes steps.
         steps_max: 60_000_000,
     };
     let run = plan.run(seed);

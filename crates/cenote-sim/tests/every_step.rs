@@ -1,4 +1,4 @@
-//! Locks, with a death at every step: of an owner, of one who waits, of one who takes a lock over, of one who recovers.
+//! Locks, with a death at every step: of an owner, of a waiter, of a thread that takes a lock over, of a recoverer.
 //!
 //! `CENOTE_SIM_SEEDS` sets how many schedules there are (default 2).
 
@@ -39,13 +39,13 @@ fn dies(process: u32, step: u64, restarts: bool) -> Crash {
     }
 }
 
-/// Kills one process at each of its steps in turn, and then another one too, at steps near those at which it meets what the
-/// first one has left.
+/// Kills one process at each of its steps in turn, and then another one too, near the steps at which it finds what the first
+/// has left.
 fn every_step(subject: Subject) {
     every_so_many_steps(subject, 1);
 }
 
-/// The same at one in so many steps: what a killed thread had allocated outside of the machine is never given back.
+/// The same at one in so many steps: what a killed thread had allocated outside the machine is never given back.
 fn every_so_many_steps(subject: Subject, stride: usize) {
     for coherent in [true, false] {
         let plan = plan(subject, coherent);
@@ -62,7 +62,7 @@ fn every_so_many_steps(subject: Subject, stride: usize) {
                 if run.outcome.deaths.is_empty() {
                     break;
                 }
-                // The next one dies at about the same place, where it meets what the first one has left.
+                // The next one dies at about the same place, where it finds what the first has left.
                 for later in [step + step % 7, step * 3 / 2 + 3] {
                     let run = plan.run_dying(seed, vec![first, dies(1, later, true)]);
                     assert_eq!(

@@ -1,5 +1,5 @@
 //! All schedules within bounds, of small scenarios: two hosts, each with one process, one thread and two operations. Each test
-//! prints how many there were. What the processes do before both have opened the map, and what the auditor does, is the same
+//! prints how many there were. What the processes do before both have opened the map, and what the audit does, is the same
 //! in every schedule.
 //!
 //! The scenarios with larger bounds are ignored; `cargo test --release -p cenote-sim --test exhaustive -- --ignored --nocapture`

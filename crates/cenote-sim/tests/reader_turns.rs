@@ -1,5 +1,6 @@
-//! A reader-writer lock's writer that finds a dead reader puts its slot at rest by an exchange. A schedule that no draw finds: the writer is held back
-//! right before that exchange, until the place has another worker, which reads under another lock in the same slot. Its hold must outlast the exchange.
+//! A writer of a reader-writer lock that finds a dead reader puts the reader's slot at rest by an exchange. In this schedule, which no draw
+//! finds, the writer is held back right before that exchange, until the place has another worker, which reads under another lock in the
+//! same slot. The new worker's hold must outlast the exchange.
 #![cfg(feature = "mutants")]
 
 use std::cell::Cell;
@@ -17,7 +18,7 @@ use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
 
 type Lock = ReadWriteLock<SimMemory<true>>;
 
-/// Who waits for whom.
+/// By what the threads wait for each other.
 #[derive(Default)]
 struct Stage {
     /// The turn of the dead reader's slot, once it reads.
@@ -28,11 +29,11 @@ struct Stage {
     newcomer_reads: Cell<bool>,
     writer_is_done: Cell<bool>,
     other_is_done: Cell<bool>,
-    /// Whether somebody may write under the second lock while the newcomer reads.
+    /// Whether a thread may write under the second lock while the newcomer reads.
     is_granted: Cell<Option<bool>>,
 }
 
-/// Whoever has not run for longest runs, but for the writer before its exchange of the slot.
+/// Runs the thread that has not run for longest, except the writer before its exchange of the slot.
 struct HeldBack {
     stage: Rc<Stage>,
     step: u64,

@@ -1,4 +1,4 @@
-//! Schedules in which somebody impatient asks for what a dead one has, and must not be refused.
+//! Schedules in which a thread with a short timeout asks for what a dead thread has, and must not be refused.
 #![cfg(feature = "mutants")]
 
 use std::cell::Cell;
@@ -17,7 +17,7 @@ use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
 /// Where the word of a mutex lies, and the first permit of a semaphore.
 const WORD_AT: u64 = 64;
 const PERMIT_AT: u64 = 4 * 64;
-/// Looks of one who has all: none of them is before the first sleep.
+/// Frequent polls of a waiter that nobody wakes. They come before its first sleep.
 const SPINS: u32 = 64;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -32,16 +32,16 @@ struct Stage {
     /// The word that decides.
     word: Cell<u64>,
     is_had: Cell<bool>,
-    /// Who is held back before it exchanges the word, until recovery is over.
+    /// The thread that is held back before it exchanges the word, until recovery is over.
     tryer: Cell<Option<u32>>,
     is_held_back: Cell<bool>,
     is_recovered: Cell<bool>,
-    /// The turn of who waits.
+    /// The turn of the waiter.
     turn: Cell<Option<u64>>,
     is_granted: Cell<Option<bool>>,
 }
 
-/// All run in turn, but for the one that is held back.
+/// Runs all threads in turn, except the one that is held back.
 struct HeldBack {
     stage: Rc<Stage>,
     steps: u64,
@@ -142,7 +142,7 @@ fn ask(context: &Context<true>, stage: &Stage, form: Form, timeout: Timeout) {
     member.leave(context);
 }
 
-/// Recovers the dead, once the one that asks has been held back.
+/// Recovers the dead, once the thread that asks has been held back.
 fn recover(context: &Context<true>, stage: &Stage, timeout: Timeout) {
     if timeout != Timeout::None {
         return;

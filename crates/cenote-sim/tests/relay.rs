@@ -1,18 +1,19 @@
-//! Event counts that are notified on one host and slept by on another, whose agent relays them. Each host has a kernel of its own, which wakes its own threads alone.
+//! Event counts that are notified on one host while threads of another sleep by them; that host's agent relays the notification. Each host
+//! has a kernel of its own, which wakes its own threads only.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use cenote::group::{Creation, Group};
 use cenote::memory::Memory;
 use cenote::pod::Worker;
 use cenote::pod::death::relay::Relay;
+use cenote::pod::group::{Creation, Group};
 use cenote_sim::exec::{Context, Ended, Settings, run};
 use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::RandomWalk;
 use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
 
-/// How often somebody joins and leaves.
+/// How often a member joins and leaves.
 const VISITS: u64 = 3;
 
 fn open<const C: bool>(worker: &Worker<cenote_sim::exec::SimMemory<C>>) -> Group {

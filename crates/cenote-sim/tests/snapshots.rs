@@ -1,6 +1,6 @@
-//! A reader without a place is stopped at each step of its first attempt, one after the other, for as long as it takes a writer to overwrite what it
-//! may have come to, and to use that memory again. What it finds must be what was written for its key; and must not be, at some step, with the fault planted that leaves
-//! out the second look at the epoch.
+//! A reader without a place is stopped at each step of its first attempt in turn, until a writer has overwritten what the reader may have
+//! reached, and has used that memory again. The reader must find what was written for its key. With the fault planted that leaves out the
+//! second read of the epoch, it must find something else at some step.
 #![cfg(feature = "mutants")]
 
 use std::cell::{Cell, RefCell};
@@ -34,7 +34,7 @@ struct Stage {
     found: RefCell<Option<Result<Option<Vec<u8>>, String>>>,
 }
 
-/// Whoever has not run for longest runs, but for the reader while it is stopped.
+/// Runs the thread that has not run for longest, except the reader while it is stopped.
 struct Stopped {
     stage: Rc<Stage>,
     step: u64,
@@ -145,7 +145,7 @@ fn read<const C: bool>(context: &Context<C>, stage: &Stage, is_ordered: bool) {
         true => reader.ordered("map")?.get(key),
         false => reader.map("map")?.get(key),
     };
-    // As long as it must retry, others go on.
+    // While it must retry, others go on.
     stage.reader.set(Some(context.thread()));
     let found = get(KEY).map_err(|error| error.to_string());
     stage.found.replace(Some(found));

@@ -235,7 +235,7 @@ fn baselines() {
 }
 
 /// A prefetcher may fetch a line between its flush and its reuse; then the reuse rule does not hold. The paper switches
-/// prefetchers off, and so must who uses incoherent memory (docs/memory-model.md). That it matters is seen here.
+/// prefetchers off, and so must users of incoherent memory (docs/memory-model.md). This test shows that it matters.
 #[test]
 fn hardware_prefetchers_must_be_off() {
     let plan = Plan {
@@ -248,7 +248,7 @@ fn hardware_prefetchers_must_be_off() {
     assert!(seen, "50 seeds with prefetchers, and nothing went wrong");
 }
 
-/// Seeds that once found a defect of the library; each is told in the changelog.
+/// Seeds that once found a defect of the library; the changelog describes each.
 #[test]
 fn what_was_found_stays_mended() {
     let base = |subject, coherent, policy| Plan {
@@ -272,18 +272,18 @@ fn what_was_found_stays_mended() {
     };
     let pct = PolicyKind::Pct(3);
     for (plan, seeds) in [
-        // Cells of a block read as data after it had become a range; lists read through a stale cache by fsck.
+        // Cells of a block read as data after it had become an extent; lists read through a stale cache by fsck.
         (small(Subject::Hash), vec![13, 14, 32]),
         (small(Subject::Allocator), vec![2, 4, 10, 12]),
         // Lines that an earlier process of the same host had left in its cache.
         (small(Subject::Instances), vec![14, 16]),
         // A replayed log wrote a stale line back.
         (base(Subject::Growth, false, PolicyKind::Random), vec![100]),
-        // A look into a block that was being made anew.
+        // A read of a block that was being made anew.
         (base(Subject::Allocator, false, PolicyKind::Random), vec![1264]),
         // The adopter of a list did not wait for its own host.
         (base(Subject::Instances, false, pct), vec![1406, 1646, 1832]),
-        // A place that was freed between the look for free ones and the look for those of the dead.
+        // A place that was freed between the scan for free places and the scan for places of the dead.
         (
             Plan {
                 operations: 20,
@@ -302,7 +302,7 @@ fn what_was_found_stays_mended() {
             },
             vec![1531, 3595],
         ),
-        // A background thread that had adopted a list and never looked at it.
+        // A background thread that had adopted a list and never scanned it.
         (
             Plan {
                 hosts: 2,
@@ -310,7 +310,7 @@ fn what_was_found_stays_mended() {
             },
             vec![22222],
         ),
-        // A line of a level that was read again behind the flush of it.
+        // A line of a level that was read again after its flush.
         (
             Plan {
                 hosts: 2,
@@ -320,7 +320,7 @@ fn what_was_found_stays_mended() {
             },
             vec![3, 7],
         ),
-        // All places of workers were held when one was looked for, some by the dead by the time of the answer.
+        // All places of workers were held during the search for one; some of their owners had died by the time of the answer.
         (
             Plan {
                 hosts: 6,
@@ -347,22 +347,23 @@ fn what_was_found_stays_mended() {
         (base(Subject::Allocator, true, pct), vec![2053]),
         // A slot in a lock's queue that was said to be passed while another put it at rest.
         (fourteen(Subject::Queue, true), vec![310301, 311870]),
-        // One who gave up waiting took a look at the queue to a turn that was over: the lock that the onlooker held had no owner.
+        // A thread that gave up waiting applied what it had read of the queue to a turn that was over: the lock that the onlooker held had
+        // no owner.
         (fourteen(Subject::Onlookers, false), vec![129]),
-        // A worker left a place that was looked at already for one that was not yet, and was seen in both: all seemed taken. And two
-        // faults of the simulator: half a second of rests that was over before a lock's pauses; a death while somebody joined.
+        // A worker left a place that was scanned already for one that was not yet, and was seen in both: all seemed taken. And two faults
+        // of the simulator: half a second of rests that was over before a lock's pauses; a death while another process joined.
         (fourteen(Subject::Places, true), vec![309621, 301251]),
         // The other one: a background thread read a chunk through its cache that a request named which was over.
         (fourteen(Subject::Places, false), vec![303170, 307763]),
-        // The trim lock was had by another before the log of its dead owner was replayed, which made the hole in question free.
+        // Another worker had the trim lock before its dead owner's log was replayed, which made the hole in question free.
         (fourteen(Subject::Trim, true), vec![601852, 609660]),
         // A background thread read the first line of a level through the cache, which its own process had dropped by then.
         (fourteen(Subject::Growth, false), vec![612685]),
         (fourteen(Subject::Shrinking, false), vec![601235]),
         // The simulator took a host for one that has the pool whose last process had left it.
         (fourteen(Subject::Moving, false), vec![610759]),
-        // A failover controller gave back the lease as it had read it, which another one that was named had taken since. And a fault of the subject:
-        // who was named for the lease was dead for good, and nobody else might act for as long as one waits for it.
+        // A failover controller gave back the lease as it had read it, although another host that was named had taken it since. And a fault of
+        // the subject: the host named for the lease was dead for good, and no other host might act for as long as one waits for it.
         (fourteen(Subject::Lease, true), vec![604968, 605141]),
         // The simulator took the newest of many stores to one word, in a buffer that was full, for one that its thread does not wait for.
         (fourteen(Subject::Thin, false), vec![704841]),

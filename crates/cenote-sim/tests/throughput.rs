@@ -100,7 +100,7 @@ fn all_of_an_operations_time_is_accounted_for() {
         let regions = &done.profiled.regions;
         let by_part: f64 = done.time.iter().map(|share| share.ns).sum();
         let by_function: f64 = regions.iter().map(|region| region.ns).sum();
-        // A thread's time beside its operations is a few draws and looks at the clock, which take none.
+        // A thread's time beside its operations is a few draws and readings of the clock, which take none.
         for sum in [by_part, by_function] {
             assert!((sum / done.latency_ns.mean - 1.0).abs() < 0.01, "{sum}: {done:?}");
         }

@@ -1,4 +1,4 @@
-//! YCSB workloads: who reads, updates, inserts or scans which record, in which order, from a seed.
+//! YCSB workloads: which records are read, updated, inserted or scanned, in which order, from a seed.
 //!
 //! A benchmark asks a [`Spec`] for its [`Stream`] of [`Operation`]s and usually collects it before the clock
 //! starts, so that drawing a key costs nothing while it measures:

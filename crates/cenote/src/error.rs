@@ -1,4 +1,4 @@
-//! Errors: each says what, where and what to do.
+//! Errors: each says what went wrong, where, and what to do.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use crate::memory::{Distrust, MapError};
 /// A result of this library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong with a pool. Nothing here leaves the pool damaged or an operation half done.
+/// What can go wrong with a pool. No error leaves the pool damaged or an operation half done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused something.
+    /// The operating system refused a call.
     #[error(transparent)]
     Map(#[from] MapError),
     /// A file could not be used.
@@ -19,10 +19,10 @@ pub enum Error {
     Io {
         /// Which file.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// What a path names cannot hold a pool.
+    /// A path names something that cannot hold a pool.
     #[error("{path}: a pool cannot lie here: {why}")]
     Unfit {
         /// Which path.
@@ -30,9 +30,9 @@ pub enum Error {
         /// What is there, and what to do.
         why: &'static str,
     },
-    /// A pool, or the file of its liveness locks, is of somebody who is not trusted.
+    /// A pool, or the file of its liveness locks, belongs to or may be written by a user who is not trusted.
     #[error(
-        "{path}: {why}, and whoever may write it can change all that is read of it; if they are trusted, say so \
+        "{path}: {why}, and every user who may write it can change all that is read from it; if they are trusted, say so \
          (--trust-owner, Options::trust_owner), else name another file{}",
         to_make_it_ones_own(*.why)
     )]
@@ -42,7 +42,7 @@ pub enum Error {
         /// What is wrong with it.
         why: Distrust,
     },
-    /// A pool's file cannot be made at a path.
+    /// A pool's file cannot be created at a path.
     #[error(
         "{path}: {source}; name a file in a folder on tmpfs or another file system that this process may write to"
     )]
@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// Creating a pool would overwrite something.
     #[error(
-        "{path}: {what}; `cenote create --overwrite` makes a new pool of it. Be certain that no host has it open"
+        "{path}: {what}; `cenote create --overwrite` creates a new pool there. Be certain that no host has it open"
     )]
     Occupied {
         /// Which device.
@@ -62,7 +62,7 @@ pub enum Error {
         /// What is there.
         what: &'static str,
     },
-    /// There is no file for the liveness locks, and none can be made.
+    /// There is no file for the liveness locks, and none can be created.
     #[error(
         "{path}: {source}; name a file on a file system of this machine for the liveness locks (--lock-file)"
     )]
@@ -100,9 +100,9 @@ pub enum Error {
         /// What was asked for.
         asked: &'static str,
     },
-    /// A compare-and-replace that a map which overwrites in place cannot do at once.
+    /// A compare-and-replace that a map which overwrites in place cannot do atomically.
     #[error(
-        "the map overwrites 8-byte values in place: one can be compared and replaced by 8 bytes, not by {len}; \
+        "the map overwrites 8-byte values in place: such a value can be compared and replaced by 8 bytes, not by {len}; \
          make the map out of place"
     )]
     InPlace {
@@ -117,8 +117,9 @@ pub enum Error {
         /// Where.
         at: u64,
     },
-    /// There is no room, and garbage that others hold back for longer than a write waits (one second; on incoherent memory two to four;
-    /// and the time of some 64 to 160 attempts, of which one in eight looks at every block: three to five seconds in all for 4 GiB there) would not make it.
+    /// There is no room, and no garbage that would make room, or others hold it back for longer than a write waits: one second, on incoherent
+    /// memory two to four, and the time of some 64 to 160 attempts, of which one in eight reads every block: three to five seconds in all for
+    /// 4 GiB there.
     #[error(
         "the pool is full: {needed} bytes do not fit ({why}{}); delete something, or use a larger maximum or file system",
         at_most(*.largest)
@@ -143,12 +144,12 @@ pub enum Error {
         /// The option of `cenote create` that sets it.
         flag: &'static str,
     },
-    /// Something was to be changed by one who reads the pool without a place.
-    #[error("the pool is open to be read, without a place in it; open it with one to change something")]
+    /// A reader without a place was asked to change something.
+    #[error("the pool is open for reading, without a place in it; open it with a place to change something")]
     ReadOnly,
     /// Others changed the pool in every attempt to read it without a place.
     #[error(
-        "others change the pool too quickly for who reads it without a place; try again, or have one of them make room and read with a place"
+        "others change the pool too quickly for a reader without a place; try again, or read with a place once one of them has closed the pool"
     )]
     Busy,
     /// A key is longer than a key may be.
@@ -185,7 +186,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// The name of a lock was removed since a handle on it was opened.
+    /// The lock was removed after the handle on it was opened.
     #[error("the lock has been removed since it was opened; open it by its name again")]
     LockRemoved,
     /// A semaphore has another number of permits.
@@ -206,17 +207,17 @@ pub enum Error {
         /// How many it can have.
         most: u32,
     },
-    /// A lock cannot be removed, as somebody has it.
+    /// A lock cannot be removed, as a thread holds it.
     #[error("the lock {name:?} is held; have it unlocked first, or wait for it longer")]
     LockHeld {
         /// The lock's name.
         name: String,
     },
-    /// One lock of an array was to be removed, or an array.
+    /// The lock to be removed is an array, or one of its locks.
     #[error("locks of an array cannot be removed, nor can the array")]
     InArray,
-    /// An array of locks has another number of them, or another form.
-    #[error("{name:?} is an array of {count} locks of the form {form}; open it as that")]
+    /// An array of locks has another number of locks, or another form.
+    #[error("{name:?} is an array of {count} locks of the form {form}; open it as such")]
     OtherArray {
         /// Its name.
         name: String,
@@ -240,13 +241,13 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A group was to be opened with a token that is not its.
+    /// The token given is not the group's.
     #[error("the token is not that of the group {name:?}")]
     Token {
         /// The group's name.
         name: String,
     },
-    /// Somebody who lives is in the group under that name.
+    /// The group has a living member of that name.
     #[error(
         "the group has a living member named {name:?}; a member rejoins under its name when it has left or died"
     )]
@@ -263,7 +264,7 @@ pub enum Error {
     /// A group has no room for the events of one more member.
     #[error("the group's log is full: {laggard:?} has {behind} events to read; have it read them, or end it")]
     GroupFull {
-        /// Who has read least; empty for an observer.
+        /// The member that has read least; empty for an observer.
         laggard: String,
         /// Events that it has not read.
         behind: u64,
@@ -286,7 +287,7 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A host cannot do what it was asked to, because of what it is in now.
+    /// A host cannot do what was asked, because of its present phase.
     #[error("host {host}: {why}")]
     Host {
         /// The host's id.
@@ -294,13 +295,13 @@ pub enum Error {
         /// What is in the way, and what to do.
         why: &'static str,
     },
-    /// A request that no server answers.
+    /// A request that no server has answered.
     #[cfg(feature = "baselines")]
     #[error(
         "the server of this key is gone, or could not answer; whether the request was carried out is not known; start a server"
     )]
     Unanswered,
-    /// This process was forked off the one that opened the pool.
+    /// This process was forked from the one that opened the pool.
     #[error("this process was forked from the one that opened the pool; open the pool anew in the child")]
     Forked,
 }
@@ -312,12 +313,12 @@ fn at_most(largest: Option<u64>) -> String {
 fn to_make_it_ones_own(why: Distrust) -> &'static str {
     match why {
         Distrust::Owner { .. } => "",
-        Distrust::Everybody { .. } => ", or take that right away (chmod o-w)",
+        Distrust::Everybody { .. } => ", or revoke that permission (chmod o-w)",
     }
 }
 
 impl Error {
-    /// What is wrong with the file at a path.
+    /// The error for the file at a path.
     pub(crate) fn about(path: &Path) -> impl FnOnce(MapError) -> Self {
         move |error| {
             let path = path.to_owned();

@@ -1,8 +1,8 @@
 //! Cenote: a store for memory that processes and hosts share.
 //!
 //! A *pool* is a file, normally in `/dev/shm`, that any number of processes open at the same time. There is no
-//! server. Each process may be killed at any instruction; the others go on, nothing acknowledged is lost, nothing
-//! leaks, nobody waits for a dead one. The same code is correct on memory that hosts share without cache coherence,
+//! server. Each process may be killed at any instruction: the others go on, nothing acknowledged is lost, nothing
+//! leaks, and nobody waits for a dead process. The same code is correct on memory that hosts share without cache coherence,
 //! through another [memory backend](memory).
 //!
 //! ```
@@ -16,7 +16,7 @@
 //! map.put_u64(7, 1)?;
 //! assert_eq!(map.get_u64(7)?, Some(1));
 //!
-//! // A value is read where it lies; the guard keeps it there.
+//! // A value is read in place; the guard keeps it there.
 //! map.put(b"name", b"cenote")?;
 //! if let Some(value) = map.get(b"name")? {
 //!     assert_eq!(&value[..], b"cenote");
@@ -33,25 +33,44 @@
 //!
 //! Layers, from the bottom: [`memory`], [`pod`], [`sync`], [`index`], [`store`]. Start reading at `ARCHITECTURE.md`.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
+// Without the feature nobody uses what the simulator, benchmarks and the command need.
+#![cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports))]
 
 mod error;
+#[cfg(not(feature = "internals"))]
+mod index;
+#[cfg(feature = "internals")]
 pub mod index;
+#[cfg(not(feature = "internals"))]
+mod memory;
+#[cfg(feature = "internals")]
 pub mod memory;
 #[cfg(feature = "mutants")]
 pub mod mutant;
 #[cfg(not(feature = "mutants"))]
 mod mutant;
+#[cfg(not(feature = "internals"))]
+mod pod;
+#[cfg(feature = "internals")]
 pub mod pod;
+#[cfg(not(feature = "internals"))]
+mod store;
+#[cfg(feature = "internals")]
 pub mod store;
+#[cfg(not(feature = "internals"))]
+mod sync;
+#[cfg(feature = "internals")]
 pub mod sync;
 
 pub use error::{Error, Result};
-pub use index::hash::{Guidelines, Put, Replace, Value};
+pub use index::hash::iter::{Cursor, Iter};
+pub use index::hash::{Guidelines, HashMap, Put, Replace, Value};
+pub use index::ordered::OrderedMap;
 pub use index::ordered::range::Range;
-pub use memory::{Coherent, Delegated, Noncoherent};
+pub use memory::{Backend, Coherent, Delegated, Noncoherent};
 pub use pod::format::superblock::Kind;
-pub use pod::group;
-pub use pod::tasks::{Committed, Next, Plan};
+pub use pod::tasks::result::Outcome;
+pub use pod::tasks::{Committed, Next, Plan, TaskList};
 pub use store::{
     Condvar, Events, FailoverThread, FsckReport, Group, GroupSize, HostAgent, Listener, Locks, Map,
     MapReader, MapReport, Membership, MonitorOptions, Mutex, NextEvent, Options, Ordered, OrderedReader,
@@ -59,3 +78,44 @@ pub use store::{
     kind_of, parse_size, pool_id,
 };
 pub use sync::{Acquired, Owner};
+
+/// What members of a group are notified of.
+pub mod group {
+    pub use crate::pod::group::{Event, Kind, MEMBER_NAME_MAX, Member, Status};
+}
+
+/// What a thread has that holds a lock of the pool, and how long it waits for one.
+pub mod locks {
+    pub use crate::store::Named;
+    pub use crate::sync::condvar::Waited;
+    pub use crate::sync::inspect::{Holder, Seen};
+    pub use crate::sync::object::Form;
+    pub use crate::sync::{
+        Condvar, Guard, LockArray, Mutex, Permit, QueueLock, ReadGuard, ReadWriteLock, Semaphore, SpinLock,
+        Timeout,
+    };
+}
+
+/// Hosts of a pod: agents, monitors, fences.
+pub mod hosts {
+    pub use crate::pod::format::host::{HostInstance, HostPhase, HostState};
+    pub use crate::pod::hosts::failover::{LeaseElection, LeaseEvent, Names};
+    pub use crate::pod::hosts::monitor::Event;
+    pub use crate::store::{AgentStatus, Peers, Reporter};
+}
+
+/// What `stat` and `fsck` say.
+pub mod report {
+    pub use crate::memory::{Distrust, MapError, Priority};
+    pub use crate::pod::commit::recovery::Recovered;
+    pub use crate::pod::reclaim::backlog::Amount;
+    pub use crate::store::{
+        DamagedStat, Failure, GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat,
+        MapStat, RecoveryStat, TasksReport, TasksStat,
+    };
+}
+
+/// Processes and threads that are started again when they fail.
+pub mod supervise {
+    pub use crate::store::supervise::*;
+}

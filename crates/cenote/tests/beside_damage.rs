@@ -142,7 +142,7 @@ fn watchers_calm_down<M: Mapped>() {
         let worker = pool.worker().unwrap();
         let operation = WorkerRecord::new(worker.geometry(), place).operation().offset();
         let before = damage(pool, operation, NO_OPERATION);
-        let group = cenote::group::Group::open(&*worker, "group", TOKEN).unwrap();
+        let group = cenote::pod::group::Group::open(&*worker, "group", TOKEN).unwrap();
         let mut watch = Watch::default();
         for _ in 0..POLLS {
             watch.look(&worker, false);

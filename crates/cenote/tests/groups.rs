@@ -7,9 +7,9 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use cenote::group::{Kind, Status};
 use cenote::memory::Mapped;
 use cenote::pod::format::host::HostInstance;
+use cenote::pod::group::{Kind, Status};
 use cenote::{Coherent, Error, Group, GroupSize, Membership, Noncoherent, Options, Pool};
 
 const TOKEN: &[u8] = b"open sesame";
@@ -69,8 +69,8 @@ fn order<M: Mapped>() {
             ["1 joined one", "2 joined two", "3 left two", "4 rejoined two"]
         );
         assert_eq!(rest(&mut two), ["4 rejoined two"]);
-        cenote::group::host_died(&*pool.worker().unwrap(), HERE).unwrap();
-        cenote::group::host_died(&*pool.worker().unwrap(), HERE).unwrap();
+        cenote::pod::group::host_died(&*pool.worker().unwrap(), HERE).unwrap();
+        cenote::pod::group::host_died(&*pool.worker().unwrap(), HERE).unwrap();
         let end = ["5 host died ", "6 died one", "7 died two"];
         assert_eq!(rest(&mut all)[4..], end);
         let members = group.members().unwrap();
@@ -123,7 +123,7 @@ fn who_does_not_read_holds_up_joins_and_no_deaths() {
             Err(Error::GroupCrowded { limit: 4 })
         ));
         // Four ends and that of their host have room, though nobody reads.
-        cenote::group::host_died(&*pool.worker().unwrap(), HERE).unwrap();
+        cenote::pod::group::host_died(&*pool.worker().unwrap(), HERE).unwrap();
     });
 }
 

@@ -18,7 +18,7 @@ use crate::output::Output;
 use crate::peers::PeerArgs;
 use crate::pool::{PoolArg, as_this_host};
 
-/// Between two looks whether the agent shall end, or its host is being fenced.
+/// How often it is checked whether the agent shall end, or its host is being fenced.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Arguments.
@@ -29,16 +29,16 @@ const POLL: Duration = Duration::from_millis(50);
 pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
-    /// A Unix socket on which whoever connects is sent the agent's state as JSON
+    /// A Unix socket; every client that connects is sent the agent's state as JSON
     #[arg(long, value_name = "SOCKET")]
     health: Option<PathBuf>,
     #[command(flatten)]
     peers: PeerArgs,
 }
 
-/// What an agent is asked for besides.
+/// What else an agent is asked to do.
 pub struct Asked {
-    /// The socket on which it tells its health.
+    /// The socket on which it reports its health.
     pub health: Option<PathBuf>,
     /// The agents of other hosts.
     pub peers: Option<Peers>,
@@ -104,8 +104,8 @@ fn serve<M: Mapped>(
     leave(&mut agent, out)
 }
 
-/// Whether the command is interrupted. From when its agent has begun it then ends in peace; if it is interrupted again, as there may be
-/// nobody who executes its exchanges, at once.
+/// Whether the command is interrupted. Once its agent has begun, it then ends in order. If it is interrupted again it ends at once, as there
+/// may be no server that executes its exchanges.
 #[derive(Default)]
 pub struct Interrupted {
     is_asked: LocalWord,
@@ -131,7 +131,7 @@ impl Interrupted {
         interrupted
     }
 
-    /// There is something to be ended in peace.
+    /// From now on there is an agent that must end in order.
     fn begin(&self) {
         self.has_begun.store(1);
     }
@@ -142,7 +142,7 @@ impl Interrupted {
     }
 }
 
-/// Starts the agent of this host, and says so. Whoever asks for its health is told what `more` adds, too.
+/// Starts the agent of this host, and says so. `more` adds to what is said of its health.
 pub fn start<M: Mapped>(
     path: &std::path::Path,
     options: &Options,
@@ -152,7 +152,7 @@ pub fn start<M: Mapped>(
     out: &Output,
 ) -> Result<(HostAgent<M>, Option<Health>), Failure> {
     let locked = lock_code();
-    // What has that name already is told before the host goes up.
+    // Anything that has that name already is reported before the host goes up.
     let mut health = asked.health.as_deref().map(Health::bind).transpose()?;
     let mut agent = HostAgent::<M>::start(path, options)?;
     interrupted.begin();
@@ -196,8 +196,8 @@ pub fn start<M: Mapped>(
     Ok((agent, health))
 }
 
-/// How the agent is. Fails if this host is being fenced, or its generation is over. While what the pool says of it is damaged nobody can tell, and nobody
-/// fences it: it goes on.
+/// The agent's state. Fails if this host is being fenced, or its generation is over. While the host's record is damaged, neither can be told
+/// and no monitor fences the host: the agent goes on.
 pub fn check_fenced<M: Memory>(reporter: &Reporter<M>, generation: u32) -> Result<AgentStatus, Failure> {
     let status = reporter.status()?;
     let is_over = status.phase != HostPhase::Damaged && status.now != generation;

@@ -1,4 +1,4 @@
-//! `cenote bench`: the YCSB workloads, by threads and processes, on a pool of its own or on one that is named.
+//! `cenote bench`: runs the YCSB workloads by threads and processes, on a temporary pool or on a given one.
 
 pub mod plan;
 mod report;
@@ -261,7 +261,7 @@ pub fn worker(args: Vec<String>) -> Result<ExitCode, Failure> {
         if told.is_err() || !matches!(std::io::stdin().read_line(&mut String::new()), Ok(1..)) {
             std::process::exit(1);
         }
-        // The parent's end of the pipe closes when it is gone; nobody wants the figures then.
+        // The parent's end of the pipe closes when it is gone; then the figures are not wanted.
         let watch = || {
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
             std::process::exit(1);

@@ -12,7 +12,7 @@ use crate::memory::{self, MemoryArgs};
 use crate::output::{Output, bytes};
 use crate::pool::{PoolArg, with_given};
 
-/// What is reserved at once unless somebody asks for another size, or for less at most.
+/// What is reserved at once, unless another size or a smaller maximum is given.
 const SIZE: u64 = 64 << 20;
 
 /// Arguments.
@@ -26,7 +26,7 @@ pub struct Args {
     /// Room that it may grow to; only address space is reserved for it [default: 1TiB, or all that the device has]
     #[arg(long, value_parser = parse_size)]
     max: Option<u64>,
-    /// Make a new pool of a device that holds something. Whoever has it open then is lost
+    /// Make a new pool of a device that holds something. Processes that have it open are lost
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]
@@ -43,8 +43,8 @@ pub struct Args {
     /// Hosts that may share it, with ids from 0 on
     #[arg(long, value_name = "N", default_value_t = Options::default().hosts)]
     hosts: u32,
-    /// Permissions of the file, in octal digits, whatever the umask. Where others than the owner and the group may write it, nobody opens it
-    /// without --trust-owner
+    /// Permissions of the file, in octal digits, whatever the umask. Where others than the owner and the group may write it, it is opened
+    /// with --trust-owner only
     #[arg(long, default_value = "600", value_parser = octal)]
     mode: u32,
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `demo` | the story |
+//! | `demo` | the course of the demo |
 //! | `data` | the cities, and how they are laid out in the pool |
 //! | `worker` | a worker process: claims units of work, does them, takes those of the dead over |
 //! | `phase` | the supervisor's side: starts, kills, waits |
@@ -73,7 +73,7 @@ impl Drop for Created {
     }
 }
 
-/// Tells the story.
+/// Runs the demo.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let show = Show::new(out);
     let start = Instant::now();

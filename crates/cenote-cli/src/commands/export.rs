@@ -1,6 +1,7 @@
 //! `cenote export`: writes all pairs of a map as TSV, CSV or JSON lines; `load` reads them back the same.
 //!
-//! A file appears under its name only when it is complete; [what is there](crate::destination) is not replaced if it is no ordinary file.
+//! A file appears under its name only when it is complete; [what has the name already](crate::destination) is replaced only if it is an
+//! ordinary file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::whole_file::Target;
 
 /// Arguments.
 ///
-/// Pairs that are written meanwhile by others may or may not be exported; all others are, once each, in no
+/// Pairs that other processes write meanwhile may or may not be exported; all others are, once each, in no
 /// particular order.
 #[derive(clap::Args)]
 pub struct Args {

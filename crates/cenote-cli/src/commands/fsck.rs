@@ -13,8 +13,8 @@ use crate::source::{ReadArg, on_source};
 
 /// Arguments.
 ///
-/// The exit code is 1 if anything is wrong. While other processes write to the pool, figures may be those of a moving target, and what they do may look
-/// like damage: such a look is repeated up to five times, and if they wrote during each the answer is that nothing is certain, with exit code 1.
+/// The exit code is 1 if anything is wrong. While other processes write to the pool, figures may be inconsistent, and what they do may look
+/// like damage. Such a check is repeated up to five times; if they wrote during each, the answer is that nothing is certain, with exit code 1.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

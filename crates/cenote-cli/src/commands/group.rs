@@ -1,4 +1,4 @@
-//! `cenote group`: who is there, who left, who died.
+//! `cenote group`: makes groups, joins them, and shows members and events.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ enum Action {
         #[arg(long, value_name = "N", default_value_t = GroupSize::default().members)]
         #[arg(value_parser = clap::value_parser!(u64).range(1..=GroupSize::default().members))]
         members: u64,
-        /// Events that it has room for which somebody has yet to read
+        /// Unread events that it has room for
         #[arg(long, value_name = "N", default_value_t = GroupSize::default().events)]
         #[arg(value_parser = clap::value_parser!(u64).range(3..=GroupSize::default().events))]
         events: u64,

@@ -91,7 +91,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         )?;
     }
     let path = args.pool.existing()?;
-    // Tells what is wrong with the pool or the map before anything is started.
+    // Reports what is wrong with the pool or the map before anything is started.
     on_pool!(&path, &Options::default(), |pool| AnyMap::open(
         &pool,
         &args.map.map,
@@ -224,7 +224,7 @@ pub fn worker(args: Vec<String>) -> Result<ExitCode, Failure> {
     match work(Path::new(path), map) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(failure) => {
-            // The parent tells it; if that is gone, nobody waits for it.
+            // The parent reports it; if the parent is gone, nobody waits for it.
             let _ = Answer::Failed(failure.to_string()).send(&mut io::stdout().lock());
             Ok(ExitCode::FAILURE)
         }

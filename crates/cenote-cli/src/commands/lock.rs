@@ -1,7 +1,7 @@
 //! `cenote lock`: runs a command while it holds a lock of a pool, as flock(1) does with a file's; or removes the lock.
 //!
-//! The kernel kills the command with its wrapper. The note of the lock is the command's process id, so whoever succeeds a killed holder can look whether
-//! what that had started itself is still running.
+//! The kernel kills the command with its wrapper. The note of the lock is the command's process id, so the next owner after a killed one can
+//! check whether processes that the command had started are still running.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -43,7 +43,7 @@ pub struct Args {
     /// Let so many have it at a time: a semaphore of N permits; it is made if there is none
     #[arg(long, value_name = "N", conflicts_with_all = ["form", "shared", "count"])]
     permits: Option<u32>,
-    /// Remove the lock, of whatever form, when nobody has it; commands that wait for it go on with a new lock of that name
+    /// Remove the lock, of whatever form, once it is free; commands that wait for it go on with a new lock of that name
     #[arg(long, conflicts_with_all = ["form", "shared", "count", "permits", "command"])]
     remove: bool,
     /// Give up after so long, such as 5s, 200ms, 1m; 0 tries once
@@ -56,13 +56,13 @@ pub struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum FormArg {
-    /// Whoever is first; who has waited for long goes first
+    /// The first to ask; a command that has waited for long goes first
     Mutex,
     /// First come, first served
     Queue,
     /// One writer or any number of readers
     Rw,
-    /// Whoever is first; who waits does not sleep
+    /// The first to ask; a waiting command does not sleep
     Spin,
 }
 

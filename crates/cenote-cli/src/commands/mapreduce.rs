@@ -79,7 +79,7 @@ struct Run {
     /// A pool that exists, to work in; default: one in /dev/shm that is removed in the end
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
-    /// The job's name in the pool: who gives that of a job that was not finished goes on with it
+    /// The job's name in the pool; the name of an unfinished job goes on with that job
     #[arg(long, value_name = "NAME", default_value = "mapreduce", requires = "pool")]
     name: String,
     #[command(flatten)]
@@ -102,7 +102,7 @@ struct Run {
     /// How often blackscholes prices each option
     #[arg(long, value_name = "N", default_value_t = 1)]
     rounds: u32,
-    /// Show progress even if nobody seems to watch
+    /// Show progress even if no person seems to watch
     #[arg(long)]
     progress: bool,
 }

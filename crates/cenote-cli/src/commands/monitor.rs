@@ -21,7 +21,7 @@ use crate::pool::{PoolArg, as_this_host};
 
 /// Arguments.
 ///
-/// A monitor needs a host id of its own, and is that host's agent. Of several monitors one leads; another one takes over
+/// A monitor needs a host id of its own, and is that host's agent. Of several monitors one leads; another takes over
 /// when the leader's host is down.
 #[derive(clap::Args)]
 pub struct Args {
@@ -37,13 +37,13 @@ pub struct Args {
     /// How long the program may take before it is killed and run again
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     fence_timeout: u64,
-    /// Between two looks at the hosts, which beat every 8 ms; as in 16ms
+    /// Time between two polls of the hosts, which send heartbeats every 8 ms; as in 16ms
     #[arg(long, value_name = "TIME", default_value = "8ms", value_parser = milliseconds)]
     poll: Duration,
-    /// Looks in a row without a new heartbeat after which a host is fenced
+    /// Polls in a row without a new heartbeat after which a host is fenced
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     missed: u64,
-    /// A Unix socket on which whoever connects is sent the monitor's state as JSON
+    /// A Unix socket; every client that connects is sent the monitor's state as JSON
     #[arg(long, value_name = "SOCKET")]
     health: Option<PathBuf>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Between two looks whether somebody executes exchanges.
+/// How often it is checked whether a server executes exchanges.
 const POLL: Duration = Duration::from_millis(20);
 
 /// An event, and when it was seen.
@@ -129,7 +129,7 @@ fn serve<M: Mapped>(
         .map(|election| election.stand(pool, format!("host {}", options.host), out))
         .transpose()?;
     let (tell, told) = channel();
-    // Whoever reads our output must not keep the monitor from looking.
+    // A slow reader of our output must not keep the monitor from polling.
     let printer = {
         let out = *out;
         std::thread::Builder::new()
@@ -161,7 +161,7 @@ fn serve<M: Mapped>(
         &|| interrupted.is_asked() || check_fenced(&reporter, generation).is_err(),
         &mut |event| say(&tell, Seen::Hosts(event.clone())),
     );
-    // It leads no more: another one may be elected.
+    // It leads no more: another monitor may be elected.
     drop(failover);
     if let Some(candidate) = candidate {
         candidate.withdraw();
@@ -173,7 +173,7 @@ fn serve<M: Mapped>(
     leave(&mut agent, out)
 }
 
-/// Starts what has this host execute the exchanges when nobody else can.
+/// Starts the thread that has this host execute the exchanges when no other host can.
 fn start_failover<M: Mapped>(
     path: &std::path::Path,
     options: &Options,
@@ -201,7 +201,7 @@ fn say(tell: &Sender<Told>, event: Seen) {
     let at_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_millis() as u64);
-    // Nobody may be there to read it.
+    // There may be no reader any more.
     let _ = tell.send(Told { at_ms, event });
 }
 
@@ -225,7 +225,7 @@ fn text_of_hosts(event: &Event) -> String {
     match event {
         Event::Leads => "this monitor leads: it watches all hosts".to_owned(),
         Event::Follows => "another monitor leads: this one watches it".to_owned(),
-        Event::StandsBy => "this monitor may not lead: it watches nobody until it is elected".to_owned(),
+        Event::StandsBy => "this monitor may not lead: it watches no host until it is elected".to_owned(),
         Event::Suspected { host, generation } => {
             format!("host {host} (generation {generation}) missed its heartbeats, and is being fenced")
         }
@@ -237,10 +237,10 @@ fn text_of_hosts(event: &Event) -> String {
             format!("host {host} (generation {generation}) is not fenced, which is tried again: {why}")
         }
         Event::PollsLate { late, polls } => format!(
-            "{late} of this monitor's last {polls} looks came late: it waits longer for beats than it was told to. Give it a processor, or a longer \
-             --poll"
+            "{late} of this monitor's last {polls} polls came late: it waits longer for heartbeats than its options say. Give it a processor, or \
+             a longer --poll"
         ),
-        Event::PollsPunctual => "this monitor's looks come in time again".to_owned(),
+        Event::PollsPunctual => "this monitor's polls come in time again".to_owned(),
         Event::NotRecovered { what, why } => format!("{what} is not recovered, which is tried again: {why}"),
         Event::Moved { host, generation } => {
             format!("host {host} is down; its generation {generation} is over, and is recovered")
@@ -276,6 +276,6 @@ fn text_of_lease(event: &LeaseEvent) -> String {
         LeaseEvent::LeaseGivenBack => {
             "this host may not take the execution of exchanges over any more, and has left it as it was".to_owned()
         }
-        LeaseEvent::LeaseTrouble { why } => format!("nobody may execute the exchanges; it is tried again: {why}"),
+        LeaseEvent::LeaseTrouble { why } => format!("there may be no server of exchanges; it is tried again: {why}"),
     }
 }

@@ -70,7 +70,7 @@ fn folder() -> Result<tempfile::TempDir, Failure> {
         .map_err(Failure::io("/dev/shm"))?;
     let doomed = folder.path().to_owned();
     on_interrupt(move || {
-        // Nothing is left to be told to anybody.
+        // A failure cannot be reported any more.
         let _ = std::fs::remove_dir_all(doomed);
     });
     Ok(folder)
@@ -91,7 +91,7 @@ fn make(name: &str, folder: &Path, progress: Progress<'_>) -> Result<Figure, Fai
     }
 }
 
-/// A bar for a figure of many runs; hidden where nobody would see it.
+/// A bar for a figure of many runs; hidden where no person would see it.
 fn bar(name: &'static str, out: &Output) -> ProgressBar {
     if !out.is_watched() {
         return ProgressBar::hidden();

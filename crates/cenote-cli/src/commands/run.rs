@@ -1,5 +1,5 @@
-//! `cenote run`: supervises any command. Each of its processes is told which worker it is, how many there are, and how often it
-//! was started before; one that fails is started again with the same number.
+//! `cenote run`: supervises any command. Each process gets its worker number, the number of workers, and how often it was started
+//! before; a process that fails is started again with the same number.
 
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use crate::output::Output;
 use crate::pod_hosts::{PodHosts, Seen};
 use crate::pool::PoolArg;
 
-/// How long the supervisor waits between two looks at signals.
+/// How long the supervisor waits between two checks for signals.
 const POLL: Duration = Duration::from_millis(20);
-/// The same if it looks at hosts too, as often as they beat.
+/// The same if it polls hosts too: as often as they send heartbeats.
 const POD_POLL: Duration = Duration::from_millis(8);
 
 /// Arguments.
@@ -46,7 +46,7 @@ pub struct Args {
     /// Milliseconds before the first restart; doubled with each further one
     #[arg(long, value_name = "MS", default_value_t = 10)]
     backoff: u64,
-    /// Milliseconds before a restart at most; who ran for longer begins with --backoff again
+    /// Milliseconds before a restart at most; a worker that ran for longer begins with --backoff again
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     backoff_max: u64,
     /// Seconds between SIGTERM and SIGKILL

@@ -29,7 +29,7 @@ pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// What to run: hash, growth, moving, reuse, shrinking, ordered, tree, thin, split, merge, ends, notes, bulk, crowded, allocator, trim, names, epochs,
-    /// instances, places, tasks, spin, queue, rwlock, group, hosts, members that are told of deaths, lodgers, lease, onlookers, or all of these; an index made for
+    /// instances, places, tasks, spin, queue, rwlock, group, hosts, death_notices, lodgers, lease, onlookers, or all of these; an index made for
     /// comparison: btree, clht, art, hot, masstree, messages, sherman
     #[arg(default_value = "all")]
     subject: String,
@@ -48,7 +48,7 @@ pub struct Args {
     /// Processes that die in a run, at steps that are drawn
     #[arg(long, default_value_t = 1)]
     crashes: u32,
-    /// Who decides what runs next
+    /// What decides which thread runs next
     #[arg(long, value_enum, default_value_t = PolicyArg::Random)]
     policy: PolicyArg,
     /// For pct: ordering constraints that a bug may need
@@ -90,7 +90,7 @@ pub struct Args {
     /// Repeat a schedule, as a failure prints it, with the seed's data and crashes
     #[arg(long, value_name = "SCHEDULE")]
     replay: Option<String>,
-    /// Tell of a failing run as it is, and look for no simpler schedule
+    /// Report a failing run as it is, and search for no simpler schedule
     #[arg(long)]
     no_shrink: bool,
     /// Write the calls of the last run to a file, a JSON object a line
@@ -208,7 +208,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             "--replay needs one subject and one --memory".to_owned(),
         ));
     }
-    // A panic of the code under test is a result, told with the others.
+    // A panic of the code under test is a result, reported with the others.
     std::panic::set_hook(Box::new(|_| {}));
     for subject in subjects {
         let memories = match args.memory {

@@ -1,15 +1,15 @@
-//! `cenote soak`: a long run of real processes, to see whether memory always comes back and nothing gets slower.
+//! `cenote soak`: a long run of real processes, which checks that memory always comes back and nothing gets slower.
 //!
 //! | file | |
 //! |---|---|
 //! | `soak` | arguments |
 //! | `plan`, `family` | what all processes agree on: phases, maps, keys, sizes |
-//! | `supervisor`, `checkpoint` | starts, kills, stops, pauses; what is looked at meanwhile |
+//! | `supervisor`, `checkpoint` | starts, kills, stops, pauses; what is checked meanwhile |
 //! | `worker`, `phases` | a worker process, and what it does in each phase |
 //! | `state` | journals beside the pool: what must be there, is there, and nothing else |
 //! | `board`, `full` | what is live, by all journals, and whether a refusal was right |
 //! | `meter` | how long operations took |
-//! | `trend`, `report` | whether figures stay flat; what is told in the end |
+//! | `trend`, `report` | whether figures stay flat; the report at the end |
 //!
 //! What it shares with `torture` is in `trial/`. What it does, and how to read its curves: `docs/soak.md`.
 
@@ -146,7 +146,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         };
         Ok(Some((Target::at(&path)?, path)))
     });
-    // What cannot be written is told before hours have passed.
+    // A target that cannot be written is reported now, not after hours.
     let targets = targets.collect::<Result<Vec<_>, Failure>>()?;
     for (kind, target) in kinds.into_iter().zip(targets) {
         let report = soak(&args, kind, seed, time, out)?;

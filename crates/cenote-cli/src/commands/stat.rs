@@ -72,7 +72,7 @@ fn ago(seconds_since_1970: u64) -> String {
     }
 }
 
-/// Who holds a lock, and who waits for it.
+/// The owner of a lock, and the waiters.
 fn held(seen: &Seen) -> String {
     let names = |holders: &[Holder]| {
         let names: Vec<String> = holders
@@ -84,7 +84,7 @@ fn held(seen: &Seen) -> String {
     let mut text = match seen.owner {
         Some(owner) if owner.alive => format!("worker {} has it", owner.who.worker),
         Some(owner) => format!(
-            "worker {} died with it; the next owner will be told",
+            "worker {} died with it; the next owner will be notified",
             owner.who.worker
         ),
         None if seen.form == Form::Condvar => "nobody has it".to_owned(),
@@ -107,7 +107,7 @@ fn held(seen: &Seen) -> String {
     }
 }
 
-/// Recoveries that people are shown; scripts get all that the pool remembers.
+/// Recoveries that are shown to people; scripts get all that the pool remembers.
 const RECENT_SHOWN: usize = 5;
 
 fn phase(phase: HostPhase) -> &'static str {
@@ -198,7 +198,7 @@ fn text(stat: &Stat) -> String {
         line(
             "host",
             format!(
-                "{}: {}{agent}, generation {}, {} beats{lease}",
+                "{}: {}{agent}, generation {}, {} heartbeats{lease}",
                 host.host,
                 phase(host.phase),
                 host.generation,

@@ -73,7 +73,7 @@ pub struct Args {
     /// The kind of the maps
     #[arg(long, value_enum, default_value_t = MapKind::Hash)]
     map: MapKind,
-    /// Kill nobody: change bytes of a pool with everything in it while the workers use it, many times. They may get errors; none ends by a
+    /// Kill no worker: change bytes of a pool with everything in it while the workers use it, many times. They may get errors; none ends by a
     /// signal or hangs
     #[arg(long, conflicts_with_all = ["kills_per_second", "pool", "size", "map", "keep", "plant"])]
     damage: bool,

@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 
 use crate::failure::Failure;
 
-/// Which command's worker, and what it is told.
+/// Which command's worker, and its arguments.
 #[derive(clap::Args)]
 pub struct Args {
     #[arg(value_enum)]

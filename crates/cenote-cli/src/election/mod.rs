@@ -1,4 +1,4 @@
-//! Elections outside of the pool that decide which monitor may lead: by etcd, in builds with the feature `etcd`.
+//! Elections outside the pool that decide which monitor may lead: by etcd, in builds with the feature `etcd`.
 //!
 //! `docs/protocols/hosts.md` has the protocol.
 

@@ -1,4 +1,4 @@
-//! What stands for an election in builds without one: there is none, and whoever asks for it is told so.
+//! Stands in for elections in builds without the feature `etcd`: there is none, and a request for one fails.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Election {
         match *self {}
     }
 
-    /// For whoever asks how the monitor is.
+    /// The election's part of the monitor's health.
     pub fn status(&self) -> serde_json::Value {
         match *self {}
     }

@@ -1,4 +1,4 @@
-//! What the supervisor is going to do, and when.
+//! The supervisor's future events and their times.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
-//! Values that say what they are: whoever reads one can tell which key it belongs to, who wrote it,
-//! which of his writes it was, and whether every byte is the one that he meant.
+//! Values that identify themselves: a reader can tell a value's key, its writer, which of the writer's writes it was, and
+//! whether every byte is right.
 //!
 //! A value begins with a stamp of 8 bytes: the writer (8 bits), the version (32 bits), and a check (24 bits) over the
-//! run's seed, the key, the writer and the version. Its length and all further bytes follow from these too. One of less than 8
-//! bytes is what its length leaves of that.
+//! run's seed, the key, the writer and the version. Its length and all further bytes follow from these too. A value of fewer
+//! than 8 bytes is cut to its length.
 
 /// The kinds of keys that a run has: each has a map, and keys by number.
 pub trait Keyspace: Copy + Eq + std::fmt::Debug + 'static {
@@ -29,12 +29,12 @@ pub fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Who wrote a value, and which of his writes it was.
+/// A value's writer, and which of the writer's writes it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// The writer.
     pub writer: u32,
-    /// The number of his operation.
+    /// The number of the writer's operation.
     pub version: u32,
 }
 
@@ -89,7 +89,7 @@ impl Content {
         into.truncate(len);
     }
 
-    /// Checks every byte of a value of a key; says who wrote it, or what is wrong with it.
+    /// Checks every byte of a value of a key; returns its stamp, or what is wrong with it.
     pub fn check<F: Keyspace>(&self, family: F, key: &[u8], value: &[u8]) -> Result<Stamp, String> {
         let Some((head, rest)) = value.split_first_chunk::<8>() else {
             return Err(format!("has {} bytes, no value has less than 8", value.len()));

@@ -1,4 +1,4 @@
-//! The worker processes of a run: started, stopped for a while, killed, and missed when they end by themselves.
+//! The worker processes of a run: the supervisor starts, stops and kills them, and notices when one ends by itself.
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
@@ -41,7 +41,7 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Nobody is started yet. Logs, faults and the control file lie in the folder.
+    /// No worker is started yet. Logs, faults and the control file lie in the folder.
     pub fn new(role: Role, folder: &Path, workers: u32) -> Result<Self, Failure> {
         let member = |_| Member {
             child: None,
@@ -62,7 +62,7 @@ impl Crew {
         &self.members[worker as usize]
     }
 
-    /// What the workers are told.
+    /// The commands to the workers.
     pub fn control(&self) -> &Control {
         &self.control
     }
@@ -128,7 +128,7 @@ impl Crew {
         }
     }
 
-    /// Stops a worker, which is told that what takes long now is no fault of anybody's.
+    /// Stops a worker, and tells it that an operation that takes long now is no fault.
     pub fn stop(&mut self, worker: u32) -> Result<(), Failure> {
         let member = &mut self.members[worker as usize];
         (member.is_stopped, member.stops) = (true, member.stops + 1);
@@ -145,7 +145,7 @@ impl Crew {
         self.members[worker as usize].is_stopped = false;
     }
 
-    /// Kills a worker; whether that was news to it.
+    /// Kills a worker; false if it was killed or had ended before.
     pub fn kill(&mut self, worker: u32) -> bool {
         let member = &mut self.members[worker as usize];
         let dies = member.child.is_some() && !member.is_killed;
@@ -156,7 +156,7 @@ impl Crew {
         dies
     }
 
-    /// Takes note of processes that have ended: whose they were, and what is wrong if nobody had killed or asked them.
+    /// Takes note of processes that have ended: their workers, and what is wrong if they were neither killed nor asked to end.
     pub fn reap(&mut self) -> Vec<(u32, Option<Fault>)> {
         let mut ended = Vec::new();
         for worker in 0..self.members.len() as u32 {

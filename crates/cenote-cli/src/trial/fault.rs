@@ -1,4 +1,4 @@
-//! What is wrong: found by a worker, which leaves it in a file, or by the supervisor.
+//! Faults. A worker leaves the fault that it finds in a file; the supervisor finds some itself.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub enum Kind {
     Lost,
     /// A value is there that was removed, or never written.
     Phantom,
-    /// A value that nobody wrote like this.
+    /// A value that no worker wrote like this.
     Torn,
     /// Anything else that should not be.
     Problem,
@@ -24,7 +24,7 @@ pub enum Kind {
 pub struct Fault {
     /// What kind of thing.
     pub kind: Kind,
-    /// Who found it.
+    /// The worker that found it.
     pub found_by: String,
     /// What exactly.
     pub text: String,

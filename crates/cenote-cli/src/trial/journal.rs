@@ -1,5 +1,5 @@
-//! A worker's journal: an ordinary file outside of the pool, written with `pwrite`, so that what was written
-//! outlives a `kill -9` of the worker.
+//! A worker's journal: an ordinary file outside the pool, written with `pwrite`, so that what was written outlives a
+//! `kill -9` of the worker.
 //!
 //! Before each write to the pool comes an intent (what is about to change, from what, to what), after it the
 //! acknowledgement: the key's entry with the intent's number. An intent whose number its key's entry does not have
@@ -25,7 +25,7 @@ const ENTRIES_AT: u64 = RING_AT + RING * 64;
 
 /// What is known of a key: its value's version (0: there is none) and era, and the last operation on it.
 ///
-/// For counters and ledgers, `version` counts the acknowledged increments, and `era` those of which nobody knows.
+/// For counters and ledgers, `version` counts the acknowledged increments, and `era` those whose outcome is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The version of its value; 0 if there is none.

@@ -1,10 +1,10 @@
-//! What the commands share that put the library on trial with real processes (`torture`, `soak`).
+//! Shared by the commands that test the library with real processes (`torture`, `soak`).
 //!
 //! | file | |
 //! |---|---|
-//! | `crew`, `agenda` | worker processes that are started, stopped, killed; what is going to happen, and when |
-//! | `control` | what the supervisor tells the workers |
-//! | `content` | values that say what they are |
+//! | `crew`, `agenda` | worker processes that are started, stopped, killed; future events and their times |
+//! | `control` | commands of the supervisor to the workers |
+//! | `content` | values that identify themselves |
 //! | `journal` | what a worker did, outside the pool |
 //! | `histogram`, `waits` | how long operations took, and what of it was not their own |
 //! | `fault` | what is wrong |

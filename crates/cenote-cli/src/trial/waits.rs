@@ -1,4 +1,4 @@
-//! What an operation may have waited for that is not its own: a processor, and the host of a virtual machine.
+//! Times that an operation waited for a processor, or for the host of a virtual machine.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -71,7 +71,7 @@ impl Steal {
         steal
     }
 
-    /// Looks, if there can be something to see.
+    /// Reads the kernel's count, if it can have changed.
     pub fn look_now_and_then(&mut self) {
         if self.looked.elapsed() >= STEAL_STEP {
             self.since_last_poll();

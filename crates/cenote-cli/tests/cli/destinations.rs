@@ -1,4 +1,4 @@
-//! What commands write files to, and put sockets at: nothing goes that is not theirs to replace.
+//! Names under which commands write files and make sockets: they replace nothing that is not theirs to replace.
 
 use std::fs::Permissions;
 use std::io::{Read, Write};
@@ -127,7 +127,7 @@ fn what_is_no_file_is_written_through() {
     assert!(command.status().unwrap().success());
     let told = std::fs::read_to_string(here.path("told")).unwrap();
     assert_eq!(told, "first\nkey\tvalue\n");
-    // Whoever has read enough of it makes nothing fail; the pool that is read is not appended to.
+    // A reader that has read enough makes nothing fail; the pool that is read is not appended to.
     for line in [
         "export ./p ./out --format tsv",
         "trace generate - --operations 2M",
@@ -246,7 +246,7 @@ fn what_another_user_may_have_planted_is_not_followed() {
         assert!(!here.path("new").exists());
         std::os::unix::fs::chown(&open, Some(65534), None).unwrap();
     }
-    // Whoever owns the folder may have links in it.
+    // The folder's owner may have links in it.
     for name in ["open/link", "open/dangling", "open/file", "second"] {
         here.ok(&format!("export ./p {name} --format tsv"));
     }
@@ -326,7 +326,7 @@ fn health_takes_no_name_that_is_somebody_elses() {
     pipe(&here.path("pipe"));
     symlink("file", here.path("link")).unwrap();
     let living = UnixListener::bind(here.path("living")).unwrap();
-    // A socket on which nobody answers, and one that is no stream.
+    // A socket on which no process answers, and one that is no stream.
     drop(UnixListener::bind(here.path("left")).unwrap());
     let _datagrams = std::os::unix::net::UnixDatagram::bind(here.path("datagrams")).unwrap();
     let before = names(here.0.path());
@@ -354,7 +354,7 @@ fn health_takes_no_name_that_is_somebody_elses() {
     assert_eq!(here.ok("get ./p key"), "value");
     drop(living);
 
-    // The host did not go up. What nobody answers on is taken, and goes in the end.
+    // The host did not go up. A socket on which no process answers is replaced, and removed in the end.
     let running = agent(&here, "left");
     let mut told = String::new();
     UnixStream::connect(here.path("left"))

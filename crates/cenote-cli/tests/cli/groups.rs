@@ -46,7 +46,7 @@ fn the_others_are_told_who_dies() {
     expect("died", "one");
     zero.kill().unwrap();
     zero.wait().unwrap();
-    // Who only watches is told nothing of the past, and nobody is told of it.
+    // A watcher is not notified of the past, and no member is notified of the watcher.
     assert_eq!(here.ok("group watch ./p workers --token sesame --timeout 0"), "");
     let text = here.ok("group list ./p workers --token sesame");
     assert!(text.contains("died") && text.contains("left"), "{text}");

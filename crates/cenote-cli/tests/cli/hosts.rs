@@ -128,7 +128,7 @@ fn agents_heartbeat_and_monitors_fence() {
     assert!(here.ok("stat ./p --host 2").contains("generation 1"));
     assert_eq!(again.ends(), Some(0));
     assert_eq!(monitor.ends(), Some(0));
-    // Nobody is up any more: the pool is this machine's alone.
+    // No host is up any more: the pool is this machine's alone.
     assert_eq!(here.ok("get ./p k"), "alone");
     assert!(here.ok("fsck ./p").contains("clean"));
     here.fails(2, "monitor ./p --host 1 --one-machine --poll 0");
@@ -143,7 +143,7 @@ fn agents_heartbeat_and_monitors_fence() {
     }
 }
 
-/// Two machines have the same host id, or one is watched from another: kernels know nothing of each other's processes.
+/// Two machines have the same host id, or one polls the other: kernels know nothing of each other's processes.
 #[test]
 fn another_machine_is_no_host_of_this_one() {
     let here = Here::new();
@@ -176,7 +176,7 @@ fn another_machine_is_no_host_of_this_one() {
     }
     assert_eq!(here.ok("get ./p k --host 2"), "alone");
 
-    // A monitor there kills nobody here, and does not say that it has.
+    // A monitor there kills no process here, and does not say that it has.
     let mut far = Running::of(elsewhere("monitor ./p --host 3 --one-machine --json"));
     far.line();
     assert_eq!(far.line()["event"], "leads");
@@ -273,7 +273,7 @@ fn workers_leave_a_host_that_dies_and_come_back() {
     let mut again = [said(), said()];
     again.sort();
     assert_eq!(again, ["0 a", "1 a"]);
-    // While there is no other they stay; they go as soon as there is.
+    // While there is no other host the workers stay; they go as soon as there is one.
     agents[0].signal(libc::SIGKILL);
     std::thread::sleep(std::time::Duration::from_millis(500));
     agents[1] = Running::start(&here, "agent ./p --host 2 --json");

@@ -124,7 +124,7 @@ fn a_killed_holder_is_told_of() {
         while is_running(note) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // stat opens the pool, and so recovers it; the next owner is told all the same.
+        // stat opens the pool, and so recovers it; the next owner is notified all the same.
         let locks = &here.json("stat ./p")["locks"];
         assert_eq!(locks[0]["owner"]["alive"], false);
         let ran = locked(&here, &format!("./p stock --form {form} -- true"));

@@ -22,7 +22,7 @@ fn results_are_the_same_with_deaths_and_without() {
     let here = Here::new();
     for (workload, size) in WORKLOADS {
         here.ok(&format!("mapreduce generate {workload} {workload} --size {size}"));
-        // Tasks so small that there are some for everybody.
+        // Tasks so small that every worker gets some.
         let grain = match workload {
             "kmeans" => 500,
             "matrix" => 4,

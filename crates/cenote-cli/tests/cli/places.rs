@@ -1,4 +1,4 @@
-//! Where pools may lie, and where their liveness locks do. Pools on devices are tried by `cargo xtask guests`.
+//! Where pools and their liveness locks may lie. `cargo xtask guests` tests pools on devices.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -55,7 +55,7 @@ fn liveness_locks_may_lie_on_another_file() {
     std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
     assert!(line.contains("is up"), "{line}");
     here.ok("put ./p k v --host 1 --lock-file locks");
-    // By other locks nobody would see who lives.
+    // By other locks no process would see which processes live.
     assert!(here.fails(1, "put ./p k w --host 1").contains("lock file"));
     let mut command = here.command(["get", "./p", "k", "--host", "1"]);
     let read = command.env("CENOTE_LOCK_FILE", "locks").output().unwrap();

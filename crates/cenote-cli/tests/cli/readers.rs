@@ -54,7 +54,7 @@ fn start(here: &Here, line: &str) -> Started {
     let mut output = BufReader::new(output);
     output.read_line(&mut line).unwrap();
     assert!(!line.is_empty());
-    // Nobody reads the rest, which is not much: it is not closed meanwhile.
+    // The rest is not read; it is not much. The pipe is not closed meanwhile.
     started.0.stdout = Some(output.into_inner());
     started
 }
@@ -94,7 +94,7 @@ fn pools_are_read_when_all_places_are_taken() {
         here.fails(1, "put ./p k v");
         reads_as_snapshot(|line| here.run(line), "");
         drop(others);
-        // Theirs are taken by who comes next.
+        // The next process takes a dead one's place.
         assert_eq!(here.ok("get ./p k3"), "value 3");
         reads_as_snapshot(|line| here.run(line), "--read-only");
     }

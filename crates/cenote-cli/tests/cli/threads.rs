@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::Here;
 
-/// Who is nobody in particular.
+/// The user `nobody`.
 const NOBODY: u32 = 65534;
 
 /// A program run in a folder by an ordinary user: by this one, or if that is root by another, who then owns the folder.
@@ -22,7 +22,7 @@ pub fn as_ordinary_user(program: &Path, folder: &Path) -> Command {
     command
 }
 
-/// Threads of whoever that is, as the kernel counts them.
+/// Threads of a user, as the kernel counts them.
 fn threads_of(user: u32) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let theirs = processes.filter(|entry| entry.metadata().is_ok_and(|found| found.uid() == user));

@@ -1,4 +1,4 @@
-//! Whose pools the command opens, and what happens to a pool's file under it: limits, and being truncated.
+//! Pools of other users, and what may happen to a pool's file while a command has it open: limits, and truncation.
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read};
@@ -72,7 +72,7 @@ fn pools_of_others_are_opened_only_when_that_is_said() {
                 .code()
         };
         assert_eq!((said("1"), said("0"), said("")), (Some(0), Some(1), Some(1)));
-        // Its workers are told.
+        // Its workers get the option.
         let loaded = here.run_with(
             "load ./p - --format tsv --processes 2 --map n --trust-owner",
             b"a\tb\n",
@@ -94,13 +94,13 @@ fn pools_of_others_are_opened_only_when_that_is_said() {
 fn a_user_opens_what_is_root_s_and_not_what_another_user_planted() {
     let here = Here::new();
     if std::fs::metadata(here.0.path()).unwrap().uid() != 0 {
-        // There is nobody else to be: the same is tried by modes above.
+        // Only root can become another user. The cases above test the same by modes.
         return;
     }
     here.ok("create ./p --mode 660");
     here.ok("put ./p k v");
     std::fs::set_permissions(here.0.path(), Permissions::from_mode(0o1777)).unwrap();
-    // Where the command lies may be nobody else's to see; a descriptor of it is.
+    // Other users may not be allowed to reach the command by its path; a descriptor works.
     let program = std::fs::File::open(env!("CARGO_BIN_EXE_cenote")).unwrap();
     let as_nobody = |line: &str| {
         use std::os::fd::AsRawFd;
@@ -117,7 +117,7 @@ fn a_user_opens_what_is_root_s_and_not_what_another_user_planted() {
     );
     chown(here.path("p"), None, Some(NOBODY)).unwrap();
     assert_eq!(as_nobody("get ./p k").stdout, b"v");
-    // What nobody plants for root, with all rights.
+    // A pool that the user `nobody` plants for root, with all permissions.
     let ran = as_nobody("create ./planted --mode 666");
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     assert!(
@@ -286,7 +286,7 @@ fn names_of_files_may_be_no_text() {
     }
 }
 
-/// A command that has a pool open, and looks at it again and again; it has begun.
+/// A command that has a pool open, and reads it again and again; it has begun.
 fn watching(here: &Here, json: bool) -> Child {
     let mut args = vec!["stat", "./p", "--watch=0.02"];
     args.extend(json.then_some("--json"));

@@ -1,4 +1,4 @@
-//! An etcd of one member on ports of the loopback that nobody uses, with its data in a folder that goes away.
+//! An etcd of one member on free ports of the loopback, with its data in a temporary folder.
 
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};

@@ -57,7 +57,7 @@ impl Started {
         until_ended(&mut self.child.borrow_mut(), super::DEADLINE).expect("it ends")
     }
 
-    /// Has it end in peace; its exit code.
+    /// Has it end in order; its exit code.
     pub fn ends(&self) -> Option<i32> {
         self.signal(libc::SIGTERM);
         until_ended(&mut self.child.borrow_mut(), super::DEADLINE).expect("it ends")
@@ -88,7 +88,7 @@ fn collect(pipe: impl Read + Send + 'static) -> Lines {
     lines
 }
 
-/// What is answered on a health socket, if anybody answers.
+/// The answer on a health socket, if a process answers.
 pub fn ask(socket: &Path) -> Option<Value> {
     let mut text = String::new();
     UnixStream::connect(socket).ok()?.read_to_string(&mut text).ok()?;
@@ -107,7 +107,7 @@ pub fn until_ended(child: &mut Child, timeout: Duration) -> Option<Option<i32>> 
     }
 }
 
-/// Sends a signal to a child that nobody has waited for.
+/// Sends a signal to a child that has not been waited for.
 pub fn kill(child: &Child, signal: i32) {
     let signal = Signal::from_named_raw(signal).unwrap();
     kill_process(Pid::from_child(child), signal).unwrap();

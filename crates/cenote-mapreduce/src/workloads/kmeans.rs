@@ -1,4 +1,4 @@
-//! K-means, by Lloyd's iterations, with whole numbers: sums do not depend on who adds them up in which order.
+//! K-means, by Lloyd's iterations, with whole numbers: sums do not depend on the order in which workers add them up.
 //!
 //! Input: `CENOTEKM`; the number of dimensions (8 bytes, little-endian); the number of points (8); the points, 4 bytes a
 //! coordinate, signed. The first centres are points evenly spread over the file. An iteration has two phases: parts of the

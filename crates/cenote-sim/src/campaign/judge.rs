@@ -1,4 +1,4 @@
-//! What a run has come to: its end, what its threads wrote down, and the checkers' word on that.
+//! Judges a run by its end, by what its threads wrote down, and by the checkers.
 
 use super::{Plan, Result};
 use crate::check::spec::ordered::{Op, OrderedMap, Ret, by_key, is_well_formed};
@@ -7,7 +7,7 @@ use crate::exec::{Ended, Outcome, Stop};
 use crate::history::{Event, History};
 use crate::subjects::Inner;
 
-/// Configurations of a history with looks at several keys after which the search for an order is given up.
+/// Configurations of a history with calls on several keys after which the search for an order is given up.
 const LOOKS_STATES_MAX: usize = 1 << 16;
 
 impl Plan {
@@ -106,7 +106,7 @@ impl Plan {
                 look.process, look.op, look.result
             ));
         }
-        // What is wrong with one key is found at once, and told more simply.
+        // A fault of one key is found at once, and reported more simply.
         match by_key(history).map(|history| linear::check_parts(&OrderedMap, &history, &options)) {
             None | Some(Verdict::Linearizable) => {}
             Some(other) => return Err(other.to_string()),
@@ -120,7 +120,7 @@ impl Plan {
     }
 }
 
-/// What a run is if it did not come to its end, or not well; whether it was stuck is asked last.
+/// The result of a run that did not come to its end, or not well; whether it was stuck is asked last.
 fn how_it_stopped(ended: &Ended) -> Option<Result> {
     let stop = match ended {
         Ended::Panicked(message) => return Some(Result::Crashed(message.clone())),

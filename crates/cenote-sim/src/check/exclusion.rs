@@ -5,8 +5,8 @@
 //! its death, so the events must be written where ownership is certain: `Granted` when the acquisition returns,
 //! `Released` before the first step of the release. Then no correct lock is suspected.
 //!
-//! **Lost locks.** At the end of a run, which must give every living process as many steps as it needs, nobody may wait
-//! for a lock that no living process owns: its owner released it or died, and nobody will ever be granted it.
+//! **Lost locks.** At the end of a run, which must give every living process as many steps as it needs, no process may
+//! wait for a lock that no living process owns: its owner released it or died, and it will never be granted again.
 //!
 //! What a process does after it died is done by its successor of the same number.
 
@@ -80,7 +80,7 @@ pub enum Fault {
         /// Since when.
         since: u64,
     },
-    /// A release by somebody else.
+    /// A release by a process that is not the owner.
     #[error("step {step}: process {process} releases lock {lock}, which it does not own")]
     NotOwned {
         /// When.
@@ -90,12 +90,12 @@ pub enum Fault {
         /// Who.
         process: u32,
     },
-    /// Nobody owns it, and somebody waits.
+    /// No process owns it, and one waits.
     #[error("lock {lock} is lost: no living process owns it, and processes {waiting:?} wait for it; {last}")]
     Lost {
         /// Which lock.
         lock: u64,
-        /// Who waits.
+        /// The processes that wait.
         waiting: Vec<u32>,
         /// How it lost its last owner.
         last: LastOwner,

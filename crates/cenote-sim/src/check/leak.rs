@@ -1,21 +1,21 @@
 //! Leaks: every byte of a pool is in one account, and everything allocated can be reached.
 //!
-//! **Invariant.** `reachable + free + retired = total`, and no allocated object is unreachable. A smaller sum is memory
-//! that nobody will ever find; a larger one is memory that has two owners, which is worse: it will be given out twice.
+//! **Invariant.** `reachable + free + retired = total`, and no allocated object is unreachable. A smaller sum is lost
+//! memory; a larger one is memory that has two owners, which is worse: it will be given out twice.
 
 use std::fmt;
 
 /// The most offsets that a message shows.
 const OFFSETS_SHOWN: usize = 8;
 
-/// Where the bytes of a pool are, at a moment at which nobody runs.
+/// Where the bytes of a pool are, at a moment at which no thread runs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Account {
     /// In objects that a root leads to, and in tables of fixed place.
     pub reachable: u64,
     /// Known to the allocator as free.
     pub free: u64,
-    /// Unlinked, waiting until nobody reads them.
+    /// Unlinked, waiting until no reader can hold them.
     pub retired: u64,
     /// In the pool.
     pub total: u64,

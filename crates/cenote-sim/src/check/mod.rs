@@ -1,16 +1,16 @@
-//! Checkers: what may be said of a run after it has ended. None of them looks at the machine.
+//! Checkers: they judge a run after it has ended, from what was written down. None of them reads the machine.
 //!
 //! | file | question | input |
 //! |---|---|---|
 //! | [`linear`] | do the results fit some order of the calls? | a [`History`](crate::history::History), a [`Specification`] |
 //! | [`exclusion`] | had a lock two owners, or was it lost with one? | the events of locks |
-//! | [`notified`] | the same, and was every successor of a dead owner told so? | the events of locks that survive |
+//! | [`notified`] | the same, and was every successor of a dead owner notified? | the events of locks that survive |
 //! | [`progress`] | does a live instance finish, whoever else is stopped? | own steps of each operation |
 //! | [`leak`] | is every byte in one account? | a count of bytes |
 //!
 //! A sequential specification ([`spec`]) is a state machine: it says which results an operation may have in a state,
-//! and which state comes next. It is all that a checker knows of an index or a lock; whoever adds one writes a file
-//! under `check/spec/`.
+//! and which state comes next. A checker knows nothing else of an index or a lock. A new one needs a file under
+//! `check/spec/`.
 
 pub mod exclusion;
 pub mod leak;

@@ -1,9 +1,9 @@
-//! Locks that survive their owners: exclusion, no lost locks (both by [`exclusion`]), and what successors are told.
+//! Locks that survive their owners: exclusion, no lost locks (both by [`exclusion`]), and what successors are notified of.
 //!
-//! **Told.** If the last exclusive owner died before it began to unlock, the next owner is told, with a note that the dead
-//! one had set, or had adopted. If it had begun to unlock and was alive at the end, the next one is not notified of it. Of one that
-//! died while it asked for the lock, or while it unlocked, the next one may be told: in the lock's eyes it may have owned it.
-//! Shared owners are told the same, and end nothing.
+//! **Notified.** If the last exclusive owner died before it began to unlock, the next owner is notified of the death, with a note that the
+//! dead owner had set or adopted. If it had begun to unlock and lived to the end, the next owner is not notified. If a process died
+//! while it asked for the lock, or while it unlocked, the next owner may be notified: to the lock, the dead process may have owned it.
+//! Shared owners are notified of the same, and the next owner after them too.
 //!
 //! `Granted` is written when the acquisition returns, `Released` before the first step of the unlock, `Ended` after its last,
 //! `Noting` before a note is set.
@@ -33,7 +33,7 @@ pub enum Event {
         /// Who.
         process: u32,
     },
-    /// It has got the lock, and was told this.
+    /// It has got the lock, and was notified of this.
     Granted {
         /// Which lock.
         lock: u64,
@@ -41,7 +41,7 @@ pub enum Event {
         process: u32,
         /// How.
         mode: Mode,
-        /// What it was told.
+        /// What it was notified of.
         acquired: Acquired,
     },
     /// It begins to set a note.
@@ -80,8 +80,10 @@ pub enum Fault {
     /// Two owners, or a lost lock.
     #[error(transparent)]
     Exclusion(#[from] exclusion::Fault),
-    /// A successor that knows nothing.
-    #[error("step {step}: process {process} is not told that the last owner of lock {lock}, {dead:?}, died")]
+    /// A successor that is not notified.
+    #[error(
+        "step {step}: process {process} is not notified that the last owner of lock {lock}, {dead:?}, died"
+    )]
     NotTold {
         /// When.
         step: u64,
@@ -92,7 +94,7 @@ pub enum Fault {
         /// The dead.
         dead: Owner,
     },
-    /// A successor that is notified of somebody who did not die as the lock's owner.
+    /// A successor that is notified of a process that did not die as the lock's owner.
     #[error("step {step}: process {process} is notified of {from:?}, which did not die with lock {lock}")]
     ToldWrongly {
         /// When.
@@ -104,9 +106,9 @@ pub enum Fault {
         /// Whom it is notified of.
         from: Owner,
     },
-    /// A note that nobody had left.
+    /// A note that no owner had left.
     #[error(
-        "step {step}: process {process} is notified of a note {note} on lock {lock}, where one of {notes:?} was left"
+        "step {step}: process {process} gets a note {note} with lock {lock}, where one of {notes:?} was left"
     )]
     OtherNote {
         /// When.
@@ -115,7 +117,7 @@ pub enum Fault {
         lock: u64,
         /// The successor.
         process: u32,
-        /// What it was told.
+        /// The note that it got.
         note: u64,
         /// What may have been left.
         notes: BTreeSet<u64>,
@@ -124,15 +126,15 @@ pub enum Fault {
 
 #[derive(Default)]
 struct Lock {
-    /// Who wants it, has it, or is giving it up.
+    /// The processes that want it, have it, or are giving it up.
     workers: BTreeMap<u32, Owner>,
     /// The exclusive owner, until it begins to unlock.
     owner: Option<u32>,
-    /// Who is unlocking an exclusive hold.
+    /// The processes that are unlocking an exclusive hold.
     unlocking: BTreeSet<u32>,
     /// The last exclusive owner, if it died before it began to unlock.
     dead: Option<Owner>,
-    /// Those of whom the next owner may be told.
+    /// The dead of whom the next owner may be notified.
     may: Vec<Owner>,
     /// What the note may be.
     notes: BTreeSet<u64>,

@@ -1,4 +1,4 @@
-//! What a check of linearizability ends with, and how it is told to a person.
+//! The result of a check of linearizability, and its text.
 //!
 //! A violation is the smallest that is cheap to find: the history up to the first return that fits no order, from the
 //! last moment before it at which no completed call was running, without the reads that change nothing about it.

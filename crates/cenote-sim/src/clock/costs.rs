@@ -65,20 +65,20 @@ impl Costs {
 }
 
 impl Served {
-    /// What it takes if nobody else is served.
+    /// What it takes if no other thread is served.
     pub fn latency(&self) -> u64 {
         self.travel + self.service
     }
 }
 
 impl Costs {
-    /// So many lines at once, if nobody else uses the links.
+    /// So many lines at once, if no other thread uses the links.
     pub fn lines_alone(&self, lines: u64, latency: u64) -> u64 {
         let line = self.host_line.max(self.device_line);
         lines * line + latency.saturating_sub(line)
     }
 
-    /// What an operation on incoherent memory takes if nobody else uses anything, its thread's computing aside.
+    /// What an operation on incoherent memory takes if no other thread uses anything, without its thread's computing.
     pub fn alone(&self, op: Op, found: Found) -> u64 {
         match op.kind {
             Kind::Start | Kind::WriteBack | Kind::Invalidate | Kind::Prefetch | Kind::Fence => 0,

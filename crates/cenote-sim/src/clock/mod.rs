@@ -12,7 +12,7 @@
 //! | cached access, lines absent | a miss; its lines pass the host's link and the device's one after another |
 //! | write-back, flush, prefetch hint | nothing for the thread; it is complete after its latency, a write-back's line has passed both links |
 //! | fence | itself, and the wait for all that the thread has begun |
-//! | a pause between two looks at a word | what the instruction takes |
+//! | a pause between two polls of a word | what the instruction takes |
 //! | system call, letting others run | a system call |
 //!
 //! To each of them the thread's computing between two operations is added.
@@ -182,7 +182,7 @@ impl Clock {
         found
     }
 
-    /// Moves a thread's clock to where an operation is done. What it found, and what it takes if nobody else uses anything.
+    /// Moves a thread's clock to where an operation is done. Returns what it found, and what it takes if no other thread uses anything.
     fn advance(&mut self, thread: u32, host: u32, op: Op, found: Found) -> (Found, u64) {
         if let Some(writes) = access(op.kind)
             && self.coherence.is_some()
@@ -230,8 +230,8 @@ impl Clock {
         (found, alone)
     }
 
-    /// The same for an access through coherent caches. The lines are the host's from now on: whoever wants them next waits behind it, as do
-    /// those who have had them.
+    /// The same for an access through coherent caches. The lines are the host's from now on: other hosts that want them wait behind it, even
+    /// those that have had them.
     fn advance_coherent(&mut self, thread: u32, host: u32, op: Op, writes: bool) -> (Found, u64) {
         let Some(caches) = &mut self.coherence else {
             return (Found::Hit, 0);
@@ -251,7 +251,7 @@ impl Clock {
                 .arrived
                 .is_some_and(|(arrived, leaves)| arrived == line && now <= leaves)
         {
-            // It is somebody else's already, who has to wait for it a little longer.
+            // It is another host's already, which has to wait for it a little longer.
             let hit = costs.of_hit(op.kind);
             self.turns.delay(op.at, costs.compute + hit);
             thread.now = now + hit;
@@ -289,7 +289,7 @@ impl Clock {
         (found, alone)
     }
 
-    /// A thread pauses between two looks.
+    /// A thread pauses between two polls.
     pub fn pause(&mut self, thread: u32) {
         self.spend(thread, Part::Waits, self.costs.compute + self.costs.pause);
     }

@@ -28,7 +28,7 @@ impl Turns {
         serve(self.free(at), now + cost.travel, cost.service)
     }
 
-    /// Whoever comes next for a word's line waits longer.
+    /// The next access to a word's line waits longer.
     pub fn delay(&mut self, at: u64, time: u64) {
         *self.free(at) += time;
     }

@@ -24,7 +24,7 @@ pub enum Part {
     Hits,
     /// Fences, and what they wait for: write-backs and flushes.
     Fences,
-    /// Pauses between two looks, system calls, sleep.
+    /// Pauses between two polls, system calls, sleep.
     Waits,
 }
 

@@ -31,8 +31,8 @@ unsafe impl<const COHERENT: bool> Send for SimMemory<COHERENT> {}
 // SAFETY: as for `Send`.
 unsafe impl<const COHERENT: bool> Sync for SimMemory<COHERENT> {}
 
-/// Where there is no clock, a rest takes a wait for each of these, up to that of a longest one. Else half a second of rests would be over
-/// before the some thousand pauses between two looks at a lock.
+/// Without a clock, a rest takes one wait for each of these, up to a maximum. Otherwise half a second of rests would be over before the
+/// thousands of pauses between two polls of a lock.
 const REST_PER_WAIT: Duration = Duration::from_micros(16);
 const LONGEST_REST: Duration = Duration::from_millis(1);
 
@@ -41,7 +41,7 @@ const LONGEST_REST: Duration = Duration::from_millis(1);
 enum Strength {
     /// It takes effect first.
     Full,
-    /// It may take effect later, and nobody may count on more.
+    /// It may take effect later, and no thread may rely on more.
     Acquire,
     /// It may take effect later, where others count on seeing it: the sweep's doing.
     Weakened,
@@ -71,7 +71,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         }
     }
 
-    /// Has the server carry out a wish, where there is one and the process has a place; what the word held before.
+    /// Has the server execute `wish`, where there is a server and the process has a place; what the word held before.
     fn delegate(&self, at: u64, wish: Wish) -> Option<u64> {
         if self.is_direct {
             return None;
@@ -91,8 +91,8 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         arrive(self.world, op);
     }
 
-    /// Whether the running thread is the server, and looks at all mailboxes in one step. Nothing happens between its fence and the last of its loads then:
-    /// what they find is what memory holds.
+    /// Whether the running thread is the server, and reads all mailboxes in one step. Then nothing happens between its fence and the last of
+    /// its loads: they find what memory holds.
     fn looks_at_once(&self) -> bool {
         let world = self.world();
         self.is_direct && world.looks_at_once && world.server == Some(world.current)
@@ -172,7 +172,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         self.find(op, true)
     }
 
-    /// A load of another's owned word, past the caches. Whether it must see what that one has stored before.
+    /// A load of another thread's owned word, past the caches. `must_see`: whether it must find what the owner has stored.
     fn peek(&self, at: u64, must_see: bool) -> u64 {
         let op = Op::word(Kind::Load, at, 0);
         self.arrive_sync(op, Found::Hit);
@@ -195,8 +195,8 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
     /// How cached accesses are buffered: on a coherent machine there is one way only.
     pub(super) const CACHED: Way = if COHERENT { Way::Memory } else { Way::Cache };
 
-    /// Pins on incoherent memory are exchanges and stores of words of the process, which is no simulated memory: what was stored
-    /// before is seen before them.
+    /// Pins on incoherent memory are exchanges and stores of words in the process's own memory, which is not simulated. What the thread
+    /// stored before them is visible before them.
     fn meets_own_process(&self) {
         if !COHERENT {
             self.world().drain_own();
@@ -576,7 +576,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn zero(&self, at: u64, len: u64) {
-        // In pieces of a page: nobody sees a difference, and a level would be a large temporary.
+        // In pieces of a page: no thread sees a difference, and a level would be a large temporary.
         let zeroes = [0; 4096];
         let mut from = at;
         while from < at + len {
@@ -669,7 +669,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         value
     }
 
-    /// A line afresh; whether the reader finds less than it must see is asked if it `must_see`.
+    /// Fetches a line afresh; checks that the reader finds what it must see if `must_see`.
     fn fetch(&self, at: u64, must_see: bool) -> [u64; 8] {
         let at = at & !(LINE - 1);
         let op = Op::range(Kind::FetchLine, at, LINE);

@@ -3,7 +3,7 @@
 //! A thread's plain stores (sync stores that are not announced, owned words, unpublished data) become visible to others in
 //! the order in which it made them, some at once and some later; its own loads find them at once. So a load may be done before an
 //! older store is seen. Empty is a buffer after a fence, an announcement, a read-modify-write, a system call, a thread's end or
-//! death (what it has executed takes effect), and, for all threads, after the asymmetric barrier. Else an entry leaves when
+//! death (what it has executed takes effect), and, for all threads, after the asymmetric barrier. Otherwise an entry leaves when
 //! the policy says so, when there are [`ENTRIES_MAX`] others, or after [`STEPS_MAX`] steps of the run: no store waits for ever.
 //!
 //! Where a load needs what the buffer has only in parts, or a write-back the line, what is older leaves first. That is allowed at
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// All threads' stores to a range take effect, and all that are older.
+    /// All threads' stores to a range take effect, and all older ones with them.
     pub fn drain_all_of(&mut self, at: u64, len: u64) {
         let running = self.current;
         for thread in self.buffering.clone() {
@@ -170,7 +170,7 @@ impl World {
         self.current = running;
     }
 
-    /// The running thread's stores to a range take effect, and all that are older.
+    /// The running thread's stores to a range take effect, and all older ones with them.
     pub fn drain_extent(&mut self, at: u64, len: u64) {
         let thread = self.current;
         let touches = |entry: &Entry| entry.touches(at, len);

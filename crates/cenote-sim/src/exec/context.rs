@@ -100,8 +100,8 @@ impl<const COHERENT: bool> Context<COHERENT> {
         }
     }
 
-    /// This thread, which executes exchanges, begins a pass. In most it looks at all mailboxes in one step: of two requests that meet in a pass it then
-    /// finds both if it finds the later one.
+    /// This thread, which executes exchanges, begins a pass. In most passes it reads all mailboxes in one step: of two requests in one pass it
+    /// then finds both if it finds the later one.
     pub(super) fn begins_pass(&self) {
         let world = self.world();
         world.owed.passes += 1;
@@ -133,7 +133,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         })
     }
 
-    /// What kills other processes, as this machine's kernel does: they take a few steps more. Those of a host below `restarts`
+    /// What kills other processes, as this machine's kernel does: they take a few steps more. Processes of a host below `restarts`
     /// begin anew.
     pub fn killer(&self, restarts: u32) -> Box<dyn Killer> {
         self.killer_on(0, restarts)
@@ -187,12 +187,12 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().killed()
     }
 
-    /// Which of the processes that the run begins with this one is, or began in the place of.
+    /// The process among those that the run begins with that this one is, or replaces.
     pub fn origin(&self) -> u32 {
         self.world().processes[self.process as usize].origin
     }
 
-    /// Whether somebody is, or is about to begin, in the place of one of the processes that the run begins with.
+    /// Whether a process runs, or is about to begin, in the place of one of the processes that the run begins with.
     pub fn is_manned(&self, origin: u32) -> bool {
         let mut in_place = self
             .world()
@@ -202,7 +202,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         in_place.any(|other| other.life == Life::Alive || (other.life == Life::Killed && other.restarts))
     }
 
-    /// Ends all processes of a host at once, and its cache is lost. Others begin in their places if `restarts` says so.
+    /// Ends all processes of a host at once, and its cache is lost. Other processes begin in their places if `restarts`.
     pub fn power_off(&self, host: u32, restarts: bool) {
         let op = Op::word(Kind::Kernel, u64::from(host), 2);
         arrive(self.world, op);
@@ -211,7 +211,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().charge(op, Found::Hit);
     }
 
-    /// From now on each host has a kernel of its own: who notifies an event count wakes those of its own host.
+    /// From now on each host has a kernel of its own: a notification wakes threads of the notifier's host only.
     pub fn is_apart(&self) {
         self.world().is_apart = true;
     }
@@ -221,7 +221,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.identity_on(0)
     }
 
-    /// What this process says of itself as one of a pod's host.
+    /// What this process says of itself as a process of a host in a pod.
     pub fn identity_on(&self, host: u32) -> Identity {
         Identity {
             path: Path::new("simulated").to_owned(),
@@ -262,7 +262,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().threads[self.thread as usize].steps
     }
 
-    /// Whether this thread's last sleep ended because its time was over: nobody has woken it.
+    /// Whether this thread's last sleep ended with its timeout: nothing has woken it.
     pub fn overslept(&self) -> bool {
         self.world().threads[self.thread as usize].overslept
     }
@@ -312,7 +312,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         }
     }
 
-    /// From now on threads that would sleep look again at once, as those do that have a core each.
+    /// From now on threads do not sleep but check again at once, as threads do that have a core each.
     pub fn never_sleep(&self) {
         self.world().never_sleeps = true;
     }
@@ -326,8 +326,8 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().charge(op, Found::Hit);
     }
 
-    /// Waits until `missing` is zero. Schedulers that are told what a thread waits for need not try it before. Where there is
-    /// time, the thread sleeps longer and longer between two looks, up to some microseconds.
+    /// Waits until `missing` is zero. A scheduler that knows what the thread waits for need not run it before. Where there is a clock, the
+    /// thread polls, and sleeps longer and longer in between, up to some microseconds.
     pub fn wait_for(&self, missing: &Rc<Cell<u32>>) {
         let thread = self.thread as usize;
         self.world().threads[thread].until = Some(missing.clone());
@@ -345,7 +345,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().is_space_scarce = is_scarce;
     }
 
-    /// This thread holds bytes that it was given, until [`Context::release`]: nobody may change them.
+    /// This thread holds bytes that it was given, until [`Context::release`]: no thread may change them.
     pub fn hold(&self, bytes: &[u8]) -> Held {
         self.world().hold(bytes)
     }

@@ -1,13 +1,13 @@
 //! Ends: threads that end or are killed, processes that die, hosts that lose their caches.
 //!
-//! A process that dies is dead at once: none of its threads runs again. The kernel tells of it by dropping its locks, at once or some
-//! steps later, as it does once it has torn the process down.
+//! A process that dies is dead at once: none of its threads runs again. The kernel drops its locks at once or some steps later, as a real
+//! kernel does once it has torn the process down. That is how others learn of the death.
 
 use super::run::Crash;
 use super::world::{Event, Life, Process, Thread, World};
 use crate::policy::{Fault, Phase};
 
-/// Locks of a killed process are dropped within fewer than two to this steps.
+/// Locks of a killed process are dropped in fewer than 2 to the power of this many steps.
 const AGONY_BITS: u64 = 12;
 /// Steps for which the death of a process is put off until it has stored something that it leaves behind.
 const TIMEOUT: u64 = 64;
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// Nobody has to wait for a thread any more.
+    /// A thread is not waited for any more.
     fn discount(&mut self, thread: u32) {
         if let Some(counted) = self.threads[thread as usize].counted.take() {
             counted.set(counted.get() - 1);

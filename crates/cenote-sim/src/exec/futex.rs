@@ -1,14 +1,17 @@
-//! Futexes: threads sleep by event counts and death slots until somebody wakes them, or until their time is over.
+//! Futexes: threads sleep by event counts and death slots until they are woken or their timeout ends.
 //!
-//! Who sleeps looks at nothing. An event count that is notified wakes nobody by itself, only the call that follows does; of those who sleep by a death slot one is woken
-//! when the thread that is registered there dies or unregisters. If an event count has changed and the time ends a sleep, although nobody is about to wake
-//! those who sleep by that event count, nor owes it ([`Owed`]), the run ends: with more time the thread would have slept on. Who dies before the call leaves sleepers, and that is no fault.
+//! A sleeping thread reads nothing. A changed event count wakes nobody by itself; the system call that follows the change does. When a thread
+//! dies or unregisters, one of the sleepers by its death slot is woken.
 //!
-//! Who sleeps for as long as one who is to be woken sleeps for ever, so that a wake-up that is lost shows. Only if the one that a death slot has woken dies before it has woken the others who
-//! sleep by that death slot do they wake up by themselves.
+//! **Lost wake-ups.** If a timeout ends a sleep although an event count of the sleeper has changed, the run ends: with a longer timeout the
+//! thread would have slept on. It is no fault if the call is still to come, from a living thread or from the server of exchanges ([`Owed`]),
+//! or if the thread that was to make it has died.
 //!
-//! A kernel wakes its own threads. Where hosts are [apart](super::Context::is_apart), those of other hosts sleep on beside an event count that has changed, and that is
-//! no fault: they look again when their time is over.
+//! A timeout of [`TO_BE_WOKEN`] or more never ends, so that a lost wake-up shows. Only where one sleeper was woken for all, and dies before it
+//! has woken the others, do these wake by themselves.
+//!
+//! A kernel wakes its own threads. Where hosts are [apart](super::Context::is_apart), threads of other hosts sleep on although an event count
+//! has changed. That is no fault: they check it again when their timeout ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,21 +22,21 @@ use crate::machine::LINE;
 
 /// From the line of an answer back to its request's.
 const REQUEST_BEFORE: u64 = 2 * LINE;
-/// What the system call of [`World::wake`] says of itself.
+/// The value by which [`World::wake`]'s system call is recorded.
 const WAKES: u64 = 4;
 /// A sleep takes a wait for each of these, up to that of a longest one.
 const SLEEP_PER_WAIT: Duration = Duration::from_micros(16);
 const LONGEST_SLEEP: Duration = Duration::from_millis(16);
 
-/// The system call that wakes those who sleep by an event count.
+/// The system call that wakes the sleepers by an event count.
 pub(super) fn waking(event_count: u64) -> Op {
     Op::word(Kind::Kernel, event_count, WAKES)
 }
 
-/// Who sleeps for so long is to be woken: it sleeps for ever, so that nobody lives by its time being over.
+/// A thread that sleeps for so long is to be woken: its timeout never ends, so that none relies on it.
 pub(super) const TO_BE_WOKEN: Duration = Duration::from_secs(1);
 
-/// How many waits a sleep takes that nobody ends.
+/// How many waits a sleep takes if nobody ends it.
 pub(super) fn waits(time: Duration) -> u128 {
     if time >= TO_BE_WOKEN {
         return u128::MAX;
@@ -60,12 +63,13 @@ impl std::fmt::Display for Overslept {
     }
 }
 
-/// One who sleeps.
+/// A thread that sleeps.
 pub(super) struct Sleeper {
     thread: u32,
     death_slots: Vec<u64>,
     event_counts: Vec<(u64, u32)>,
-    /// Event counts that somebody has changed who died before the call, or may have: that one wakes nobody, and it is no fault to sleep on. Who notifies later does.
+    /// Event counts that a thread changed, or may have changed, before it died without the call that wakes. It is no fault to sleep on; a
+    /// later notification wakes.
     untold: Vec<u64>,
 }
 
@@ -76,23 +80,23 @@ impl Sleeper {
 }
 
 impl Thread {
-    /// Whether it has changed an event count, or may have, and has not woken those who sleep by it.
+    /// Whether it has changed an event count, or may have, and has not woken the sleepers by it yet.
     fn notifications(&self, event_count: u64) -> bool {
         self.next == waking(event_count) || self.exchanging == Some(event_count)
     }
 }
 
-/// Calls that the server of exchanges owes: it stores answers in a pass, and wakes those who sleep by them in the next one.
+/// Calls that the server of exchanges owes: it stores answers in one pass, and wakes the sleepers by them in the next.
 #[derive(Default)]
 pub(super) struct Owed {
     /// Passes that were begun.
     pub passes: u64,
-    /// The pass in which a line was stored that nobody was woken by since.
+    /// For each line that was stored and has woken nobody since: the pass in which it was stored.
     lines: BTreeMap<u64, u64>,
 }
 
 impl Owed {
-    /// Another server begins: it looks at all in its first pass.
+    /// Another server begins: it serves all lines in its first pass.
     pub fn is_taken_over(&mut self) {
         let passes = self.passes;
         self.lines.values_mut().for_each(|pass| *pass = passes);
@@ -103,7 +107,7 @@ impl Owed {
         self.lines.insert(line, self.passes);
     }
 
-    /// Whether a server that lives may come to it yet.
+    /// Whether the living server may still make this call.
     fn is_due(&self, event_count: u64) -> bool {
         self.lines
             .get(&event_count)
@@ -112,7 +116,7 @@ impl Owed {
 }
 
 impl World {
-    /// Whether the server of exchanges has yet to wake those who sleep by an event count, or the next one has.
+    /// Whether the server of exchanges, or its successor, has yet to wake the sleepers by an event count.
     fn owes(&self, event_count: u64) -> bool {
         let lives = self
             .server
@@ -123,8 +127,8 @@ impl World {
         }
     }
 
-    /// Whether an event count by which a client sleeps says already that its request is answered: its request's line begins with the same ticket. It does not ring once
-    /// more, and who is to wake the client may have looked for it by now.
+    /// Whether an event count by which a client sleeps says already that its request is answered: the request's line begins with the same
+    /// ticket. It is not notified once more, and the thread that was to wake the client may have looked for it already.
     fn has_notified(&self, event_count: u64) -> bool {
         self.machine.load(event_count) == self.machine.load(event_count - REQUEST_BEFORE)
     }
@@ -133,10 +137,10 @@ impl World {
         self.machine.load(event_count) as u32 == seen
     }
 
-    /// The running thread goes to sleep. Whether it does: not if an event count is not what it was, or somebody in a death slot is dead; and at times for no
+    /// Puts the running thread to sleep. False, and no sleep, if an event count has changed or a thread in a death slot is dead; at times for no
     /// reason.
     pub fn falls_asleep(&mut self, death_slots: &[u64], event_counts: &[(u64, u32)]) -> bool {
-        // By the death slots of other kernels nobody is woken.
+        // A death slot of another kernel wakes nobody.
         let lies = |death_slot: &&u64| {
             let found = self.death_slots.get(*death_slot);
             found.is_some_and(|&(_, thread)| self.share_kernel(self.current, thread))
@@ -179,7 +183,7 @@ impl World {
         self.sleepers.iter().any(|sleeper| sleeper.thread == self.current)
     }
 
-    /// The running thread's time is over.
+    /// The running thread's timeout has ended.
     pub fn oversleeps(&mut self) {
         let current = self.current;
         let Some(n) = self.sleepers.iter().position(|sleeper| sleeper.thread == current) else {
@@ -210,7 +214,7 @@ impl World {
         !self.is_apart || self.host_of(one) == self.host_of(other)
     }
 
-    /// All who sleep by an event count or a death slot wake up, as far as the kernel of this thread runs them. The others sleep on by right.
+    /// Wakes all sleepers by an event count or a death slot that the caller's kernel runs. The others may sleep on.
     pub fn wake(&mut self, caller: u32, by: u64) {
         self.woken_by.remove(&by);
         self.owed.lines.remove(&by);
@@ -229,7 +233,7 @@ impl World {
         self.sleepers = sleepers;
     }
 
-    /// One of those who sleep by a death slot wakes up.
+    /// Wakes one of the sleepers by a death slot.
     pub fn wake_one_by(&mut self, death_slot: u64) {
         let by_it: Vec<usize> = (0..self.sleepers.len())
             .filter(|&n| self.sleepers[n].death_slots.contains(&death_slot))
@@ -241,7 +245,7 @@ impl World {
         }
     }
 
-    /// One of those who sleep by an event count wakes up; whether there was one. The others sleep on by right.
+    /// Wakes one of the sleepers by an event count; false if there is none. The others may sleep on.
     pub fn wake_one_by_event_count(&mut self, event_count: u64) -> bool {
         self.owed.lines.remove(&event_count);
         let by_it: Vec<usize> = (0..self.sleepers.len())
@@ -267,7 +271,8 @@ impl World {
         true
     }
 
-    /// A thread has died: it does not sleep any more, and it wakes those that kernels do. By an event count that it was about to notify it wakes nobody.
+    /// A thread has died: it sleeps no more, and the kernel wakes a sleeper by each of its death slots. The call that it was about to make
+    /// wakes nobody.
     pub fn dies_registered(&mut self, thread: u32) {
         self.sleepers.retain(|sleeper| sleeper.thread != thread);
         let dead = &self.threads[thread as usize];
@@ -289,7 +294,7 @@ impl World {
         for death_slot in death_slots {
             self.wake_one_by(death_slot);
         }
-        // Whom it was to wake wakes up when its time is over.
+        // It was to wake these sleepers: they wake by themselves.
         let untold: Vec<u64> = self
             .woken_by
             .iter()

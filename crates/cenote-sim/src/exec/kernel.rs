@@ -37,7 +37,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
     }
 }
 
-/// Threads die at once here, and everybody sees it at once.
+/// Threads die at once here, and all see it at once.
 impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
     fn register(&self, death_slot: u64, generation: u32) -> Registration {
         self.of_death_slot(death_slot, |world| {
@@ -47,7 +47,7 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
             world.processes[process as usize].attaches = true;
             world.put(death_slot, Data::Word(u64::from(generation)), Self::CACHED);
             world.drain_own();
-            // A host that fails takes it with it.
+            // If the host fails, this store is lost with its cache.
             world.is_lazy(death_slot);
         });
         Registration::default()

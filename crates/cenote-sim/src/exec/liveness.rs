@@ -16,7 +16,7 @@ pub(super) const LOCKS: u32 = 1 << 10;
 pub(super) struct SimLiveness {
     pub world: NonNull<World>,
     pub process: u32,
-    /// The machine whose kernel it asks: 0 is one of all that are not told apart.
+    /// The machine whose kernel it asks: 0 where machines are not distinguished.
     pub kernel: u32,
 }
 

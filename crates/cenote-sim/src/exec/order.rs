@@ -1,8 +1,8 @@
 //! Happens-before (Lamport, CACM 1978): which stores a thread must see.
 //!
-//! A thread that reads a word by an acquire finds what somebody stored there, and from then on must see all that this one had
-//! stored or seen before. Where a write-back, an invalidation or a fence is missing, it may find something older; whether that ever makes a
-//! result wrong is a matter of luck. So the run ends at the read itself.
+//! A thread that reads a word by an acquire finds a store of another thread, and from then on must see all that the other had stored or
+//! seen before it. Where a write-back, an invalidation or a fence is missing, the reader may find something older. Whether that makes a
+//! result wrong is a matter of luck, so the run ends at the read itself.
 //!
 //! | acquires | is checked |
 //! |---|---|
@@ -10,14 +10,14 @@
 //! | load of an owned word, bytes | yes |
 //! | speculative load | no: it may be stale by any amount, and its caller finds that out |
 //!
-//! Who finds what an exchange left that only acquires need not see what its thread still had in its store buffer then.
+//! An exchange that only acquires does not publish what its thread still has in its store buffer.
 //!
-//! Order also goes from a thread to those that it starts, from who drops a kernel lock, also by dying, to who finds it free, and from all threads
-//! to the audit. What threads of a process tell each other past the pool is not known here, so a stale read may be missed, but
-//! each that is reported is one.
+//! A thread also precedes the threads that it starts. A thread that drops a kernel lock, also by dying, precedes the one that finds it free.
+//! All threads precede the audit. What threads of a process tell each other outside the pool is not known here: a stale read may be
+//! missed, but each one that is reported is one.
 //!
-//! Which write a read finds is known by a *shadow*: a second machine, to which the same is done, and whose words are the numbers of the writes that
-//! the words of the first have come from.
+//! A *shadow* tells which write a read finds: a second machine to which the same is done, whose words are the numbers of the writes that the
+//! words of the first have come from.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -61,7 +61,7 @@ impl std::fmt::Display for StaleRead {
 #[derive(Clone, Default)]
 struct View {
     stores: u32,
-    /// How many of its stores must not be lost with its host, but for these.
+    /// So many of its stores must not be lost with its host, except those in `late`.
     settled: u32,
     /// Stores that it waits for late: the word, and whether the line is being written back.
     late: Vec<(u64, Number, bool)>,
@@ -92,7 +92,7 @@ impl View {
 struct Write {
     thread: u32,
     stamp: u32,
-    /// How many of its thread's stores those must see who find it.
+    /// A thread that finds it must see so many stores of its thread.
     publishes: u32,
     seen: Rc<Vec<u32>>,
 }
@@ -107,9 +107,9 @@ pub(super) struct Order {
     last: Words,
     writes: Vec<Write>,
     views: Vec<View>,
-    /// The words that were lost with a host and should not have been, with the writes that nobody finds.
+    /// The words that were lost with a host and should not have been, with the writes that were lost.
     lost: BTreeMap<u64, Number>,
-    /// Of each kernel lock, what those have seen who dropped it.
+    /// Of each kernel lock, what the threads that dropped it have seen.
     locks: BTreeMap<u32, View>,
 }
 
@@ -235,7 +235,7 @@ fn words(at: u64, len: u64) -> impl Iterator<Item = u64> {
     (at & !7..at + len).step_by(8)
 }
 
-/// Where a read looks.
+/// Where a read finds its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum From {
     /// In memory.
@@ -250,7 +250,7 @@ impl World {
         self.makes_before(at, len, None)
     }
 
-    /// The same, and others may see it before a store that the thread has made already, and before those behind that.
+    /// The same for a store that others may see before the store `waiting` of the same thread, and before those after `waiting`.
     pub fn makes_before(&mut self, at: u64, len: u64, waiting: Option<Number>) -> Number {
         let thread = self.current;
         self.order
@@ -414,7 +414,7 @@ impl World {
         self.machine.persist(host);
     }
 
-    /// A host's cache is lost, but for some of the lines that were dirty. Nobody must see what was.
+    /// A host's cache is lost, except for some of its dirty lines. No thread has to see what was lost.
     pub fn lose_cache(&mut self, host: u32, dirty: &[u64], survive: &[u64]) {
         let survives = |line| survive.contains(&line);
         if let Some(order) = &mut self.order {

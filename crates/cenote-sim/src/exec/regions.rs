@@ -1,7 +1,7 @@
-//! Where in the library virtual time goes: each operation's time, by the functions that were being called.
+//! Where in the library virtual time goes: each operation's time, by the functions on its call stack.
 //!
-//! An operation's call stack is taken when its time is charged, as addresses; functions are looked up when the run is over. That takes some
-//! microseconds an operation, of real time alone.
+//! The call stack is taken, as addresses, when the operation's time is charged; functions are looked up when the run is over. That takes some
+//! microseconds of real time for each operation, and no virtual time.
 
 use std::collections::HashMap;
 
@@ -52,7 +52,7 @@ pub struct Region {
     pub fences: f64,
 }
 
-/// What a run tells of its regions.
+/// What a run reports of its regions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Profiled {
     /// The functions, the one that takes most time itself first.

@@ -44,7 +44,7 @@ pub struct Settings {
     pub shape: Shape,
     /// The host of each process that the run begins with.
     pub processes: Vec<u32>,
-    /// Who dies.
+    /// The processes and threads that die.
     pub crashes: Vec<Crash>,
     /// After so many steps the run is stuck.
     pub steps_max: u64,

@@ -1,4 +1,4 @@
-//! What of a thread's operations reached memory, by kind: its round trips.
+//! How many of a thread's operations reached memory, by kind: its round trips.
 
 use std::ops::{AddAssign, Sub};
 

@@ -1,4 +1,4 @@
-//! The state of a run: the machine, its processes and threads, who runs, what was decided.
+//! The state of a run: the machine, its processes and threads, the running thread, and the decisions so far.
 //!
 //! All of it lives in one place that coroutines reach by a pointer. It is only ever touched between two switches, for
 //! the length of one method; no reference into it is held while another coroutine runs.
@@ -33,7 +33,7 @@ const PAGE: u64 = 4096;
 /// Why a run was stopped before its threads had ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It had taken more steps than it may: somebody waits for ever, or works without getting anywhere.
+    /// It had taken more steps than it may: a thread waits for ever, or works without getting anywhere.
     Stuck,
     /// A word was used as a sync word while a cache held it dirty.
     MixedUse(MixedUse, Op),
@@ -161,13 +161,13 @@ pub(super) struct World {
     pub dying: Vec<(u32, u64)>,
     /// Death slots: the generation and the thread that is registered there.
     pub death_slots: BTreeMap<u64, (u32, u32)>,
-    /// Whether each host has a kernel of its own, which wakes nobody elsewhere.
+    /// Whether each host has a kernel of its own, which wakes no thread of another host.
     pub is_apart: bool,
-    /// Those who sleep by death slots and event counts.
+    /// Threads that sleep by death slots and event counts.
     pub sleepers: Vec<Sleeper>,
-    /// Whom a death slot has woken, until that one wakes the others who sleep by the death slot.
+    /// For a death slot or an event count that has woken one sleeper: that thread, until it wakes the other sleepers.
     pub woken_by: BTreeMap<u64, u32>,
-    /// Whom the server of exchanges has yet to wake.
+    /// Calls that wake, which the server of exchanges has yet to make.
     pub owed: Owed,
     pub recording: bool,
     pub decisions: Vec<u32>,
@@ -184,7 +184,7 @@ pub(super) struct World {
     pub delegation: Option<Delegation>,
     /// The thread that executes exchanges now, or did until it was killed.
     pub server: Option<u32>,
-    /// Whether the server looks at all mailboxes in one step in this pass.
+    /// Whether the server reads all mailboxes in one step in this pass.
     pub looks_at_once: bool,
     /// The threads that were killed, and when.
     pub deaths: Vec<(u32, u64)>,
@@ -200,7 +200,7 @@ pub(super) struct World {
     pub limits: Option<Limits>,
     /// Where in the library time goes, if that is asked.
     pub regions: Option<Regions>,
-    /// Whether who would sleep lets others run instead.
+    /// Whether threads let others run instead of sleeping.
     pub never_sleeps: bool,
     pub phase: Phase,
     /// A checksum over all events, to compare runs by.
@@ -278,7 +278,7 @@ impl World {
         (draw & 1 == 1).then(|| past.get((draw >> 1) as usize % past.len().max(1)).copied())?
     }
 
-    /// Whether the file system says now that it has no space, although it has: at times, while the processes run.
+    /// Whether the file system claims now to have no space, although it has: at times, while the processes run.
     pub fn refuses(&mut self) -> bool {
         let may = self.clock.is_none() && matches!(self.phase, Phase::Run | Phase::Gathered);
         let refuses = may && self.fault(Fault::NoSpace, 2) == 1;
@@ -357,7 +357,7 @@ impl World {
         self.current as usize == current && self.threads[current].alive
     }
 
-    /// Chooses who runs next; nobody if nobody can.
+    /// Chooses the thread that runs next; none if none can run.
     pub fn pick(&mut self) {
         if let Some(clock) = &mut self.clock {
             if let Some(thread) = clock.first(self.current, !self.ended) {
@@ -478,7 +478,7 @@ impl World {
         }
     }
 
-    /// A line that one who died has left may be written back at any time, whoever runs then.
+    /// A line that a dead process has left may be written back at any time, whichever thread runs.
     fn write_back_late(&mut self) {
         let chosen = self.fault(Fault::WriteBackLate, self.left.len() as u32 + 1) as usize;
         if chosen > 0 {

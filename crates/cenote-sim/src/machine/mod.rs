@@ -12,14 +12,13 @@
 //! | crash of a process | its stores stay in its host's cache |
 //! | crash of a host | its cache is lost; of its dirty lines, any subset reaches memory |
 //!
-//! On a coherent machine there are no caches to speak of: everything goes to memory.
+//! On a coherent machine there are no caches: everything goes to memory.
 //!
 //! **Mixed use.** A word is coordinated by sync operations or it is written through caches, never both at once. A sync
-//! operation on a word that some cache holds dirty is reported as a fault of the program: what it reads or writes is about
-//! to be overwritten.
+//! operation on a word that some cache holds dirty is reported as a fault of the program: the write-back is about to
+//! overwrite what it reads or writes.
 //!
-//! **Orders.** Here operations take effect in the order in which they come. That stores wait in buffers, and lines are transferred
-//! word by word, is `exec`'s.
+//! **Orders.** Here operations take effect in the order in which they come. `exec` buffers stores and transfers lines word by word.
 //!
 //! **What is not simulated.** Memory orders weaker than the contract's; words that tear; devices that fail.
 

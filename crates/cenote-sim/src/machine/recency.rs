@@ -1,7 +1,7 @@
 //! Which lines of a host's cache make room for others: those that were used longest ago.
 //!
-//! What threads keep for themselves, their records and lists, has room of its own. It does not grow with the records of a run; those
-//! are fewer than the ones whose cost is asked for, and the room for all else is so much smaller.
+//! What threads keep for themselves, their records and lists, has room of its own, which does not grow with the records of a run. A run has
+//! fewer records than the one whose cost is asked for, and the room for everything else is smaller by the same ratio.
 
 /// What a line was last used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ pub struct Words {
 const PAGE: u64 = 4096;
 
 thread_local! {
-    /// Stretches of zeroes that nobody uses any more: most runs are short, and need as many bytes as the one before.
+    /// Unused stretches of zeroes, for later runs: most runs are short, and need as many bytes as the one before.
     static IDLE: RefCell<Vec<Words>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -20,12 +20,12 @@
 //! are dirty and shared: a clean line that is dropped earlier than right before its next use is fetched by that use all the
 //! same. A line that equals memory is not tried.
 //!
-//! **Phases.** Only what the processes do together is explored: while the memory is prepared, and when somebody looks at it in
-//! the end, there is nobody else. With [`Exhaustive::once_gathered`] it begins when all threads are there.
+//! **Phases.** Only what the processes do together is explored: a single thread prepares the memory, and a single thread checks
+//! it in the end. With [`Exhaustive::once_gathered`] the exploration begins when all threads are there.
 //!
-//! **Bounds.** A lost cache loses its dirty lines. Crashes happen where the scenario puts them. Who runs after a wait is not
-//! varied. A host's lines are evicted at steps of its threads only. Whether a thread fetches a line before or after another
-//! one of its host begins to flush it is not varied.
+//! **Bounds.** A lost cache loses its dirty lines. Crashes happen where the scenario puts them. Which thread runs after a wait is
+//! not varied. A host's lines are evicted at steps of its threads only. Whether a thread fetches a line before or after another
+//! thread of its host begins to flush it is not varied.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -66,7 +66,7 @@ type Place = (u64, Option<u32>);
 /// Places, each with whether it may be changed.
 type Places = HashMap<Place, bool, Mixed>;
 
-/// Mixes the numbers that places are made of; nobody chooses them to collide.
+/// Mixes the numbers that places are made of; they are not chosen to collide.
 #[derive(Clone, Copy, Default)]
 struct Mixed(u64);
 
@@ -107,15 +107,15 @@ impl Hasher for Mixed {
 struct Choice {
     taken: usize,
     count: usize,
-    /// If it is who runs next, and no deviation can follow.
+    /// If it chooses the thread that runs next, and no deviation can follow.
     last: Option<LastPreemption>,
 }
 
-/// The choice who runs next, if no deviation can follow.
+/// The choice of the thread that runs next, if no deviation can follow.
 struct LastPreemption {
     /// The thread that is preempted.
     thread: u32,
-    /// Who may run next, the thread itself first.
+    /// The threads that may run next, the thread itself first.
     able: Vec<u32>,
     /// What its next operation touches.
     places: Places,
@@ -350,7 +350,7 @@ impl Explorer {
         (self.draw >> 33) % bound
     }
 
-    /// Who runs next, of those that do not wait in vain; another than the first is a deviation.
+    /// Which thread runs next, of those that do not wait in vain; another than the first is a deviation.
     fn preempt(&mut self, candidates: &[Candidate], ended: bool) -> usize {
         let able: Vec<usize> = (0..candidates.len())
             .filter(|&n| !candidates[n].blocked)
@@ -489,7 +489,7 @@ impl Policy for Exhaustive {
         let current = &candidates[0];
         let able = |n: &usize| !candidates[*n].blocked;
         let choice = if !ended && current.waits {
-            // The next in turn: if it waits too, everybody comes to run.
+            // The next in turn: if it waits too, every thread comes to run.
             let is_next = |n: &usize| candidates[*n].thread > current.thread && able(n);
             let mut others = 1..candidates.len();
             others

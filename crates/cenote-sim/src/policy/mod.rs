@@ -1,4 +1,4 @@
-//! Policies: who runs next, and which faults happen. One a file.
+//! Policies decide which thread runs next, and which faults happen. One a file.
 //!
 //! Everything that a run leaves open is asked of its policy as a number below a bound. Zero is always the dull answer:
 //! the running thread goes on, nothing breaks. So a run is a sequence of numbers, and one with more zeroes is simpler.
@@ -25,7 +25,7 @@ pub struct Candidate {
     pub host: u32,
     /// Its next operation.
     pub op: Op,
-    /// Whether it waits for another: running it alone leads nowhere.
+    /// Whether it waits for another thread: running it alone leads nowhere.
     pub waits: bool,
     /// Whether what it waits for has not happened yet, as far as is known.
     pub blocked: bool,
@@ -40,7 +40,7 @@ pub enum Phase {
     Run,
     /// All their threads are there, and have not begun their operations.
     Gathered,
-    /// Somebody looks at everything, alone.
+    /// Everything is checked, alone.
     Audit,
 }
 
@@ -51,8 +51,8 @@ pub enum Fault {
     Evict,
     /// A write-back that was begun completes before its fence: 0 no, 1 yes.
     CompleteEarly,
-    /// A line that one who died has left dirty in the cache of a host that goes on is written back: 0 none, else one more than its
-    /// number.
+    /// A line that a dead process has left dirty in the cache of a host that goes on is written back: 0 none, else one more than
+    /// its number.
     WriteBackLate,
     /// What becomes of a lost cache's dirty lines: 0 all are lost, 1 all reach memory, 2 each is asked for.
     LoseCache,
@@ -60,11 +60,11 @@ pub enum Fault {
     LoseLine,
     /// Whether a store waits in its thread's empty buffer: 0 no, 1 yes.
     Buffer,
-    /// Whose oldest buffered store takes effect: 0 nobody's, else one more than the number among those who have any.
+    /// Which thread's oldest buffered store takes effect: 0 none's, else one more than its number among the threads that have any.
     Drain,
     /// Whether a line is loaded or stored word by word: 0 no, 1 yes.
     Tear,
-    /// Whether the server of exchanges looks at mailboxes one after the other in a pass: 0 no, 1 yes.
+    /// Whether the server of exchanges reads mailboxes one after the other in a pass: 0 no, 1 yes.
     LookSingly,
     /// Whether the file system says that it has no space: 0 no, 1 yes.
     NoSpace,
@@ -80,7 +80,7 @@ pub trait Policy {
         false
     }
 
-    /// Which of so many candidates runs next, if that is all that the policy has to know of them: then they are not described to it.
+    /// Which of so many candidates runs next, if the policy needs only their number; then they are not described to it.
     fn thread_among(&mut self, _count: usize) -> Option<usize> {
         None
     }

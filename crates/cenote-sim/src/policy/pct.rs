@@ -67,7 +67,7 @@ impl Policy for Pct {
         }
         let step = self.step;
         self.step += 1;
-        // Others that wait have dropped when they began to.
+        // Other waiting threads have dropped when they began to wait.
         if self.changes.binary_search(&step).is_ok() || candidates[0].waits {
             self.drop_below_all(candidates[0].thread);
         }

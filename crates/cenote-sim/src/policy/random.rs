@@ -11,7 +11,7 @@ use super::{Candidate, Fault, Policy};
 /// From which the steps between late write-backs are drawn.
 const LATE: [u32; 5] = [16, 0, 64, 512, 4096];
 
-/// From which the passes are drawn of which one looks at mailboxes singly.
+/// From which it is drawn in which passes mailboxes are read one by one.
 const LOOK: [u32; 4] = [16, 0, 4, 64];
 
 /// From which the switches between two of the server's turns are drawn.
@@ -28,8 +28,8 @@ pub struct RandomWalk {
     complete: u32,
     /// One write-back of what the dead have left in so many steps; 0 is never.
     late: u32,
-    /// What buffers, lines and the file system do. They have numbers of their own: runs in which nothing of it happens are what
-    /// they would be without.
+    /// What buffers, lines and the file system do is drawn from numbers of its own: where none of it happens, a run is as it would
+    /// be without.
     others: Xoshiro256PlusPlus,
     /// One store in so many is buffered; 0 is none.
     buffer: u32,
@@ -39,7 +39,7 @@ pub struct RandomWalk {
     tear: u32,
     /// One reservation in so many fails; 0 is none.
     no_space: u32,
-    /// In one pass of so many the server looks at mailboxes one after the other; 0 is never.
+    /// In one pass of so many the server reads mailboxes one after the other; 0 is never.
     look: u32,
     /// One switch in so many is to the server; 0 is none but by chance.
     serve: u32,
@@ -77,8 +77,8 @@ impl RandomWalk {
         Self { buffer: 0, ..self }
     }
 
-    /// The same walk, in which a buffered store takes effect in so many steps at most: where each exchange takes three processes' stores, and
-    /// those who wait for them count as steps.
+    /// The same walk, in which a buffered store takes effect in so many steps at most: for runs in which each exchange takes stores of three
+    /// processes, and threads that wait for them take steps.
     pub fn draining_within(self, steps: u32) -> Self {
         Self {
             drain: self.drain.min(steps),
@@ -86,8 +86,8 @@ impl RandomWalk {
         }
     }
 
-    /// The same walk, in which the server has its turn often in most runs. Whoever waits for an exchange takes steps, and so do all others
-    /// who wait for anything; a real server has a processor of its own.
+    /// The same walk, in which the server has its turn often in most runs. Threads that wait, for an exchange or anything else, take steps;
+    /// a real server has a processor of its own.
     pub fn serving(mut self) -> Self {
         self.serve = SERVE[self.others.next_u32() as usize % SERVE.len()];
         self

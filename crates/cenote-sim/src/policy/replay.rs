@@ -24,7 +24,7 @@ impl Replay {
 impl Policy for Replay {
     fn thread(&mut self, candidates: &[Candidate], _ended: bool) -> usize {
         let decision = self.take() as usize % candidates.len();
-        // Past the end, or in a schedule that was cut: one who waits lets the next one run.
+        // Past the end, or in a schedule that was cut: a waiting thread lets the next one run.
         if candidates[decision].waits
             && candidates.len() > 1
             && decision == 0

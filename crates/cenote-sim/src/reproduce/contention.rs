@@ -1,8 +1,8 @@
-//! Threads that all increment one word, by additions, by compare-exchanges and under a spin lock: what others have measured on their machines, against
-//! the simulator.
+//! Threads that all increment one word, by additions, by compare-exchanges and under a spin lock: published measurements of three machines,
+//! against the simulator.
 //!
-//! The profile's cost of a line that moves from one core to another is set for each machine so that additions by the most threads take as long as
-//! they did there. How long a line stays is the profile's for all. The rest is what the simulator says then.
+//! The profile's cost of a line that moves from one core to another is set for each machine so that additions by the most threads take as
+//! long as they did there. How long a line stays is the profile's for all machines. The simulator gives the rest.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ const TRANSFER: Quantity = Quantity {
     unit: "ns",
 };
 
-/// What was measured on a machine: threads, and the time of an increment of a thread by an addition and by compare-exchanges; and under a lock.
+/// What was measured on a machine: threads, and the time of an increment of a thread by an addition, by compare-exchanges, and under a lock.
 struct Machine {
     transfer: &'static str,
     additions: &'static str,

@@ -1,5 +1,5 @@
-//! Ways in which threads increment a counter that all of them want: under a lock, by exchanges, or in turn. The same code runs on
-//! simulated and on real memory.
+//! Ways in which threads increment a shared counter: under a lock, by exchanges, or in turn. The same code runs on simulated and on
+//! real memory.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use cenote::sync::{QueueLock, SpinLock};
 const MAGIC: u64 = 0x6c75_7069_6e32;
 /// Each thread of each run takes a chunk of it.
 const ARENA_BYTES: u64 = 1 << 19;
-/// For so many threads a min-array has room.
+/// A min-array has room for so many threads.
 const THREADS_MAX: u32 = 32;
 
 /// How a counter is incremented.
@@ -101,7 +101,7 @@ impl<M: Memory> Counting<M> {
         };
         let (thread, threads) = (u64::from(thread), u64::from(threads.max(1)));
         let counter: SyncWord = arena.root(2);
-        // Nobody begins before all have it open.
+        // No thread begins before all have it open.
         let begin = counter.load(worker.mem()).next_multiple_of(threads);
         Ok(Self {
             counter,

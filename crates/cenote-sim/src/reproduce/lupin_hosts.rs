@@ -1,5 +1,5 @@
-//! A task list on simulated hosts, some of which may die right before they commit. What a task does is given; what the list costs, and
-//! what a death does, is the library's own code.
+//! A task list on simulated hosts, some of which may die right before they commit. What a task does is given; the costs of the list and of
+//! a death are those of the library's own code.
 //!
 //! A process that dies takes its threads' tasks with it. Another begins at once, and takes as long to start as the slowest program
 //! that *Lupin* has measured, before it joins the pool.
@@ -28,7 +28,7 @@ const LOOK_PS: u64 = 1_000_000_000;
 /// What a task reads at a time.
 pub const PIECE: u64 = 4096;
 const MAGIC: u64 = 0x6c75_7069_6e33;
-/// The pool's, besides what is read.
+/// Frames of the pool, besides what is read.
 const UNITS: u64 = 16;
 
 /// What a task does.
@@ -36,7 +36,7 @@ const UNITS: u64 = 16;
 pub enum Task {
     /// Picoseconds pass.
     Compute(u64),
-    /// So many bytes of the pool are read, in order, by nobody else, and picoseconds pass for each 4 KiB.
+    /// Reads so many bytes of the pool, in order, that no other task reads; picoseconds pass for each 4 KiB.
     Read { bytes: u64, piece_ps: u64 },
 }
 
@@ -136,7 +136,7 @@ impl Work {
         if let Some(fault) = shared.fault.take() {
             return wrong(fault);
         }
-        // A dead one's last commit is not among those that were told.
+        // A dead worker's last commit is not among those that were counted.
         if shared.done.get() != self.tasks() || shared.died.get() != self.deaths {
             let (done, died) = (shared.done.get(), shared.died.get());
             return wrong(format!("{done} results, {died} deaths"));

@@ -1,4 +1,4 @@
-//! Lupin, table 2: what it costs that a lock survives its owner. Threads increment a counter under one lock, 32 as in the paper, and fewer.
+//! Lupin, table 2: the cost of a lock that survives its owner. 32 threads as in the paper, and fewer, increment a counter under one lock.
 //!
 //! Each figure is the mean of ten trials. In each all threads warm up, meet, and begin within ten microseconds, at moments that are
 //! drawn: in virtual time, a run whose threads begin at once would be the same each time, and order them as they began.
@@ -155,7 +155,7 @@ pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
             "The mean time of an increment, over ten trials of 600 increments a thread, and the deviation of the trials' means.",
             "How long an increment takes depends on the machine; the recoverable lock is to be compared with the plain one of its kind.",
             "The recoverable queue lock is no MCS lock: whoever waits watches the slot in front of it (decision 0020).",
-            "All wait alike: they look again and again, pause between two looks at first, later let others run, which costs a system call. Nobody sleeps, as the \
+            "All wait alike: they poll, pause between two polls at first, later let others run, which costs a system call. No thread sleeps, as the \
              paper pins each thread to a core.",
             "The lock with a min-array is after the paper's JJ, and has no recovery: what is compared is a passage without deaths.",
             "`cenote-bench locks` measures the same locks on a real machine, by two threads and by two processes.",

@@ -1,5 +1,5 @@
-//! Lupin, table 3, by as many workers as the paper has: a [task list](super::lupin_hosts) on 1 to 16 simulated hosts, of one or two threads
-//! each. Tasks compute and touch no memory but the list's, or read their input from the pool as fast as the paper's histogram.
+//! Lupin, table 3, with as many workers as the paper has: a [task list](super::lupin_hosts) on 1 to 16 simulated hosts, of one or two
+//! threads each. Tasks compute and touch only the list's memory, or read their input from the pool as fast as the paper's histogram.
 
 use cenote::pod::tasks::Plan;
 

@@ -2,8 +2,8 @@
 //! simulated with the same code.
 //!
 //! The profile's cost of a line that moves from one core to another is another machine's. So there are two simulated columns: with the
-//! profile as it is, and with that one cost set so that turns take as long as they do here. Whatever else then fits was not
-//! fitted.
+//! profile as it is, and with that one cost set so that turns take as long as they do here. Any other number that then agrees was
+//! not fitted.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -146,7 +146,7 @@ fn round(pool: &Pool<Coherent>, way: Way, increments: u32) -> cenote::Result<f64
         let opened = pool
             .worker()
             .and_then(|worker| Ok((Counting::open(&worker, way, thread, THREADS)?, worker)));
-        // Also if it could not: the other one waits. It does not sleep, as waking up takes longer than what is measured.
+        // Even if it could not: the other thread waits. It does not sleep, as waking up takes longer than what is measured.
         ready[thread as usize].store(1);
         while ready.iter().any(|word| word.load() == 0) {
             std::hint::spin_loop();

@@ -12,7 +12,7 @@ use crate::machine::LINE;
 use crate::policy::RandomWalk;
 use crate::profile::Profile;
 
-/// Who does an operation, and when.
+/// The thread that does an operation, and when.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// Which thread, counted from 0.

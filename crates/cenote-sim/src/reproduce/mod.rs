@@ -2,8 +2,8 @@
 //!
 //! Ours are of one of two [origins](Origin), and every table, file and chart says of which. *Simulated*: code runs on
 //! [`SimMemory`](crate::exec::SimMemory) under a profile and reads its virtual clock, as code on the paper's machine reads a
-//! real one. Where a profile's number was taken from the very figure, a ratio of 1 shows that the model gives back what it was
-//! told, and no more; a figure's notes say which rows these are. *Measured*: code runs on this machine and reads its clock.
+//! real one. Where a profile's number was taken from the very figure, a ratio of 1 shows only that the model gives back its
+//! input; a figure's notes say which rows these are. *Measured*: code runs on this machine and reads its clock.
 //!
 //! **Limits.** The paper's numbers are those that its text or tables give. None were read off a picture.
 
@@ -153,7 +153,7 @@ impl Row {
         self
     }
 
-    /// A number for which the paper has a range: no ratio of the two is told.
+    /// A number for which the paper has a range: there is no ratio of the two.
     fn in_range(case: &'static str, threads: u32, quantity: Quantity, paper: [f64; 2], ours: f64) -> Self {
         Self {
             paper_most: Some(paper[1]),
@@ -224,7 +224,7 @@ pub enum ReproduceError {
     },
 }
 
-/// Is told how many runs are done, of how many.
+/// Is called with how many runs are done, of how many.
 pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(&Path, Progress<'_>) -> Result<Figure, ReproduceError>;

@@ -17,7 +17,7 @@ pub struct Scale {
     records: u64,
     /// Numbers of threads.
     sweep: &'static [u32],
-    /// Runs with as many threads as the paper has, of which the median is told, and the spread.
+    /// Runs with as many threads as the paper has, of which the median and the spread are reported.
     seeds: u64,
     note: &'static str,
 }

@@ -1,4 +1,4 @@
-//! What each cost of the clock moves: figures of virtual time with one cost changed at a time.
+//! How much each cost of the clock moves figures of virtual time, with one cost changed at a time.
 //!
 //! A cell is a form of map under a workload, or a lock under contention, as in the figures of 144 and of 32
 //! threads. A cost is a field of the [profile](crate::profile), or two that belong together. All else stays, the seed too; so what a
@@ -103,7 +103,7 @@ pub struct Wanted<'a> {
     pub factor: f64,
     /// Records, and operations of each workload.
     pub records: u64,
-    /// Runs of each, with seeds from 1; medians are told.
+    /// Runs of each, with seeds from 1; medians are reported.
     pub seeds: u64,
 }
 

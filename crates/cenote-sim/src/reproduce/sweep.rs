@@ -1,4 +1,4 @@
-//! Many simulated runs, as many at a time as the machine has cores: each is one thread, and the same whoever else runs.
+//! Many simulated runs, as many at a time as the machine has cores. Each is one thread, and does not depend on the others.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -98,7 +98,7 @@ pub fn run(plans: &[Plan], progress: Progress<'_>) -> Result<Vec<Outcome>, Repro
         outcomes: vec![None; plans.len()],
         ..Sweep::default()
     });
-    // A thread that panicked has left it whole: it is only ever changed by one statement at a time.
+    // A thread that panicked has left it whole: each change is one statement.
     let locked = || sweep.lock().unwrap_or_else(PoisonError::into_inner);
     let next = || {
         let mut sweep = locked();

@@ -1,5 +1,6 @@
-//! The allocator without a map: objects and ranges are allocated for a worker's auxiliary word and published in sync words
-//! of a shared table (slots of a map that nobody uses), replaced there by others and retired. What was written to an object must be there when it is taken.
+//! The allocator without a map: objects and extents are allocated for a worker's auxiliary word, published in sync words
+//! of a shared table (unused slots of a map), replaced there by others, and retired. What was written to an object must be
+//! there when it is taken.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -22,7 +23,7 @@ use crate::exec::{Context, SimMemory};
 
 /// Sync words that objects are published in.
 pub(super) const WORDS: u64 = 3;
-/// What is allocated: objects of two classes, and ranges.
+/// What is allocated: objects of two classes, and extents.
 pub(super) const SIZES: [u64; 4] = [64, 200, FRAME / 2 + 1, FRAME + 1];
 
 /// What the subject's threads share.
@@ -104,7 +105,7 @@ fn work<const C: bool>(
     Ok(())
 }
 
-/// Replaces what a word refers to by a new object; in the end, when nobody dies any more, by nothing.
+/// Replaces what a word refers to by a new object; in the end, when no process dies any more, by nothing.
 pub(super) fn exchange<const C: bool>(
     worker: &Worker<SimMemory<C>>,
     slot: SyncWord,

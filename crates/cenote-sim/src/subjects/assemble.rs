@@ -1,4 +1,4 @@
-//! What all subjects have in common: a pool is made, processes join it and have threads work, and all is looked at in the end.
+//! What all subjects have in common: a pool is made, processes join it and have threads work, and everything is checked in the end.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Parts<const C: bool, S> {
     pub prepare: fn(&Context<C>, &S) -> cenote::Result<()>,
     /// One thread's work.
     pub work: fn(&Context<C>, &Arc<Pod<SimMemory<C>>>, &S) -> cenote::Result<()>,
-    /// Looks at everything.
+    /// Checks everything.
     pub audit: fn(&Context<C>, &S) -> cenote::Result<()>,
 }
 
@@ -67,7 +67,7 @@ pub fn assemble<const C: bool, S: 'static>(
     }
 }
 
-/// Joins the pool. The place of one who was killed, before or meanwhile, cannot be had before the kernel drops its locks. Its workers'
+/// Joins the pool. The place of a process that was killed, before or meanwhile, is not free before the kernel drops its locks. Its workers'
 /// places are not needed: there are enough for as many processes as there are places for.
 fn join<const C: bool>(context: &Context<C>) -> cenote::Result<Member<C>> {
     loop {

@@ -169,7 +169,7 @@ fn audit<const C: bool, I: WordMap<SimMemory<C>>>(
                 Some((ordered::Op::Scan { from, limit }, ordered::Ret::Scan(pairs)))
             });
         }
-        // Also by writes, which finish what others have left.
+        // Writes too: they finish what others have left.
         for n in 0..2 * FILLERS + WANTED {
             get(context, &map, log, key_of(n));
             put(context, &map, log, key_of(n), n);

@@ -1,4 +1,4 @@
-//! Calls on the ordered map that are about several keys: pairs that are put together, and looks at the neighbours of a key, both ways,
+//! Calls on the ordered map that are about several keys: pairs that are put together, and searches for the neighbours of a key, both ways,
 //! while leaves are split and merged.
 
 use rand_xoshiro::Xoshiro256PlusPlus;

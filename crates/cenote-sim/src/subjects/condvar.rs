@@ -1,5 +1,5 @@
-//! A condition variable: threads that make tokens and take them under a mutex, and wait while there are none. Where nobody dies, they wait for ever, as long as
-//! somebody is there who may make one; so a notification that is missed shows. Where threads die, they wait for a while.
+//! A condition variable: threads make tokens and take them under a mutex, and wait while there are none. Where no thread dies, they wait
+//! without a timeout as long as another thread may make a token, so a lost notification shows. Where threads die, they wait with a timeout.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -57,7 +57,7 @@ fn prepare<const C: bool>(context: &Context<C>, _: &Shared) -> cenote::Result<()
 }
 
 impl Shared {
-    /// Writes down that a thread has the mutex, which nobody alive may have.
+    /// Writes down that a thread has the mutex, which no other living thread may have.
     fn enters<const C: bool>(&self, context: &Context<C>) {
         let before = self.owner.replace(Some(context.thread()));
         if let Some(before) = before
@@ -74,7 +74,7 @@ impl Shared {
         self.owner.set(None);
     }
 
-    /// Whether somebody else may make a token.
+    /// Whether another thread may make a token.
     fn may_be_made(&self) -> bool {
         self.ended.get() + self.waiting.get() + 1 < self.load.hosts * self.load.threads
     }
@@ -101,7 +101,7 @@ fn work<const C: bool>(
         match below(&mut random, 2) {
             0 => {
                 shared.tokens.set(shared.tokens.get() + 1);
-                // Who notifies may have unlocked before.
+                // The notifier may have unlocked before.
                 if below(&mut random, 2) == 0 {
                     shared.leaves();
                     drop(guard);

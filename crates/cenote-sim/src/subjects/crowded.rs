@@ -4,13 +4,13 @@
 //! | what may be in the way | bound |
 //! |---|---|
 //! | live values, and those being written | the most that there was at a time since the call began |
-//! | what is retired | what was when the call began, and what was unlinked since; of that, on coherent memory, only what was unlinked since the oldest of those calls began that were not over then, what threads that hold a value may hold back, and the lists of the dead, whom nobody recovers here |
-//! | blocks of small objects, the index | as the pool's table has them at the refusal, but for those that are empty and nobody's or the caller's; and a few |
-//! | ranges between which there is no room | at the refusal there is no run of twice what is wanted; what is retired counts as free there if nobody can be reading it |
+//! | what is retired | what was retired when the call began, and what was unlinked since. On coherent memory only a part of that: what was unlinked since the begin of the oldest call that was running then, what threads that hold a value may hold back, and the lists of the dead, which are not recovered here |
+//! | blocks of small objects, the index | as the pool's table has them at the refusal, without empty blocks that belong to nobody or to the caller; and a few |
+//! | extents between which there is no room | at the refusal no run of free frames is twice as long as what is wanted; what is retired counts as free there if no reader can hold it |
 //!
-//! On incoherent memory what is retired waits for a flush round of all hosts, which need not come while a call waits. But then the call has waited: where
-//! room was missing for garbage alone and nobody has died, a refusal after fewer waits than [`WAITS`] is wrong, however much is held. Refusals of a file system
-//! that does not let the pool grow are not judged.
+//! On incoherent memory what is retired waits for a flush round of all hosts, which may not come while a call waits. But then the call has
+//! waited: where only garbage took the room and no process has died, a refusal after fewer waits than [`WAITS`] is wrong, however much is
+//! held. Refusals by a file system that does not let the pool grow are not judged.
 
 mod book;
 mod snapshot;
@@ -40,7 +40,7 @@ use crate::exec::{Context, SimMemory};
 const NAME: &str = "map";
 /// Keys of each thread. Nobody else writes them.
 const KEYS: u64 = 4;
-/// Bytes of values: small ones of three classes, and ranges.
+/// Bytes of values: small ones of three classes, and extents.
 const SIZES: [u64; 8] = [
     8,
     200,
@@ -57,9 +57,9 @@ const LIVE: (u64, u64) = (3, 5);
 const BEGUN: u64 = 8;
 /// Frames of the largest block of small objects.
 const BLOCK_MAX: u64 = 4;
-/// One call in so many comes after so many waits, in which what the thread has retired must be in nobody's way.
+/// One call in so many comes after so many waits, after which what the thread has retired must be in no other thread's way.
 const IDLE: (u64, u32) = (8, 4_000);
-/// A write that waits for garbage rests 64 times at least, each for some of these; one that sees too little of it looks three times.
+/// A write that waits for garbage rests 64 times at least, each for some of these; one that sees too little garbage scans three times.
 const WAITS: u64 = 1_000;
 /// Frames that a pool begins with.
 const FRAMES: u64 = 4;
@@ -103,7 +103,7 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Resu
     Ok(())
 }
 
-/// Frames of a value of so many bytes, if it is a range.
+/// Frames of a value of so many bytes, if it is an extent.
 fn frames_of(len: u64) -> u64 {
     match len > FRAME / 2 {
         true => (len + 32).div_ceil(FRAME),
@@ -149,7 +149,7 @@ fn work<const C: bool>(
         let key = u64::from(context.thread()) << 32 | below(&mut random, KEYS);
         let what = below(&mut random, 10);
         if what < 9 {
-            // A write would wait in vain for what its own thread holds back.
+            // Otherwise a write would wait in vain for what its own thread holds back.
             let_go(context, shared, &mut holding);
         }
         match what {
@@ -182,7 +182,7 @@ fn hold<'m, const C: bool>(
     let thread = context.thread();
     let epoch = epoch(context);
     holding.go_on(context, &shared.log, |number| {
-        // Before it is looked for: it is held from some moment of that on.
+        // Before the search for it: it is held from some moment of the search on.
         shared.book.borrow_mut().hold(thread, Some(epoch));
         let key = (u64::from(thread) << 32) | (number % KEYS);
         map.get(&key.to_le_bytes()).ok().flatten()

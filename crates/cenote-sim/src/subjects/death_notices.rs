@@ -1,18 +1,18 @@
-//! A group over hosts that die: what its members must be told then. The hosts are those of [`hosts`](super::hosts), whose threads
+//! A group over hosts that die: what its members must be notified of. The hosts are those of [`hosts`](super::hosts), whose threads
 //! are its members.
 //!
-//! What is looked at, as far as what was read is without gaps:
+//! What is checked, as far as the events that were read have no gaps:
 //!
-//! - a host's death comes once, and behind it at once those of all of its members that were there; nobody joins it afterwards;
-//! - when a host was fenced, no death of a member of its is told before its own;
-//! - when all are gone, the group knows that they are.
+//! - a host's death comes once; the deaths of all its members that were there follow it directly, and none of its threads joins afterwards;
+//! - if a host was fenced, the group is notified of its death before the deaths of its members;
+//! - when all members are gone, the group knows it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cenote::group::{Creation, Event, Group, GroupHandle, Kind, Status, hosts_died};
 use cenote::pod::Worker;
 use cenote::pod::format::host::HostInstance;
+use cenote::pod::group::{Creation, Event, Group, GroupHandle, Kind, Status, hosts_died};
 use cenote::{Error, Result};
 
 use super::Log;
@@ -31,11 +31,11 @@ const ROOM: Creation = Creation {
 #[derive(Default)]
 pub struct DeathNotices {
     log: Log,
-    /// Events that somebody has read, by number.
+    /// Events that any thread has read, by number.
     events: RefCell<BTreeMap<u64, Event>>,
     /// The hosts of members, by their identities.
     origins: RefCell<BTreeMap<u64, HostInstance>>,
-    /// Hosts that a monitor says to have fenced, in their generations, and how much had been told by then.
+    /// Hosts that a monitor says to have fenced, in their generations, and the number of the last event by then.
     fenced: RefCell<BTreeMap<(u32, u32), u64>>,
 }
 
@@ -67,7 +67,7 @@ impl DeathNotices {
         }
     }
 
-    /// Has a thread read what is told from now on; whether there was room.
+    /// Has a thread read all events from now on; whether there was room.
     pub fn observe<const C: bool>(&self, worker: &Worker<SimMemory<C>>) -> Result<Option<GroupHandle>> {
         match Group::open(worker, NAME, TOKEN)?.observe(worker) {
             Err(Error::GroupFull { .. } | Error::GroupCrowded { .. }) => Ok(None),
@@ -75,7 +75,7 @@ impl DeathNotices {
         }
     }
 
-    /// Reads all that is told.
+    /// Reads all events that there are.
     pub fn read<const C: bool>(
         &self,
         worker: &Worker<SimMemory<C>>,

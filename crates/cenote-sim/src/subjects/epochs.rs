@@ -1,4 +1,4 @@
-//! Epochs: readers that look again and again at an object that others replace, free and allocate anew. There are so few
+//! Epochs: readers read again and again an object that others replace, free and allocate anew. There are so few
 //! objects in a block that memory is reused at once.
 
 use std::rc::Rc;
@@ -24,7 +24,7 @@ const WORDS: u64 = 2;
 const SIZE: u64 = 4096;
 /// After so many rounds of reclamation nothing is left to free.
 const ROUNDS: u32 = 8;
-/// Most looks at an object that a reader holds.
+/// Most reads of an object that a reader holds.
 const POLLS: u64 = 64;
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
@@ -82,15 +82,15 @@ fn work<const C: bool>(
     Ok(())
 }
 
-/// What threads do; what is not named is to collect all.
+/// The parts that are named below; any other part is to collect all.
 const PARTS: u64 = 4;
-/// Looks of the audit until nothing is retired.
+/// Scans of the audit until nothing is retired.
 const LOOKS_MAX: u32 = 200;
 const READ: u64 = 0;
 const REPLACE: u64 = 1;
 const ADVANCE: u64 = 2;
 
-/// Holds the object that a word refers to, and looks at it now and then: it must not become free, nor another.
+/// Holds the object that a word refers to, and reads it now and then: it must not become free, nor another.
 fn read<const C: bool>(
     worker: &Worker<SimMemory<C>>,
     slot: cenote::memory::SyncWord,
@@ -120,7 +120,7 @@ fn read<const C: bool>(
     Ok(())
 }
 
-/// Empties the words. When nobody reads any more, nothing stays retired.
+/// Empties the words. When no thread reads any more, nothing stays retired.
 fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
     let (words, log) = (shared.words.get(), &shared.log);
     let member = Member::join(context, !C)?;

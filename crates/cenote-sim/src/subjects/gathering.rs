@@ -12,7 +12,7 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// A place for so many threads; with 0 nobody waits.
+    /// A place for so many threads; with 0 no thread waits.
     pub fn new(threads: u32) -> Self {
         Self {
             missing: Rc::new(Cell::new(threads)),

@@ -1,18 +1,18 @@
 //! A group that threads join, leave and die in, with hardly more room than their ends need. What they read must be one
-//! sequence, the same for all; in it each member joins, ends once, and rejoins; and when all are gone, the group knows that
-//! they are. Nobody whose record is claimed by a recoverer is a member still: if that recoverer is stopped, the death is told already.
+//! sequence, the same for all; in it each member joins, ends once, and rejoins. When all are gone, the group knows it. A worker
+//! whose record a recoverer has claimed is no member any more: even if that recoverer is stopped, the group is notified of the death.
 //!
-//! In every other run there is a damaged group besides. It must keep nobody from being recovered.
+//! In every other run there is a damaged group too. It must not keep any worker from being recovered.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cenote::group::{Creation, Event, Group, GroupHandle, Kind, Status};
 use cenote::memory::Memory;
 use cenote::pod::death::watch::Watch;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::format::record::Phase;
+use cenote::pod::group::{Creation, Event, Group, GroupHandle, Kind, Status};
 use cenote::pod::instance::hooks::Dead;
 use cenote::pod::{Pod, Worker, names::directory};
 use cenote::{Error, Result};
@@ -34,7 +34,7 @@ const MEMBERS_AT: u64 = 8;
 struct Shared {
     load: Load,
     log: Log,
-    /// Events that somebody has read, by number. It lies outside the machine.
+    /// Events that any thread has read, by number. They lie outside the machine.
     events: RefCell<BTreeMap<u64, Event>>,
     gathering: Gathering,
     changes: Changes,
@@ -57,7 +57,7 @@ impl Changes {
         result
     }
 
-    /// How many there were, if none is going on.
+    /// How many there were, if none is running.
     fn settled(&self) -> Option<u64> {
         let begun = self.begun.get();
         (begun == self.over.get()).then_some(begun)
@@ -161,7 +161,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
     Ok(())
 }
 
-/// Writes a word of a group's header, as damage does or who mends it.
+/// Writes a word of a group's header: damages or mends it.
 fn write<const C: bool>(worker: &Worker<SimMemory<C>>, at: u64, word: u64) {
     let mem = worker.mem();
     mem.write_word(at, word);
@@ -169,7 +169,7 @@ fn write<const C: bool>(worker: &Worker<SimMemory<C>>, at: u64, word: u64) {
     mem.fence();
 }
 
-/// A worker whose record somebody has claimed to recover must have been told dead.
+/// If a recoverer has claimed a worker's record, the group must have been notified of the worker's death.
 fn check_claimed<const C: bool>(worker: &Worker<SimMemory<C>>, group: &Group, log: &Log) -> Result<()> {
     let claimed: Vec<u64> = worker
         .pod()
@@ -181,7 +181,7 @@ fn check_claimed<const C: bool>(worker: &Worker<SimMemory<C>>, group: &Group, lo
     if claimed.is_empty() {
         return Ok(());
     }
-    let is_untold = |member: &&cenote::group::Member| {
+    let is_untold = |member: &&cenote::pod::group::Member| {
         member.status == Status::Joined && claimed.contains(&member.identity)
     };
     if let Some(member) = group.members(worker)?.iter().find(is_untold) {
@@ -192,8 +192,8 @@ fn check_claimed<const C: bool>(worker: &Worker<SimMemory<C>>, group: &Group, lo
     Ok(())
 }
 
-/// A look for an event after a sleep: whether there is one. If nobody has woken the thread, no join and no leave can have been over with an event
-/// that it has not read. Where somebody has died, others tell of that, whenever they come to it.
+/// Looks for an event after a sleep; whether there is one. If nothing has woken the thread, no join or leave that is over can have left an
+/// event that it has not read. Deaths are different: others notify of them at any later time.
 fn look_after_sleep<const C: bool>(
     context: &Context<C>,
     worker: &Worker<SimMemory<C>>,
@@ -217,7 +217,7 @@ fn look_after_sleep<const C: bool>(
     Ok(found)
 }
 
-/// Joins under a name of this host that nobody has, or looks on. No room and no place are right answers.
+/// Joins under a name of this host that no member has, or only observes. No room and no place are right answers.
 fn join<const C: bool>(
     context: &Context<C>,
     worker: &Worker<SimMemory<C>>,
@@ -276,7 +276,7 @@ fn read<const C: bool>(
     Ok(count)
 }
 
-/// Looks whether what was read makes sense, as far as it is without gaps; and whether the group knows that all are gone.
+/// Checks what was read, as far as it has no gaps, and that the group knows that all are gone.
 fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
     let log = &shared.log;
     let events = shared.events.borrow();
@@ -320,7 +320,7 @@ fn check_order(events: &BTreeMap<u64, Event>, log: &Log) {
     let mut last: BTreeMap<&str, &Event> = BTreeMap::new();
     for (&number, event) in events {
         if number != last_number + 1 {
-            // Nobody who lives has read what lies between.
+            // No living thread has read what lies between.
             last.clear();
         }
         last_number = number;
@@ -328,7 +328,7 @@ fn check_order(events: &BTreeMap<u64, Event>, log: &Log) {
         let Some(before) = before else { continue };
         let was_here = matches!(before.kind, Kind::Joined | Kind::Rejoined);
         let fits = match event.kind {
-            // Where places run out, it is forgotten who left first.
+            // Where places run out, the first that left are forgotten.
             Kind::Joined => !was_here,
             Kind::HostDied => false,
             Kind::Rejoined => !was_here,

@@ -1,5 +1,5 @@
-//! The hash map: calls on few keys, written down for the check of linearizability. Who dies and is recovered, what is
-//! allocated, retired and reused, is along with it; the account at the end says whether anything was lost on the way.
+//! The hash map: calls on few keys, written down for the check of linearizability. Meanwhile processes die and are
+//! recovered, and memory is allocated, retired and reused; the account at the end says whether any was lost.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ use crate::exec::{Context, SimMemory};
 /// What the map is like.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// All keys in one group: a few lines that everybody wants.
+    /// All keys in one group: a few lines that all threads want.
     Bucket,
     /// So many chain lines that the next ones make it grow.
     Growing,
@@ -60,9 +60,9 @@ const STAY: usize = 2;
 const MANY: u64 = 5000;
 /// Parts of a level that are left to move: some writers take another than that of the keys, and go on to write there.
 const CHUNKS_LEFT: u64 = 5;
-/// Workers of each thread that look at the map first: a worker's first look is a special one.
+/// Workers of each thread that read the map first: a worker's first read is a special one.
 const EARLY: u32 = 5;
-/// Up to so many steps pass before, so that some look while the root moves.
+/// Up to so many steps pass before, so that some read while the root moves.
 const LATE: u64 = 128;
 /// Marks values that take a frame: what a level leaves is used for them at once.
 const LARGE: u64 = 1 << 63;
@@ -103,7 +103,7 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Resu
     } = shared;
     let (load, shape) = (*load, *shape);
     if matches!(shape, Shape::Growing | Shape::Moving | Shape::Shrinking) {
-        // Who frees a level reads it first, perhaps in an operation's own pin.
+        // A thread that frees a level reads it first, perhaps in an operation's own pin.
         context.watch_held_alone();
     }
     let member = Member::join(context, !C)?;
@@ -145,7 +145,7 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Resu
     Ok(())
 }
 
-/// The first keys of a group, in a map of one frame: which those are can be told without looking.
+/// The first keys of a group, in a map of one frame: they are known without reading the map.
 fn sharing<const C: bool>(map: &HashMap<SimMemory<C>>, group: u64, count: usize) -> Vec<u64> {
     sharing_in(map, &Level::new(0, 0), group, count)
 }
@@ -470,7 +470,7 @@ fn count_others<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Log) -> 
     Ok(())
 }
 
-/// Accounts for every byte of a pool that nobody else has open. Returns how many are retired.
+/// Accounts for every byte of a pool that no other process has open. Returns how many are retired.
 pub(super) fn account<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Log) -> cenote::Result<u64> {
     collect::collect_all(worker)?;
     let report = cenote::store::audit(worker, true, false)?;

@@ -1,4 +1,4 @@
-//! Values that threads hold while they and others go on: they must stay as they were found.
+//! Values that threads hold while they and others go on. Held values must not change.
 
 use cenote::index::hash::Value;
 use rand_xoshiro::Xoshiro256PlusPlus;

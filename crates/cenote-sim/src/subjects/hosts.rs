@@ -1,14 +1,14 @@
-//! Hosts of a pod: every process is a host, its own agent and a worker on the allocator; those of the first hosts are
-//! monitors too. Hosts are slow, die and begin anew; monitors die in the middle of what they do.
+//! Hosts of a pod: every process is a host, its own agent and a worker on the allocator; the processes of the first hosts
+//! are monitors too. Hosts are slow, die and begin anew; monitors die in the middle of what they do.
 //!
-//! What is looked at besides what the allocator's subject looks at:
+//! What is checked besides what the allocator's subject checks:
 //!
-//! - nobody runs in a generation of its host that is over, or under a worker's place that was taken for dead;
-//! - no monitor suspects a host without having looked often enough itself, or although it saw a new heartbeat;
+//! - no process runs in a generation of its host that is over, or under a worker's place that was taken for dead;
+//! - no monitor suspects a host before it has polled it often enough itself, or although it saw a new heartbeat;
 //! - no two monitors lead;
-//! - a monitor whose looks come late, as all do in some runs, suspects a silent host too, after more of them;
-//! - no monitor leads or suspects after it was told that it may not, and one that was starts counting anew. An election outside
-//!   of the pool takes their leave to lead away now and then, in the middle of a look too.
+//! - a monitor whose polls are late, as all are in some runs, suspects a silent host too, after more polls;
+//! - no monitor leads or suspects after it was told that it may not; then it starts counting anew. An election outside the
+//!   pool ends a monitor's lead now and then, in the middle of a poll too.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,17 +43,17 @@ use crate::exec::{Context, SimMemory};
 pub const MONITORS: u32 = 2;
 /// The first monitors suspect a host after at most so many polls without a new heartbeat.
 const MISSED_MAX: u64 = 3;
-/// For each so many processes there were before a monitor, it waits for one look more.
+/// For each so many processes that began before a monitor, it waits for one poll more.
 const TIMEOUT: u64 = 3;
 /// Some of the first agents wait up to so long between two heartbeats.
 const SLOWNESS: u64 = 96;
-/// In one of so many runs all looks come late.
+/// In one of so many runs all polls are late.
 const LATENESS: u64 = 8;
-/// A monitor whose looks come late needs so many times as many.
+/// A monitor whose polls are late needs so many times as many.
 const LATE_POLLS: u64 = 4;
 /// In one of so many polls a monitor is told that it may not lead.
 const ELECTIONS: u64 = 16;
-/// But no more often than this: one that is patient would never see enough looks in a row.
+/// But no more often than this: a monitor with a long timeout would never have enough polls in a row.
 const ELECTIONS_MAX: u32 = 4;
 /// It is told so when it has asked up to so many times.
 const QUESTIONS: u64 = 4;
@@ -63,11 +63,11 @@ const QUESTIONS: u64 = 4;
 pub enum Shape {
     /// Nothing.
     Alone,
-    /// A group of all their workers, and a lock that these pass on.
+    /// A group of all their workers, and a lock that these share.
     DeathNotices,
-    /// On each a second process.
+    /// A second process on each.
     Lodgers,
-    /// Each on a machine of its own, and others that have the ids of some of them.
+    /// Each on a machine of its own, and other machines that have the ids of some of them.
     Machines,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Pods {
     leader: Cell<Option<u32>>,
     /// A group, if all workers shall be in one.
     death_notices: Option<DeathNotices>,
-    /// A lock, if they pass one on.
+    /// A lock, if they share one.
     passing: Option<Passing>,
     shape: Shape,
     pub homes: Homes,
@@ -240,8 +240,8 @@ fn open<const C: bool>(context: &Context<C>, pods: &Pods) -> Result<Opened<C>> {
         context,
         Pod::join_as_agent(memory, superblock, identity, liveness, hooks())?,
     );
-    // Where work takes long, for a group's lock, for many threads or for a server of exchanges, monitors that live long would fence those who begin
-    // again and again for ever.
+    // Where work takes long, for a group's lock, for many threads or for a server of exchanges, long-lived monitors would for ever fence hosts
+    // that begin again and again.
     let timeout = match pods.shape != Shape::Alone || context.is_delegated() {
         true => 1 + u64::from(context.process()) / TIMEOUT,
         false => 1,
@@ -337,7 +337,7 @@ pub(super) fn work<const C: bool>(
     }
 }
 
-/// Whoever runs must not be taken for dead.
+/// A running worker must not be taken for dead.
 fn check_alive<const C: bool>(worker: &Worker<SimMemory<C>>, log: &Log) {
     let (mem, pod) = (worker.mem(), worker.pod());
     let host = pod.host();
@@ -358,9 +358,9 @@ fn check_alive<const C: bool>(worker: &Worker<SimMemory<C>>, log: &Log) {
     }
 }
 
-/// The thread that looks after the dead: it may wait for what only a monitor can free.
+/// The thread that recovers the dead: it may wait for what only a monitor can free.
 struct Mind {
-    /// Set when somebody of another host may have died.
+    /// Set when a process of another host may have died.
     wanted: Cell<bool>,
     ends: Cell<bool>,
     /// Zero when it has ended.
@@ -412,7 +412,7 @@ fn start_minding<const C: bool>(
     Ok(mind)
 }
 
-/// A monitor's work, until nobody is left who would need it.
+/// A monitor's work, until no host needs it any more.
 fn monitor<const C: bool>(
     context: &Context<C>,
     pods: &Pods,
@@ -430,7 +430,7 @@ fn monitor<const C: bool>(
             context.identity().name.machine,
         )),
     };
-    // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
+    // A later monitor has a longer timeout, so that hosts that fence each other again and again come to an end.
     let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / TIMEOUT;
     let mut monitor = Monitor::new(missed, || 0);
     let (how, needed) = match pods.work.load.seed % LATENESS {
@@ -510,7 +510,7 @@ fn check_leader<const C: bool>(context: &Context<C>, pods: &Pods, leads: bool) {
     }
 }
 
-/// Whether somebody may wait for a host that is not down yet.
+/// Whether a process may wait for a host that is not down yet.
 fn is_needed<const C: bool>(context: &Context<C>, worker: &Worker<SimMemory<C>>) -> Result<bool> {
     if context.is_anybody_alive(MONITORS) {
         return Ok(true);
@@ -530,9 +530,9 @@ struct Witness {
     missed: u64,
     /// For each host its generations and heartbeats at this monitor's last polls.
     seen: BTreeMap<u32, VecDeque<(u32, u64)>>,
-    /// Looks that count.
+    /// Polls that count.
     polls: u64,
-    /// Hosts that were not there before the first of them. The monitor may have seen each one look earlier than the witness did.
+    /// Hosts that were not there before the first of them. The monitor may have seen each of them one poll earlier than the witness did.
     late: BTreeSet<u32>,
 }
 
@@ -577,8 +577,8 @@ impl Witness {
         self.polls = 0;
     }
 
-    /// Who is suspected must have been looked at before, and been silent: a new heartbeat may have come only since the look before
-    /// this one.
+    /// A suspected host must have been polled before, and been silent: a new heartbeat may have come only since the poll before this
+    /// one.
     fn check(&self, before: &BTreeMap<u32, (u32, u64)>, host: u32, generation: u32, log: &Log) {
         let seen = self.seen.get(&host).cloned().unwrap_or_default();
         let is_silent = seen

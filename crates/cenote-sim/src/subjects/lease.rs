@@ -1,8 +1,8 @@
-//! The lease of the server of exchanges, and the failover controllers that move it: every process is a host with a failover controller and a thread that serves
-//! when it may. There is nothing else in the pool. Hosts are slow, die, are fenced, leave in peace, and begin anew, in the same generation
-//! unless they have left; who may act changes at any moment, and sometimes two may.
+//! The lease of the server of exchanges, and the failover controllers that move it. Every process is a host with a failover controller and
+//! a thread that serves when it may. There is nothing else in the pool. Hosts are slow, die, are fenced, leave in order, and begin
+//! anew, in the same generation unless they have left. The host that may act changes at any moment, and sometimes two may.
 //!
-//! What is looked at: no two serve. Somebody serves again and again, or the run takes too many steps.
+//! What is checked: no two hosts serve. Hosts serve again and again, or the run takes too many steps.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,27 +24,27 @@ use crate::exec::{Context, SimMemory};
 
 /// The numbers of the locks by which a host's server is found; those of living hosts come before.
 const SERVERS: u32 = 16;
-/// Hosts suspect after at most so many looks without a new heartbeat.
+/// Hosts suspect after at most so many polls without a new heartbeat.
 const MISSED_MAX: u64 = 3;
 /// With each so many processes the number doubles, at most so often.
 const TIMEOUT: u32 = 4;
 const TIMEOUT_MAX: u32 = 16;
 /// Some agents wait up to so long between two heartbeats.
 const SLOWNESS: u64 = 64;
-/// In one of so many questions another host may act; in one of so many, this one, whoever may.
+/// In one of so many questions another host becomes the one that may act; in one of so many, this host may act too.
 const ELECTIONS: u64 = 16;
-/// With each so many elections in which no server had a turn the next ones are half as frequent, at most so often. A failover controller defers to one
-/// that is named for many looks in a row in which it may act; the one that is named may be dead for good.
+/// With each so many elections in which no server had a turn, the next elections are half as frequent; this happens at most so often. A
+/// failover controller that may act defers to a named host for many polls in a row, and the named host may be dead for good.
 const WAVERING: u32 = 8;
 const CALM_MAX: u32 = 7;
-/// Of so many turns of a server one is its last: the host leaves in peace.
+/// Of so many turns of a server one is its last: the host leaves in order.
 const LEAVES: u64 = 32;
 
 /// What all processes of a run share, outside of the machine.
 struct Pods {
     load: Load,
     log: Log,
-    /// What the cluster knows that decides.
+    /// What the cluster that decides knows.
     names: RefCell<Names>,
     /// The host that may act.
     acts: Cell<u32>,
@@ -100,7 +100,7 @@ struct Host {
     running: Rc<Cell<u32>>,
     /// The server wants to make its last write.
     leaves: Cell<bool>,
-    /// Nobody of the host acts any more.
+    /// No thread of the host acts any more.
     is_quiet: Cell<bool>,
 }
 
@@ -208,9 +208,9 @@ fn serve<const C: bool>(
     Ok(())
 }
 
-/// Has its host serve when nobody does.
+/// Has its host serve when no host does.
 fn failover<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Result<()> {
-    // Those that begin later are more patient, so that hosts that fence each other again and again come to an end.
+    // A later host has a longer timeout, so that hosts that fence each other again and again come to an end.
     let missed = (1 + pods.load.seed % MISSED_MAX) << (context.process() / TIMEOUT).min(TIMEOUT_MAX);
     let mut failover = FailoverController::new(context.memory(), here.geometry, here.id, 1, missed)?;
     let mut election = Cluster {
@@ -245,7 +245,7 @@ impl<const C: bool> Words for Direct<C> {
     }
 }
 
-/// What decides outside of the pool: never wrong about exchanges, and often about who may act.
+/// What decides outside the pool: never wrong about exchanges, and often wrong about which host may act.
 struct Cluster<'r, const C: bool> {
     context: &'r Context<C>,
     pods: &'r Pods,
@@ -301,7 +301,7 @@ impl Fencer for Kills {
     fn fence(&mut self, host: HostInstance) -> Fenced {
         match self.locks.is_locked(host.host) {
             Ok(false) => Fenced::Certainly,
-            // It may be another one's by now.
+            // It may be another host's by now.
             Ok(true) => {
                 match self.killers[below(&mut self.random, 2) as usize].kill_holders(host.host, &|| true) {
                     Ok(_) => Fenced::NotYet,

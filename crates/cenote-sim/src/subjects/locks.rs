@@ -1,5 +1,5 @@
-//! Locks, most of them of one form: threads that ask for them, alone and two at a time, patiently and not, leave notes, and die anywhere. In the
-//! end every lock can be had, and no slot stands for anybody.
+//! Locks, most of them of one form. Threads ask for one or two of them, with long and short timeouts, leave notes, and die anywhere. In the
+//! end every lock can be acquired, and no slot is in use.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -227,7 +227,7 @@ fn work<const C: bool>(
         let note = u64::from(context.thread()) << 32 | u64::from(n) << 8 | 1;
         let shares = below(&mut thread.random, 3) > 0;
         let timeout = thread.timeout();
-        // Most are about the first, so that they meet. Who wants both takes the first one first.
+        // Most are about the first, so that they meet. A thread that wants both takes the first one first.
         let (first, both) = match below(&mut thread.random, 6) {
             0 => (1, false),
             1 => (0, true),

@@ -1,7 +1,8 @@
-//! Processes that live on a host beside its agent, and a fence for hosts that have them. The hosts are those of [`hosts`](super::hosts).
+//! Lodgers: processes that run on a host beside its agent, and a fence for hosts that have them. The hosts are those of
+//! [`hosts`](super::hosts).
 //!
-//! One that dies alone leaves its lines in a cache that its host goes on using: they reach memory at any time later. So a host
-//! is not down when all its processes are dead: its cache must be lost. This fence switches it off.
+//! A lodger that dies alone leaves its lines in a cache that its host goes on using: they reach memory at any time later. So a
+//! host is not down when all its processes are dead: its cache must be lost. This fence switches the host off.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ use super::hosts::{MONITORS, Pods, start_flush_server, work};
 use super::{below, random};
 use crate::exec::{Context, SimMemory};
 
-/// A fence takes less than so many looks.
+/// A fence takes fewer than so many polls.
 const POLLS: u64 = 8;
 
 /// One process that works on its host, as long as that has an agent.
@@ -81,11 +82,11 @@ fn open<const C: bool>(context: &Context<C>) -> Result<Pod<SimMemory<C>>> {
     Pod::join(memory, superblock, identity, context.liveness(), hooks())
 }
 
-/// Switches a host off, after some looks.
+/// Switches a host off, after some polls.
 pub struct PowerFence<const C: bool> {
     context: Context<C>,
     random: Xoshiro256PlusPlus,
-    /// Looks that are left, by host and generation.
+    /// Polls that are left, by host and generation.
     polls: BTreeMap<(u32, u32), u64>,
 }
 

@@ -67,7 +67,7 @@ impl Log {
             .ok()
     }
 
-    /// Looks whether a process could recover all of the dead that it found. What it could not as the pool is full is for others, or for later.
+    /// Checks that a process could recover all the dead that it found. What it could not recover because the pool is full is left for later.
     pub fn check_recovered<M: Memory>(&self, pod: &Pod<M>) {
         let is_left =
             |failure: &&Failure| !self.may_be_damaged.get() && !failure.why.starts_with("the pool is full");
@@ -91,12 +91,12 @@ impl Log {
         self.call_any(context, Op::Point(op.clone()), |_| work(&op).map(Ret::Point));
     }
 
-    /// Writes down a look at several keys, of which only the result says what was asked.
+    /// Writes down a read of several keys, of which only the result says what was asked.
     pub fn look<const C: bool>(&self, context: &Context<C>, work: impl FnOnce() -> Option<(Op, Ret)>) {
         self.look_at_each(context, || work().into_iter().collect());
     }
 
-    /// Writes down a call that looks at several keys, one after the other in any order: as one call for each.
+    /// Writes down a call that reads several keys, one after the other in any order: as one call for each.
     pub fn look_at_each<const C: bool>(&self, context: &Context<C>, work: impl FnOnce() -> Vec<(Op, Ret)>) {
         let begun = context.step();
         for (op, ret) in work() {

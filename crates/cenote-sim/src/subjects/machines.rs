@@ -1,10 +1,10 @@
-//! Machines with kernels of their own, and an impostor for each: a machine that has been given the id of a host that there is. The hosts are those
-//! of [`hosts`](super::hosts).
+//! Machines with kernels of their own, and an impostor for each: another machine that was given the id of an existing host. The hosts are
+//! those of [`hosts`](super::hosts).
 //!
-//! An impostor tries to join its host, or to go up as that host's agent. It may settle in a generation in which nobody has; in no other, and
-//! it never joins one that another machine has settled in. So no two machines are the same host in one generation.
+//! An impostor tries to join its host, or to go up as that host's agent. It may claim only a generation that no machine has claimed, and it
+//! never joins one that another machine has claimed. So no two machines are the same host in one generation.
 //!
-//! Monitors ask the fence that kills first. On another machine it proves nothing, and must not say that it does: then a host is switched off.
+//! Monitors ask the fence that kills first. On another machine it proves nothing, and must not claim to: then the host is switched off.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,15 +27,15 @@ use crate::exec::{Context, SimMemory};
 
 /// Impostors' machines have numbers from this one on.
 const IMPOSTORS: u32 = 32;
-/// So often an impostor tries, at most: a host in whose place it has gone up is fenced before it may go up again.
+/// Most attempts of an impostor: a host in whose place it has gone up is fenced before it may go up again.
 const ATTEMPTS: u32 = 12;
 
-/// On which machine each generation of a host was, as far as anybody was let do anything.
+/// The machine of each generation of a host, as far as any process was let act.
 #[derive(Default)]
 pub struct Homes(RefCell<BTreeMap<(u32, u32), u32>>);
 
 impl Homes {
-    /// Somebody of a machine was let be a host in a generation.
+    /// A process of a machine was let be a host in a generation.
     pub fn note(&self, (host, generation): (u32, u32), machine: u32, log: &Log) {
         let before = *self.0.borrow_mut().entry((host, generation)).or_insert(machine);
         if before != machine {
@@ -53,8 +53,8 @@ pub fn identity<const C: bool>(context: &Context<C>, host: u32, machine: u32) ->
     identity
 }
 
-/// The kernel of a machine. Where a server executes exchanges all have one: processes ask it by the mailbox of their place, and those of several
-/// kernels would take one place, as no lease keeps hosts' places apart here.
+/// The kernel of a machine. Where a server executes exchanges, all machines share one: processes ask the server by the mailbox of their
+/// place, and processes of several kernels would take the same place, as no lease keeps hosts' places apart here.
 pub fn kernel<const C: bool>(context: &Context<C>, machine: u32) -> u32 {
     match context.is_delegated() {
         true => 0,
@@ -102,7 +102,7 @@ fn attempt<const C: bool>(context: &Context<C>, (host, machine): (u32, u32), goe
     Ok(generation)
 }
 
-/// Kills what is on its own machine, and switches others off.
+/// Kills hosts on its own machine, and switches others off.
 pub struct KillOrPower<const C: bool> {
     kill: KillFence,
     power: PowerFence<C>,

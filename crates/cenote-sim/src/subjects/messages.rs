@@ -1,8 +1,8 @@
 //! Maps by messages: the first thread of each process is a server, the others are clients. With one thread a process, the
 //! first process serves.
 //!
-//! Servers end when all clients have. If some died, nobody counts them; then a server ends when nobody has asked for long, and
-//! a client that comes later has no answer.
+//! Servers end when all clients have. Clients that died are not counted; then a server ends when no request has come for long,
+//! and a client that comes later has no answer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -112,7 +112,7 @@ fn serve<const C: bool, W: WordMap<SimMemory<C>>>(
     Ok(())
 }
 
-/// The place of a server whose death has not been told yet is not to be had: who comes in its stead tries again.
+/// A dead server's place is not free before its death is known: its replacement tries again.
 fn open<const C: bool, W: WordMap<SimMemory<C>>>(
     worker: Rc<Worker<SimMemory<C>>>,
     shared: &Shared,
@@ -152,7 +152,7 @@ fn ask<const C: bool>(
     Ok(())
 }
 
-/// Looks at the servers' maps, and accounts for every byte.
+/// Reads the servers' maps, and accounts for every byte.
 fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
     // Alone: a background thread would free what is being accounted for.
     let member = Member::join(context, false)?;

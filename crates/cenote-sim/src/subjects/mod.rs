@@ -57,7 +57,7 @@ pub struct Scenario<const C: bool> {
     pub prepare: Body<C>,
     /// What each process does.
     pub body: Rc<dyn Fn(Context<C>)>,
-    /// Looks at everything, alone.
+    /// Checks everything, alone.
     pub audit: Body<C>,
     /// What they write down.
     pub log: Log,
@@ -133,7 +133,7 @@ pub enum Subject {
     Epochs,
     /// Processes that come and go.
     Instances,
-    /// The same, with no more places than processes and workers: who begins takes the place of a dead one.
+    /// The same, with no more places than processes and workers: a new one takes the place of a dead one.
     Places,
     /// A task list, in three phases.
     Tasks,
@@ -153,17 +153,17 @@ pub enum Subject {
     Condvar,
     /// A group whose members join, leave, and die.
     Group,
-    /// Hosts of a pod: agents that beat, monitors that fence, everybody's work on the allocator.
+    /// Hosts of a pod: agents that send heartbeats, monitors that fence, and work on the allocator by all.
     Hosts,
-    /// The same, with all workers in a group, and a lock that they pass on.
+    /// The same, with all workers in a group that is notified of deaths, and a lock that they share.
     DeathNotices,
-    /// Hosts with a second process each, which works beside the agent and dies alone: its lines stay behind in a cache that others use.
+    /// Hosts with a second process each, which works beside the agent and dies alone: its lines stay in a cache that others use.
     Lodgers,
-    /// Hosts on machines with kernels of their own, and others that have the ids of some of them by mistake.
+    /// Hosts on machines with kernels of their own, and other machines that have the ids of some of them by mistake.
     Machines,
     /// The lease of the server of exchanges, and failover controllers that move it.
     Lease,
-    /// Maps, a lock and a group, and threads that look at the whole pool as `cenote stat` does.
+    /// Maps, a lock and a group, and observers that read the whole pool as `cenote stat` does.
     Onlookers,
     /// BTreeOLC with nodes of six pairs.
     BTree,

@@ -1,5 +1,5 @@
-//! Threads that look at the whole pool as `cenote stat` does, while others write to maps, take a lock and join a group, and die. What an
-//! onlooker reads decides nothing; but each word that it reads and must see is checked, and what can be said of it besides.
+//! Onlookers: threads that read the whole pool as `cenote stat` does, while others write to maps, take a lock, join a group, and die.
+//! What an onlooker reads decides nothing, but each word that it must see is checked, and so is what must always hold.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
     assemble(load, parameters, 8, log, shared, parts)
 }
 
-/// What a thread has open. Whoever comes first makes it.
+/// What a thread has open. The first thread makes it.
 struct Things<const C: bool> {
     hash: HashMap<SimMemory<C>>,
     ordered: OrderedMap<SimMemory<C>>,
@@ -76,7 +76,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
     shared.gathering.arrive(context);
     let things = Things::open(&worker, load)?;
     let handle = join(context, &worker, &things.group, load.threads)?;
-    // A pool may be full at any time; who has joined leaves all the same.
+    // A pool may be full at any time; a thread that has joined leaves all the same.
     let outcome = operate(context, &worker, &things, shared);
     match handle {
         Some(handle) => outcome.and(things.group.leave(&worker, handle)),
@@ -109,7 +109,7 @@ fn operate<const C: bool>(
     Ok(())
 }
 
-/// Joins under a name of this host that nobody has.
+/// Joins under a name of this host that no member has.
 fn join<const C: bool>(
     context: &Context<C>,
     worker: &Worker<SimMemory<C>>,
@@ -127,7 +127,7 @@ fn join<const C: bool>(
     Ok(None)
 }
 
-/// Takes the lock, leaves a note, and looks who has it.
+/// Takes the lock, leaves a note, and reads the lock's owner.
 fn hold<const C: bool>(
     worker: &Rc<Worker<SimMemory<C>>>,
     lock: &QueueLock<SimMemory<C>>,
@@ -151,7 +151,7 @@ fn hold<const C: bool>(
     Ok(())
 }
 
-/// What must be so whenever somebody looks.
+/// What must hold whenever the pool is read.
 fn examine(stat: &Stat, log: &Log) {
     let alive: Vec<u64> = stat
         .processes

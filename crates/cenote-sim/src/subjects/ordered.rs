@@ -1,5 +1,5 @@
-//! The ordered map: calls on few keys, and looks at several, written down for the check of linearizability. Nodes are nearly
-//! full, so that they are split, their parents learn of it, and the root rises, while all that goes on.
+//! The ordered map: calls on few keys, and reads of several, written down for the check of linearizability. Nodes are nearly
+//! full, so that meanwhile they are split, the splits are posted to parents, and the root rises.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -32,15 +32,15 @@ pub enum Shape {
     Thin,
     /// The same, with the long keys of a tree.
     ThinTree,
-    /// A root and two leaves, the first of them full: calls are about that one.
+    /// A root and two leaves, the first of them full: calls are about the first.
     Split,
     /// A root and two leaves: any remove from the second one begins a merge.
     Merge,
-    /// The same, and calls take keys away from the end in one moment and put as many there in the next: the root gives way to its only
-    /// child, and rises again.
+    /// The same, where calls take keys away from the end and then put as many back: the root gives way to its only child, and rises
+    /// again.
     Ends,
-    /// A full leaf, and few keys behind all others that come and go, and with them a leaf, each time with another low fence.
-    /// Threads have several handles, one of which mostly reads: what that keeps in mind grows old.
+    /// A full leaf, and a few keys at the end that come and go, and with them a leaf, each time with another low fence. Threads
+    /// have several handles, one of which mostly reads: what it has cached grows old.
     Notes,
     /// A root and two leaves, and calls that write or read several keys, or ask for the neighbours of one.
     Bulk,
@@ -61,7 +61,7 @@ const TURN: u32 = 8;
 const SECOND_LEAF: u64 = 15 * STRIDE;
 /// Bytes that all keys of a tree begin with.
 const ALIKE: usize = 6000;
-/// Most bindings that a look asks for.
+/// Most bindings that a scan asks for.
 const LIMIT: usize = 4;
 
 impl Shape {
@@ -266,7 +266,7 @@ struct Handles<const C: bool> {
     quiet: Map<C>,
 }
 
-/// A call about the key that is there, as far as threads know: were there several, the full leaf would be split in its middle.
+/// A call about the one key that is there, as far as threads know: several keys would split the full leaf in its middle.
 fn call_of_some<const C: bool>(
     context: &Context<C>,
     handles: &Handles<C>,
@@ -312,7 +312,7 @@ fn call_at_end<const C: bool>(
     }
 }
 
-/// The greatest key: what a scan from there has is that alone.
+/// The greatest key: a scan from there finds it alone.
 fn last<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log) -> Option<u64> {
     let mut key = None;
     log.look(context, || {

@@ -1,5 +1,6 @@
-//! A lock of a user's that threads of several hosts take, besides what they do. Whoever gives it back wakes those of its own host alone, and clears the event count
-//! for all: the others must look again by themselves. No two may hold it, and everybody must get it in the end.
+//! A user's lock that threads of several hosts take, besides what they do. The thread that gives it back wakes threads of its own host
+//! only, and clears the event count for all: threads of other hosts must check again by themselves. No two may hold it, and every thread
+//! must get it in the end.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use crate::exec::{Context, SimMemory};
 /// Most steps that an owner does nothing: long enough for others to sleep.
 const PAUSES: u32 = 64;
 
-/// The lock, and what is known of it outside of the machine.
+/// The lock, and what is known of it outside the machine.
 pub struct Passing {
     form: Form,
     log: Log,

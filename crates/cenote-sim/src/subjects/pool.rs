@@ -1,5 +1,5 @@
-//! A pool on a simulated machine, and processes that have it open: put together from the library's layers as the store
-//! layer does from a file.
+//! A pool on a simulated machine, and processes that have it open, put together from the library's layers. The store
+//! layer does the same with a file.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -68,9 +68,9 @@ const TICK_PS: u64 = 1_000_000_000;
 pub struct Member<const C: bool> {
     /// Its view of the pool.
     pub pod: Arc<Pod<SimMemory<C>>>,
-    /// Its threads that have not ended.
+    /// How many of its threads have not ended.
     running: Rc<Cell<u32>>,
-    /// Whether its background thread has not.
+    /// Whether its background thread has not ended.
     serving: Rc<Cell<u32>>,
 }
 

@@ -1,7 +1,8 @@
-//! Locks whose names are removed and given again: threads that open locks under few names, of any form, keep handles, ask for the locks by
-//! handles old and new, remove them, and die anywhere. What is owned is an incarnation of a lock, so that exclusion is judged for each; besides, nobody
-//! gets a lock whose removal was acknowledged, nobody is told that a lock was removed that nobody has begun to remove, and all handles
-//! on an incarnation were opened by one name.
+//! Locks whose names are removed and given again. Threads open locks of any form under few names, keep handles, ask for the locks by
+//! handles old and new, remove them, and die anywhere.
+//!
+//! Exclusion is checked for each incarnation of a lock. Besides, no thread gets a lock whose removal was acknowledged; no call says that a
+//! lock was removed before a thread has begun to remove it; and all handles on an incarnation were opened by one name.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +50,7 @@ struct Shared {
 struct Known {
     /// The name that a handle on each was opened by first.
     names: BTreeMap<u64, u64>,
-    /// Those whose removal somebody has begun while it had the lock.
+    /// Those whose removal a thread has begun while it had the lock.
     begun: BTreeSet<u64>,
     /// Those whose removal was acknowledged.
     removed: BTreeSet<u64>,
@@ -58,8 +59,8 @@ struct Known {
 }
 
 impl Known {
-    /// What an owner is told that matters: who died in the queue of a queue lock, under a name that was removed before, says nothing of
-    /// the lock that has the queue now.
+    /// What an owner is notified of that matters: the death of a worker in the queue of a queue lock, under a name that was removed before,
+    /// says nothing of the lock that has the queue now.
     fn notified(&self, number: u64, acquired: Acquired) -> Acquired {
         let Acquired::Recovered { from, .. } = acquired else {
             return acquired;
@@ -124,7 +125,7 @@ impl<M: Memory> Lock<M> {
     }
 
     fn take(&self, mode: Mode, timeout: Timeout) -> cenote::Result<Option<Hold<'_, M>>> {
-        // As users do who do not say how patient they are.
+        // As for users who give no timeout.
         let waits = timeout == Timeout::Forever;
         Ok(match self {
             Self::Spin(lock) if waits => Some(Hold::Spin(lock.lock()?)),
@@ -365,7 +366,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
                 log.fault(format!("{one:?} is in the directory, among {named:?}"));
             }
         }
-        // Whatever is there can be had and removed; and then all names can be had, for any form.
+        // Every lock can be acquired and removed; then every name can be given again, to any form.
         for one in named {
             if let Err(error) = cenote::sync::removal::remove(worker.clone(), &one.name, Timeout::None) {
                 log.fault(format!("nobody runs, and {one:?} cannot be removed: {error}"));

@@ -1,6 +1,8 @@
-//! A semaphore: threads that ask for permits, patiently and not, hold several at a time, leave notes, and die anywhere. Nobody has a permit that somebody alive has;
-//! who gets one from the dead is told, with its note, and nobody else is; in the end all can be had, and no slot stands for anybody. In some runs the semaphore's name
-//! is removed meanwhile: then nobody waits for ever.
+//! A semaphore. Threads ask for permits, with long and short timeouts, hold several at a time, leave notes, and die anywhere.
+//!
+//! No two living threads have the same permit. A thread that gets a permit of a dead one is notified, with the note, and no other thread is.
+//! In the end all permits can be acquired, and no slot is in use. In some runs the semaphore's name is removed meanwhile: then no thread
+//! waits for ever.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,7 +27,7 @@ const NAME: &str = "semaphore";
 /// Most steps that an owner does nothing.
 const PAUSES: u64 = 6;
 
-/// Who has a permit, as far as is known outside of the machine.
+/// A permit's holder, as far as is known outside the machine.
 #[derive(Clone, Copy)]
 struct Holder {
     thread: u32,
@@ -91,20 +93,21 @@ impl Shared {
                 if from == before.worker && !before.notes.contains(&note) && !(before.ends && note == 0) =>
             {
                 self.log.fault(format!(
-                    "who gets permit {n} is notified of {from:?} with note {note}, and it had left {:?}",
+                    "the thread that gets permit {n} is notified of {from:?} with note {note}, and it had left {:?}",
                     before.notes
                 ));
             }
             (Some(before), Acquired::Clean) if !before.ends => self.log.fault(format!(
-                "who gets permit {n} is not told that {:?} died with it",
+                "the thread that gets permit {n} is not notified that {:?} died with it",
                 before.worker
             )),
-            // Of one who died before it knew that it had it.
+            // A holder that died before it knew that it had the permit.
             (before, Acquired::Recovered { from, .. })
                 if before.is_none_or(|before| before.worker != from) && !self.was_killed(context, from) =>
             {
-                self.log
-                    .fault(format!("who gets permit {n} is notified of {from:?}, who lives"));
+                self.log.fault(format!(
+                    "the thread that gets permit {n} is notified of {from:?}, which lives"
+                ));
             }
             _ => {}
         }
@@ -148,7 +151,7 @@ fn work<const C: bool>(
         .borrow_mut()
         .insert((me.worker, me.generation), context.thread());
     let semaphore = match Semaphore::open(worker.clone(), NAME) {
-        // One that comes late.
+        // A thread that comes late.
         Err(Error::NoSuchLock { .. } | Error::LockRemoved) if shared.is_removed.get() => return Ok(()),
         opened => opened?,
     };
@@ -156,7 +159,7 @@ fn work<const C: bool>(
     let mut random = random(load.seed, context.thread());
     let mut held: Vec<Permit<'_, SimMemory<C>>> = Vec::new();
     for operation in 0..load.operations {
-        // Who holds a permit does not wait for another one: others may do the same.
+        // A thread that holds a permit does not wait for another: two of them could wait for each other.
         let removes = load.seed.is_multiple_of(4) && below(&mut random, 24) == 0;
         if removes && !shared.is_removed.replace(true) {
             match Semaphore::open(worker.clone(), NAME).and_then(Semaphore::remove) {
@@ -199,7 +202,7 @@ fn work<const C: bool>(
             shared.changes(n, |holder| holder.ends = true);
             drop(permit);
             let mut holders = shared.holders.borrow_mut();
-            // Somebody may have it already.
+            // Another thread may have it already.
             if holders
                 .get(&n)
                 .is_some_and(|holder| holder.worker == me && holder.ends)
@@ -219,7 +222,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         let me = Owner::of(worker.identity());
         match Semaphore::open(worker.clone(), NAME) {
             Err(Error::NoSuchLock { .. }) if shared.is_removed.get() => {
-                // Another one of the name: nothing of the first is left.
+                // Another semaphore of the same name: nothing of the first is left.
                 let again = Semaphore::open_or_create(worker.clone(), NAME, 1)?;
                 let permit = again.try_acquire()?;
                 if permit.is_none_or(|permit| permit.acquired() != Acquired::Clean) {

@@ -1,4 +1,4 @@
-//! What must be so of workers' slots when nobody runs.
+//! What must hold of workers' slots when no thread runs.
 
 use cenote::pod::Worker;
 use cenote::pod::format::slots::{SLOTS, Slot, Stand, Turn};
@@ -6,7 +6,7 @@ use cenote::pod::format::slots::{SLOTS, Slot, Stand, Turn};
 use super::Log;
 use crate::exec::SimMemory;
 
-/// No slot stands for anybody.
+/// No slot is in use.
 pub fn all_at_rest<const C: bool>(worker: &Worker<SimMemory<C>>, log: &Log) {
     for place in 0..worker.pod().workers_high() {
         for n in 0..SLOTS {

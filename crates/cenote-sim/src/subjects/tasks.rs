@@ -1,6 +1,6 @@
 //! A task list: threads take tasks, lose track of some, commit the others, now and then twice; processes die at any step. Each
-//! task must have one result, the one that was acknowledged first; a phase must not begin before the last one is done; who is
-//! left must finish everything.
+//! task must have one result, the one that was acknowledged first. A phase must not begin before the last one is done. The
+//! surviving threads must finish everything.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,9 +20,9 @@ use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
 const NAME: &str = "list";
-/// What results are: objects of several classes, and a range.
+/// What results are: objects of several classes, and an extent.
 const SIZES: [u64; 5] = [8, 40, 120, 600, FRAME / 2];
-/// Who has been told so often to wait, and nothing has changed, waits for nobody alive.
+/// A thread that is told so often to wait, while nothing changes, waits for the dead only.
 const WAITS_MAX: u32 = 5_000;
 
 /// What the subject's threads share.
@@ -42,7 +42,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
     };
     let parts = Parts {
         prepare: |context, _: &Shared| {
-            // The list is made by whoever comes first.
+            // The first process makes the list.
             Member::join(context, !C)?.leave(context);
             Ok(())
         },
@@ -61,7 +61,7 @@ fn plan(load: Load) -> Plan {
     }
 }
 
-/// How often a worker looks before it takes a living one's chunk: never, for every other seed.
+/// After how many polls a worker takes a living worker's chunk; never, for every other seed.
 fn timeout(load: Load) -> u64 {
     match load.seed % 2 {
         0 => u64::MAX,
@@ -142,7 +142,7 @@ fn do_task<const C: bool>(
     match phase {
         1 => {
             for earlier in ranges[0].clone() {
-                // None once it is forgotten: then this task was done by somebody else.
+                // None once it is forgotten: then another thread has done this task.
                 if let Some(result) = list.result(earlier)? {
                     check(log, earlier, &result);
                 }
@@ -163,7 +163,7 @@ fn do_task<const C: bool>(
                 }
             }
             Ok(Committed::Second) => {}
-            // Somebody tries again with less.
+            // Another try needs less room.
             Err(error) if log.is_full(&error) => {}
             Err(error) => return Err(error),
         }
@@ -194,7 +194,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
     {
         let worker = Rc::new(Worker::attach(&member.pod, true)?);
         let list = TaskList::open_or_create(worker.clone(), NAME, &plan(load))?;
-        // If nobody was left, there is something left to do.
+        // If no thread survived, tasks are left.
         while let Next::Task(task) = list.take(0)? {
             do_task(context, &list, shared, task, 0)?;
         }
@@ -216,7 +216,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
                         ));
                     }
                 }
-                // Forgotten by the last phase, or by one who died before it committed that.
+                // Forgotten by the last phase, or by a thread that died before it committed its task.
                 None if task < end_of_first(&list) => {}
                 None => log.fault(format!("task {task} is done and has no result")),
             }

@@ -116,7 +116,7 @@ impl Form {
 }
 
 impl Plan {
-    /// Threads that carry out requests for others.
+    /// Threads that execute requests for others.
     pub fn servers(&self) -> u32 {
         if self.form.has_servers() { self.threads } else { 0 }
     }
@@ -183,7 +183,7 @@ pub enum ThroughputError {
     /// Load fills an empty map.
     #[error("workload load begins with an empty map; give it first")]
     LoadLater,
-    /// Nothing to do, or nobody to do it.
+    /// No operations, or no threads.
     #[error("{0} must be at least 1")]
     None(&'static str),
     /// A thread found something wrong.

@@ -17,7 +17,7 @@ const NAME: &str = "map";
 /// Makes something of a plan, as a worker.
 type Make<const C: bool, T> = fn(&Plan, Rc<Worker<SimMemory<C>>>) -> Result<T>;
 
-/// Carries out requests until it is told to stop.
+/// Executes requests until it is told to stop.
 type Serve<const C: bool> = fn(&Plan, Rc<Worker<SimMemory<C>>>, &dyn Fn() -> bool) -> Result<()>;
 
 /// A form of map.

@@ -26,13 +26,13 @@ struct Shared<const C: bool, W> {
     working: Cell<u32>,
     measured: RefCell<Vec<Measured>>,
     fault: RefCell<Option<String>>,
-    /// Where they wait before each workload, and before they leave: who leaves leaves a list of what it has retired, and whoever adopts it
-    /// would do so in an operation that is measured.
+    /// Where they wait before each workload, and before they leave: a thread that leaves orphans its retired list, and another thread would
+    /// adopt it within a measured operation.
     gatherings: Vec<Gathering>,
 }
 
 impl<const C: bool, W: WordMap<SimMemory<C>>> Shared<C, W> {
-    /// Whether there is nobody left to serve.
+    /// Whether no client is left to serve.
     fn is_over(&self) -> bool {
         self.working.get() == 0 || self.fault.borrow().is_some()
     }
@@ -134,7 +134,7 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
     })
 }
 
-/// Units of 64 KiB that the pool may grow to: generous, for what is not touched costs nothing.
+/// Frames that the pool may grow to: generous, for what is not touched costs nothing.
 fn frames_max(plan: &Plan) -> u64 {
     let records = plan.records + plan.operations * plan.workloads.len() as u64;
     64 + u64::from(plan.threads) * 32 + (records * 512).div_ceil(FRAME)
@@ -154,7 +154,7 @@ fn prepare<const C: bool, W>(
     let member = Member::join(context, !C)?;
     let worker = Worker::attach(&member.pod, plan.replicates_epoch);
     let prepared = worker.and_then(|worker| (parts.prepare)(plan, Rc::new(worker)));
-    // Whether or not: else the background thread would never end.
+    // In any case: otherwise the background thread would never end.
     member.leave(context);
     prepared
 }

@@ -1,6 +1,6 @@
 //! Store buffers: a load may pass an older store, and nothing else may be seen in another order (x86-TSO).
 //!
-//! The exhaustive policy buffers nothing, so what is allowed is looked for in random runs; what is forbidden is looked for in
+//! The exhaustive policy buffers nothing, so the tests look for what is allowed in random runs, and for what is forbidden in
 //! both.
 
 use cenote::memory::Memory;
@@ -22,7 +22,7 @@ fn lives_on<const C: bool>(t: &Thread<'_, C>) {
     t.mem.load(Z);
 }
 
-/// Both store, and look for the other's store, with something in between.
+/// Both store, and read the other's word, with something in between.
 fn store_buffering<const C: bool>(t: &Thread<'_, C>, between: impl Fn(&Thread<'_, C>)) {
     let (own, other) = if t.number == 0 { (X, Y) } else { (Y, X) };
     t.mem.store(own, 1);

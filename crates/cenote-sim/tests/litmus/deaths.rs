@@ -74,6 +74,6 @@ fn a_thread_that_dies_alone_leaves_its_stores_and_its_process() {
         assert_eq!(outcome.deaths.len(), 1, "seed {seed}");
         outcomes.insert((found.get(), finished.get()));
     }
-    // Either one dies, and never both; whoever is left sees what was stored.
+    // Either one dies, and never both; the survivor sees what was stored.
     assert_eq!(outcomes, [(None, true), (Some(1), false)].into());
 }

@@ -92,7 +92,7 @@ fn a_write_back_overwrites_a_neighbour() {
     litmus.first(|found| found.registers == [1, 0, 0, 0]);
 }
 
-/// Thread 0 begins to write `X` back; register 1 says whether it has come to its fence when thread 1 looks.
+/// Thread 0 begins to write `X` back; register 1 says whether it has come to its fence when thread 1 reads.
 fn looks_before_the_fence(t: &T<'_>) {
     if t.number == 0 {
         t.mem.write_word(X, 1);

@@ -168,7 +168,7 @@ fn threads_of_a_host_share_its_cache() {
         }
     });
     litmus.hosts = vec![1, 1, 2];
-    // Whoever sees the flag sees the store on the same host, and not on the other.
+    // A thread that sees the flag sees the store on the same host, and not on the other.
     let seen = litmus.all(PREEMPTIONS);
     assert!(seen.keys().all(|found| found[0] != 2 && found[1] & 1 == 0));
     assert!(seen.contains_key(&[3, 2, 0, 0]));
@@ -199,7 +199,7 @@ fn a_dead_process_leaves_its_stores_to_its_host() {
             t.mem.owned_store(X, 1);
             t.mem.pause();
         } else {
-            // In the exhaustive policy, whoever waits lets the other one run.
+            // In the exhaustive policy, a waiting thread lets the other one run.
             t.mem.pause();
             t.mem.pause();
             t.find(0, t.mem.owned_load(X));

@@ -58,7 +58,7 @@ pub struct Found {
 pub type Seen = BTreeMap<Registers, u64>;
 
 impl<const C: bool> Litmus<C> {
-    /// Threads on hosts 1, 2, … of their own, with nothing to look at in the end.
+    /// Threads on hosts 1, 2, … of their own, with nothing to check in the end.
     pub fn new(count: u32, threads: fn(&Thread<'_, C>)) -> Self {
         Self {
             hosts: (1..=count).collect(),

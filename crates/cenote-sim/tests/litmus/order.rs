@@ -45,7 +45,7 @@ fn who_has_not_looked_need_not_see() {
     Litmus::new(2, none).checking_order().walks(3_000);
 }
 
-/// Thread 0 stores `X` and exchanges `FLAG`; thread 1 looks at both. A store is held back for longer than it takes to look.
+/// Thread 0 stores `X` and exchanges `FLAG`; thread 1 reads both. The store is held back for longer than the reads take.
 fn exchanges(t: &Thread<'_, true>, exchange: fn(&Thread<'_, true>) -> Result<u64, u64>) {
     if t.number == 0 {
         t.mem.store(X, 7);
@@ -62,7 +62,7 @@ fn exchanges(t: &Thread<'_, true>, exchange: fn(&Thread<'_, true>) -> Result<u64
 fn an_exchange_that_only_acquires_publishes_nothing() {
     let acquires = |t: &Thread<'_, true>| exchanges(t, |t| t.mem.compare_exchange_acquire(FLAG, 0, 1));
     let seen = Litmus::new(2, acquires).checking_order().walks(3_000);
-    // Nobody is to count on it, so that is no fault.
+    // No reader may rely on it, so that is no fault.
     assert!(seen.contains_key(&[1, 0, 0, 0]), "{seen:?}");
     let publishes = |t: &Thread<'_, true>| exchanges(t, |t| t.mem.compare_exchange(FLAG, 0, 1));
     let seen = Litmus::new(2, publishes).checking_order().walks(3_000);
@@ -105,7 +105,7 @@ fn what_a_lost_cache_took_with_it_need_not_be_seen() {
     );
 }
 
-/// Thread 0 stores `X` and goes on behind a fence, until it dies with its host; thread 1 looks at `X`.
+/// Thread 0 stores `X` and goes on behind a fence, until it dies with its host; thread 1 reads `X`.
 fn goes_on(t: &Thread<'_, false>, store: fn(&Thread<'_, false>)) {
     if t.number == 0 {
         store(t);

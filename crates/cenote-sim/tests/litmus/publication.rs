@@ -1,5 +1,5 @@
-//! Publication: what is written, written back and fenced before a sync word says so is seen by whoever drops its copy
-//! after it has read the word. Each step is needed where caches are incoherent, and none where they are coherent.
+//! Publication: a thread that reads a sync word and then drops its copy of the data sees what was written, written back and
+//! fenced before the sync word was stored. Each step is needed where caches are incoherent, and none where they are coherent.
 
 use cenote::memory::Memory;
 
@@ -11,9 +11,9 @@ use super::harness::{FLAG, Litmus, Registers, Thread, X};
 pub struct Steps {
     /// Thread 0 writes `X` back.
     pub writes_back: bool,
-    /// It fences before it says so.
+    /// It fences before it stores the flag.
     pub fences: bool,
-    /// Thread 1 looks at the flag.
+    /// Thread 1 reads the flag.
     pub looks: bool,
     /// It drops its copy of `X` before it reads that.
     pub invalidates: bool,

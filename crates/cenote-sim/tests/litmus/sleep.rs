@@ -1,4 +1,4 @@
-//! Sleep by an event count: who is woken in time sleeps well, and a call that is missing ends the run.
+//! Sleep by an event count: a thread that is woken in time passes, and a missing call ends the run.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn oversleeps(found: &Found) -> bool {
         }))
 }
 
-/// Thread 0 sleeps until the word is not 0; thread 1 changes it, and may wake who sleeps.
+/// Thread 0 sleeps until the word is not 0; thread 1 changes it, and wakes the sleeper if `wakes`.
 fn sleeps(t: &Thread<'_, true>, wakes: bool) {
     if t.number == 0 {
         while t.mem.load(FLAG) == 0 {

@@ -1,5 +1,5 @@
-//! An input of records, of which none may be longer than so many bytes: without that, one that never ends (a device, a file of another kind)
-//! is kept in memory until there is none.
+//! An input of records with a limit on their length. Without it, a record that never ends (a device, a file of another kind) would be read
+//! until memory runs out.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, Read};

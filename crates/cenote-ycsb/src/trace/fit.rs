@@ -8,7 +8,7 @@
 //!
 //! It differs from the estimates published with the Twitter traces, which are slopes of a line through the logarithms
 //! of ranks and counts: likelihood weighs a rank by its requests, a line weighs all ranks alike. On data that is
-//! zipfian both agree. What it gives for data that is not is a number all the same: look at the counts.
+//! zipfian both agree. For other data it gives a number all the same: look at the counts.
 
 /// The fewest occurrences of a key whose rank is trusted.
 pub const LEAST: u64 = 16;

@@ -1,7 +1,7 @@
 //! Reading a trace, whatever its format: one record at a time, in constant memory.
 //!
-//! A bad record is an error that says where, and the next call reads the one behind it; whoever wants to leave such
-//! records out goes on. After an error of the input itself the reader is at its end.
+//! A bad record is an error that says where, and the next call reads the record behind it, so a caller may skip bad
+//! records. After an error of the input itself the reader is at its end.
 
 use std::io::BufRead;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A request of a trace, and what it is to a map.
+//! A request of a trace, and what a map does for it.
 //!
 //! A cache knows eleven operations, a map four actions. Reads and deletes are what they are. `set` writes. `add`
 //! inserts if the key is absent, which is what it does in a cache. `replace`, `cas`, `append`, `prepend`, `incr` and
@@ -148,7 +148,7 @@ pub struct Record {
     pub key_size: u32,
     /// Bytes of the value. Of a read that missed, 0.
     pub value_size: u32,
-    /// Who asked.
+    /// The client.
     pub client: u64,
     /// What for.
     pub operation: Operation,

@@ -1,4 +1,4 @@
-//! Sizes of keys and values in synthetic traces. A key's size and its value's hang on the key alone, so that the same
+//! Sizes of keys and values in synthetic traces. A key's size and its value's depend on the key alone, so that the same
 //! key has the same size whenever it comes, without a table.
 
 use super::error::Error;

@@ -42,7 +42,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts a request. Costs one look into a hash map.
+    /// Counts a request. Costs one lookup in a hash map.
     pub fn add(&mut self, record: &Record) {
         // The order of declaration is that of `ALL`.
         self.operations[record.operation as usize] += 1;

@@ -6,8 +6,8 @@
 //! | a DAX device, `/dev/daxX.Y` | `size` in `/sys/dev/char/MAJOR:MINOR`; the node's own is 0 | is there | never |
 //! | the memory of a PCI device, `/sys/bus/pci/devices/…/resourceN` | the file's | is there | never |
 //!
-//! Devices cannot be read or written by system calls, only mapped; a DAX device in pieces of its alignment. What they hold at first may be
-//! anything. Everything else that has a name is refused, with a word on what to do.
+//! System calls cannot read or write devices; they can only be mapped, a DAX device in pieces of its alignment. At first they may hold
+//! anything. Every other named object is refused, with a hint on what to do.
 
 use std::fs::File;
 use std::io;
@@ -43,8 +43,8 @@ pub enum Backing {
 }
 
 impl Backing {
-    /// What there is at a path; `None` if there is nothing. Does not open it: to open a pipe would wait for its other end, and to open some devices does
-    /// something. It is an error if it is a symbolic link.
+    /// What there is at a path; `None` if there is nothing. Does not open it: opening a pipe would wait for its other end, and opening some
+    /// devices has effects. A symbolic link is an error.
     pub fn at(path: &Path) -> Result<Option<Self>, MapError> {
         match look_at(path) {
             Ok(file) => Self::of(&file).map(Some),
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(Backing::at(&file).unwrap(), None);
         std::fs::write(&file, b"").unwrap();
         assert_eq!(Backing::at(&file).unwrap(), Some(Backing::File));
-        // Two that every machine has, and one that nobody may open here: that would wait.
+        // Two that every machine has, and one that must not be opened here: that would wait.
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());

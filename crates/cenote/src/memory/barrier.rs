@@ -1,8 +1,8 @@
 //! A barrier that one thread executes on behalf of all: `membarrier(2)`, in its form for several processes.
 //!
-//! A reader announces itself before each read; a reclaimer looks at announcements once in a while. With an ordinary
-//! barrier on both sides the reader, who runs a thousand times as often, pays most. Here the reader's is only one for
-//! the compiler, and the reclaimer has the kernel execute one on every core that runs a thread of a registered
+//! A reader announces itself before each read; a reclaimer reads the announcements once in a while. With an ordinary
+//! barrier on both sides the reader, which runs a thousand times as often, pays most. Here the reader's barrier is only
+//! for the compiler, and the reclaimer has the kernel execute one on every core that runs a thread of a registered
 //! process. A process that cannot register announces with a full barrier instead.
 
 use std::sync::OnceLock;
@@ -16,13 +16,13 @@ fn membarrier(command: libc::c_long) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Registers this process, once. Whether barriers of others reach its threads from now on.
+/// Registers this process, once. Returns whether other processes' barriers reach its threads from now on.
 pub fn register_barrier() -> bool {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     *REGISTERED.get_or_init(|| membarrier(REGISTER_GLOBAL_EXPEDITED))
 }
 
-/// Executes a full barrier on every core that runs a registered process. Whether it did. Costs microseconds.
+/// Executes a full barrier on every core that runs a registered process. Returns whether it did. Costs microseconds.
 pub fn barrier_everywhere() -> bool {
     register_barrier() && membarrier(GLOBAL_EXPEDITED)
 }

@@ -1,14 +1,14 @@
 //! Child processes: waiting until one of several ends, and signals to them.
 //!
 //! A descriptor of the process (`pidfd_open`) becomes readable when it has ended. Where the kernel has none, children are
-//! looked at every few milliseconds instead. Signals go by process id, which stays the child's own until it was waited for.
+//! polled every few milliseconds instead. Signals go by process id, which stays the child's own until it was waited for.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-/// How often children are looked at that have no descriptor.
+/// How often children without a descriptor are polled.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The signals that a supervisor sends.
@@ -73,7 +73,7 @@ impl WatchedChild {
         Ok(ended)
     }
 
-    /// Sends it a signal, if it was not waited for yet; one that has ended does not notice.
+    /// Sends it a signal, if it was not waited for yet. Has no effect on a child that has ended.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         if self.ended.is_some() {
             return Ok(());
@@ -94,7 +94,7 @@ fn open(child: &Child) -> Option<OwnedFd> {
     (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }
 
-/// Waits until one of the children has ended, or for so long.
+/// Waits until one of the children has ended, or the time is over.
 pub fn await_any<'c>(children: impl Iterator<Item = &'c WatchedChild>, at_most: Duration) {
     let mut polled = Vec::new();
     let mut at_most = at_most;
@@ -113,13 +113,13 @@ pub fn await_any<'c>(children: impl Iterator<Item = &'c WatchedChild>, at_most: 
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, millis) };
 }
 
-/// Kills a child that was started as a process group of its own and not waited for, and all that it has started in that group.
+/// Kills a child that was started as a process group of its own and not waited for, and everything that the child has started in that group.
 pub(crate) fn kill_group(child: &Child) {
     // SAFETY: a plain system call; the child was not waited for, so that the group's id is its own. It may have ended by itself.
     unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
 }
 
-/// Ends this very process as a crash would: no destructor runs, nothing is given back. For tests of what outlives it.
+/// Ends this process as a crash would: no destructor runs, nothing is given back. For tests of what outlives it.
 pub fn crash() -> ! {
     // SAFETY: a plain system call about this process.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };

@@ -23,7 +23,7 @@ const BOXES: Mailboxes = Mailboxes {
     per_process: 2,
 };
 
-/// A lock that one of the views holds from the beginning.
+/// A lock that one of the two views holds from the beginning.
 struct Alone(bool);
 
 impl Liveness for Alone {
@@ -40,7 +40,7 @@ impl Liveness for Alone {
     }
 }
 
-/// The right of one who shares a kernel with all others.
+/// The server lease of a process that shares a kernel with all others.
 struct Always;
 
 impl ServingLease for Always {
@@ -232,7 +232,7 @@ fn rounds<M: Mapped, L: Send, R: Send>(
     });
 }
 
-/// Who sees the flag sees what was written back before it.
+/// A reader that sees the flag sees what was written back before it.
 fn litmus_message_passing<M: Mapped>() {
     rounds::<M, _, _>(
         |mem, round| {
@@ -255,7 +255,7 @@ fn litmus_message_passing<M: Mapped>() {
     );
 }
 
-/// Of two who announce and then look, at least one sees the other.
+/// Of two threads that announce and then load, at least one sees the other.
 fn litmus_announcements<M: Mapped>() {
     let side = |mine: u64, theirs: u64| {
         move |mem: &M, round: u64| {
@@ -275,7 +275,7 @@ fn litmus_announcements<M: Mapped>() {
 fn litmus_line_order<M: Mapped>() {
     rounds::<M, _, _>(
         |mem, round| {
-            // Written in descending order, so that whoever reads upwards may only see newer words further up.
+            // Written in descending order, so that a reader in ascending order may only see newer words further up.
             for n in (0..8).rev() {
                 mem.store(LINE + 8 * n, round);
             }

@@ -1,5 +1,5 @@
-//! A backend over another that counts, per thread, what reaches memory. "What is counted is what can be
-//! improved": tests of the cost rule and `bench --count` use it; nothing else pays for it.
+//! A backend over another that counts, per thread, what reaches memory. Tests of the cost rule and `bench --count` use
+//! it; nothing else pays for it.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Counts {
         COUNTS.set(Self::default());
     }
 
-    /// Lines that had to come from memory if nothing was cached.
+    /// Lines that would come from memory if nothing was cached.
     pub fn lines_from_memory(&self) -> u64 {
         self.sync_loads + self.line_fetches + self.protected_lines
     }

@@ -1,19 +1,19 @@
 //! Death slots and event counts on Linux: a robust mutex for each thread, and futexes.
 //!
-//! A thread locks a robust mutex and keeps it locked, whose futex word is its death slot ([`robust_mutex`](super::robust_mutex) has the rest). When it ends,
-//! however it ends, the kernel walks the list of its robust mutexes (`robust_list(7)`), sets the owner-died bit in each and wakes one waiter. That is
-//! before its address space is torn down: some microseconds after the death, however much it had mapped. Locks of
-//! files are dropped after that.
+//! Each thread locks a robust mutex and keeps it locked ([`robust_mutex`](super::robust_mutex) has the details); the mutex's futex word is the
+//! thread's death slot. When the thread ends, however it ends, the kernel walks the list of its robust mutexes (`robust_list(7)`), sets the
+//! owner-died bit in each and wakes one waiter. It does so before it tears down the address space: some microseconds after the death,
+//! however much was mapped. It drops locks of files after that.
 //!
 //! | word | what | who writes it |
 //! |---|---|---|
 //! | the death slot | low half: the futex word | the owner; the kernel when it dies; watchers set the waiters bit |
-//! | the word before it | the generation that lies here, and a bit that says so | the owner |
+//! | the word before it | the generation that is registered here, and a bit that says so | the owner |
 //!
-//! The futex word holds the owner's thread id in its own namespace. Nobody interprets it: only whether it is zero, and
-//! the two highest bits.
+//! The futex word holds the owner's thread id in its own namespace. Nobody interprets the id: readers check only whether the word is zero,
+//! and its two highest bits.
 //!
-//! **Order.** The owner writes the generation after the mutex is locked; who looks reads the generation first. So an
+//! **Order.** The owner writes the generation after it has locked the mutex; a reader reads the generation first. So an
 //! owner-died bit that an earlier owner has left is never taken for a later one's.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,15 +26,15 @@ use super::robust_mutex::{PrivateSlot, RobustMutex};
 
 /// The bit that the kernel sets when the owner has died.
 const OWNER_DIED: u32 = libc::FUTEX_OWNER_DIED;
-/// The bit by which the kernel knows that it has to wake somebody.
+/// The bit that tells the kernel to wake a waiter.
 const WAITERS: u32 = libc::FUTEX_WAITERS;
-/// Bytes of a page, at the end of which a death slot is.
+/// Bytes of a page. A death slot lies at the end of one.
 const PAGE: u64 = 4096;
-/// Set in the generation's word while somebody lies here.
+/// Set in the generation's word while a thread is registered here.
 const REGISTERED: u64 = 1 << 32;
 /// `FUTEX2_SIZE_U32`.
 const SIZE_U32: u32 = 2;
-/// Between two looks where the kernel has no `futex_waitv` (before Linux 5.16), or refuses it on this memory.
+/// Between two polls where the kernel has no `futex_waitv` (before Linux 5.16), or refuses it on this memory.
 const POLL: Duration = Duration::from_millis(1);
 
 /// `struct futex_waitv`.
@@ -53,7 +53,7 @@ impl View {
         self.word(death_slot - 8)
     }
 
-    /// The half of a word that comes first in memory: what the kernel compares.
+    /// The half of a word that comes first in memory: the futex word.
     fn futex(&self, at: u64) -> &AtomicU32 {
         // SAFETY: within the reservation and aligned, as for `word`; the kernel and all processes access it atomically.
         unsafe { &*self.aligned(at, 8).cast::<AtomicU32>() }
@@ -106,7 +106,7 @@ impl Kernel for View {
         let Some(registered) = registration.0 else { return };
         if let RobustMutex::Window(_) = registered {
             self.registered(death_slot).store(0, Ordering::Release);
-            // No mere store: once this returns, the death slot may be somebody else's.
+            // Not a plain store: once this returns, the death slot may have another owner.
             if self.word(death_slot).swap(0, Ordering::SeqCst) as u32 & WAITERS != 0 {
                 self.wake_one(death_slot);
             }
@@ -163,7 +163,7 @@ impl Kernel for View {
             )
         };
         let error = std::io::Error::last_os_error().raw_os_error();
-        // A word has changed; it was for so long; a signal came. Anything else is a kernel that cannot do it.
+        // A word has changed, the time is over, or a signal came. Any other answer: this kernel cannot wait so.
         if slept < 0 && !matches!(error, Some(libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR)) {
             std::thread::sleep(time.min(POLL));
         }

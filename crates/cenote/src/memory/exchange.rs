@@ -1,9 +1,9 @@
-//! How a read-modify-write reaches memory whose caches are not coherent: a seam of its own.
+//! How a read-modify-write reaches memory whose caches are not coherent.
 //!
 //! Platforms differ: some execute a compare-exchange in the memory device, some have none across hosts. The
 //! [`Noncoherent`](super::Noncoherent) backend is generic over this trait. [`CpuExchange`] uses the CPU's own
 //! atomic between two flushes. That is atomic among the cores of one host, and across hosts only where the
-//! platform makes it so; it is right for measuring and for machines that are in truth coherent.
+//! platform makes it so; it serves measurements, and machines that are coherent after all.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,7 +64,7 @@ impl Modify {
 pub struct CpuExchange;
 
 impl Exchange for CpuExchange {
-    // To drop the line takes one.
+    // Dropping the line takes one.
     const BEGINS_WITH_FENCE: bool = true;
 
     #[inline]

@@ -1,7 +1,7 @@
-//! Reserving bytes of a file without a signal: where a process may not make files that large (`RLIMIT_FSIZE`, `ulimit -f`), the kernel sends it
-//! `SIGXFSZ`, which ends it, beside the error that says the same.
+//! Reserving bytes of a file without a signal: where a process may not make files that large (`RLIMIT_FSIZE`, `ulimit -f`), the kernel
+//! returns an error and also sends `SIGXFSZ`, which would end the process.
 //!
-//! The signal is the calling thread's own. It is blocked while the file grows, and taken away if that made it pending; one that was pending before stays.
+//! The signal goes to the calling thread. It is blocked while the file grows, and consumed if that made it pending; one pending before stays.
 
 use std::io;
 
@@ -47,7 +47,7 @@ impl Drop for NoSignal {
     }
 }
 
-/// Whether it waits for this thread, or for any of the process.
+/// Whether it is pending for this thread, or for the process.
 fn is_pending() -> bool {
     // SAFETY: fills in a signal set of ours.
     unsafe {

@@ -1,5 +1,5 @@
-//! Cache control on x86-64: which instructions this CPU has, and their use. Another architecture is one more
-//! file with the same three functions; none is claimed that was not run.
+//! Cache control on x86-64: which instructions this CPU has, and their use. Another architecture would be one more
+//! file with the same functions; there is none, as none was run.
 
 use std::sync::atomic::AtomicU64;
 

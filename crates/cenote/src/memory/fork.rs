@@ -14,7 +14,7 @@ use super::MapError;
 /// The page in use: its first byte is 1 in the process that made it and 0 in every child. A child that opens a pool of
 /// its own makes another.
 static CANARY: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
-/// Whether the fork handler is installed; children adopt handlers.
+/// Whether the fork handler is installed; children inherit handlers.
 static HANDLED: AtomicBool = AtomicBool::new(false);
 
 /// Descriptors that a forked child closes; slots hold -1 when free. Fixed, as a fork handler must not allocate.
@@ -56,7 +56,7 @@ fn make_canary() -> io::Result<*mut u8> {
     }
 }
 
-/// Starts to watch for forks; the process must call it before it opens a pool.
+/// Starts to watch for forks; a process must call it before it opens a pool.
 pub fn watch_fork() -> Result<ForkWatch, MapError> {
     let _guard = SLOT_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let current = ForkWatch(CANARY.load(Ordering::Acquire));
@@ -71,7 +71,7 @@ pub fn watch_fork() -> Result<ForkWatch, MapError> {
     Ok(ForkWatch(page))
 }
 
-/// Tells whether this process is a child of the one that made it.
+/// Shows whether this process is a child of the one that made it.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkWatch(*const u8);
 

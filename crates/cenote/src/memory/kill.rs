@@ -1,15 +1,16 @@
 //! Ending processes of this machine by force: the operating system's part of the built-in fence.
 //!
-//! A process id alone names nobody for long: it is reused, and it means another process in another PID namespace. So a
-//! process is named by its id, the namespace that the id is meant in, and the moment at which it began, and is signalled
-//! through a descriptor that was opened *before* these were compared.
+//! A process id alone does not identify a process for long: it is reused, and it means another process in another PID namespace. So a
+//! process is named by its id, its PID namespace, and the moment at which it began, and is signalled through a descriptor that was
+//! opened *before* these were compared.
 //!
-//! The name stands in the pool, where anybody who may write to it may write any name. So it only says where to look: nobody is signalled
-//! of whom the kernel does not say that it holds the liveness lock of the place, and has the pool mapped. `/proc/PID/task/TID/fdinfo` shows the locks of open files,
-//! `fd` beside it which files these are, and `maps` what is mapped. A lock alone proves nothing: its description may have been sent to one who takes what is sent. Where
-//! the name leads to nobody, the holder is looked for among all processes. To look into processes of other users takes `CAP_SYS_PTRACE`, and to signal them `CAP_KILL`.
+//! The name stands in the pool, where anybody who may write to the pool may write any name. So it only says where to look: a process is
+//! signalled only if the kernel says that it holds the liveness lock of the place and has the pool mapped. `/proc/PID/task/TID/fdinfo` shows
+//! the locks of open files, `fd` beside it which files these are, and `maps` what is mapped. A lock alone proves nothing: its description may
+//! have been sent to another process. If no process of that name holds the lock, the holder is searched for among all processes. Looking into
+//! processes of other users takes `CAP_SYS_PTRACE`, and signalling them `CAP_KILL`.
 //!
-//! A signal that was sent proves nothing. That a process is gone is proved by its lock alone ([`super::Liveness`]).
+//! A signal that was sent proves nothing. Only its lock proves that a process is gone ([`super::Liveness`]).
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -29,8 +30,8 @@ pub struct ProcessName {
     pub started: u64,
     /// The inode of its PID namespace; 0 if that could not be read.
     pub namespace: u64,
-    /// Which start of which machine it runs on, and which file holds its liveness lock: only processes of which both are the same know of each other
-    /// whether they live. 0 if the machine could not be told.
+    /// The machine and its boot, and the file that holds the liveness lock: processes can tell whether the other lives only if both are the same
+    /// for them. 0 if the machine could not be told.
     pub machine: u64,
 }
 
@@ -47,7 +48,7 @@ impl ProcessName {
     }
 }
 
-/// Which file is meant, whatever its name: device and inode.
+/// A file, whatever its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     pub(super) device: u64,
@@ -55,7 +56,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// That of a file of which the kernel has told.
+    /// From what the kernel says of a file.
     fn of(found: &fs::Metadata) -> Self {
         Self {
             device: found.dev(),
@@ -66,11 +67,11 @@ impl FileId {
 
 /// Ends processes of this machine.
 pub trait Killer: Send {
-    /// Has a process killed if it holds the liveness lock of a number; whether it was found. It may live for a while after that.
+    /// Kills a process if it holds the liveness lock of a number; returns whether it was found. It may live for a while after that.
     fn kill(&mut self, who: ProcessName, number: u32) -> Result<bool, MapError>;
 
-    /// Has all processes killed that hold the liveness lock of a number, if the lock `is_meant` still once they are found;
-    /// whether there were any. Much slower.
+    /// Kills all processes that hold the liveness lock of a number, if the lock `is_meant` still once they are found; returns whether there
+    /// were any. Much slower.
     fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError>;
 }
 
@@ -88,7 +89,8 @@ impl Sigkill {
         Self { lock_file, pool }
     }
 
-    /// Has a process killed if it holds a lock; `false` if it does not. One that is ending already has no memory any more: it is found, and not signalled.
+    /// Kills a process if it holds a lock; `false` if it does not. A process that is ending already has no memory any more: it counts as found, and
+    /// is not signalled.
     fn kill_holder(&self, pid: u32, number: u32, is_meant: impl FnOnce() -> bool) -> Result<bool, MapError> {
         let Some(descriptor) = open(pid)? else {
             return Ok(false);
@@ -152,7 +154,7 @@ fn open(pid: u32) -> Result<Option<OwnedFd>, MapError> {
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        // `/proc` lists threads' leaders only, but one that is just ending may be refused as no leader.
+        // `/proc` lists only thread group leaders, but the kernel may refuse one that is just ending as no leader.
         Some(libc::ESRCH | libc::EINVAL) => Ok(None),
         _ => Err(os("opening a process to end it")(error)),
     }
@@ -181,14 +183,14 @@ fn signal(descriptor: &OwnedFd) -> Result<bool, MapError> {
     }
 }
 
-/// When a process began: field 22 of its `stat`, counted behind the name, which may hold anything.
+/// When a process began: field 22 of its `stat`, counted after the name, which may hold anything.
 fn started(proc: &Path) -> Option<u64> {
     let stat = fs::read_to_string(proc.join("stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// What the kernel has drawn when the machine was started.
+/// The random number that the kernel drew at boot.
 fn machine() -> Option<u64> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
@@ -196,7 +198,7 @@ fn machine() -> Option<u64> {
     Some((number >> 64) as u64 ^ number as u64)
 }
 
-/// A number of the machine's and of a file, which all its processes find alike, by whatever path.
+/// A number for a machine and a file, the same for all processes of the machine, whatever the file's path.
 fn with_file(machine: u64, lock_file: &Path) -> u64 {
     let mixed = |number: u64, with: u64| {
         (number ^ with)
@@ -231,8 +233,8 @@ enum Holds {
     It,
 }
 
-/// Whether a process holds the lock of a byte, and has a pool mapped. Each of its threads is asked: threads may have descriptors of their own, and the first one may
-/// have ended before the others.
+/// Whether a process holds the lock of a byte and has a pool mapped. Asks each of its threads: a thread may have descriptors of its own, and
+/// the first thread may have ended before the others.
 fn holds(pid: u32, file: FileId, number: u32, pool: &str) -> Holds {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Holds::Nothing;
@@ -331,7 +333,7 @@ mod tests {
         files.into_iter().find(|file| file.ends_with(&inode)).unwrap()
     }
 
-    /// A process that holds the locks of number 7 on a file, by a description that it has adopted.
+    /// A process that holds the locks of number 7 on a file, by a description that it has inherited.
     fn holder(path: &Path) -> (DiesWithParent, Sigkill) {
         FileLock::make(path, 0o600).unwrap();
         let lock = FileLock::open(path).unwrap();
@@ -388,11 +390,11 @@ mod tests {
         let (_other, mut of_other) = self::holder(&folder.path().join("others"));
         let mut stranger = DiesWithParent(sleeper());
         assert!(!killer.kill(name_of(&stranger), 7).unwrap());
-        // One that has the lock and nothing of the pool: somebody may have sent it the description.
+        // This one has the lock and not the pool: another process may have sent it the description.
         let mut of_pool = Sigkill::new(killer.lock_file, "00:00 1".to_owned());
         assert!(!of_pool.kill(name_of(&holder), 7).unwrap());
         assert!(!of_pool.kill_holders(7, &|| true).unwrap());
-        // One with the lock of that number on another file.
+        // This one has the lock of that number on another file.
         assert!(!of_other.kill(name_of(&holder), 7).unwrap());
         assert!(stranger.0.try_wait().unwrap().is_none());
     }

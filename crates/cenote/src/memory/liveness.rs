@@ -1,4 +1,4 @@
-//! Who is alive: a lock that outlives its holder by nothing.
+//! Liveness: a lock that its holder loses when it dies, and not before.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,10 +12,10 @@ use super::mapping::{MapError, os};
 use super::nameless::NamelessFile;
 use super::opening::{self, Trust, look_at};
 
-/// Locks by number, each held by one process at a time, which loses it when it dies: not before its last memory access,
-/// and without anybody's timeout.
+/// Numbered locks, each held by one process at a time. A process loses its locks when it dies: not before its last memory access,
+/// and without a timeout.
 pub trait Liveness: Send + Sync {
-    /// Takes a lock; `false` if somebody alive has it.
+    /// Takes a lock; `false` if a living process has it.
     fn try_lock(&self, number: u32) -> Result<bool, MapError>;
 
     /// Gives a lock back.
@@ -29,9 +29,9 @@ pub trait Liveness: Send + Sync {
         None
     }
 
-    /// The same locks, for the calling thread alone: it loses what it takes by them when it dies, not before its last memory access, and not as late as its
-    /// process, which has its address space to give back and other threads to end. What the process holds by `self` lasts until this thread has ended,
-    /// too. From then on the thread has no descriptors but these. `None` where that cannot be had: `self` is as good as before.
+    /// The same locks for the calling thread alone, which loses what it takes by them when it dies: not before its last memory access, and not as
+    /// late as its process, which has an address space to tear down and other threads to end. What the process holds by `self` lasts until this
+    /// thread has ended, too. From then on the thread has no other descriptors. `None` where that is impossible: `self` is as good as before.
     fn of_this_thread(&self) -> Option<Box<dyn Liveness>> {
         None
     }
@@ -39,14 +39,14 @@ pub trait Liveness: Send + Sync {
 
 const LOOKING: &str = "looking for the file that holds the liveness locks";
 
-/// Far behind any pool's end, so that lock bytes are never data.
+/// Far beyond any pool's end, so that lock bytes are never data.
 pub(super) const LOCK_BASE: i64 = 1 << 62;
-/// Behind the numbers of all locks.
+/// Beyond the numbers of all locks.
 const USES_BASE: i64 = LOCK_BASE + (1 << 33);
-/// Bytes for the names of uses of one kind.
+/// Bytes for the uses of one kind.
 const USES: i64 = 1 << 32;
 
-/// What many processes say together of a file, each by a byte of its own that it has locked for as long as it lives, and none may contradict.
+/// What a file is used for. Each process states it by a byte of its own, locked for as long as the process lives; no two may contradict each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Use {
     /// The liveness locks of this pool are on it.
@@ -56,7 +56,7 @@ pub(crate) enum Use {
 }
 
 impl Use {
-    /// The first byte of its kind, and which one is its own.
+    /// The first byte of its kind, and the byte of this use.
     fn byte(self) -> (i64, i64) {
         let mixed = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as i64;
         match self {
@@ -72,9 +72,9 @@ impl Use {
 pub(crate) struct FileLock {
     /// Dropped before the descriptor that it would close.
     _close: CloseOnFork,
-    /// Of a thread that has its own: what keeps the process's locks.
+    /// In a thread that has its own locks: what keeps the process's.
     _process: Option<OwnedFd>,
-    /// What says of a pool's own file that its locks are here.
+    /// What states that the locks of this pool are on its own file.
     pool: Option<Box<FileLock>>,
     file: File,
 }
@@ -106,9 +106,9 @@ impl FileLock {
         Ok((found.dev(), found.ino()))
     }
 
-    /// Says of the file what it is used for, until all handles on this description are closed; `false` if a process that lives says something else.
+    /// States what the file is used for, until all handles on this description are closed; `false` if a living process states something else.
     ///
-    /// Of two that say different things at a time at least one sees the other: each speaks before it listens.
+    /// If two processes state different uses at a time, at least one sees the other: each states its own before it checks.
     pub(crate) fn says(&self, of: Use) -> Result<bool, MapError> {
         let (base, mine) = of.byte();
         let looking = || os(LOOKING);
@@ -128,9 +128,9 @@ impl FileLock {
         Ok(true)
     }
 
-    /// Whether another description has a lock on the file, whatever its number, or says something of it.
+    /// Whether another description has a lock on the file, whatever its number, or states a use.
     pub(crate) fn is_any_locked(&self) -> Result<bool, MapError> {
-        // All numbers but the greatest, which a creator has.
+        // All numbers but the greatest, which belongs to the creator.
         for (first, len) in [(LOCK_BASE, i64::from(u32::MAX)), (USES_BASE, 2 * USES)] {
             let mut request = Self::bytes(first, len, libc::F_WRLCK);
             self.control(libc::F_OFD_GETLK, &mut request)
@@ -142,13 +142,13 @@ impl FileLock {
         Ok(false)
     }
 
-    /// The description, as a child process adopts it.
+    /// The description, as a child process inherits it.
     #[cfg(test)]
     pub(super) fn description(&self) -> File {
         self.file.try_clone().unwrap()
     }
 
-    /// Keeps open, for as long as this handle is, what says something of the pool's own file.
+    /// Keeps the statement about the pool's own file for as long as this handle lives.
     pub(crate) fn keep(&mut self, pool: FileLock) {
         self.pool = Some(Box::new(pool));
     }
@@ -226,7 +226,7 @@ fn open_again(descriptor: i32) -> io::Result<File> {
         .open(format!("/proc/self/fd/{descriptor}"))
 }
 
-/// Closes descriptors from one number to another. With `CLOSE_RANGE_UNSHARE` the calling thread has a table of its own first, and the process keeps its.
+/// Closes a range of descriptors. With `CLOSE_RANGE_UNSHARE` the calling thread first gets a table of its own, and the process keeps its.
 fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
     // SAFETY: takes three numbers. Only called where the table is the calling thread's own, or becomes that: it closes nobody's descriptor.
     match unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } {
@@ -268,8 +268,8 @@ impl Liveness for FileLock {
         if kept > 0 {
             close_range(0, kept as u32 - 1, 0).ok()?;
         }
-        // The kernel follows this name in the process's table. A copy of the descriptor has a number from 3 on: to those below write all who have
-        // something to say.
+        // The kernel follows this name in the process's table. A copy of the descriptor has a number from 3 on: code anywhere in the process may
+        // write to the lower ones.
         let file = open_again(kept).ok()?;
         let file = file.try_clone().ok()?;
         Some(Box::new(Self {
@@ -312,12 +312,12 @@ mod tests {
         let theirs = again.clone();
         let thread = std::thread::spawn(move || {
             let own = theirs.of_this_thread().unwrap();
-            // The number in the process's table is for the other one to close.
+            // The other handle closes the number in the process's table.
             drop(theirs);
             assert!(own.try_lock(7).unwrap());
             taken.send(()).unwrap();
             let _ = dies.recv();
-            // As one that dies leaves it: neither given back nor closed.
+            // As a dead thread leaves it: neither given back nor closed.
             std::mem::forget(own);
         });
         is_taken.recv().unwrap();
@@ -328,7 +328,7 @@ mod tests {
         thread.join().unwrap();
         eventually("the end of the thread's lock", || !other.is_locked(7).unwrap());
         eventually("the end of the process's", || !other.is_locked(1).unwrap());
-        // Nobody else has lost a descriptor.
+        // No other thread has lost a descriptor.
         unrelated.set_len(1).unwrap();
     }
 

@@ -1,4 +1,4 @@
-//! A word of this process alone, shared by its threads. Nothing in a pool; it lives here because raw atomics do.
+//! A word of this process alone, shared by its threads. It is no part of a pool; it lives here because raw atomics do.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[repr(transparent)]
 pub struct LocalWord(AtomicU64);
 
-/// So many words that are 0. The pages of those that nobody touches take no memory.
+/// This many words of 0. Pages that nobody touches take no memory.
 pub fn zeroed_words(count: usize) -> Box<[LocalWord]> {
-    // The allocator has zeroed memory; words one by one would be touched.
+    // The allocator hands out zeroed pages; writing the words one by one would touch them.
     let words = Box::into_raw(vec![0_u64; count].into_boxed_slice());
     // SAFETY: nobody else has the words, and a local word is laid out as one of them.
     unsafe { Box::from_raw(words as *mut [LocalWord]) }
@@ -36,7 +36,7 @@ impl LocalWord {
         self.0.store(value, Ordering::Release)
     }
 
-    /// Compare-exchange; whether it happened.
+    /// Compare-exchange; returns whether it happened.
     #[inline]
     pub fn exchange(&self, current: u64, new: u64) -> bool {
         self.0

@@ -1,24 +1,24 @@
-//! Which addresses of this process are pools: for a handler of bus errors, which may ask nobody but the kernel.
+//! Which addresses of this process are pools: for a handler of bus errors, which may ask only the kernel.
 //!
-//! Who truncates a pool's file takes bytes away that processes have mapped. The next access to one is a bus error (`SIGBUS`), which ends a process. A library
-//! cannot go on from there: what was in the pool is gone, and whoever was at it in the middle of something. A program can say what happened before it ends,
-//! by a handler of its own that asks [`mapped_at`].
+//! Truncating a pool's file takes bytes away that processes have mapped. The next access to them is a bus error (`SIGBUS`), which ends a
+//! process. A library cannot go on from there: what was in the pool is gone, and a thread may have been in the middle of using it. A program
+//! can say what happened before it ends, by a handler of its own that asks [`mapped_at`].
 //!
-//! The list has a fixed number of entries and takes no lock, so that a handler can read it whatever the thread was at. An entry is claimed by its address,
-//! and listed when its length is there. One that is taken from the list while a handler looks is a pool that another thread unmaps: what the handler says of it then may
-//! be of another file.
+//! The list has a fixed number of entries and takes no lock, so that a handler can read it whatever the thread was doing. An entry is claimed by
+//! its address, and listed when its length is there. An entry that leaves the list while a handler reads it is a pool that another thread
+//! unmaps: the handler may then name another file.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-/// Mappings that can be listed; more are not.
+/// The most mappings that are listed; others are not found.
 const ENTRIES: usize = 256;
 
 /// An entry of the list.
 struct Listed {
     /// 0 if it is free.
     base: AtomicUsize,
-    /// 0 until the descriptor is there.
+    /// 0 until the descriptor is stored.
     len: AtomicUsize,
     descriptor: AtomicI32,
 }
@@ -65,7 +65,7 @@ pub struct MappedFile {
     pub offset: u64,
 }
 
-/// The pool that this process has mapped at an address. May be called by a handler of a signal. Finds the first 256 pools that a process has open.
+/// The pool that this process has mapped at an address. A signal handler may call it. Finds the first 256 pools that a process has open.
 pub fn mapped_at(address: usize) -> Option<MappedFile> {
     LIST.iter().find_map(|listed| {
         // PAIRS WITH: memory::mapped::list
@@ -100,7 +100,7 @@ mod tests {
             let offset = offset as u64;
             assert_eq!(found, MappedFile { descriptor, offset });
         }
-        // Those beyond are reserved, and nobody's.
+        // The addresses beyond are only reserved.
         assert_eq!(mapped_at(base + (1 << 20)), None);
         assert_eq!(mapped_at(&raw const descriptor as usize), None);
         drop(mapping);

@@ -7,7 +7,7 @@
 //! gives them.
 //!
 //! The reserved addresses are a power of two, so that an offset is kept within them by a mask: an access costs no
-//! comparison. A wrong offset that nobody caught touches some other word of the pool, or addresses that belong to nobody,
+//! comparison. A wrong offset that no check caught touches another word of the pool, or reserved addresses without memory,
 //! which ends the process; builds with debug assertions find it first.
 
 use super::LINE;
@@ -55,13 +55,13 @@ pub enum MapError {
     /// This machine lacks something.
     #[error("this machine does not support {0}")]
     Unsupported(&'static str),
-    /// Where a pool was looked for or wanted is something that cannot hold one.
+    /// What lies at the given path cannot hold a pool.
     #[error("a pool cannot lie here: {0}")]
     Unfit(&'static str),
-    /// A file is of somebody who is not trusted.
+    /// A file belongs to a user who is not trusted.
     #[error(transparent)]
     Distrusted(Distrust),
-    /// A file is not the one for a pool's liveness locks.
+    /// A file does not hold this pool's liveness locks.
     #[error("{0}")]
     LocksElsewhere(&'static str),
 }
@@ -75,16 +75,16 @@ pub(super) fn os(what: &'static str) -> impl FnOnce(io::Error) -> MapError {
 pub struct Mapping {
     base: *mut u8,
     len: u64,
-    /// The reserved addresses from `base` on are a power of two: all but the highest of their offsets' bits.
+    /// The reserved addresses from `base` on are a power of two: this is that power less 1.
     mask: u64,
     file: Option<File>,
-    /// The device that the file is, if it is one.
+    /// The device, if the file is one.
     device: Option<Device>,
     /// The whole reservation, to be given back.
     unmap: (*mut u8, usize),
-    /// No other mapping of this process has it, or ever had.
+    /// The mapping's number. No other mapping of this process has, or had, the same.
     number: u64,
-    /// Where it is listed, for whoever handles a bus error.
+    /// Its entry in the list for handlers of bus errors.
     entry: Option<Entry>,
 }
 
@@ -237,22 +237,22 @@ impl Mapping {
         end <= self.len && self.file_len().is_ok_and(|len| end <= len)
     }
 
-    /// See [`super::Memory::is_there`]. A system call that reads its argument from there, and does nothing as its first one means nothing, says so if it
-    /// cannot.
+    /// See [`super::Memory::is_there`]. Makes a system call that reads an argument at the address: the kernel says so if it cannot read it, and else
+    /// refuses the call, which has no effect.
     pub(super) fn is_there(&self, at: u64) -> bool {
         if at >= self.len {
             return false;
         }
         let word = self.view().aligned(at, 8);
         let no_set = std::ptr::null_mut::<u8>();
-        // SAFETY: the kernel reads eight bytes, if it can, and then refuses an action that there is none of.
+        // SAFETY: the kernel reads eight bytes, if it can, and then refuses the invalid action.
         unsafe { libc::syscall(libc::SYS_rt_sigprocmask, -1, word, no_set, 8) };
         io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
     }
 
-    /// Reserves a range of the file on its file system, growing the file if it is shorter. After it, touching
-    /// the range cannot fail. If it is `unshared`, in huge pages as far as the kernel makes them: to make one it waits for all
-    /// who map the file, for a tenth of a second while some of them are killed.
+    /// Reserves a range of the file on its file system, growing the file if it is shorter. Afterwards touching
+    /// the range cannot fail. If it is `unshared`, in huge pages as far as the kernel makes them: to make one the kernel waits for all
+    /// processes that map the file, for a tenth of a second while some of them are killed.
     pub fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
         let Some(file) = &self.file else { return Ok(()) };
         if let Some(device) = self.device {
@@ -295,9 +295,9 @@ impl Mapping {
         }
     }
 
-    /// Begins to reserve a range, as many whole huge pages of it as there are. tmpfs gives none by itself, but makes one
-    /// of a page that is there and the holes around it (`MADV_COLLAPSE`). To do so before the holes are filled saves
-    /// filling and copying them. Whatever fails here is left to the caller.
+    /// Begins to reserve a range: as many whole huge pages of it as there are. tmpfs gives none by itself, but makes one
+    /// of an existing page and the holes around it (`MADV_COLLAPSE`). Doing so before the holes are filled saves
+    /// filling and copying them. The caller deals with whatever fails here.
     fn reserve_huge(&self, file: &File, at: u64, len: u64) {
         let end = at.saturating_add(len).min(self.len);
         let (start, end) = (at & !(HUGE - 1), end & !(HUGE - 1));
@@ -309,7 +309,7 @@ impl Mapping {
                 return;
             }
         }
-        // All in one call: each waits once for every processor.
+        // All in one call: each call waits once for every processor.
         // SAFETY: advice about a range of our own mapping that lies within the file.
         unsafe {
             libc::madvise(
@@ -320,7 +320,7 @@ impl Mapping {
         };
     }
 
-    /// The first bytes, as they are in memory and not as they were when this host's cache had them first.
+    /// The first bytes as they are in memory, not as this host's cache may have them.
     pub(crate) fn fresh_head<const N: usize>(&self) -> Result<[u8; N], MapError> {
         let view = self.view();
         if let Ok(flusher) = Flusher::detect() {
@@ -385,14 +385,14 @@ fn free_bytes(file: &File) -> u64 {
     }
 }
 
-/// Where a mapping is, by value: what every access needs, without following pointers to it first.
+/// Where a mapping is, by value, so that accesses follow no pointers to it first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     base: *mut u8,
     len: u64,
     /// Keeps an offset within the reserved addresses.
     mask: u64,
-    /// Whether single pages of it can be mapped again: they cannot of a device.
+    /// Whether single pages of it can be mapped once more: those of a device cannot.
     pub(super) has_pages: bool,
     /// The mapping's number.
     pub(super) number: u64,
@@ -528,7 +528,7 @@ impl View {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Before the addresses are anybody else's.
+        // Before the addresses belong to another mapping.
         self.entry = None;
         // SAFETY: the whole reservation is ours; no reference into it outlives `self`.
         unsafe { libc::munmap(self.unmap.0.cast(), self.unmap.1) };
@@ -538,8 +538,8 @@ impl Drop for Mapping {
 #[cold]
 #[inline(never)]
 fn out_of_bounds(at: u64, len: u64, mapped: u64) -> ! {
-    // Offsets are validated where they are read from the pool; to get here is a defect of this library, and to
-    // go on would be to touch memory that is not ours.
+    // Offsets are validated where they are read from the pool. Getting here is a defect of this library, and going
+    // on would touch memory that is not the pool's.
     panic!("offset {at:#x} with length {len:#x} lies outside the mapping of {mapped:#x} bytes")
 }
 
@@ -562,7 +562,7 @@ mod tests {
             assert_eq!(mapping.is_there(at), is_there, "{at}");
             assert_eq!(mapping.is_backed(at + 8), is_there, "{at}");
         }
-        // A thread that has no descriptors sees the same.
+        // A thread without descriptors sees the same.
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 // SAFETY: the thread has a table of descriptors of its own from then on, which is empty.

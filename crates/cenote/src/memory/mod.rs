@@ -92,10 +92,10 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// (flush rounds, long-lived announcements) is compiled out where this is true.
     const COHERENT: bool;
 
-    /// Whether read-modify-writes are executed by a server, so that all who share a pool must ask it.
+    /// Whether a server executes read-modify-writes, so that all processes that share a pool must ask it.
     const DELEGATED: bool = false;
 
-    /// Whether that is so for this memory: the simulator knows it when it runs.
+    /// The same for this value: the simulator knows it only when it runs.
     #[inline]
     fn is_delegated(&self) -> bool {
         Self::DELEGATED
@@ -104,25 +104,25 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// The backend's name, as stored in pools and printed by tools.
     const NAME: &'static str;
 
-    /// Reserves a range, so that touching it cannot fail.
-    /// What is `unshared`, because no other process has the pool open, may take the kernel longer, to make huge pages of it.
+    /// Reserves a range, so that touching it cannot fail. If it is `unshared`, because no other process has the pool open, the kernel may take
+    /// longer and make huge pages of it.
     fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError>;
 
-    /// Whether there is memory behind all offsets below `end`: whoever touches what a file does not have is ended by a signal.
+    /// Whether there is memory behind all offsets below `end`. A signal ends a process that touches bytes which the file does not have.
     ///
     /// Cost: a system call where there is a file.
     fn is_backed(&self, _end: u64) -> bool {
         true
     }
 
-    /// Whether there is memory behind a word, for one that has no descriptor of the file, as a [thread that serves](Delegated) has none.
+    /// Whether there is memory behind a word. For a thread that has no descriptor of the file, as the [exchange server](Delegated) has none.
     ///
     /// Cost: a system call.
     fn is_there(&self, _at: u64) -> bool {
         true
     }
 
-    /// Gives a range that was reserved back. Until it is reserved again, nobody may touch it; then it holds anything.
+    /// Gives a reserved range back. Until it is reserved again, nobody may touch it; afterwards its contents are undefined.
     fn punch(&self, _at: u64, _len: u64) -> Result<(), MapError> {
         Err(MapError::Unsupported("giving bytes of a pool back"))
     }
@@ -132,57 +132,56 @@ pub trait Memory: Clone + Send + Sync + 'static {
         barrier::register_barrier()
     }
 
-    /// Executes a full barrier on every core that runs a process which relies on it. Whether it did.
+    /// Executes a full barrier on every core that runs a process which relies on it. Returns whether it did.
     fn barrier_everywhere(&self) -> bool {
         barrier::barrier_everywhere()
     }
 
-    /// This process has taken a place of the pool that no other living one has. Whether the memory has what it needs for that.
+    /// This process has taken a place in the pool, which no other living one has. Returns whether the memory has what the place needs.
     fn enter(&self, _place: u32) -> bool {
         true
     }
 
-    /// Returns when no read-modify-write of one who is dead now can take effect any more.
+    /// Returns when no read-modify-write of a thread that is dead now can take effect any more.
     fn quiesce(&self) {}
 
-    /// What the operating system says of threads and does for those who wait.
+    /// What the operating system knows of threads, and how threads sleep.
     fn kernel(&self) -> &dyn Kernel;
 
-    /// What this thread is given of protected data from now on stays as it is until [`Memory::unpinned`]. Nothing on real memory;
-    /// a simulated one looks whether it is so.
+    /// The protected data that this thread is given from now on stays unchanged until [`Memory::unpinned`]. Does nothing on real memory; a
+    /// simulated one checks it.
     #[inline(always)]
     fn pinned(&self) {}
 
-    /// This thread holds nothing any longer that it was given since [`Memory::pinned`].
+    /// This thread no longer holds anything that it was given since [`Memory::pinned`].
     #[inline(always)]
     fn unpinned(&self) {}
 
-    /// This thread is about to tell threads of its process something by a [`LocalWord`], which comes after all that it has stored. Nothing
-    /// on real memory, where both go the same way; a simulated one knows nothing of such words.
+    /// This thread is about to signal other threads of its process by a [`LocalWord`], ordered after all that it has stored. Does nothing on
+    /// real memory, where both kinds of words keep one order; a simulated one does not see local words.
     #[inline(always)]
     fn tells_own_process(&self) {}
 
-    /// The caller relies on what was stored to these bytes, by whoever, having reached memory. Nothing on real memory; a simulated one
-    /// looks whether it has.
+    /// The caller relies on all stores to these bytes having reached memory. Does nothing on real memory; a simulated one checks it.
     #[inline(always)]
     fn must_be_in_memory(&self, _at: u64, _len: u64) {}
 
-    /// The caller relies on no host having lines of these bytes in its cache, as they will be somebody else's. Nothing on real memory; a
-    /// simulated one looks whether it is so.
+    /// The caller relies on no host having lines of these bytes in its cache, because they get another owner. Does nothing on real memory; a
+    /// simulated one checks it.
     #[inline(always)]
     fn must_not_be_cached(&self, _at: u64, _len: u64) {}
 
-    /// The caller waits for somebody else, who needs a moment.
+    /// The caller waits for another thread that needs a moment.
     fn pause(&self) {
         std::hint::spin_loop()
     }
 
-    /// The caller has waited for long: lets others run.
+    /// The caller has waited for long: other threads may run.
     fn relax(&self) {
         std::thread::yield_now()
     }
 
-    /// The caller has waited for very long: does nothing for so long, or less. Whoever unparks the thread ends it.
+    /// The caller has waited for very long: sleeps for this time at most. Unparking the thread ends the sleep.
     fn rest(&self, time: std::time::Duration) {
         std::thread::park_timeout(time)
     }
@@ -194,8 +193,8 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// Sync word: release store.
     fn store(&self, at: u64, value: u64);
 
-    /// Stores the eight words of the line at `at` (a multiple of 64) past the cache, in ascending order. Whoever fetches the line
-    /// may find some of them stored and others not. Nothing of it stays in this host's cache. One round trip.
+    /// Stores the eight words of the line at `at` (a multiple of 64) past the cache, in ascending order. A reader that fetches the line may find
+    /// some stored and others not. Nothing of the line stays in this host's cache. One round trip.
     fn store_line(&self, at: u64, line: [u64; 8]);
 
     /// Sync word: a store that is ordered before every later load of this thread.
@@ -205,16 +204,16 @@ pub trait Memory: Clone + Send + Sync + 'static {
     #[cfg_attr(feature = "mutants", track_caller)]
     fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64>;
 
-    /// Sync word: a compare-exchange that orders nothing before it: what this thread has stored before may be seen after it. For words
-    /// that say who does something, and not that something has been done. The same instruction as the other, so that words of the process
-    /// ([`LocalWord`]) stay in order with it; the simulator takes it at its word.
+    /// Sync word: a compare-exchange that orders nothing before it: this thread's earlier stores may be seen after it. For words that claim a
+    /// piece of work, not for words that say it is done. Real memory executes the same instruction as for the other, so words of the process
+    /// ([`LocalWord`]) stay in order with it; the simulator does reorder.
     #[inline]
     fn compare_exchange_acquire(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.compare_exchange(at, current, new)
     }
 
-    /// Sync word: [`Memory::fence`], then [`Memory::compare_exchange`], so that what was begun is complete before the word changes. One wait
-    /// where an exchange begins with a fence anyway, else two.
+    /// Sync word: [`Memory::fence`], then [`Memory::compare_exchange`]: earlier write-backs are complete before the word changes. One wait where
+    /// an exchange begins with a fence anyway, else two.
     #[inline]
     #[cfg_attr(feature = "mutants", track_caller)]
     fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
@@ -223,8 +222,8 @@ pub trait Memory: Clone + Send + Sync + 'static {
         self.compare_exchange_acquire(at, current, new)
     }
 
-    /// Sync word: the last read-modify-write of a process that executes those of all, or is about to, where that is so: it waits until
-    /// it does, and executes none after this one.
+    /// Sync word: the exchange server's last read-modify-write, which gives the service up. Where this process is about to become the server, it
+    /// waits until it is; it executes none for others afterwards. On other memory an ordinary compare-exchange.
     fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
         let _ = self.compare_exchange(at, current, new);
     }
@@ -243,16 +242,16 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// Sync word: bitwise and, returns what was there before.
     fn fetch_and(&self, at: u64, value: u64) -> u64;
 
-    /// A load of a sync word through the cache. It may be stale by any amount; whoever uses it must be able to
-    /// find that out.
+    /// A load of a sync word through the cache. The value may be stale by any amount; the caller must be able to find
+    /// that out.
     fn load_speculative(&self, at: u64) -> u64;
 
     /// The eight words of the line at `at` (a multiple of 64), each at least as new as this call and read in
     /// ascending order. One flush and one miss where caches are incoherent.
     fn fetch_line(&self, at: u64) -> [u64; 8];
 
-    /// [`Memory::fetch_line`] for lines one behind the other, which are asked for at once. Each is read in ascending order; between
-    /// two of them anything may happen.
+    /// [`Memory::fetch_line`] for adjacent lines, all requested at once. Each is read in ascending order; the lines are not ordered among each
+    /// other.
     fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
         for (line, at) in lines.iter_mut().zip((at..).step_by(LINE as usize)) {
             *line = self.fetch_line(at);
@@ -275,9 +274,9 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// is written back.
     fn owned_store(&self, at: u64, value: u64);
 
-    /// The same, for a store that its owner waits for late: whatever it does before the next fence that follows a write-back of
-    /// the line may reach memory first, and recovery is right either way. The simulator takes any other store that was lost with its
-    /// host, although its owner had gone on, for a fault.
+    /// The same, for a store that may reach memory late: the owner's other stores before the next fence that follows a write-back of the line may
+    /// overtake it, and recovery is right either way. If any other store is lost with its host although its owner went on, the simulator
+    /// reports a fault.
     #[inline]
     fn owned_store_lazily(&self, at: u64, value: u64) {
         self.owned_store(at, value)
@@ -291,7 +290,7 @@ pub trait Memory: Clone + Send + Sync + 'static {
     fn owned_peek(&self, at: u64) -> u64;
 
     /// The same, for a word that its owner may have changed and not written back: the caller finds out by other means, or is right
-    /// either way.
+    /// with either value.
     #[inline]
     fn owned_peek_speculative(&self, at: u64) -> u64 {
         self.owned_peek(at)
@@ -306,19 +305,19 @@ pub trait Memory: Clone + Send + Sync + 'static {
     /// Protected data: the bytes, through the cache. They must have been published, or belong to the caller.
     fn bytes(&self, at: u64, len: u64) -> &[u8];
 
-    /// [`Memory::bytes`] for who reads some of them only, and says by [`Memory::reads`] which. The same on real memory; a simulated clock
-    /// charges what is read.
+    /// [`Memory::bytes`] for a caller that reads only some of them, and reports which by [`Memory::reads`]. The same on real memory; a simulated
+    /// clock charges what is read.
     #[inline(always)]
     fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
         self.bytes(at, len)
     }
 
-    /// The caller reads these of the bytes that [`Memory::bytes_in_part`] has given it. Nothing on real memory.
+    /// The caller reads this part of what [`Memory::bytes_in_part`] has given it. Does nothing on real memory.
     #[inline(always)]
     fn reads(&self, _at: u64, _len: u64) {}
 
-    /// The caller reads so many lines of memory that is none of the pool's but its process's own. Nothing on real memory; a simulated clock
-    /// charges a hit for each.
+    /// The caller reads this many lines of its process's own memory, not the pool's. Does nothing on real memory; a simulated clock charges a hit
+    /// for each.
     #[inline(always)]
     fn reads_private(&self, _lines: u64) {}
 
@@ -350,7 +349,7 @@ pub trait Memory: Clone + Send + Sync + 'static {
     #[cfg_attr(feature = "mutants", track_caller)]
     fn fence(&self);
 
-    /// Has a range written back and waits for it; later stores of this thread cannot reach memory before it.
+    /// Writes a range back and waits for it; later stores of this thread cannot reach memory before it.
     /// Costs nothing on coherent memory, where stores are seen in program order.
     #[inline]
     #[cfg_attr(feature = "mutants", track_caller)]
@@ -373,7 +372,7 @@ pub fn swap_by_exchanges<M: Memory>(mem: &M, at: u64, value: u64) -> u64 {
     before
 }
 
-/// A backend for a mapping: of a file, or of memory of this process alone.
+/// A backend over a mapping of a file, or of memory of this process alone.
 pub trait Mapped: Memory {
     /// Takes over a mapping.
     fn over(mapping: std::sync::Arc<Mapping>) -> Result<Self, MapError>;
@@ -381,9 +380,9 @@ pub trait Mapped: Memory {
     /// The mapping below.
     fn mapping(&self) -> &Mapping;
 
-    /// Starts what must run in each process that has a pool open, before it takes a place: for memory whose
-    /// read-modify-writes are executed by a server, a thread that is it or stands by, until the last handle is dropped. It needs the
-    /// lock of this number, and the right.
+    /// Starts what must run in each process that has a pool open, before it takes a place. Where a server executes read-modify-writes, that is a
+    /// thread which is the server or stands by, until the last handle is dropped. The server needs the lock of this number and the server
+    /// lease.
     fn serve(
         &self,
         _boxes: delegated::Mailboxes,
@@ -394,6 +393,13 @@ pub trait Mapped: Memory {
         Ok(())
     }
 }
+
+/// Memory that a pool can be on: [`Coherent`], [`Noncoherent`] or [`Delegated`].
+///
+/// A bound for code that works on pools of any kind. Nobody else can implement it.
+pub trait Backend: Mapped {}
+
+impl<M: Mapped> Backend for M {}
 
 /// The lines that a byte range touches, as offsets; none if it is empty.
 pub(crate) fn lines(at: u64, len: u64) -> impl Iterator<Item = u64> {

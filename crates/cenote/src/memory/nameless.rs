@@ -1,7 +1,8 @@
-//! A new file that has no name before it is complete, so that a creator that is killed leaves nothing, and nobody finds it half made.
+//! A new file has no name before it is complete: a creator that is killed leaves nothing, and no process finds the file half made.
 //!
-//! The kernel makes it without a name (`O_TMPFILE`), and links it when it is complete. Where a file system has no such files, it has a temporary name
-//! first, which nobody can foresee and which must be new; a creator that is killed leaves that behind. Either way the file has its permission bits before it has its name.
+//! The kernel makes it without a name (`O_TMPFILE`), and links it when it is complete. Where a file system cannot do that, the file first has
+//! a temporary name, unpredictable and new; a creator that is killed leaves it behind. Either way the file has its permission bits before
+//! it has its name.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions, Permissions};
@@ -14,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 use super::mapping::{MapError, os};
 
-/// Temporary names that are tried. One that is taken is chance, or somebody who has an eye for every name that there may be.
+/// Temporary names that are tried. Each one taken is chance, or an attacker who takes every name that there may be.
 const NAMES: u32 = 8;
 
 const MAKING: &str = "creating the pool file";
 const NAMING: &str = "naming the pool file";
 
-/// A file on its way to get a name, by [`NamelessFile::publish`].
+/// A file that does not have its name yet; [`NamelessFile::publish`] gives it.
 pub(crate) struct NamelessFile {
     file: File,
     temporary: Option<PathBuf>,
@@ -60,7 +61,7 @@ impl NamelessFile {
         Ok(made)
     }
 
-    /// Creates a file beside `path`. It is never one that was there before, nor what a link points to that was.
+    /// Creates a file beside `path`, never opening an existing one, nor what an existing link points to.
     fn with_temporary_name(path: &Path, mode: u32) -> Result<Self, MapError> {
         let mut tries = 0..NAMES;
         loop {
@@ -97,8 +98,7 @@ impl NamelessFile {
         self.file.try_clone().map_err(os(MAKING))
     }
 
-    /// Gives the file its name; fails if there is anything of that name already. It is this file that gets it, even if its temporary name is another
-    /// one's by now.
+    /// Gives the file its name; fails if the name is taken. It is this file that gets it, even if another file has its temporary name by now.
     pub(crate) fn publish(self, path: &Path) -> Result<(), MapError> {
         let to = c_string(path)?;
         let mut named = link(
@@ -111,7 +111,7 @@ impl NamelessFile {
             .as_ref()
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         {
-            // `/proc` may not be there. The kernel grants this to whoever opened the file, since Linux 6.10, or may read everything.
+            // `/proc` may not be there. The kernel allows this to the process that opened the file (since Linux 6.10), or to one that may read all.
             named = link(self.file.as_raw_fd(), c"", &to, libc::AT_EMPTY_PATH).or(named);
         }
         match named {
@@ -123,7 +123,7 @@ impl NamelessFile {
         }
     }
 
-    /// Gives the file its name by taking the temporary one away.
+    /// Gives the file its name in place of the temporary one.
     fn rename(&self, to: &CString) -> io::Result<()> {
         let Some(temporary) = &self.temporary else {
             return Err(io::ErrorKind::Unsupported.into());
@@ -149,7 +149,7 @@ impl NamelessFile {
 impl Drop for NamelessFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // It is gone already if it was renamed; and nobody is left to be told.
+            // It is gone already if it was renamed; and there is nobody to report an error to.
             let _ = std::fs::remove_file(temporary);
         }
     }

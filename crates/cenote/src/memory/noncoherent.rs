@@ -9,12 +9,12 @@
 //! | `fetch_line` | `clflushopt`, `mfence`, loads | 1 |
 //! | `store`, `announce` | `clflushopt`, `mfence`, `movnti`, `mfence` | 1 |
 //! | `store_line` | `clflushopt`, `mfence`, eight `movnti`, `mfence` | 1 |
-//! | `compare_exchange` and kin | by the [`Exchange`] seam | 1, here 2 |
+//! | `compare_exchange` and the like | by [`Exchange`] | 1, here 2 |
 //! | `fence_and_exchange` | the same, with no fence of its own before, where the exchange begins with one | 1, here 2 |
 //! | `write_back`, `invalidate` | `clwb` or `clflushopt` a line | 0 |
 //! | `fence` | `mfence` | waits for those begun |
 //!
-//! On a coherent machine this backend is correct and costs what it would on an incoherent one, give or take the
+//! On a coherent machine this backend is correct and costs what it would on an incoherent one, except for the
 //! device's latency; that is how its figures are measured.
 
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl<X: Exchange> Memory for Noncoherent<X> {
 
     #[inline]
     fn prefetch(&self, at: u64) {
-        // A stale copy must not be kept: the line is dropped now, and fetched by whoever reads it.
+        // A stale copy must not stay: this drops the line now, and the reader fetches it.
         self.flusher.flush(self.word(at & !7).as_ptr() as *const u8);
     }
 

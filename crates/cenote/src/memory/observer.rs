@@ -1,4 +1,4 @@
-//! Who is alive, for one who takes no place: it asks for the locks of others, and takes none.
+//! Liveness for an observer: it tests the locks of others, and takes none.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use super::opening::{Trust, open_to_read};
 pub(crate) struct Observer(File);
 
 impl Observer {
-    /// Opens the file of the liveness locks, which this process may only read perhaps.
+    /// Opens the file of the liveness locks, which this process may perhaps only read.
     pub(crate) fn open(path: &Path, trust: Trust) -> Result<Self, MapError> {
         open_to_read(path, trust).map(Self)
     }

@@ -1,11 +1,11 @@
-//! Words of protected data that decide where else is read: each is read once.
+//! Words of protected data that decide where to read next: each is read once.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// The word of some bytes of the pool, read once: what was checked of it is what is used.
+/// A word within bytes of the pool, read once: what was checked is what is used.
 ///
-/// A compiler may read a plain word of a slice as often as it likes, as nobody changes it. But somebody may write where no writer of this library
-/// would, and a length that is another one after it was checked would lead out of the pool.
+/// A compiler may read a plain word of a slice several times, as nobody should change it. But a foreign writer may, and a length that
+/// changes after it was checked would lead out of the pool.
 #[inline(always)]
 pub fn read_once(bytes: &[u8], at: usize) -> u64 {
     let word = bytes[at..at + 8].as_ptr().cast_mut();
@@ -13,7 +13,7 @@ pub fn read_once(bytes: &[u8], at: usize) -> u64 {
         // SAFETY: eight bytes that can be read, as was just checked, aligned, and only loaded.
         return unsafe { AtomicU64::from_ptr(word.cast()) }.load(Ordering::Relaxed);
     }
-    // Only where an offset is damaged.
+    // Happens only if an offset is damaged.
     // SAFETY: the same for each of the eight bytes.
     let byte = |n| unsafe { AtomicU8::from_ptr(word.add(n)) }.load(Ordering::Relaxed);
     u64::from_le_bytes(std::array::from_fn(byte))

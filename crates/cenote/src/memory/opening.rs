@@ -1,12 +1,12 @@
-//! Opening what a name names: not what a link of that name points to, without waiting for anybody, and only what belongs to somebody who is trusted.
+//! Opening what a name names: never what a link of that name points to, without waiting for any process, and only if its owner is trusted.
 //!
-//! In a folder that others may write, a name says nothing of who made the file. So a symbolic link is refused where it is the last part of a name (parts
-//! before it may be links, as those in sysfs are); what there is is judged by the descriptor that was opened, not by the name, which may be another file's
-//! by then; and pipes and files with a lease keep nobody waiting. A name of a descriptor of this process, `/proc/self/fd/N`, is not followed by anybody's leave but its
-//! own.
+//! In a folder that others may write, a name says nothing of who made the file. So opening refuses a symbolic link as the last part of a name
+//! (parts before it may be links, as those in sysfs are), judges a file by the descriptor that was opened, not by the name, which may be
+//! another file's by then, and never waits for a pipe or a file with a lease. A name of a descriptor of this process, `/proc/self/fd/N`, is
+//! followed: only the process itself can make one.
 //!
-//! Who owns a file can always write it, whatever its mode. Its group's members can if the mode says so: that is its owner's decision, who is trusted or
-//! not. What *every* user may write belongs to nobody.
+//! A file's owner can always write it, whatever its mode. Members of its group can if the mode says so: that is the decision of the owner, who
+//! is trusted or not. A file that *every* user may write is trusted by none.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -18,7 +18,7 @@ use super::backing::Backing;
 use super::mapping::{MapError, os};
 use crate::mutant::{self, Mutant};
 
-/// Why a path is refused that names a link.
+/// Why a path that names a link is refused.
 pub(super) const LINK: &str = "it is a symbolic link, which is not followed, as others may have planted it; name the file that it points to";
 /// The permission bit by which every user may write a file.
 const EVERYBODY_WRITES: u32 = 0o002;
@@ -40,18 +40,18 @@ pub(crate) enum Trust {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Distrust {
-    /// It is somebody else's.
+    /// It belongs to a user who is not trusted.
     #[error("it belongs to user {owner}, who is neither the user of this process ({user}) nor root")]
     Owner {
-        /// Whose it is.
+        /// Its owner.
         owner: u32,
         /// The effective user of this process.
         user: u32,
     },
-    /// Everybody can write it.
+    /// Every user can write it.
     #[error("every user may write it (it has mode {mode:o}, and belongs to user {owner})")]
     Everybody {
-        /// Whose it is.
+        /// Its owner.
         owner: u32,
         /// Its permission bits.
         mode: u32,
@@ -69,7 +69,7 @@ pub(crate) fn open_to_read(path: &Path, trust: Trust) -> Result<File, MapError> 
 }
 
 fn open_as(path: &Path, trust: Trust, writes: bool) -> Result<File, MapError> {
-    // To open some devices does something. It is looked at again once it is open: it may be another one then.
+    // Opening some devices has effects. The file is checked again once it is open: it may be another one then.
     Backing::at(path)?;
     let opened = OpenOptions::new()
         .read(true)
@@ -90,7 +90,7 @@ fn open_as(path: &Path, trust: Trust, writes: bool) -> Result<File, MapError> {
     Ok(file)
 }
 
-/// Opens what a path names only to look at it: nothing happens to it, nobody is waited for, and it need not be readable. It may be a link.
+/// Opens what a path names to look at it only: it has no effect on it, waits for nobody, and needs no permission to read. It may be a link.
 pub(super) fn look_at(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -98,7 +98,7 @@ pub(super) fn look_at(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// The flag by which a link is not followed. A descriptor of this process has a name that is one; nobody else can plant it.
+/// The flag that keeps a link from being followed. A name of a descriptor of this process is a link that nobody else can plant.
 fn follow(path: &Path) -> libc::c_int {
     let number = path.as_os_str().as_bytes().strip_prefix(b"/proc/self/fd/");
     match number {
@@ -108,7 +108,7 @@ fn follow(path: &Path) -> libc::c_int {
     }
 }
 
-/// Whether an open file is used.
+/// Whether an open file is trusted.
 fn judge(file: &File, trust: Trust) -> Result<(), MapError> {
     let found = file.metadata().map_err(os("looking at the pool file"))?;
     // SAFETY: takes nothing and cannot fail.
@@ -187,7 +187,7 @@ mod tests {
         ] {
             assert_eq!(follow(Path::new(none)), libc::O_NOFOLLOW, "{none}");
         }
-        // A link before the last part is one.
+        // A link before the last part is allowed.
         let around = folder.path().join("around");
         symlink(folder.path(), &around).unwrap();
         open(&around.join("file"), Trust::Own).unwrap();

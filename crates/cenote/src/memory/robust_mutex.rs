@@ -1,22 +1,22 @@
-//! The mutex that shows a thread's death, of which nothing but the futex word is in the pool.
+//! The mutex that shows a thread's death. Only its futex word is in the pool.
 //!
-//! The kernel walks a list of mutexes when a thread ends, and the C library writes that list: both follow addresses that stand in
-//! the mutex, behind its futex word. Who may write to the pool may write anything there. So the mutex lies across the end of a page:
+//! The kernel walks a list of mutexes when a thread ends, and the C library writes that list: both follow addresses that stand in the
+//! mutex, after its futex word. A process that may write to the pool may write anything there. So the mutex lies across the end of a page:
 //!
 //! ```text
 //!  the page of the pool with the death slot, mapped once more │ a page of this process alone
 //!  …… generation │ futex word, count (of 1)            │ owner, users, kind, list entry: the addresses
 //! ```
 //!
-//! What another process does to the futex word can only make the death show too early or not at all, or make the C library refuse to unlock: so
-//! that is not asked of it before the shared page has been replaced by one of this process.
+//! What another process does to the futex word can only make the death show too early or not at all, or make the C library refuse to unlock.
+//! So before the library unlocks it, a page of this process replaces the shared one.
 //!
 //! Where a page cannot be mapped once more (a device, pages that are not of 4 KiB, a C library of another layout), the whole mutex is in
 //! memory of the process, which alone sees the death of the thread, and recovers it.
 //!
 //! | a thread that ends | leaves |
 //! |---|---|
-//! | with its mutex locked | two pages of addresses, which nobody uses again; a private mutex for who lies in the same death slot next |
+//! | with its mutex locked | two pages of addresses, never used again; a private mutex for the next thread that registers in the death slot |
 //! | between the last word in the pool and the unlocking | the same; nothing shows in the pool |
 //!
 //! Cost: four system calls for each worker that attaches and detaches.
@@ -28,7 +28,7 @@ use super::mapping::View;
 
 /// The page size for which death slots lie at the end of pages.
 const PAGE: usize = 4096;
-/// Bytes of the mutex that are in the pool: its futex word, and a counter that the C library uses for recursive mutexes only.
+/// Bytes of the mutex in the pool: its futex word, and a counter that the C library uses only for recursive mutexes.
 const SHARED: usize = 8;
 
 /// The mutex of a thread that is registered in a death slot.
@@ -40,7 +40,7 @@ pub enum RobustMutex {
     Private(&'static PrivateSlot),
 }
 
-/// The page of a death slot, mapped once more, and a page of this process behind it.
+/// The page of a death slot, mapped once more, followed by a page of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     pages: *mut libc::c_void,
@@ -75,7 +75,7 @@ impl Window {
             )
         };
         if again != pages {
-            // The first page may be gone already, and its address somebody else's.
+            // The first page may be gone already, and another thread may have its address.
             // SAFETY: the second page is still this thread's alone.
             unsafe { libc::munmap(pages.wrapping_byte_add(PAGE), PAGE) };
             return None;
@@ -87,8 +87,8 @@ impl Window {
         self.pages.wrapping_byte_add(PAGE - SHARED).cast()
     }
 
-    /// Unlocks the mutex, of which the pool says nothing any more, out of everybody's reach. If it cannot be, it stays where the
-    /// list of its thread has it.
+    /// Unlocks the mutex where no other process can reach it; the pool no longer refers to it. If unlocking fails, the mutex stays where its
+    /// thread's list has it.
     fn close(self) {
         // SAFETY: replaces the first page of the window, which is this thread's alone.
         let own = unsafe {
@@ -101,7 +101,7 @@ impl Window {
                 0,
             )
         };
-        // There may be no memory for it. Then the word in the pool has to do, if it is there still: nobody but a hostile process writes to that now.
+        // There may be no memory for that page. Then the word in the pool must do, if it is still there: only a hostile process would write to it.
         // SAFETY: looks whether the page is mapped.
         if own != self.pages && unsafe { libc::msync(self.pages, PAGE, libc::MS_ASYNC) } != 0 {
             return;
@@ -135,9 +135,9 @@ pub struct PrivateSlot {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
 }
 
-/// All private death slots that this process has ever used. They are never freed: lists of threads may have them.
+/// All private death slots that this process has ever used. They are never freed: threads' lists may still have them.
 static PRIVATE: AtomicPtr<PrivateSlot> = AtomicPtr::new(std::ptr::null_mut());
-/// Set in [`PrivateSlot::generation`] while somebody is registered there.
+/// Set in [`PrivateSlot::generation`] while a thread is registered there.
 const REGISTERED: u64 = 1 << 32;
 
 impl PrivateSlot {
@@ -166,9 +166,9 @@ impl PrivateSlot {
             && self.futex().load(Ordering::Acquire) & libc::FUTEX_OWNER_DIED != 0
     }
 
-    /// One for a death slot: that of who lay there before and has died, one that is free, or a new one.
+    /// The private slot for a death slot: that of a dead thread which was registered there, a free one, or a new one.
     fn take(view: &View, death_slot: u64) -> &'static PrivateSlot {
-        // Who registers in a death slot has claimed it: nobody else looks for one for the same death slot.
+        // A thread that registers in a death slot has claimed it: no other thread takes one for the same death slot.
         let theirs = Self::all().find(|other| other.is_of(view, death_slot) && other.is_dead());
         let free = || Self::all().find(|other| !other.is_taken.swap(true, Ordering::AcqRel));
         let found = theirs.or_else(free);
@@ -207,7 +207,7 @@ impl PrivateSlot {
 }
 
 impl RobustMutex {
-    /// Locks a mutex for a death slot in a page of the mapping. The death slot belongs to the calling thread, and nobody believes what stands in it.
+    /// Locks a mutex for a death slot in a page of the mapping. The death slot belongs to the calling thread; nothing that stands in it is trusted.
     pub(super) fn lock(view: &View, death_slot: u64, page: *mut u8, generation: u32) -> Option<Self> {
         // SAFETY: takes a number and gives one.
         let is_page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } == PAGE as libc::c_long;
@@ -248,7 +248,7 @@ impl RobustMutex {
 // word alone, atomically.
 unsafe impl Sync for PrivateSlot {}
 
-/// Makes a robust mutex and locks it; `false` if that cannot be done. Whatever stands in the pool's part, this returns.
+/// Makes a robust mutex and locks it; `false` if that is impossible. It returns whatever the pool's part holds.
 fn lock(mutex: *mut libc::pthread_mutex_t) -> bool {
     // SAFETY: the attributes are a local value that is initialised before it is used; the mutex is valid for writes, in no thread's list, and the
     // caller's alone but for its futex word. It is not unmapped before it is unlocked.
@@ -261,11 +261,11 @@ fn lock(mutex: *mut libc::pthread_mutex_t) -> bool {
             && libc::pthread_mutexattr_setrobust(&mut attributes, libc::PTHREAD_MUTEX_ROBUST) == 0
             && libc::pthread_mutex_init(mutex, &attributes) == 0;
         libc::pthread_mutexattr_destroy(&mut attributes);
-        // Not `lock`: it would wait if somebody wrote to the futex word just now.
+        // Not `lock`: it would wait if another process wrote to the futex word just now.
         is_made
             && match libc::pthread_mutex_trylock(mutex) {
                 0 => true,
-                // Somebody has written so into the futex word. It is in the thread's list, as a mutex of its own.
+                // Another process has written this into the futex word. The mutex is in the thread's list, like any of its own.
                 libc::EOWNERDEAD => {
                     libc::pthread_mutex_consistent(mutex);
                     true
@@ -350,7 +350,7 @@ mod tests {
         shows_deaths(&mapping, true);
         let other = Mapping::anonymous(2 * PAGE as u64).unwrap();
         shows_deaths(&other, false);
-        // What is known of one mapping says nothing of another.
+        // One mapping's mutexes say nothing of another's.
         shows_deaths(&Mapping::anonymous(2 * PAGE as u64).unwrap(), false);
     }
 
@@ -364,7 +364,7 @@ mod tests {
         let id = unsafe { libc::gettid() } as u64;
         for at in (0..2 * PAGE as u64).step_by(8) {
             let expected = match at {
-                // And how often it is locked.
+                // The second word counts how often it is locked.
                 DEATH_SLOT => id | 1 << 32,
                 at if at == DEATH_SLOT - 8 => REGISTERED | 7,
                 _ => 0,

@@ -1,4 +1,4 @@
-//! How a thread that must not be late gets its processor: what heartbeats and those who look for them run under.
+//! How a thread that must not be late gets its processor: for threads that send heartbeats, and those that poll for them.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -22,7 +22,7 @@ pub enum Priority {
     Ordinary,
 }
 
-/// Asks for the highest priority that this thread is allowed. What it starts does not adopt it.
+/// Asks for the highest priority that this thread is allowed. Its children do not inherit it.
 pub fn raise_priority() -> Priority {
     let wanted = libc::sched_param {
         sched_priority: REALTIME,
@@ -38,14 +38,14 @@ pub fn raise_priority() -> Priority {
     Priority::Ordinary
 }
 
-/// Keeps what this process has mapped now in memory, so that no thread has to wait for a page. Call it before a pool is
-/// opened: pools are not to be kept. Whether that was allowed.
+/// Keeps what this process has mapped now in memory, so that no thread has to wait for a page. Call it before opening a pool:
+/// pools are not meant to be kept. Returns whether that was allowed.
 pub fn lock_code() -> bool {
     // SAFETY: the call takes a number.
     unsafe { libc::mlockall(libc::MCL_CURRENT) == 0 }
 }
 
-/// Has the kernel kill a command's process when the thread that starts it ends, however that comes. What the process starts itself goes on.
+/// Has the kernel kill a command's process when the thread that starts it ends, for whatever reason. The process's own children go on.
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     let tie = move || {

@@ -1,13 +1,13 @@
-//! A view of another memory for who has no place in the pool: it reads, stores nothing, and is told whether it may believe what it read.
+//! A view of another memory for a reader without a place: it reads, stores nothing, and learns whether what it read is valid.
 //!
-//! Nobody knows of such a reader, so what it reads may be freed and used again under it. Three things follow (`docs/protocols/snapshots.md`):
+//! No other process knows of such a reader, so what it reads may be freed and reused meanwhile. Three things follow (`docs/protocols/snapshots.md`):
 //!
 //! - **Nothing reaches the pool.** Stores, exchanges and write-backs do nothing. The mapping below may be one that cannot be written.
-//! - **Every byte is read once, as words.** What the base hands out as a slice is copied to memory of this process by loads of words, and
-//!   stays as it was read: code that looks twice at a slice finds the same. What lies outside of what was committed when the attempt began
+//! - **Every byte is read once, as words.** What the base returns as a slice is copied to memory of this process by loads of words, and
+//!   stays as it was read: code that reads a slice twice finds the same. What lies outside of the pool as committed at the attempt's beginning
 //!   reads as zeroes, and so does everything once the attempt is over; zeroes end every walk.
-//! - **An attempt** is what one such view reads. It holds if the epoch is at its end what it was at its beginning: then nothing that could be
-//!   reached since has been used again; and if the pool has not grown. One that is *loose* goes on when the epoch does, and says at its end whether it did.
+//! - **An attempt** is what one such view reads. It holds if the epoch is the same at its end as at its beginning, so that nothing reachable
+//!   since then has been reused, and if the pool has not grown. A *loose* attempt goes on when the epoch moves, and reports that at its end.
 //!
 //! On incoherent memory each line is read afresh, and dropped from the cache right after it was read.
 
@@ -21,19 +21,19 @@ use crate::mutant::{self, Mutant};
 pub struct Bounds {
     /// The word that holds the epoch, above its last bit.
     pub epoch: u64,
-    /// The word that says how much is committed, and what it said when that was checked: it goes on saying so.
+    /// The word that says how much is committed, and its value when that was checked, which it must keep.
     pub committed: (u64, u64),
     /// The end of what may be touched.
     pub limit: u64,
-    /// Loads, of words or lines, after which an attempt is over: a walk in bytes that change may have no end.
+    /// Loads of words or lines until the attempt is over: a walk through changing bytes may have no end.
     pub steps: u64,
     /// Whether the attempt is over as soon as the epoch moves on.
     pub is_strict: bool,
 }
 
-/// Steps between two looks at the epoch.
+/// Steps between two polls of the epoch.
 const STEPS_BETWEEN_POLLS: u64 = 64;
-/// Bytes that are counted as a step.
+/// Bytes that count as a step.
 const STEP_BYTES: u64 = 512;
 
 /// See the [module documentation](self). Clones belong to one attempt.
@@ -70,7 +70,7 @@ impl<M: Memory> Snapshot<M> {
         }
     }
 
-    /// Whether what was read may be believed: the epoch is what it was, the pool has not grown, and the attempt was not ended before.
+    /// Whether what was read is valid: the epoch and the committed size are unchanged, and the attempt was not ended before.
     pub fn holds(&self) -> bool {
         if mutant::is(Mutant::SnapshotNotValidated) {
             return true;
@@ -80,12 +80,12 @@ impl<M: Memory> Snapshot<M> {
         !self.is_over() && self.is_all_as_it_was()
     }
 
-    /// Whether it was ended as it had taken too many steps.
+    /// Whether it ended because it took too many steps.
     pub fn is_exhausted(&self) -> bool {
         self.attempt.steps.load() > self.bounds.steps
     }
 
-    /// What is committed later is outside of the bounds: what is registered there looks like damage.
+    /// What is committed later is outside of the bounds: what lies there looks like damage.
     fn is_all_as_it_was(&self) -> bool {
         let (committed, frames) = self.bounds.committed;
         self.base.load(self.bounds.epoch) >> 1 == self.attempt.began && self.base.load(committed) == frames
@@ -96,7 +96,7 @@ impl<M: Memory> Snapshot<M> {
         self.attempt.is_over.load() != 0
     }
 
-    /// Counts a step; whether the attempt goes on.
+    /// Counts a step; returns whether the attempt goes on.
     #[inline]
     fn goes_on(&self, bytes: u64) -> bool {
         if self.is_over() {
@@ -129,7 +129,7 @@ impl<M: Memory> Snapshot<M> {
             return frames;
         }
         match self.is_within(at, 8) && self.goes_on(8) {
-            // It may be anything by now, and of any way of sharing.
+            // It may be anything by now, shared in any of the three ways.
             true => self.base.owned_peek_speculative(at),
             false => 0,
         }
@@ -146,7 +146,7 @@ impl<M: Memory> Snapshot<M> {
         line
     }
 
-    /// Drops lines that were read. They may be protected data by now, which others of this host read through its cache.
+    /// Drops lines that were read. They may be protected data by now, which other threads of this host read through its cache.
     #[inline]
     fn forget(&self, at: u64, len: u64) {
         if !M::COHERENT {
@@ -194,7 +194,7 @@ impl<M: Memory> Memory for Snapshot<M> {
         false
     }
 
-    /// Nothing is freed on the strength of what this reader sees.
+    /// Nothing is freed because of what this reader sees.
     fn barrier_everywhere(&self) -> bool {
         true
     }
@@ -225,7 +225,7 @@ impl<M: Memory> Memory for Snapshot<M> {
 
     fn announce(&self, _at: u64, _value: u64) {}
 
-    /// Never happens: what was found is the answer.
+    /// Never exchanges: returns what was found.
     fn compare_exchange(&self, at: u64, _current: u64, _new: u64) -> Result<u64, u64> {
         Err(self.word(at))
     }

@@ -79,12 +79,12 @@ fn what_was_given_stays_as_it_was_read_and_is_not_believed_once_the_epoch_moves(
     let given = snapshot.bytes(4096, 16);
     mem.store(4096, 1);
     assert_eq!(given[..8], 4096u64.to_le_bytes());
-    // Replicas are being updated: the epoch is what it was.
+    // The epoch's replicas are being updated: the epoch is unchanged.
     mem.store(EPOCH, 8 << 1 | 1);
     assert!(snapshot.holds());
     mem.store(EPOCH, 9 << 1);
     assert!(!snapshot.holds());
-    // It is noticed on the way, too: then everything is nothing.
+    // The reader notices it on the way, too: then everything reads as nothing.
     let read: Vec<u64> = (0..1000).map(|_| snapshot.load(8192)).collect();
     assert_eq!((read.last(), snapshot.is_exhausted()), (Some(&0), false));
 }
@@ -111,7 +111,7 @@ fn a_loose_attempt_goes_on_and_says_so() {
 fn an_attempt_ends_after_its_steps() {
     let snapshot = Snapshot::new(memory::<Coherent>(), bounds(false));
     let reads = (0..1 << 20).take_while(|_| snapshot.load(8192) != 0).count();
-    // It is looked at every 64 steps.
+    // The epoch is polled every 64 steps.
     assert!(
         reads <= (1 << 12) + 64 && snapshot.is_exhausted() && !snapshot.holds(),
         "{reads}"

@@ -1,20 +1,20 @@
 //! The pod: a pool's superblock, the instances that share it, their liveness, allocation, reclamation and recovery.
 //!
-//! A folder uses itself and those above it in this table; `cargo xtask tidy` checks that. What a lower one needs of a higher one it is handed
-//! by [`instance::hooks`].
+//! A folder uses itself and those above it in this table; `cargo xtask tidy` checks that. [`instance::hooks`] hands functions of upper
+//! folders to lower ones.
 //!
 //! | folder | what it holds | protocol page |
 //! |---|---|---|
 //! | `format` | what the bytes mean: layout, superblock, records, frames, objects, chunks of lists | `docs/pool-format.md` |
-//! | `instance` | processes and workers: joining, who lives, epochs; crash points | `docs/protocols/instances.md` |
+//! | `instance` | processes and workers: joining, liveness, epochs; crash points | `docs/protocols/instances.md` |
 //! | `lock` | the lock within the pool, and the redo log of what is changed under it | `docs/protocols/allocation.md` |
 //! | `alloc` | frames, blocks, slabs, the heap, auxiliary allocations | `docs/protocols/allocation.md` |
 //! | `reclaim` | retired lists, collection, taking over, flush rounds, room in a full pool | `docs/protocols/reclamation.md` |
-//! | `commit` | operations that a crash cannot tear, recovery, how workers come and go | `docs/protocols/recovery.md` |
+//! | `commit` | operations that a crash cannot tear, recovery, how workers attach and detach | `docs/protocols/recovery.md` |
 //! | `names` | names | `docs/protocols/recovery.md` |
-//! | `group` | who is there, who died, in order | `docs/protocols/groups.md` |
-//! | `death` | noticing deaths, telling other hosts | `docs/protocols/detection.md` |
-//! | `hosts` | agents, monitors, fences, the executing host | `docs/protocols/hosts.md` |
+//! | `group` | members that are there, left or died, in order | `docs/protocols/groups.md` |
+//! | `death` | noticing deaths, notifying other hosts | `docs/protocols/detection.md` |
+//! | `hosts` | agents, monitors, fences, the server lease | `docs/protocols/hosts.md` |
 //! | `tasks` | work that outlives its workers | `docs/protocols/tasks.md` |
 
 pub mod alloc;
@@ -34,7 +34,7 @@ use crate::memory::Memory;
 pub use instance::process::Pod;
 pub use instance::worker::{Pin, Worker};
 
-/// What folders of the pod are notified of those above them.
+/// The functions that [`instance::hooks`] hands to lower folders.
 pub fn inner_hooks<M: Memory>() -> instance::hooks::Inner<M> {
     instance::hooks::Inner {
         make_room: reclaim::room::make_room,

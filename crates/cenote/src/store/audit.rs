@@ -1,9 +1,9 @@
 //! `fsck`: walks everything in a pool and accounts for every byte.
 //!
-//! First the dead are recovered and what can be freed is freed. Then every map is walked, every retired list, every
-//! record; each allocation that is referred to is marked. Then the block table is walked: what is neither free, nor
-//! referred to, nor retired, nor in a living worker's hands, is leaked. While other processes have the pool open the
-//! figures are those of a moving target.
+//! First it recovers the dead and frees what can be freed. Then it walks every map, every retired list and every
+//! record, and marks each allocation that is referred to. Then it walks the block table: what is neither free, nor
+//! referred to, nor retired, nor held by a living worker, is leaked. While other processes have the pool open, the
+//! figures may not fit together.
 
 use std::collections::{HashMap as Table, HashSet};
 use std::rc::Rc;
@@ -33,9 +33,9 @@ use crate::pod::reclaim::{collect, retire, vacant};
 use crate::pod::tasks::TaskList;
 use crate::pod::{Worker, group};
 
-/// Problems that a report names.
+/// The most problems that a report names.
 const PROBLEMS_SHOWN: usize = 100;
-/// Leaked objects that a report names.
+/// The most leaked objects that a report names.
 const LEAKED_SHOWN: usize = 16;
 
 /// What `fsck` found. All bytes but the pool's tables are in exactly one of the figures.
@@ -47,23 +47,23 @@ pub struct FsckReport {
     pub free_bytes: u64,
     /// Bytes of free frames that were given back to the file system, or are about to be.
     pub trimmed_bytes: u64,
-    /// Bytes of objects that wait until nobody can be reading them.
+    /// Bytes of retired objects, which wait until no reader can hold them.
     pub retired_bytes: u64,
-    /// Bytes in the hands of living workers: reserved, or just being published.
+    /// Bytes held by living workers: reserved, or being published.
     pub held_bytes: u64,
-    /// Bytes of blocks that are no objects: cells, and what is left at the end.
+    /// Bytes of blocks outside objects: cells, and what is left at the end.
     pub overhead_bytes: u64,
     /// Bytes that nothing refers to and nobody can use.
     pub leaked_bytes: u64,
-    /// Where the first of them are.
+    /// Where the first leaked objects are.
     pub leaked: Vec<u64>,
     /// Bytes that `--repair` has freed; they were leaked before.
     pub repaired_bytes: u64,
-    /// Places that nobody has, of whose records `--repair` has cleared a damaged word.
+    /// Vacant places in whose records `--repair` has cleared a damaged word.
     pub repaired_places: u64,
     /// All bytes: the committed frames.
     pub committed_bytes: u64,
-    /// Names that were damaged, and that `--repair` has replaced: what they are now.
+    /// The new names that `--repair` has given in place of damaged ones.
     pub repaired_names: Vec<String>,
     /// Each map.
     pub maps: Vec<MapReport>,
@@ -71,13 +71,13 @@ pub struct FsckReport {
     pub tasks: Vec<TasksReport>,
     /// Processes other than this one that have the pool open.
     pub other_processes: u32,
-    /// Whether others wrote while it was looked at: then what seems wrong may be what they did.
+    /// Whether others wrote during the check: then what seems wrong may be their writes.
     pub is_uncertain: bool,
-    /// What is not as it should be.
+    /// What is wrong.
     pub problems: Vec<String>,
-    /// Whether who looked had no place in the pool: then nobody was recovered and nothing freed before.
+    /// Whether a reader without a place in the pool made this: then nobody was recovered and nothing freed first.
     pub snapshot: bool,
-    /// Of a snapshot: processes that died and that nobody has recovered. What they had begun may look like damage.
+    /// Of a snapshot: dead processes that are not recovered. What they had begun may look like damage.
     pub unrecovered_processes: u32,
 }
 
@@ -116,9 +116,9 @@ pub struct TasksReport {
     pub name: String,
     /// Its tasks.
     pub tasks: u64,
-    /// Those that are done.
+    /// The tasks that are done.
     pub done: u64,
-    /// Results that are there; the others were forgotten.
+    /// Results that are stored; the others were discarded.
     pub results: u64,
 }
 
@@ -133,24 +133,24 @@ enum Mark {
 struct Audit<'w, M: Memory> {
     worker: &'w Rc<Worker<M>>,
     marks: Table<u64, Mark>,
-    /// Who is freeing something just now, by their marks: that is in no list any more, and not free yet.
+    /// The marks of workers that are freeing objects: those are in no list any more, and not free yet.
     freeing: HashSet<u16>,
     report: FsckReport,
     repair: bool,
 }
 
-/// How an error ends that says what to do about damage: what is being done.
+/// The advice at the end of an error, which `fsck` leaves out.
 const TO_BE_CHECKED: &str = "; run `cenote fsck` on it";
-/// Looks of `fsck` at a pool that others have open, at most.
+/// The most passes of `fsck` over a pool that others have open.
 const PASSES_MAX: u32 = 5;
 
 impl<M: Memory> Pool<M> {
-    /// Checks the pool. With `repair`, gives damaged names new ones, clears damaged words of records that nobody has, and frees what is
-    /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Only while no other process
+    /// Checks the pool. With `repair`, replaces damaged names, clears damaged words of vacant records, and frees what is
+    /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Repairs only while no other process
     /// has the pool open.
     ///
-    /// What others write during a look may look like damage. A look that finds something wrong while others have the pool open is repeated, up
-    /// to five times, until nothing is wrong or two looks in a row, during which nobody is seen to write, find the same; else the report says that it is
+    /// What others write during a pass may look like damage. A pass that finds something wrong while others have the pool open is repeated, up to
+    /// five passes, until nothing is wrong, or two passes in a row, during which no writes are seen, find the same. Else the report is
     /// [uncertain](FsckReport::is_uncertain).
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;
@@ -176,17 +176,17 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-/// Looks at a pool that others write to. Of what they write not all shows in [`written`]: an object may be put, retired and taken again in between.
+/// Passes over a pool that others write to. Not all writes show in [`written`]: an object may be put, retired and recycled in between.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
-    /// How many there were.
+    /// How many passes there were.
     count: u32,
-    /// What the last one found wrong.
+    /// What the last pass found wrong.
     last: Option<(Vec<String>, Vec<u64>, u64)>,
 }
 
 impl Passes {
-    /// Whether another look would find no more. What no two looks in a row have found is uncertain.
+    /// Whether no further pass is needed. What no two passes in a row have found is uncertain.
     pub(super) fn are_enough(&mut self, report: &mut FsckReport) -> bool {
         self.count += 1;
         let found = (
@@ -201,11 +201,11 @@ impl Passes {
     }
 }
 
-/// Accounts for every byte, in a worker's eyes. What can be freed should have been. `is_alone`: nobody else has the pool open.
+/// Accounts for every byte. The caller has freed what can be freed. `is_alone`: nobody else has the pool open.
 pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) -> Result<FsckReport> {
     let _still = worker.pod().hold_still();
-    // What becomes free meanwhile keeps its bytes. While others write that would keep all that they retire for as long as this takes, and each
-    // further look longer: then each part of the walk has a pin of its own.
+    // A pin keeps the bytes of what is freed meanwhile. While others write, it would keep all that they retire for as long as this takes, and each
+    // further pass would take longer: then each part of the walk has a pin of its own.
     let _pin = match is_alone {
         true => Some(worker.pin()?),
         false => None,
@@ -220,7 +220,7 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
         },
         repair,
     };
-    // What is left of the dead may refer to anything.
+    // What could not be recovered may refer to anything.
     for failure in worker.pod().failures() {
         audit.problem_text(&failure.to_string(), "");
     }
@@ -231,15 +231,15 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
     let problems = audit_locks::walk(worker, |lock| audit.mark(lock, Mark::Reachable));
     problems.into_iter().for_each(|error| audit.problem(error));
     audit.walk_records()?;
-    // What damage hides must not be freed as if nothing referred to it.
+    // Objects that damage hides must not be freed as if nothing referred to them.
     audit.repair &= audit.report.problems.is_empty();
     audit.sweep()?;
     audit.report.is_uncertain = written(worker) != before;
     Ok(audit.report)
 }
 
-/// What changes in the records of other workers while they write: what they have reserved, retired, and named. All of that may be again what it
-/// was once what they have retired is free, for which the epoch moves on.
+/// What changes in the records of other workers while they write: what they have reserved, retired, and named. All of it may be the same
+/// again only once what they have retired is free, for which the epoch moves.
 fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
     let mem = worker.mem();
     let records = (0..worker.pod().workers_high()).map(|index| WorkerRecord::new(worker.geometry(), index));
@@ -270,7 +270,7 @@ impl<M: Memory> Audit<'_, M> {
     }
 
     fn problem_text(&mut self, text: &str, advice: &str) {
-        // A badly damaged pool has one problem a slot; the first ones tell.
+        // A badly damaged pool has one problem a slot; the first ones suffice.
         if self.report.problems.len() < PROBLEMS_SHOWN {
             let text = text.strip_suffix(TO_BE_CHECKED).unwrap_or(text);
             self.report.problems.push(format!("{text}{advice}"));
@@ -285,7 +285,7 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    /// Marks what an entry of the directory refers to, whatever it is called.
+    /// Marks what an entry of the directory refers to, whatever its name.
     fn walk_entry(&mut self, entry: Entry) {
         let (worker, offset) = (self.worker, entry.offset);
         let name = match entry.name {
@@ -303,7 +303,7 @@ impl<M: Memory> Audit<'_, M> {
                 self.mark(offset, Mark::Reachable);
                 group::audit(worker, offset)
             }
-            // It has a range of its own, unlike the header of anything else.
+            // It has an extent of its own, unlike the header of anything else.
             KIND_BASELINE => match locate(worker, offset) {
                 Ok(Location::Extent { .. }) => {
                     self.mark(offset, Mark::Reachable);
@@ -321,7 +321,7 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    /// What to call something whose name is damaged.
+    /// A name for something whose name is damaged.
     fn damaged_name(&mut self, index: u32, error: Error) -> String {
         let renamed = match self.repair {
             true => directory::rename_damaged(self.worker, index),
@@ -403,7 +403,7 @@ impl<M: Memory> Audit<'_, M> {
         Ok(())
     }
 
-    /// Takes down what the walk of a map found.
+    /// Records what the walk of a map found.
     fn walked(&mut self, header: u64, reached: Vec<u64>, suspects: Vec<Error>, map: MapReport) {
         reached
             .into_iter()
@@ -485,7 +485,7 @@ impl<M: Memory> Audit<'_, M> {
         Ok(())
     }
 
-    /// Reports words of reserves that the library never writes. Repair clears those of places that nobody has.
+    /// Reports words of reserves that the library never writes. Repair clears those of vacant places.
     fn check_reserve_words(&mut self, index: u32, attached: bool) -> Result<()> {
         let worker = self.worker;
         let record = WorkerRecord::new(worker.geometry(), index);
@@ -509,8 +509,8 @@ impl<M: Memory> Audit<'_, M> {
         Ok(())
     }
 
-    /// What a reserve says of a block that is not its worker's is old. Nothing that is reserved is referred to otherwise, and its cells say
-    /// that they are taken: all do not only for the moment before they are.
+    /// Marks reserved objects as held. What a reserve says of a block that its worker does not own is old. Nothing refers to a reserved object
+    /// otherwise, and its cell says that it is taken; all cells are still free only for the moment before they are taken.
     fn mark_reserves(&mut self, record: WorkerRecord, me: u32) {
         let frames = self.report.committed_bytes / FRAME;
         let mem = self.worker.mem();
@@ -618,7 +618,7 @@ impl<M: Memory> Audit<'_, M> {
         Ok(())
     }
 
-    /// What the words of a block's further frames say: by those its objects are found, and of a range they say so again once it is freed.
+    /// Checks the words of a block's further frames. Objects of a slab block are found by them; those of an extent say free, as they must once it is freed.
     fn check_rest(&mut self, first: u64, frames: u64, expected: Block) {
         let worker = self.worker;
         let word = |frame| table_word(worker, frame).load(worker.mem());
@@ -630,7 +630,7 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    /// Who owns a block has it in the reserve, or nobody would ever orphan it.
+    /// A block's owner has it in the reserve; else nobody would ever orphan it.
     fn check_owner(&mut self, at: SyncWord, frame: u64, class: usize, owner: u16) {
         let (worker, workers) = (self.worker, self.worker.geometry().parameters.workers);
         let Some(place) = u32::from(owner).checked_sub(1).filter(|&place| place < workers) else {
@@ -701,7 +701,7 @@ impl<M: Memory> Audit<'_, M> {
             }
             (Some(_), _) => {
                 self.problem(Error::corrupt(
-                    "a range in use whose state says otherwise",
+                    "an extent in use whose state says otherwise",
                     offset,
                 ));
                 self.report.reachable_bytes += bytes;

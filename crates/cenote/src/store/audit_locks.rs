@@ -1,4 +1,4 @@
-//! What `fsck` looks at of locks: those that entries of the directory have, with a name or without, and those of arrays.
+//! What `fsck` checks of locks: those that entries of the directory refer to, with a name or without, and those of arrays.
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -8,10 +8,10 @@ use crate::sync::array::Array;
 use crate::sync::inspect::look;
 use crate::sync::object::Object;
 
-/// Looks at the locks that entries have, and tells of each; what is wrong with them, or with those that have names.
+/// Checks the locks that entries refer to, and calls `mark` for each. Returns what is wrong with them, or with those that have names.
 pub(super) fn walk<M: Memory>(worker: &Worker<M>, mut mark: impl FnMut(u64)) -> Vec<Error> {
     let mut problems = Vec::new();
-    // In this order: an entry has a lock before it names it.
+    // In this order: an entry refers to a lock before it names it.
     let named = directory::of_kind(worker, KIND_LOCK);
     let had = rename::objects(worker);
     for offset in had.iter().copied() {
@@ -24,7 +24,7 @@ pub(super) fn walk<M: Memory>(worker: &Worker<M>, mut mark: impl FnMut(u64)) -> 
     problems
 }
 
-/// Looks at the locks of an array, and tells of the array.
+/// Checks the locks of an array, and calls `mark` for the array.
 pub(super) fn walk_array<M: Memory>(worker: &Worker<M>, offset: u64, mark: impl FnOnce(u64)) -> Result<()> {
     mark(offset);
     let array = Array::at(worker, offset)?;

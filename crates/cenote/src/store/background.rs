@@ -1,14 +1,15 @@
-//! The background thread of a process that has a pool open, where there must be one or is asked for one.
+//! The background thread of a process that has a pool open. There is one if the memory needs it, or the user asks for it.
 //!
-//! On incoherent memory it serves flush rounds and looks after the announcements of idle workers; memory would never
-//! be reused without it. Where asked for, it [watches](crate::pod::death::watch): it sleeps until somebody dies, recovers the dead and
-//! tells their groups. Where asked for, it gives memory back that stays free. And it wakes the tasks of this process that wait for events of groups.
+//! On incoherent memory it is the flush server: it serves flush rounds and withdraws the announcements of idle workers; without it memory would
+//! never be reused. If asked to, it [watches](crate::pod::death::watch): it sleeps until a worker dies, recovers the dead and
+//! reports the deaths to their groups. If asked to, it gives back memory that stays free. And it wakes the tasks of this process that wait for
+//! events of groups.
 //!
-//! What wakers of tasks throw ends in this thread. If it dies all the same, alone, the next handle that is opened starts it again;
-//! until then [flush rounds](crate::pod::reclaim::flush) are served by others of the process.
+//! It catches panics of tasks' wakers. If it dies all the same, alone, the next handle that is opened restarts it;
+//! until then other threads of the process serve [flush rounds](crate::pod::reclaim::flush).
 //!
-//! It sleeps by the death event count and by the event counts of the groups that this process has opened. Whoever adds something that it must
-//! mind notifies one of them after that.
+//! It sleeps on the death event count and on the event counts of the groups that this process has opened. A thread that adds work for it
+//! notifies one of them after that.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,9 +27,9 @@ use crate::pod::reclaim::collect::collect_adopted;
 use crate::pod::reclaim::flush::FlushServer;
 use crate::pod::{Pod, Worker, instance::event_count};
 
-/// Between two looks on incoherent memory.
+/// The time between two polls on incoherent memory.
 const TICK: Duration = Duration::from_millis(1);
-/// The same of a thread that has found nothing to do for a while: it is woken when there is something.
+/// The same once it has found nothing to do for a while: it is woken when there is something.
 const IDLE_TICK: Duration = Duration::from_millis(100);
 
 /// What the background thread and the handles of this process share.
@@ -36,11 +37,11 @@ const IDLE_TICK: Duration = Duration::from_millis(100);
 pub(super) struct BackgroundWork {
     /// Not 0 if it watches for deaths.
     watches: LocalWord,
-    /// Milliseconds after which free memory is given back; 0 if it is not.
+    /// Milliseconds after which free memory is given back; 0 for never.
     trims_after: LocalWord,
     /// The groups that this process has opened.
     groups: Mutex<Vec<Group>>,
-    /// Who waits for events.
+    /// The tasks that wait for events.
     sleepers: Mutex<Vec<Sleeper>>,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct Sleeper {
     pub place: u64,
     /// Events that it has read.
     pub read: u64,
-    /// How it is woken.
+    /// What wakes it.
     pub waker: Waker,
 }
 
@@ -61,7 +62,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl BackgroundWork {
-    /// Has the thread sleep by a group's event count too.
+    /// Makes the thread sleep on a group's event count too.
     pub(super) fn mind<M: Memory>(&self, mem: &M, group: Group) {
         let mut groups = locked(&self.groups);
         if !groups.contains(&group) {
@@ -71,21 +72,21 @@ impl BackgroundWork {
         }
     }
 
-    /// Has a task woken when there is something for it. It looks itself after this call, once.
+    /// Wakes a task when there is an event for it. After this call the task polls once itself.
     pub(super) fn sleep(&self, sleeper: Sleeper) {
         let mut sleepers = locked(&self.sleepers);
         sleepers.retain(|other| (other.group, other.place) != (sleeper.group, sleeper.place));
         sleepers.push(sleeper);
     }
 
-    /// Has the thread watch from now on.
+    /// Makes the thread watch from now on.
     fn watch<M: Memory>(&self, mem: &M) {
         if self.watches.exchange(0, 1) {
             event_count::notify_all(mem, DEATH_EVENTS);
         }
     }
 
-    /// Has the thread give memory back that stays free for so long.
+    /// Makes the thread give back memory that stays free for so long.
     pub(super) fn trim_after(&self, after: Duration) {
         self.trims_after
             .store(u64::try_from(after.as_millis()).unwrap_or(u64::MAX).max(1));
@@ -104,16 +105,16 @@ impl BackgroundWork {
     }
 }
 
-/// Wakes a task. That runs code of whoever made the waker: what it throws ends here, as flush rounds and the other tasks depend on
+/// Wakes a task. The waker is foreign code: its panics end here, as flush rounds and the other tasks depend on
 /// this thread.
 fn wake(waker: Waker) {
     if let Err(thrown) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // To drop it may throw again.
+        // Dropping it may panic again.
         std::mem::forget(thrown);
     }
 }
 
-/// A running background thread; ends when it is dropped.
+/// A running background thread, which ends when this is dropped.
 pub(super) struct BackgroundThread {
     stop: Arc<dyn Fn() -> bool + Send + Sync>,
     has_died: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -121,7 +122,7 @@ pub(super) struct BackgroundThread {
 }
 
 impl BackgroundThread {
-    /// Starts it, if this memory needs it.
+    /// Starts the thread, if this memory needs it.
     pub(super) fn start_if_needed<M: Memory>(
         pod: &Arc<Pod<M>>,
         background_work: &Arc<BackgroundWork>,
@@ -132,7 +133,7 @@ impl BackgroundThread {
         }
     }
 
-    /// Has it watch, and starts it if it does not run.
+    /// Makes the thread watch, and starts it if it does not run.
     pub(super) fn watch<M: Memory>(
         background_thread: &mut Option<Self>,
         pod: &Arc<Pod<M>>,
@@ -148,11 +149,11 @@ impl BackgroundThread {
     fn start<M: Memory>(pod: &Arc<Pod<M>>, background_work: &Arc<BackgroundWork>) -> Result<Self> {
         let (begun, begins) = std::sync::mpsc::sync_channel(1);
         let (its_pod, background_work) = (pod.clone(), background_work.clone());
-        // A worker's thread is the one that attaches it.
+        // A worker belongs to the thread that attaches it.
         let work = move || match Worker::attach(&its_pod, true) {
             Ok(worker) => {
                 drop(its_pod);
-                // Before it is said to have begun: until then the process has lost whom it had before.
+                // Before `start` returns: until then the process counts as one that has lost its flush server.
                 let flush_server = FlushServer::begin(&worker);
                 let _ = begun.send(Ok(()));
                 run(&worker, flush_server, &background_work);
@@ -184,7 +185,7 @@ impl BackgroundThread {
         })
     }
 
-    /// Starts it again if it has died alone.
+    /// Restarts the thread if it has died alone.
     pub(super) fn revive<M: Memory>(
         background_thread: &mut Option<Self>,
         pod: &Arc<Pod<M>>,
@@ -199,7 +200,7 @@ impl BackgroundThread {
         Ok(())
     }
 
-    /// Forgets one that has died: nobody can join a thread that has not come to its end.
+    /// Forgets a thread that has died: a thread that has not returned cannot be joined.
     fn bury(mut self) {
         std::mem::forget(self.thread.take());
         std::mem::forget(self);
@@ -227,14 +228,14 @@ fn run<M: Memory>(worker: &Worker<M>, mut flush_server: FlushServer, background_
     let mut looked = Instant::now();
     let mut ticked = Instant::now();
     loop {
-        // First of all: what happens from here on wakes it at once.
+        // First: whatever happens from here on wakes it at once.
         let mut event_counts = background_work.prepare_wait(worker);
         let mut longest = Duration::MAX;
         if !M::COHERENT {
             let rounds = flush_server.prepare_wait(worker);
             event_counts.extend(rounds);
             longest = if rounds.is_some() { IDLE_TICK } else { TICK };
-            // A damaged pool is reported to those who use it; there is nobody to report it to here.
+            // Damage is reported to the threads that use the pool; there is nobody to report it to here.
             let ticks = ticked.elapsed().as_millis() / TICK.as_millis();
             ticked = Instant::now();
             flush_server.tick(worker, u32::try_from(ticks).unwrap_or(u32::MAX).max(1));

@@ -1,8 +1,9 @@
-//! Creating a pool on a device: memory that has a name before there is a pool, holds anything, and cannot grow.
+//! Creating a pool on a device: memory that has a name before there is a pool, may hold anything, and cannot grow.
 //!
-//! A creator has a lock of its own, so that two of one machine exclude each other; those of several machines do not. It zeroes the header
-//! first, then the tables, then writes the header as [`Superblock::format`] does. So one that is killed leaves what begins with zeroes, which
-//! is created anew, or a pool that lacks frames, which grows when they are wanted; its place is recovered by whoever opens it.
+//! A lock excludes two creators on one machine; it does not exclude creators on several machines. A creator zeroes the header
+//! first, then the tables, then writes the header as [`Superblock::format`] does. So a creator that is killed leaves a device that begins with
+//! zeroes, on which a pool can be created, or a pool that lacks frames, which grows when they are needed; the next process that opens it
+//! recovers the creator's place.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,10 +15,10 @@ use crate::error::{Error, Result};
 use crate::memory::{Backing, Device, FileLock, LINE, Liveness, Mapped, Mapping, Memory};
 use crate::pod::format::geometry::{FRAME, Geometry, MAX_FRAMES, Parameters};
 
-/// The number of the creators' lock: no place of a pool has it.
+/// The number of the creators' lock, which no place of a pool has.
 const CREATION: u32 = u32::MAX;
 
-/// How many bytes a pool on the device at a path has room for beside its tables, which `options` say the size of; `None` if there is no device.
+/// How many bytes of data a pool on the device at a path has room for, beside tables as large as `options` say; `None` if there is no device.
 pub fn device_room<M: Mapped>(path: &Path, options: &Options) -> Result<Option<u64>> {
     match Backing::at(path) {
         Ok(Some(Backing::Device(device))) => Ok(Some(FRAME * room::<M>(options, device))),
@@ -26,10 +27,10 @@ pub fn device_room<M: Mapped>(path: &Path, options: &Options) -> Result<Option<u
     }
 }
 
-/// Most frames that a pool on a device may have.
+/// The most frames that a pool on a device may have.
 fn room<M: Mapped>(options: &Options, device: Device) -> u64 {
     let fits = |&frames: &u64| Geometry::new(parameters::<M>(options, frames)).mapped <= device.len;
-    // More frames have larger tables: what is sought lies where it fits no more.
+    // A binary search: more frames need larger tables.
     let (mut most, mut too_many) = (0, (device.len / FRAME + 1).min(MAX_FRAMES + 1));
     while too_many - most > 1 {
         let frames = most + (too_many - most) / 2;
@@ -41,7 +42,7 @@ fn room<M: Mapped>(options: &Options, device: Device) -> u64 {
     most
 }
 
-/// Makes a pool of a device that is open.
+/// Creates a pool on an open device.
 pub(super) fn create<M: Mapped>(path: &Path, file: File, device: Device, options: &Options) -> Result<()> {
     let lock_file = options.lock_file_of(path)?;
     let lock =
@@ -74,7 +75,7 @@ pub(super) fn create<M: Mapped>(path: &Path, file: File, device: Device, options
     format(mem, superblock, options, path, lock_file)
 }
 
-/// Refuses a device that holds something, unless that may be overwritten; one that a process of this machine has open in any case.
+/// Fails if the device holds something, unless that may be overwritten; and in any case if a process of this machine has a pool on it open.
 fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &Options) -> Result<()> {
     if head.iter().all(|&byte| byte == 0xff) {
         return Err(Error::Unfit {
@@ -83,7 +84,7 @@ fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &O
         });
     }
     let of_device = FileLock::open_of(path, options.trust()).map_err(Error::about(path))?;
-    // Whatever is at its beginning, and wherever they have their locks: where this creator was told, or on the device.
+    // Whatever its header says, and wherever those processes have their locks: in the file that this creator uses, or on the device.
     if lock.is_any_locked()? || of_device.is_any_locked()? {
         return Err(Error::Unfit {
             path: path.to_owned(),
@@ -99,7 +100,7 @@ fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &O
     Err(Error::Occupied { path, what })
 }
 
-/// Has everything before the frames be zeroes, the header first.
+/// Zeroes everything before the frames, the header first.
 fn clear<M: Memory>(mem: &M, parameters: Parameters) {
     let data = Geometry::new(parameters).data;
     for (at, len) in [(0, LINE), (LINE, data - LINE)] {

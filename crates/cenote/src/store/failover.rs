@@ -1,4 +1,4 @@
-//! The thread that has a pool's exchanges executed by this host when the host that did can do so no more.
+//! The thread of the failover controller: moves the server lease to this host when the host that has it has failed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::pod::hosts::fence::Fenced;
 use crate::pod::hosts::lease::Lease;
 use crate::pod::hosts::monitor::Poll;
 
-/// Between two looks while there is something to be done.
+/// The time between two polls while there is something to do.
 const BUSY: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// A failover controller on a thread of its own. Ends when it is dropped.
+/// A failover controller on a thread of its own, which ends when this is dropped.
 pub struct FailoverThread {
     shared: Arc<Shared>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -28,7 +28,7 @@ pub struct FailoverThread {
 #[derive(Default)]
 struct Shared {
     ends: LocalWord,
-    /// Whether some host has the lease.
+    /// Whether a host has the lease.
     is_taken: LocalWord,
 }
 
@@ -43,8 +43,8 @@ impl Fencer for CommandFence {
 }
 
 impl FailoverThread {
-    /// Starts the failover controller of a host's monitor. It needs no place in the pool, and makes no exchange there. `tell` learns what is seen and
-    /// done.
+    /// Starts the failover controller of a host's monitor. It needs no place in the pool, and makes no exchange there. It calls `tell` with what
+    /// it sees and does.
     pub fn start<M: Mapped>(
         path: impl AsRef<Path>,
         options: &Options,
@@ -109,7 +109,7 @@ impl FailoverThread {
         })
     }
 
-    /// Whether some host has the lease: then there is somebody, or soon will be, who executes exchanges.
+    /// Whether a host has the lease: then there is an exchange server, or will be soon.
     pub fn is_lease_taken(&self) -> bool {
         self.shared.is_taken.load() != 0
     }
@@ -119,7 +119,7 @@ impl Drop for FailoverThread {
     fn drop(&mut self) {
         self.shared.ends.store(1);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing to say here.
+            // A panic of the thread does not matter here.
             let _ = thread.join();
         }
     }

@@ -1,10 +1,10 @@
-//! A fence that is a program of the administrator's: it switches a machine off and says so by its exit code.
+//! A fence that is a program of the administrator's: it switches a machine off and reports that by its exit code.
 //!
-//! The program is run by a shell, with the host's id and generation behind its own arguments. It must exit with 0 when the
-//! host is certainly down, and only then. It runs beside the monitor's looks at other hosts. One that takes too long is
-//! killed, one that fails is run again, later and later. It dies with the monitor, or when that leads no more: the next one
-//! runs its own. It is a process group of its own, so that what it has started is killed with it: a command that comes through late
-//! would switch off a host that is up again. Of a monitor that is itself killed only the shell is sure to die.
+//! A shell runs the program, with the host's id and generation after its own arguments. It must exit with 0 when the
+//! host is certainly down, and only then. It runs while the monitor goes on polling other hosts. A program that takes too long is
+//! killed; one that fails is run again, after longer and longer pauses. It dies with the monitor, or when the monitor leads no more: the next
+//! leader runs its own. It is a process group of its own, so that what it has started is killed with it: a command that takes effect late
+//! would switch off a host that is up again. If the monitor itself is killed, only the shell is sure to die.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -16,7 +16,7 @@ use crate::memory::{Memory, die_with_parent, kill_group};
 use crate::pod::Worker;
 use crate::pod::hosts::fence::{Fence, Fenced};
 
-/// The pause after a first failure, and the longest.
+/// The pause after the first failure, and the longest pause.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -28,11 +28,11 @@ pub(super) struct CommandFence {
     attempts: BTreeMap<u32, Attempt>,
 }
 
-/// What is being done about a host.
+/// The fencing of one host.
 #[derive(Debug)]
 struct Attempt {
     generation: u32,
-    /// The program, if it runs, and since when.
+    /// The program, if it runs, and when it started.
     running: Option<(Child, Instant)>,
     /// When it may be run again.
     next: Instant,
@@ -69,7 +69,7 @@ impl CommandFence {
         die_with_parent(command.process_group(0)).spawn()
     }
 
-    /// How far it has come, without a pool.
+    /// Starts or polls the program for a host. Needs no pool.
     pub(super) fn step(&mut self, host: u32, generation: u32, now: Instant) -> Fenced {
         let mut attempt = match self.attempts.remove(&host) {
             Some(attempt) if attempt.generation == generation => attempt,
@@ -123,7 +123,7 @@ impl CommandFence {
     }
 }
 
-/// Ends a program that took too long, or is not wanted any more, and all that it has started.
+/// Kills a program that took too long, or is not wanted any more, and all that it has started.
 fn end((mut child, _): (Child, Instant)) {
     kill_group(&child);
     let _ = child.wait();
@@ -149,7 +149,7 @@ impl Drop for CommandFence {
 mod tests {
     use super::*;
 
-    /// Asks until there is another answer than to ask again.
+    /// Polls until the answer is another than `NotYet`.
     fn answer(fence: &mut CommandFence, from: Instant) -> Fenced {
         loop {
             match fence.step(3, 9, from) {

@@ -1,4 +1,4 @@
-//! Groups of a pool, as a thread has them open, and four ways to be told what happens.
+//! Groups of a pool that a thread has open, and four ways to receive their events.
 //!
 //! ```
 //! # fn main() -> cenote::Result<()> {
@@ -37,9 +37,9 @@ use crate::pod::group::{self, Creation, Event, GroupHandle, Member};
 /// How many members and events a group is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupSize {
-    /// Members, those that have left included until their places are needed. Default and maximum 124.
+    /// Members, including those that have left, until their places are needed. Default and maximum 124.
     pub members: u64,
-    /// Events that somebody has yet to read. Default and maximum 768.
+    /// Events that some member has yet to read. Default and maximum 768.
     pub events: u64,
 }
 
@@ -53,14 +53,14 @@ impl Default for GroupSize {
 }
 
 impl<M: Memory> Pool<M> {
-    /// The group of a name, made if there is none. The token is a secret: all who open the group must give the same.
+    /// The group of a name, created if there is none. The token is a secret: all that open the group must give the same.
     ///
-    /// Cost: that of looking a name up. Errors: another kind of name, a wrong token, a full pool.
+    /// Cost: a search of the names. Errors: another kind of name, a wrong token, a full pool.
     pub fn group(&self, name: &str, token: &[u8]) -> Result<Group<M>> {
         self.group_of_size(name, token, GroupSize::default())
     }
 
-    /// The group of a name; if there is none, it is made for so many members and events.
+    /// The group of a name, created for so many members and events if there is none.
     pub fn group_of_size(&self, name: &str, token: &[u8], size: GroupSize) -> Result<Group<M>> {
         let worker = self.worker()?;
         let creation = Creation {
@@ -101,17 +101,17 @@ impl<M: Memory> Group<M> {
         &self.pool
     }
 
-    /// Becomes a member under a name of up to 31 bytes, which stays the same when the member comes again: its place among the
-    /// arguments of the program, say. This thread is the member; it has died when the thread has, or its process.
+    /// Becomes a member under a name of up to 31 bytes, which stays the same when the member rejoins: an argument of the
+    /// program, say. This thread is the member: the member dies with the thread, or with its process.
     ///
-    /// Cost: see [`group::Group::join`]. Errors: a living member of that name, no place, no room because somebody does not
+    /// Cost: see [`group::Group::join`]. Errors: a living member of that name, no place, no room because a member does not
     /// read.
     pub fn join(&self, name: &str) -> Result<Membership<M>> {
         let handle = self.group.join(&self.worker, name)?;
         Ok(self.seated(handle))
     }
 
-    /// Is told what happens from now on, without being a member.
+    /// Receives the events from now on, without being a member.
     pub fn observe(&self) -> Result<Membership<M>> {
         let handle = self.group.observe(&self.worker)?;
         Ok(self.seated(handle))
@@ -128,13 +128,13 @@ impl<M: Memory> Group<M> {
         }
     }
 
-    /// Members, and those that were some.
+    /// The members, and former ones.
     pub fn members(&self) -> Result<Vec<Member>> {
         self.group.members(&self.worker)
     }
 
-    /// Has a thread of its own call a function for each event, until the [`Listener`] is dropped. The thread is a member if there is a
-    /// name, else an observer. An error ends it; the function is told.
+    /// Starts a thread that calls a function for each event, until the [`Listener`] is dropped. The thread is a member if `name` is
+    /// given, else an observer. An error ends it, after a call with the error.
     pub fn listen(
         &self,
         name: Option<&str>,
@@ -194,7 +194,7 @@ fn listen<M: Memory>(mut membership: Membership<M>, stop: &LocalWord, mut call: 
     }
 }
 
-/// A thread that calls a function for each event of a group; ends when it is dropped, after the call that is running.
+/// A thread that calls a function for each event of a group. Dropping this ends it, after the call that is running.
 pub struct Listener {
     stop: Box<dyn Fn() -> bool + Send + Sync>,
     thread: Option<JoinHandle<()>>,
@@ -205,7 +205,7 @@ impl Drop for Listener {
         let thread = self.thread.take();
         let is_ours = (self.stop)();
         match thread {
-            // One may end it from its own call.
+            // A call may drop its own listener.
             Some(thread) if is_ours && thread.thread().id() != std::thread::current().id() => {
                 let _ = thread.join();
             }
@@ -214,7 +214,7 @@ impl Drop for Listener {
     }
 }
 
-/// A thread's place in a group: what happens is read from here, in order, and nothing is left out. Left when it is dropped.
+/// A thread's place in a group: reads the group's events, in order, without gaps. Dropping it leaves the group.
 pub struct Membership<M: Memory = Coherent> {
     group: group::Group,
     /// `None` once it has left.
@@ -222,7 +222,7 @@ pub struct Membership<M: Memory = Coherent> {
     worker: Rc<Worker<M>>,
     pool: Pool<M>,
     watch: Watch,
-    /// When it last looked thoroughly for the dead.
+    /// When it last checked thoroughly for deaths.
     looked: Option<Instant>,
 }
 
@@ -240,9 +240,9 @@ impl<M: Memory> Membership<M> {
         }
     }
 
-    /// The next event; waits for it, for ever if there is no limit. `None` when the time is over.
+    /// Waits for the next event, for ever if there is no limit. `None` when the time is over.
     ///
-    /// While it waits the thread watches: if somebody dies, it may be the one to recover the dead and to tell their groups.
+    /// While it waits the thread is a watcher: it may be the one to recover a dead worker and report the death to its groups.
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Event>> {
         self.wait(limit, || false)
     }
@@ -285,18 +285,18 @@ impl<M: Memory> Membership<M> {
         }
     }
 
-    /// The events from here on, each of them waited for.
+    /// An iterator that waits for each event from here on.
     pub fn events(&mut self) -> Events<'_, M> {
         Events { membership: self }
     }
 
-    /// The next event, for any executor. The process's background thread wakes the task; it is started by the first call, and
+    /// The next event, for any executor. The process's background thread wakes the task; the first poll starts that thread, which
     /// watches for deaths.
     pub fn next_event(&mut self) -> NextEvent<'_, M> {
         NextEvent { membership: self }
     }
 
-    /// Leaves the group; the others are told.
+    /// Leaves the group. The others get an event.
     ///
     /// Cost: see [`group::Group::leave`].
     pub fn leave(mut self) -> Result<()> {
@@ -316,7 +316,7 @@ impl<M: Memory> Membership<M> {
 
 impl<M: Memory> Drop for Membership<M> {
     fn drop(&mut self) {
-        // Where the group is damaged, its other members will be notified of it.
+        // If the group is damaged, its other members will see that.
         let _ = self.leave_now();
     }
 }
@@ -334,7 +334,7 @@ impl<M: Memory> Iterator for Events<'_, M> {
     }
 }
 
-/// The next event of a group, to be awaited; see [`Membership::next_event`]. Nothing is lost if it is dropped.
+/// A future of a group's next event; see [`Membership::next_event`]. Dropping it loses no event.
 pub struct NextEvent<'m, M: Memory = Coherent> {
     membership: &'m mut Membership<M>,
 }

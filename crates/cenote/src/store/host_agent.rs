@@ -1,10 +1,10 @@
-//! A host's agent, as a process runs it: a thread that sends heartbeats, one that looks after this host's dead, one that [relays](super::relaying) event counts, and on
+//! A host's agent: a thread that sends heartbeats, one that recovers this host's dead, one that [relays](super::relaying) event counts, and on
 //! request a monitor of the other hosts.
 //!
-//! The thread that sends heartbeats does nothing else, under the highest priority that it is granted; where that is not real time,
-//! it asks monitors for a longer timeout. Recovery has a thread of its own, from the start: it may wait for a lock that a host
-//! held which has failed, and that nobody can take before a monitor has fenced that host. So neither starting nor beats nor
-//! looks may wait for it.
+//! The heartbeat thread does nothing else, and runs under the highest priority that it is granted; where that is not real time,
+//! it asks monitors for a longer timeout. Recovery has a thread of its own from the start: it may wait for a lock that a failed host
+//! held, and that nobody can take before a monitor has fenced that host. So neither the start, nor heartbeats, nor
+//! polls may wait for recovery.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,24 +27,24 @@ use crate::pod::instance::failures::{Failure, Task};
 use crate::pod::instance::process::seconds_since_1970;
 use crate::pod::{Pod, Worker};
 
-/// Between two heartbeats.
+/// The time between two heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_millis(8);
-/// By how much longer monitors wait for heartbeats of a thread that has to share its processor.
+/// How many times as long monitors wait for heartbeats of a thread that has to share its processor.
 const TIMEOUT_SHARED: u64 = 16;
-/// Between two looks for this host's dead.
+/// The time between two checks for this host's dead.
 const MIND: Duration = Duration::from_millis(8);
-/// Between two looks at how far a fence has come.
+/// The time between two polls of a fence that is under way.
 const FENCING: Duration = Duration::from_millis(1);
 
 /// How a monitor watches, and how it fences.
 #[derive(Clone, Debug)]
 pub struct MonitorOptions {
-    /// Between two looks at the hosts. Default 8 ms.
+    /// The time between two polls of the hosts. Default 8 ms.
     pub poll: Duration,
-    /// Looks in a row without a new heartbeat after which a host is fenced. Default 3.
+    /// Polls in a row without a new heartbeat after which a host is suspected and fenced. Default 3.
     pub missed: u64,
-    /// The program that fences, run by a shell with the host's id and generation behind its arguments; it must exit with 0
-    /// when the host is certainly down, and only then. `None` stands for hosts that are processes of this machine: they are
+    /// The fence: a program that a shell runs with the host's id and generation after its own arguments. It must exit with 0
+    /// when the host is certainly down, and only then. `None` is for hosts that are processes of this machine: they are
     /// killed.
     pub fence: Option<String>,
     /// How long the program may take. Default 60 s.
@@ -62,40 +62,40 @@ impl Default for MonitorOptions {
     }
 }
 
-/// What an agent says of itself.
+/// The state of an agent.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct AgentStatus {
     /// The host.
     pub host: u32,
     /// Its generation.
     pub generation: u32,
-    /// What the pool says that it is in, in its present generation.
+    /// The phase of the host's present generation, as the pool says.
     pub phase: HostPhase,
-    /// That generation; another one if the agent's is over.
+    /// The host's present generation: another one if the agent's is over.
     pub now: u32,
-    /// Beats since the agent started.
+    /// Heartbeats since the agent started.
     pub heartbeats: u64,
-    /// What the thread that sends heartbeats runs under.
+    /// The priority of the heartbeat thread.
     pub priority: Priority,
-    /// Dead processes that this agent has recovered, of any host.
+    /// Dead processes, of any host, that this agent has recovered.
     pub recovered_processes: u64,
-    /// Their workers.
+    /// Dead workers that it has recovered.
     pub recovered_workers: u64,
     /// Whether it is a monitor, and if so whether it leads.
     pub leads: Option<bool>,
-    /// What its process could not recover, and has not found mended since.
+    /// What its process could not recover, and has not found repaired since.
     pub failures: Vec<Failure>,
 }
 
 /// What an agent's threads share.
 #[derive(Default)]
 struct Shared {
-    /// Set to end the thread that looks after the dead.
+    /// Set to end the recovery thread.
     minding_ends: LocalWord,
-    /// Set to end the thread that sends heartbeats.
+    /// Set to end the heartbeat thread.
     heartbeats_end: LocalWord,
     heartbeats: LocalWord,
-    /// Set when somebody has died that other hosts may know of.
+    /// Set when dead instances of other hosts are to be recovered too.
     wanted: LocalWord,
     /// What could not be recovered.
     failures: Mutex<Vec<Failure>>,
@@ -114,8 +114,8 @@ impl Shared {
     }
 }
 
-/// The agent of this host. Dropped, it leaves the pod if it can; if processes of its host have the pool open then, the host
-/// is about to be fenced.
+/// The agent of this host. When dropped, it leaves the pod if it can; if processes of its host still have the pool open, the host
+/// will be fenced.
 pub struct HostAgent<M: Memory = Coherent> {
     /// `None` once it has left.
     pool: Option<Pool<M>>,
@@ -131,7 +131,7 @@ pub struct HostAgent<M: Memory = Coherent> {
 impl<M: Mapped> HostAgent<M> {
     /// Opens a pool as the agent of host `options.host`, and begins to send heartbeats.
     ///
-    /// It is an error if the host has an agent, is being fenced, or if processes without a host have the pool open.
+    /// It is an error if the host has an agent, if it is being fenced, or if processes without a host's id have the pool open.
     pub fn start(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
         let pod = Pool::<M>::join_as_agent(path, options)?;
@@ -153,7 +153,7 @@ impl<M: Mapped> HostAgent<M> {
         let hostless = hostless(pool.pod())?;
         agent.pool = Some(pool);
         if hostless {
-            // Dropping the agent has the host leave.
+            // Dropping the agent makes the host leave.
             return Err(Error::Host {
                 host: options.host,
                 why: "processes without a host's id have the pool open; end them, or start them anew with --host",
@@ -178,12 +178,12 @@ impl<M: Memory> HostAgent<M> {
         Ok(self.pool()?.pod().superblock().id)
     }
 
-    /// Has the agents of other hosts told at once when an event count is notified on this one, and hears them: members of groups there then wake up as soon as a
-    /// datagram has come, else within a heartbeat. To be called once.
+    /// Tells the agents of other hosts at once when an event count is notified on this one, and listens to them: members of groups there then wake
+    /// when a datagram comes, else within a heartbeat. To be called once.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the address cannot be listened on.
+    /// [`Error::Io`] if it cannot listen on the address.
     pub fn tell_peers(&mut self, peers: &Peers) -> Result<()> {
         let pod = self.pool()?.pod().clone();
         match &mut self.relaying {
@@ -192,12 +192,12 @@ impl<M: Memory> HostAgent<M> {
         }
     }
 
-    /// What it says of itself. One round trip.
+    /// The agent's state. Cost: one round trip.
     pub fn status(&self) -> Result<AgentStatus> {
         self.reporter()?.status()
     }
 
-    /// Something that says the same from any thread, as long as the agent has not left.
+    /// A [`Reporter`] of the same for any thread. It is an error if the agent has left.
     pub fn reporter(&self) -> Result<Reporter<M>> {
         let geometry = *self.pool()?.pod().geometry();
         Ok(Reporter {
@@ -210,13 +210,13 @@ impl<M: Memory> HostAgent<M> {
         })
     }
 
-    /// Starts the thread that looks after the dead.
+    /// Starts the recovery thread.
     fn mind(&self) -> Result<JoinHandle<()>> {
         let pod = self.pool()?.pod().clone();
         let path = pod.path().to_owned();
         let (agent, shared) = (self.agent.clone(), self.shared.clone());
         let (begun, begins) = std::sync::mpsc::sync_channel(1);
-        // A worker's thread is the one that attaches it.
+        // A worker belongs to the thread that attaches it.
         let work = move || match Worker::attach(&pod, false) {
             Ok(worker) => {
                 drop(pod);
@@ -233,11 +233,10 @@ impl<M: Memory> HostAgent<M> {
         Ok(thread)
     }
 
-    /// Watches the other hosts on this thread, as one of the pod's monitors, until `stops` says so. `tell` learns what is seen
-    /// and done.
+    /// Runs a monitor of the other hosts on this thread, until `stops` returns true. Calls `tell` with what it sees and does.
     ///
-    /// `may_lead` says whether this monitor may stand for the pool's lock of monitors, or keep it: always, where that lock
-    /// alone decides who leads, or as an election outside of the pool says. It is asked at every look and must answer at once.
+    /// `may_lead` says whether this monitor may take the pool's lock of monitors, or keep it: always, where that lock
+    /// alone decides which monitor leads, or as an election outside the pool says. It is called at every poll and must return at once.
     pub fn watch(
         &self,
         watch: &MonitorOptions,
@@ -258,13 +257,13 @@ impl<M: Memory> HostAgent<M> {
         };
         raise_priority();
         let mut monitor = Monitor::new(watch.missed, seconds_since_1970);
-        // Whatever ends it: a leader that is no more must not be waited for.
+        // Whatever ended it: other monitors must not wait for a leader that has ended.
         let watched = self.look_on(watch, &worker, &mut monitor, &mut *fence, [may_lead, stops], tell);
         monitor.resign(&worker);
         watched
     }
 
-    /// [`HostAgent::watch`], until it is told to stop, or fails.
+    /// The loop of [`HostAgent::watch`].
     fn look_on(
         &self,
         watch: &MonitorOptions,
@@ -275,7 +274,7 @@ impl<M: Memory> HostAgent<M> {
         tell: &mut dyn FnMut(&Event),
     ) -> Result<()> {
         let mut last: Option<Instant> = None;
-        // Of those that there are still.
+        // Failures that still exist and were reported.
         let mut told: Vec<Failure> = Vec::new();
         while !stops() {
             let now = Instant::now();
@@ -290,7 +289,7 @@ impl<M: Memory> HostAgent<M> {
                 tell(&event);
             })?;
             self.shared.leads.store(1 + u64::from(monitor.leads()));
-            // Looks wait for nobody.
+            // Polls do not wait for the lock.
             if let Ok(known) = self.shared.failures.try_lock().map(|known| known.clone()) {
                 let is_new = |failure: &&Failure| !told.contains(failure);
                 for Failure { what, why } in known.iter().filter(is_new).cloned() {
@@ -305,7 +304,7 @@ impl<M: Memory> HostAgent<M> {
         Ok(())
     }
 
-    /// Has the thread that looks after the dead look at once, for dead of other hosts too.
+    /// Wakes the recovery thread, to recover the dead of other hosts too.
     fn recover_soon(&self) {
         self.shared.wanted.store(1);
         if let Some(minding) = &self.minding {
@@ -313,8 +312,8 @@ impl<M: Memory> HostAgent<M> {
         }
     }
 
-    /// Leaves the pod. `false` if other processes of this host have the pool open: then nothing has changed, and the agent goes
-    /// on; ask again when they have ended.
+    /// Leaves the pod. Returns `false` if other processes of this host have the pool open: then nothing has changed, and the agent goes
+    /// on; call it again when they have ended.
     pub fn leave(&mut self) -> Result<bool> {
         let Some(pool) = &self.pool else {
             return Ok(true);
@@ -335,7 +334,7 @@ impl<M: Memory> HostAgent<M> {
         self.shared.minding_ends.store(1);
         if let Some(minding) = self.minding.take() {
             minding.thread().unpark();
-            // A thread that panicked has nothing to say here.
+            // A panic of the thread does not matter here.
             let _ = minding.join();
         }
     }
@@ -350,7 +349,7 @@ impl<M: Memory> HostAgent<M> {
 
 impl<M: Memory> Drop for HostAgent<M> {
     fn drop(&mut self) {
-        // What cannot be left in peace is fenced.
+        // If it cannot leave, the host will be fenced.
         let _ = self.leave();
         self.stop_minding();
         self.pool = None;
@@ -358,7 +357,7 @@ impl<M: Memory> Drop for HostAgent<M> {
     }
 }
 
-/// Says how an agent is, from any thread.
+/// Reports the state of an agent, from any thread.
 pub struct Reporter<M: Memory> {
     mem: M,
     record: HostRecord,
@@ -390,8 +389,8 @@ impl<M: Memory> Reporter<M> {
     }
 }
 
-/// Starts the thread that sends heartbeats. The host has an agent only once that runs, under the priority that decides how patient
-/// monitors must be.
+/// Starts the heartbeat thread. That thread makes this process the agent once it knows its priority, which decides how long
+/// monitors must wait.
 fn heartbeat<M: Memory>(
     pod: &Arc<Pod<M>>,
     shared: &Arc<Shared>,
@@ -408,7 +407,7 @@ fn heartbeat<M: Memory>(
                 Priority::Realtime => 1,
                 _ => TIMEOUT_SHARED,
             };
-            // The one who waits for the answer has the pool open.
+            // The thread that waits for the answer keeps the pool open.
             let Some(pod) = pod.upgrade() else { return };
             let mem = pod.mem().clone();
             let agent = AgentRole::take(&pod, timeout);
@@ -422,7 +421,7 @@ fn heartbeat<M: Memory>(
             while theirs.heartbeats_end.load() == 0 {
                 pulse.heartbeat(&mem);
                 theirs.heartbeats.store(theirs.heartbeats.load() + 1);
-                // Heartbeats that were missed are not made up for.
+                // Missed heartbeats are not sent later.
                 next = (next + HEARTBEAT).max(Instant::now());
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
@@ -434,7 +433,7 @@ fn heartbeat<M: Memory>(
     }
 }
 
-/// What the thread that looks after the dead does.
+/// The recovery thread.
 fn mind<M: Memory>(worker: &Worker<M>, agent: &AgentRole, shared: &Shared) {
     while shared.minding_ends.load() == 0 {
         let pod = worker.pod();
@@ -451,7 +450,7 @@ fn mind<M: Memory>(worker: &Worker<M>, agent: &AgentRole, shared: &Shared) {
         };
         let is_wanted = shared.wanted.exchange(1, 0);
         if is_wanted {
-            // What it misses is made up for by who recovers the host's workers.
+            // A death that it misses is reported by the recoverer of the host's workers.
             match hosts_died(worker) {
                 Ok(()) => pod.end_task(Task::Hosts, began),
                 Err(error) => pod.note_failure(Task::Hosts, "telling groups of hosts that died", &error),

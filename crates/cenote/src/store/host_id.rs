@@ -1,4 +1,4 @@
-//! Which host this is: an id that the administrator gives, and that stays the same when the machine starts anew.
+//! This host's id: the administrator gives it, and it stays the same when the machine restarts.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +12,7 @@ pub const HOST_VARIABLE: &str = "CENOTE_HOST";
 pub const HOST_FILE_VARIABLE: &str = "CENOTE_HOST_FILE";
 /// That file, if the variable is not set.
 pub const HOST_FILE: &str = "/etc/cenote/host";
-/// Bytes that it has at most.
+/// The most bytes that the file may have.
 const FILE_MAX: u64 = 4096;
 
 const IN_FILE: &str = "the file that gives the host's id";
@@ -21,7 +21,7 @@ const WHY: &str = "a host's id is a whole number; 0 stands for a machine that is
 /// The id of this host: `given`, or else what the environment says in `CENOTE_HOST`, or else the file that
 /// `CENOTE_HOST_FILE` names, or else `/etc/cenote/host`. 0, a machine on its own, if there is none of these.
 ///
-/// It is an error if the first that there is does not hold a number: a host must never take the id of another.
+/// It is an error if the first source that exists does not hold a number: a host must never take the id of another.
 pub fn host_id(given: Option<u32>) -> Result<u32> {
     if let Some(id) = given {
         return Ok(id);

@@ -1,4 +1,4 @@
-//! What a pool says of the hosts of its pod, for those who run something on them.
+//! What a pool says of the hosts of its pod, for programs that run something on them.
 
 use super::pool::Pool;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::memory::Memory;
 use crate::pod::format::host::{HostRecord, HostState};
 
 impl<M: Memory> Pool<M> {
-    /// What the pool says of a host. When its generation is another than before, or it is down, nothing that ran there can write any more.
+    /// What the pool says of a host. When its generation has changed, or it is down, nothing that ran there before can write any more.
     ///
     /// Cost: one round trip. Errors: no such host, a damaged entry.
     pub fn host(&self, id: u32) -> Result<HostState> {

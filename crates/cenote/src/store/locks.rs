@@ -63,7 +63,7 @@ pub struct Locks<L: OfForm<M>, M: Memory = Coherent> {
 }
 
 impl<L: OfForm<M>, M: Memory> Locks<L, M> {
-    /// How many there are.
+    /// How many locks there are.
     pub fn count(&self) -> u32 {
         self.locks.count()
     }
@@ -190,10 +190,10 @@ impl<M: Memory> Pool<M> {
         Ok(Locks { locks, pool })
     }
 
-    /// So many mutexes under one name, created if there are none: up to 1,048,576, which take 256 bytes each and one entry of the directory. How many
-    /// there are is set when they are made; another number is [`Error::OtherArray`](crate::Error::OtherArray), as is another form.
+    /// So many mutexes under one name, created if there are none: up to 1,048,576, which take 256 bytes each and one entry of the directory. Their
+    /// number is set when they are created; another number is [`Error::OtherArray`](crate::Error::OtherArray), as is another form.
     ///
-    /// So a pool has more locks than names, and objects have locks of their own: by a number that they have, or by what their keys hash to.
+    /// So a pool can have more locks than names, and objects locks of their own: by a number, or by the hash of a key.
     ///
     /// ```
     /// # fn main() -> cenote::Result<()> {
@@ -203,7 +203,7 @@ impl<M: Memory> Pool<M> {
     ///
     /// use cenote::{Options, Pool};
     ///
-    /// /// Which of so many locks is that of a key. Everybody must come to the same.
+    /// /// Which of so many locks is that of a key. All threads must compute the same.
     /// fn stripe(key: &[u8], count: u32) -> u32 {
     ///     let mut hasher = DefaultHasher::new();
     ///     key.hash(&mut hasher);
@@ -214,7 +214,7 @@ impl<M: Memory> Pool<M> {
     /// let accounts = pool.map("accounts")?;
     /// let locks = pool.mutexes("accounts/locks", 1024)?;
     ///
-    /// // Two keys at a time: in the order of their locks, so that nobody waits in a circle; of one lock if it is that of both.
+    /// // Two keys at a time: in the order of their locks, so that there is no deadlock; one lock if both have the same.
     /// let (from, to) = (b"ada", b"grace");
     /// let (a, b) = (stripe(from, locks.count()), stripe(to, locks.count()));
     /// let (first, second) = (locks.at(a.min(b))?, locks.at(a.max(b))?);
@@ -265,17 +265,17 @@ impl<M: Memory> Pool<M> {
         self.locks(name, None)
     }
 
-    /// Removes the lock of a name, of whatever form, when it can be had: waits as one who locks it. Whoever waits for it meanwhile, or asks for it later with a
-    /// handle that is open, gets [`Error::LockRemoved`](crate::Error::LockRemoved). The name may be given to a new lock at once, and the entry of the directory
+    /// Locks and removes the lock of a name, whatever its form. Threads that wait for it, or ask for it later with an
+    /// open handle, get [`Error::LockRemoved`](crate::Error::LockRemoved). The name may be given to a new lock at once, and the entry of the directory
     /// to anything.
     ///
-    /// It fails if there is no such lock, if another thread removes it first, or if this thread has it: then [`Guard::remove`](sync::Guard::remove) is what
-    /// removes it.
+    /// Fails if there is no such lock, if another thread removes it first, or if this thread holds it: then use
+    /// [`Guard::remove`](sync::Guard::remove).
     pub fn remove_lock(&self, name: &str) -> Result<()> {
         self.remove_lock_with(name, Timeout::Forever)
     }
 
-    /// The same, waiting as patiently as told; [`Error::LockHeld`](crate::Error::LockHeld) if it could not be had.
+    /// The same, with a timeout; [`Error::LockHeld`](crate::Error::LockHeld) if that ended first.
     pub fn remove_lock_with(&self, name: &str, timeout: Timeout) -> Result<()> {
         removal::remove(self.worker()?, name, timeout)
     }

@@ -1,4 +1,4 @@
-//! The store: pools opened by address, named maps and locks, figures and checks.
+//! The store: pools opened by path, named maps, locks and task lists, groups, figures and checks.
 
 mod audit;
 mod audit_locks;

@@ -8,12 +8,12 @@ use crate::index::hash::Guidelines;
 use crate::memory::{FileLock, MapError, Trust, Use};
 use crate::pod::format::geometry::ALONE;
 
-/// Options for creating and opening a pool. Those of the first group only matter when it is created.
+/// Options for creating and opening a pool. Those up to `mode`, and `overwrite`, matter only when it is created.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes that the pool has room for at first; reserved when it is created. Default 16 MiB.
+    /// Bytes for data at first; reserved when the pool is created. Default 16 MiB.
     pub size: u64,
-    /// Bytes that it may grow to. Default 1 TiB. Address space is reserved for it, memory is not. On a device it is at most what
+    /// Bytes that it may grow to. Default 1 TiB. Address space is reserved for that, memory is not. On a device it is at most what
     /// the device has room for ([`device_room`](super::device_room)).
     pub max: u64,
     /// Processes that may have it open at a time. Default 128.
@@ -24,33 +24,33 @@ pub struct Options {
     pub names: u32,
     /// Hosts that may share it, with ids from 0 on. Default 64.
     pub hosts: u32,
-    /// Permission bits of the file, whatever the process's mask. Default 0o600. A device has its own. With those by which every user may write it, nobody
-    /// opens it but with `trust_owner`.
+    /// Permission bits of the file, whatever the process's umask. Default 0o600. A device has its own. A pool that every user may write
+    /// can only be opened with `trust_owner`.
     pub mode: u32,
     /// The host's id, given by the administrator; 0 on a single machine.
     pub host: u32,
-    /// The file that holds the liveness locks, if it is not the pool itself; it is made if there is none, with the
+    /// The file that holds the liveness locks, if it is not the pool itself. It is created if there is none, with the
     /// pool's permission bits. All processes of a machine
-    /// must use the same, on a file system of that machine alone.
+    /// must use the same file, on a file system of that machine alone.
     pub lock_file: Option<PathBuf>,
-    /// Whether a pool is opened although it, or the file of its liveness locks, belongs neither to the effective user of this process nor to root, or although
-    /// every user may write it. Whoever may write a pool can change and destroy all that is in it. Its group's members may, if its permission bits
-    /// say so: those are its owner's to choose, so who trusts the owner trusts them. Default: no.
+    /// Whether a pool is opened although it, or the file of its liveness locks, belongs neither to the effective user of this process nor to root, or
+    /// although every user may write it. A user who may write a pool can change and destroy all that is in it. If the permission bits let the
+    /// file's group write it, that is allowed: the owner chose them, and the owner is trusted. Default: no.
     pub trust_owner: bool,
-    /// Whether a pool may be created on a device that holds something. Whoever has it open then is lost.
+    /// Whether a pool may be created on a device that holds something. Processes that have the device open then lose their data.
     pub overwrite: bool,
     /// Which of the paper's guidelines to follow.
     pub guidelines: Guidelines,
-    /// Whether a background thread of this process looks for dead processes and recovers them at once. Without
-    /// it, whoever is held back by them does.
+    /// Whether a background thread of this process watches for deaths and recovers the dead at once. Without
+    /// it, a worker that is held up by a dead one recovers it.
     pub background_thread: bool,
-    /// Whether that thread gives memory back to the file system that has stayed free for so long, 32 MiB a second at most; see
+    /// Whether that thread gives memory back to the file system that has been free for so long, 32 MiB a second at most; see
     /// [`Pool::trim`](crate::Pool::trim). The thread is started if need be. Default: no.
     pub trim_after: Option<std::time::Duration>,
 }
 
 impl Options {
-    /// The file that holds the liveness locks of a pool. One that is not the pool is made if there is none: for those who may use the pool.
+    /// The file that holds the liveness locks of a pool. If it is not the pool and does not exist, creates it with the pool's permissions.
     pub(super) fn lock_file_of<'a>(&'a self, pool: &'a Path) -> Result<&'a Path> {
         match &self.lock_file {
             Some(file) if !is_same(file, pool) => {
@@ -64,7 +64,7 @@ impl Options {
         }
     }
 
-    /// Whose pools may be opened.
+    /// The users whose pools may be opened.
     pub(super) fn trust(&self) -> Trust {
         match self.trust_owner {
             true => Trust::All,
@@ -72,7 +72,7 @@ impl Options {
         }
     }
 
-    /// Whose files may be opened for a pool that this process has just created: by its permission bits every user may be allowed to write it.
+    /// The same for a pool that this process has just created, whose permission bits may let every user write it.
     pub(super) fn trust_in_what_was_made(&self) -> Trust {
         match self.trust() {
             Trust::Own if self.mode & 0o002 != 0 => Trust::OwnForAll,
@@ -109,8 +109,8 @@ pub(super) fn claim_locks(lock_file: &Path, id: u64, trust: Trust) -> Result<Fil
     }
 }
 
-/// Opens the file that holds a pool's liveness locks, as one who is going to have the pool open on a host: not if others have them on another file, nor if
-/// that file holds another pool's. Nobody of the first would see of the second whether they live, nor the other way round.
+/// Opens the file that holds a pool's liveness locks, for a process that opens the pool on a host. Fails if others have the locks on another
+/// file, or if that file holds another pool's: processes with different files would not see whether the others live.
 pub(super) fn open_locks(
     pool: &Path,
     lock_file: &Path,
@@ -120,7 +120,7 @@ pub(super) fn open_locks(
 ) -> Result<FileLock> {
     let wrong = wrong(lock_file);
     let mut lock = claim_locks(lock_file, id, trust)?;
-    // Whom a host's processes take for alive is said by its home; and of another machine's lock file nothing is known here.
+    // A host's home says where its processes live; and nothing is known here of another machine's lock file.
     if host != ALONE {
         return Ok(lock);
     }
@@ -167,7 +167,7 @@ impl Default for Options {
     }
 }
 
-/// Reads a size such as `512MiB`, `1GiB` or `4096`. Frames are powers of 1024: `KiB`, `MiB`, `GiB`, `TiB`, or the
+/// Reads a size such as `512MiB`, `1GiB` or `4096`. Units are powers of 1024: `KiB`, `MiB`, `GiB`, `TiB`, or the
 /// first letter alone.
 pub fn parse_size(text: &str) -> Result<u64> {
     let bad = |why| Error::Option {
@@ -182,7 +182,7 @@ pub fn parse_size(text: &str) -> Result<u64> {
         "m" | "mib" => 20,
         "g" | "gib" => 30,
         "t" | "tib" => 40,
-        _ => return Err(bad("frames are KiB, MiB, GiB and TiB")),
+        _ => return Err(bad("its unit is KiB, MiB, GiB or TiB")),
     };
     let number: u64 = digits
         .trim()

@@ -1,4 +1,4 @@
-//! A pool, as a process has it open, and its maps.
+//! A pool that a process has open, and its maps.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ use crate::pod::names::directory;
 use crate::pod::reclaim::{collect, retire};
 use crate::pod::{Pod, Worker};
 
-/// A pool that this process has open. Cheap to clone; may be shared by threads.
+/// A pool that this process has open. Cheap to clone; threads may share it.
 ///
 /// ```
 /// # fn main() -> cenote::Result<()> {
@@ -62,7 +62,7 @@ impl<M: Memory> Clone for Pool<M> {
     }
 }
 
-/// Dropped when the last handle is gone: first the agent, then the place in the pool.
+/// Dropped with the last handle: first the background thread ends, then the process gives up its place in the pool.
 pub(super) struct Inner<M: Memory> {
     background_thread: Mutex<Option<BackgroundThread>>,
     background_work: Arc<BackgroundWork>,
@@ -70,7 +70,7 @@ pub(super) struct Inner<M: Memory> {
     guidelines: Guidelines,
 }
 
-/// Reads what kind of memory a pool is for, without joining it. Whose it is is not asked: that is when it is opened.
+/// Reads what kind of memory a pool is for, without joining it. Does not check its owner; opening it does.
 pub fn kind_of(path: &Path) -> Result<Kind> {
     let head = read_head(path, open_to_read(path, Trust::All)?)?;
     Ok(superblock_of(path, &head)?.parameters.kind)
@@ -81,7 +81,7 @@ pub fn pool_id(path: &Path) -> Result<u64> {
     Ok(superblock_of(path, &read_head(path, open_to_read(path, Trust::All)?)?)?.id)
 }
 
-/// Whether a host has ever had an agent on a pool, without joining it: processes need their host's id then.
+/// Whether a host has ever had an agent on a pool, without joining it. If so, processes need their host's id.
 pub fn has_hosts(path: &Path) -> Result<bool> {
     let head = read_head(path, open_to_read(path, Trust::All)?)?;
     superblock_of(path, &head)?;
@@ -96,7 +96,7 @@ pub(super) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     }
 }
 
-/// The error of a file that could not be opened.
+/// The error for a file that could not be opened.
 pub(super) fn opened(path: &Path) -> impl FnOnce(MapError) -> Error {
     move |error| match error {
         MapError::Os { source, .. } => io_error(path)(source),
@@ -119,16 +119,16 @@ pub(super) fn superblock_of(path: &Path, head: &[u8; HEAD_BYTES]) -> Result<Supe
 }
 
 impl<M: Mapped> Pool<M> {
-    /// Creates a pool, and opens it. The file appears with its name only when it is complete; it is an error if
-    /// there is one already. On a device, which has its name already, it is an error if that holds anything but zeroes at its beginning,
-    /// unless `options.overwrite` says so. No host has an agent on the pool then, so `options.host` must be 0.
+    /// Creates a pool, and opens it. The file gets its name only when it is complete; it is an error if
+    /// the file exists. On a device, which has its name already, it is an error if the device holds anything but zeroes at its beginning,
+    /// unless `options.overwrite` allows that. A new pool has no host agents, so `options.host` must be 0.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
         if options.size == 0 {
             return Err(Error::Option {
                 option: "the size of the pool",
                 value: "0 bytes".to_owned(),
-                why: "it has room for something from the beginning; what is given is rounded up to 64 KiB",
+                why: "a pool has room for data from the beginning; the size is rounded up to 64 KiB",
             });
         }
         if options.host != ALONE {
@@ -156,7 +156,7 @@ impl<M: Mapped> Pool<M> {
         };
         let nameless = NamelessFile::create(path, options.mode).map_err(named)?;
         let file = nameless.path();
-        // What is wrong with it should not leave a pool behind. Nobody uses it for another one before this process has opened the pool.
+        // Claimed first, so that a bad lock file leaves no pool behind. Held until this process has opened the pool, so that no other pool uses it.
         let locks = match options.lock_file_of(path)? {
             own if own == path => None,
             other => Some(claim_locks(
@@ -178,10 +178,12 @@ impl<M: Mapped> Pool<M> {
         Self::open_of(path, options, options.trust_in_what_was_made())
     }
 
-    /// Opens a pool. Recovers what dead processes left, if there are any; what cannot be recovered is left, and keeps nobody from using the
-    /// rest: [`Pool::failures`] says what that is. It is an error if `options.host` is not 0 and that
-    /// host has no agent on the pool, and if it is 0 and other hosts have. So it is if the path names a symbolic link; and if the pool or the file of its liveness
-    /// locks belongs to another user than this process's and root, or may be written by every user, unless `options.trust_owner` says so.
+    /// Opens a pool, and recovers dead processes. What cannot be recovered is left, and does not keep others from using the
+    /// rest: [`Pool::failures`] says what it is.
+    ///
+    /// It is an error if `options.host` is not 0 and that host has no agent on the pool, or if it is 0 and other hosts have agents; if the
+    /// path names a symbolic link; and if the pool or the file of its liveness locks belongs to another user than this process's or root,
+    /// or every user may write it, unless `options.trust_owner` allows that.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::open_of(path.as_ref(), options, options.trust())
     }
@@ -199,7 +201,7 @@ impl<M: Mapped> Pool<M> {
         Self::begin(pod, options)
     }
 
-    /// Joins a pool as one that means to be its host's agent.
+    /// Joins a pool to become its host's agent.
     pub(super) fn join_as_agent(path: &Path, options: &Options) -> Result<Arc<Pod<M>>> {
         bring_up::<M>(path, options)?;
         Ok(Arc::new(join(
@@ -210,7 +212,7 @@ impl<M: Mapped> Pool<M> {
         )?))
     }
 
-    /// What opening a pool comes to, once it is joined and the dead are recovered, or are about to be.
+    /// The last part of opening a pool: it is joined, and the dead are recovered or are about to be.
     pub(super) fn begin(pod: Arc<Pod<M>>, options: &Options) -> Result<Self> {
         let background_work = Arc::<BackgroundWork>::default();
         let background_thread = BackgroundThread::start_if_needed(&pod, &background_work)?;
@@ -234,7 +236,7 @@ impl<M: Mapped> Pool<M> {
     /// Opens a pool, creating it first if there is none.
     pub fn open_or_create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
-        // A link is there, too, whatever it points to.
+        // A symbolic link counts as there, whatever it points to.
         let is_there = || path.symlink_metadata().is_ok();
         if !is_there() {
             match Self::create(path, options) {
@@ -296,19 +298,19 @@ impl<M: Memory> Pool<M> {
             .collect())
     }
 
-    /// What this process could not recover of the dead, and has not found mended since.
+    /// What this process could not recover of dead processes, and has not found repaired since.
     pub fn failures(&self) -> Vec<Failure> {
         self.inner.pod.failures()
     }
 
-    /// Recovers what dead processes have left; what is done anyway by whoever is held back by it. What cannot be recovered is left, and
-    /// counted ([`Recovered::failed`]).
+    /// Recovers dead processes. There is no need to call it: a worker that is held up by a dead one recovers it. What cannot be recovered is
+    /// left, and counted ([`Recovered::failed`]).
     pub fn recover(&self) -> Result<Recovered> {
         recovery::recover_dead(&*self.worker()?)
     }
 
     /// Has a background thread of this process watch for deaths, as [`Options::background_thread`] does, from now until the pool is closed. It
-    /// sleeps until somebody dies; then it recovers the dead, and tells their groups.
+    /// sleeps until a worker dies; then it recovers the dead, and reports the deaths to their groups.
     pub fn watch(&self) -> Result<()> {
         if self.inner.pod.is_forked() {
             return Err(Error::Forked);
@@ -325,11 +327,11 @@ impl<M: Memory> Pool<M> {
         )
     }
 
-    /// Frees all retired objects that nobody can be reading: those of this thread, of threads that have ended or died, and of living
-    /// ones that are idle. What a thread retires meanwhile may stay, as what it reads does. Returns how many were freed.
+    /// Frees all reclaimable objects: those of this thread, of threads that have ended or died, and of living
+    /// threads that are idle. Objects that a thread retires meanwhile may stay, and so do objects that it reads. Returns how many were freed.
     ///
-    /// On incoherent memory it waits until all hosts have dropped what is freed from their caches, and until the processes of idle
-    /// threads have freed what is theirs: some milliseconds a hundred thousand objects. It gives up when nothing was freed for a tenth of
+    /// On incoherent memory it waits until all hosts have dropped the freed objects from their caches, and until the processes of idle
+    /// threads have freed theirs: some milliseconds for a hundred thousand objects. It gives up when nothing was freed for a tenth of
     /// a second.
     pub fn collect(&self) -> Result<u64> {
         let worker = self.worker()?;
@@ -349,16 +351,17 @@ impl<M: Memory> Pool<M> {
         Ok(freed)
     }
 
-    /// Has the background thread of this process give memory back that has stayed free for so long, as [`Options::trim_after`] does,
-    /// from now until the pool is closed. It watches for deaths, too.
+    /// Has the background thread of this process give memory back that has been free for so long, as [`Options::trim_after`] does,
+    /// from now until the pool is closed. The thread watches for deaths, too.
     pub fn trim_after(&self, after: Duration) -> Result<()> {
         holes::check_support::<M>()?;
         self.inner.background_work.trim_after(after);
         self.watch()
     }
 
-    /// This thread's worker, shared by all maps that it has open; for structures of one's own on the pod layer.
-    pub fn worker(&self) -> Result<Rc<Worker<M>>> {
+    /// This thread's worker, shared by all maps that it has open; for other structures on the pod layer.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn worker(&self) -> Result<Rc<Worker<M>>> {
         thread_local! {
             static SESSIONS: RefCell<Vec<(usize, Weak<dyn Any>)>> = const { RefCell::new(Vec::new()) };
         }
@@ -383,7 +386,7 @@ impl<M: Memory> Pool<M> {
         })
     }
 
-    /// Starts the background thread again, if there was one and it has died alone.
+    /// Restarts the background thread if it has died alone.
     fn revive_background_thread(&self) -> Result<()> {
         if !self.inner.pod.has_lost_flush_server() {
             return Ok(());
@@ -409,8 +412,8 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-/// Starts what this memory needs in each process of a host. The server of exchanges has the lock behind those of all places. `liveness` is what the process
-/// has its place by: that lasts until its server has ended.
+/// Starts what this memory needs in each process of a host. The exchange server has the lock after those of all places. `liveness` holds the
+/// process's place; a copy of it lasts until the server has ended.
 fn serve<M: Mapped>(
     mem: &M,
     geometry: &Geometry,
@@ -432,7 +435,7 @@ fn serve<M: Mapped>(
     )?)
 }
 
-/// Has the host go up. By a mapping of its own: what serves exchanges there does so in the generation that it found, which may be over
+/// Brings the host up, by a mapping of its own: its exchange server serves in the generation that it found, which may be over
 /// when the host is up.
 fn bring_up<M: Mapped>(path: &Path, options: &Options) -> Result<u32> {
     let trust = options.trust();
@@ -444,10 +447,10 @@ fn bring_up<M: Mapped>(path: &Path, options: &Options) -> Result<u32> {
     agent::bring_up(&mem, &geometry, &identity, &liveness)
 }
 
-/// How a process enters a pool: [`Pod::join`], or as an agent.
+/// How a process joins a pool: [`Pod::join`], or [`Pod::join_as_agent`].
 type Enter<M> = fn(M, Superblock, Identity, Box<dyn Liveness>, Hooks<M>) -> Result<Pod<M>>;
 
-/// Maps a pool's file, and enters it.
+/// Maps a pool's file, and joins the pool.
 fn join<M: Mapped>(path: &Path, options: &Options, trust: Trust, enter: Enter<M>) -> Result<Pod<M>> {
     let (mem, superblock, geometry) = map_pool::<M>(path, trust)?;
     let lock_file = options.lock_file_of(path)?;
@@ -486,12 +489,12 @@ pub(super) fn map_pool<M: Mapped>(path: &Path, trust: Trust) -> Result<(M, Super
     }
     let mem = M::over(Arc::new(mapping))?;
     let committed = crate::pod::format::superblock::COMMITTED.load(&mem);
-    // The length after that: the file grows before the pool does.
+    // The length is read after that: the file grows before the pool does.
     Superblock::check_committed(&geometry, committed, mem.mapping().file_len()?)?;
     Ok((mem, superblock, geometry))
 }
 
-/// What a new pool's superblock says of its size and its tables.
+/// The sizes of a new pool and of its tables.
 pub(super) fn parameters<M: Mapped>(options: &Options, max_frames: u64) -> Parameters {
     Parameters {
         kind: Kind::of::<M>(),
@@ -503,7 +506,7 @@ pub(super) fn parameters<M: Mapped>(options: &Options, max_frames: u64) -> Param
     }
 }
 
-/// A new pool's superblock, if there can be such a pool.
+/// A new pool's superblock, if its parameters are valid.
 pub(super) fn superblock(parameters: Parameters) -> Result<Superblock> {
     parameters.check().map_err(|why| Error::Option {
         option: "the size of a table or of the pool",
@@ -517,7 +520,7 @@ pub(super) fn superblock(parameters: Parameters) -> Result<Superblock> {
     })
 }
 
-/// Makes a pool of a file whose tables hold nothing but zeroes, with `options.size` bytes at first.
+/// Formats a pool in a file whose tables are zeroes, with `options.size` bytes at first.
 pub(super) fn format<M: Mapped>(
     mem: M,
     superblock: Superblock,
@@ -541,7 +544,7 @@ pub(super) fn format<M: Mapped>(
     growth::commit_initial(&worker, options.size.div_ceil(FRAME))
 }
 
-/// A number that no other pool has.
+/// A random number, for a pool's id or a group's salt.
 pub(super) fn random_number() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     let mut hasher = std::hash::RandomState::new().build_hasher();

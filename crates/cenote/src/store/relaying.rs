@@ -1,8 +1,8 @@
 //! The threads of a host's agent that relay event counts ([`crate::pod::death::relay`]), and tell agents of other hosts to do so.
 //!
-//! One looks at the event counts as often as hosts beat. Where the agents of other hosts are known, a second one sleeps by the event counts, and sends a datagram to each of
-//! them when one is notified here; a third receives theirs, and has the first look at once. A datagram says nothing but *look*: one that is lost
-//! costs the time until the next heartbeat, one that is forged a look.
+//! One thread polls the event counts once in a heartbeat. Where the agents of other hosts are known, a second thread sleeps on the event
+//! counts, and sends each agent a datagram when one is notified here; a third receives datagrams, and has the first poll at once. A datagram
+//! says nothing but *poll*: a lost one delays the poll until the next heartbeat, a forged one costs a poll.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,17 @@ use crate::pod::{Pod, Worker};
 
 /// What a datagram begins with; the pool's id follows.
 const MAGIC: [u8; 8] = *b"CENBELL\x01";
-/// The longest sleep of who tells other agents, and of who hears them: until it looks whether it shall end.
+/// The longest sleep of the sending and the receiving thread, before they check whether to end.
 const LONGEST: Duration = Duration::from_millis(100);
-/// After each datagram, whether it is heeded or not.
+/// The pause after each datagram, valid or not.
 const HEEDED: Duration = Duration::from_micros(50);
 
-/// Where this agent hears, and whom it tells.
+/// Where this agent receives datagrams, and where it sends them.
 #[derive(Clone, Debug)]
 pub struct Peers {
-    /// The address of a UDP socket of this host's.
+    /// The address of this host's UDP socket.
     pub listen: SocketAddr,
-    /// Those of the other agents.
+    /// The addresses of the other agents.
     pub tell: Vec<SocketAddr>,
 }
 
@@ -37,19 +37,19 @@ struct Shared {
     relay: Mutex<Relay>,
 }
 
-/// The threads; they end when it is dropped.
+/// The threads, which end when this is dropped.
 pub(super) struct Relaying {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Relaying {
-    /// Begins to look.
+    /// Starts the polling thread.
     pub(super) fn start<M: Memory>(pod: &Arc<Pod<M>>) -> Result<Self> {
         let shared = Arc::<Shared>::default();
         let (its_pod, theirs) = (pod.clone(), shared.clone());
         let (begun, begins) = std::sync::mpsc::sync_channel(1);
-        // A worker's thread is the one that attaches it.
+        // A worker belongs to the thread that attaches it.
         let work = move || match Worker::attach(&its_pod, false) {
             Ok(worker) => {
                 drop(its_pod);
@@ -69,7 +69,7 @@ impl Relaying {
         })
     }
 
-    /// Tells other agents from now on, and hears them.
+    /// Starts to send datagrams to other agents, and to receive theirs.
     pub(super) fn tell<M: Memory>(&mut self, pod: &Arc<Pod<M>>, peers: &Peers) -> Result<()> {
         let io = |source| Error::Io {
             path: peers.listen.to_string().into(),
@@ -97,7 +97,7 @@ impl Relaying {
                 let event_counts = theirs.relay().prepare_wait(&mem);
                 if theirs.relay().look(&mem) {
                     for peer in &peers {
-                        // Who is not there has nobody to wake.
+                        // An agent that is not there has no sleepers to wake.
                         let _ = sending.send_to(&message, peer);
                     }
                 }
@@ -108,14 +108,14 @@ impl Relaying {
     }
 }
 
-/// Whether a datagram has come that says to look.
+/// Whether a valid datagram has come.
 fn hears(socket: &UdpSocket, message: &[u8; 16]) -> bool {
     let mut received = [0; 17];
     match socket.recv(&mut received) {
         Ok(len) => {
             let is_heeded = received[..len] == message[..];
             if !is_heeded {
-                // Whoever sends what is not for this pool shall not keep a processor busy either.
+                // Datagrams that are not for this pool must not keep a processor busy either.
                 std::thread::sleep(HEEDED);
             }
             is_heeded
@@ -125,7 +125,7 @@ fn hears(socket: &UdpSocket, message: &[u8; 16]) -> bool {
                 error.kind(),
                 std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
             );
-            // A peer that is not there shows as an error of the socket. One that lasts must not keep a processor busy.
+            // A peer that is not there shows as an error of the socket. A lasting error must not keep a processor busy.
             if !is_time {
                 std::thread::sleep(HEARTBEAT);
             }

@@ -1,4 +1,4 @@
-//! Figures of a pool: what `cenote stat` shows.
+//! Figures of a pool, as `cenote stat` shows them.
 
 use std::rc::Rc;
 
@@ -26,7 +26,7 @@ use crate::sync::array::Array;
 use crate::sync::inspect::{Seen, look};
 use crate::sync::object::Object;
 
-/// A pool's figures at one moment; those of a pool in use may not fit together.
+/// A pool's figures. Those of a pool in use may not fit together.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Stat {
     /// Its file.
@@ -39,7 +39,7 @@ pub struct Stat {
     pub created: u64,
     /// Bytes for data that are reserved now.
     pub committed_bytes: u64,
-    /// Bytes of these that are free and were given back to the file system, or are about to be.
+    /// Free bytes of these that were given back to the file system, or are about to be.
     pub trimmed_bytes: u64,
     /// Bytes that the file takes on its file system, tables included; `None` if it has lost its name.
     pub file_bytes: Option<u64>,
@@ -59,13 +59,13 @@ pub struct Stat {
     pub workers: u32,
     /// The epoch.
     pub epoch: u64,
-    /// Objects that are retired: most wait until nobody can be reading them.
+    /// Retired objects: most wait until no reader can hold them.
     pub retired_objects: u64,
     /// Their bytes.
     pub retired_bytes: u64,
-    /// How reclamation is held back by those who read, if it is.
+    /// How readers hold back reclamation, if they do.
     pub held_back: Option<HeldBackStat>,
-    /// Those who hold it back.
+    /// The workers that hold it back.
     pub laggards: Vec<LaggardStat>,
     /// Dead processes recovered since the pool was created.
     pub recoveries: u64,
@@ -73,44 +73,44 @@ pub struct Stat {
     pub recent: Vec<RecoveryStat>,
     /// Groups.
     pub groups: Vec<GroupStat>,
-    /// What is damaged, so that nothing can be said of it.
+    /// Damaged things, of which there are no figures.
     pub damaged: Vec<DamagedStat>,
-    /// What this process could not recover of the dead.
+    /// What this process could not recover of dead processes.
     pub failures: Vec<Failure>,
-    /// Whether who looked had no place in the pool.
+    /// Whether a reader without a place in the pool made this.
     pub snapshot: bool,
 }
 
-/// Something of which the pool says what cannot be right.
+/// Something in the pool that is damaged.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct DamagedStat {
     /// What it is.
     pub what: String,
-    /// How that was seen.
+    /// What is wrong with it.
     pub why: String,
 }
 
 /// A recovery of a worker that died.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct RecoveryStat {
-    /// Which one it was since the pool was created.
+    /// Its number, counted since the pool was created.
     pub number: u64,
-    /// The place of the dead.
+    /// The place of the dead worker.
     pub worker: u32,
-    /// The generation of the dead.
+    /// The generation of the dead worker.
     pub generation: u32,
-    /// The process id of the dead in its own namespace.
+    /// The process id of the dead worker in its own namespace.
     pub pid: u32,
     /// Its host.
     pub host: u32,
     /// The place of the worker that recovered it.
     pub recoverer: u32,
-    /// Nanoseconds since 1970 when that began.
+    /// When the recovery began, in nanoseconds since 1970.
     pub began_ns: u64,
     /// Nanoseconds that it took.
     pub took_ns: u64,
-    /// What was to do: `finished` or `undone` for an operation, and the registered steps that found something; `failed` if one of those could
-    /// not be done.
+    /// What it did: `finished` or `undone` for an operation, and the registered steps that found something to do; `failed` if one of them
+    /// could not be done.
     pub done: Vec<&'static str>,
 }
 
@@ -141,7 +141,7 @@ pub struct TasksStat {
     pub name: String,
     /// Its tasks, of all phases.
     pub tasks: u64,
-    /// Those that have a result.
+    /// The tasks that have a result.
     pub done: u64,
 }
 /// A lock's figures.
@@ -149,10 +149,10 @@ pub struct TasksStat {
 pub struct LockStat {
     /// Its name.
     pub name: String,
-    /// Which of the array of that name it is. Those that nobody holds or waits for are left out.
+    /// Its number in the array of that name. Locks of an array that nobody holds or waits for are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
-    /// Who holds it, and who waits.
+    /// Who holds it, and who waits for it.
     #[serde(flatten)]
     pub seen: Seen,
 }
@@ -170,7 +170,7 @@ pub struct InstanceStat {
     pub host: u64,
     /// Seconds since 1970 when it opened the pool.
     pub since: u64,
-    /// Whether it lives; one that does not waits for recovery.
+    /// Whether it lives. If not, it is to be recovered.
     pub alive: bool,
 }
 
@@ -179,33 +179,33 @@ pub struct InstanceStat {
 pub struct HostStat {
     /// Its id.
     pub host: u32,
-    /// What it is in.
+    /// Its phase.
     pub phase: HostPhase,
-    /// Its generation: how often it has left or was fenced.
+    /// Its generation: how often it has left or been fenced.
     pub generation: u32,
     /// The place of its agent among the processes.
     pub agent: Option<u32>,
-    /// Its agents' beats so far.
+    /// Its agents' heartbeats so far.
     pub heartbeats: u64,
-    /// By how much longer than usual monitors wait for a heartbeat.
+    /// How many times as long as usual monitors wait for a heartbeat.
     pub timeout: u64,
-    /// When a monitor last began to fence it, in seconds since 1970; 0 if none has.
+    /// When a monitor last began to fence it, in seconds since 1970; 0 for never.
     pub fenced_at: u64,
-    /// Whether its processes may execute the exchanges of all, where a server does that.
+    /// Whether it has the server lease, where a server executes exchanges.
     pub has_lease: bool,
 }
 
-/// What readers keep from being free.
+/// What readers hold back.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct HeldBackStat {
-    /// Since when, in seconds since 1970, as far as somebody noticed.
+    /// Since when, in seconds since 1970, as far as it was noticed.
     pub since: u64,
-    /// What waits for them.
+    /// The retired objects that wait for the readers.
     #[serde(flatten)]
     pub waiting: Amount,
 }
 
-/// A worker that holds memory by reading: it began before the present epoch.
+/// A worker that holds back reclamation by reading: it began before the present epoch.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct LaggardStat {
     /// Its place.
@@ -221,7 +221,7 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-/// [`Pool::stat`] by a worker; `file_bytes` is what the pool's file takes.
+/// [`Pool::stat`] with a worker; `file_bytes` is what the pool's file takes.
 pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Result<Stat> {
     let (pod, mem, geometry) = (worker.pod(), worker.mem(), worker.geometry());
     let mut damaged = Vec::new();
@@ -240,7 +240,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
                 pid: record.pid().peek(mem),
                 host: record.host().peek(mem),
                 since: record.since().peek(mem),
-                // One of which nobody can tell is nobody's to recover.
+                // A process whose state is unknown must not be recovered.
                 alive: state.phase == Phase::Alive
                     && pod.process_lives(index).unwrap_or_else(|error| {
                         note(format!("the process at place {index}"), error);

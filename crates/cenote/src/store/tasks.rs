@@ -1,4 +1,4 @@
-//! Task lists of a pool: see [`TaskList`] for the protocol. Here is what waits, by the clock.
+//! Task lists of a pool: see [`TaskList`] for the protocol. This file has the parts that wait by the clock.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::memory::{Coherent, Memory};
 use crate::pod::tasks::{Next, Plan, TaskList};
 
-/// How long a worker sleeps that has found nothing to do.
+/// The time between two polls of a worker that has found nothing to do.
 const LOOK: Duration = Duration::from_millis(1);
-/// Looks that change nothing before a living worker's chunk is taken over, unless something else is said: ten seconds.
+/// The default time without a change after which a living worker's chunk is taken over.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A named task list, as one thread has it open. See [`TaskList`] for what it can do.
@@ -69,7 +69,7 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-/// Looks in a time.
+/// The number of polls in a time.
 fn looks(time: Duration) -> u64 {
     let looks = time.as_millis() / LOOK.as_millis();
     u64::try_from(looks).unwrap_or(u64::MAX)
@@ -81,22 +81,22 @@ impl<M: Memory> Tasks<M> {
         &self.pool
     }
 
-    /// Sets for how long nothing may change at a living worker's tasks before another does them too. Default ten seconds;
-    /// longer than any task takes.
+    /// Sets for how long nothing may change in a living worker's tasks before another worker does them too. Default ten seconds. It should
+    /// be longer than any task takes.
     pub fn set_timeout(&mut self, time: Duration) {
         self.timeout = looks(time);
     }
 
-    /// The next task, if there is one to do now; [`TaskList::take`] with the timeout that was set. Who is told to wait
-    /// sleeps for a millisecond or so.
+    /// The next task, if there is one to do now; [`TaskList::take`] with the timeout that was set. On [`Next::Wait`], sleep
+    /// for a millisecond or so and call it again.
     pub fn next(&self) -> Result<Next> {
         self.list.take(self.timeout)
     }
 
-    /// Does tasks until all of all phases have their results, whoever commits them. Returns how many this call committed.
+    /// Does tasks until all tasks of all phases have results, whichever workers commit them. Returns how many this call committed.
     ///
-    /// What `work` returns is a task's result. Two workers may do one task, so `work` has no effect but its result, or
-    /// effects that may come twice. An error of `work` ends the call; the task is left to others, and to a later call.
+    /// `work` returns a task's result. Two workers may do one task, so `work` must have no effect but its result, or
+    /// only effects that may come twice. An error of `work` ends the call; other workers, or a later call, do the task.
     pub fn run<E: From<Error>>(
         &self,
         mut work: impl FnMut(u64) -> std::result::Result<Vec<u8>, E>,
@@ -114,7 +114,7 @@ impl<M: Memory> Tasks<M> {
         }
     }
 
-    /// Waits until all tasks have their results, or for so long; whether they have. Does no task itself.
+    /// Waits until all tasks have results, for this long at most. Returns whether they have. Does no task itself.
     pub fn wait_all(&self, at_most: Option<Duration>) -> bool {
         let begun = std::time::Instant::now();
         loop {

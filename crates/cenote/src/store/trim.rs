@@ -1,4 +1,4 @@
-//! Trimming: memory of a pool that is free is given back to the file system, on demand or by the background thread.
+//! Trimming: gives a pool's free memory back to the file system, on demand or by the background thread.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -13,36 +13,36 @@ use crate::pod::alloc::orphans::reclaim_empty_blocks;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::reclaim::collect::collect_all;
 
-/// Looks at holes that readers may be looking at, before the rest is left to a later trim.
+/// Attempts to punch holes that readers may be reading, before the rest is left to a later trim.
 const LOOKS: u32 = 100;
-/// Between two of them, but for the first few.
+/// The pause between two attempts, after the first few.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Pieces that the background thread gives back in one look.
+/// Pieces that the background thread gives back in one pass.
 const PIECES_A_LOOK: usize = 16;
-/// Between two looks of the background thread.
+/// The longest time between two passes of the background thread.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What a trim came to.
+/// The result of a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct TrimReport {
-    /// Bytes that were given back by this trim.
+    /// Bytes that this trim gave back.
     pub given_back_bytes: u64,
-    /// Bytes that are set aside and will be given back by a later trim: somebody has been reading for long.
+    /// Bytes that are set aside for a later trim, because of readers that read for long.
     pub waiting_bytes: u64,
     /// All bytes of the pool that have been given back, or wait for it.
     pub trimmed_bytes: u64,
-    /// Bytes for data that are reserved still.
+    /// Bytes for data that are still reserved.
     pub committed_bytes: u64,
     /// Bytes that the file takes on its file system.
     pub file_bytes: Option<u64>,
 }
 
 impl<M: Memory> Pool<M> {
-    /// Gives memory that is free back to the file system, in pieces of 2 MiB: what is free in smaller ones stays. It is reserved again
-    /// before it is used; where the file system has no room then, the pool is full. Waits a moment for those who read.
+    /// Gives free memory back to the file system, in pieces of 2 MiB; smaller free pieces stay. The memory is reserved again
+    /// before it is used; if the file system has no room then, the pool is full. Waits a moment for readers.
     ///
-    /// It is an error on memory that is not coherent, and where the file system cannot make holes.
+    /// It is an error on incoherent memory, and where the file system cannot punch holes.
     pub fn trim(&self) -> Result<TrimReport> {
         let worker = self.worker()?;
         holes::check_support::<M>()?;
@@ -54,7 +54,7 @@ impl<M: Memory> Pool<M> {
         for look in 0..LOOKS {
             let trimmed = match holes::punch_reclaimable(&worker, usize::MAX) {
                 Err(error @ Error::Map(MapError::Unsupported(_))) => {
-                    // They have their bytes still.
+                    // The holes still have their bytes.
                     for hole in holes::list(&worker)? {
                         holes::fill(&worker, hole.frame)?;
                     }
@@ -88,7 +88,7 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-/// What the background thread remembers of pieces that are free.
+/// What the background thread remembers of free pieces.
 #[derive(Debug, Default)]
 pub(super) struct Trimmer {
     looked: Option<Instant>,
@@ -96,12 +96,12 @@ pub(super) struct Trimmer {
 }
 
 impl Trimmer {
-    /// How long one may wait between two looks.
+    /// The time between two passes.
     pub(super) fn interval(after: Duration) -> Duration {
         (after / 4).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL)
     }
 
-    /// Gives back pieces that were free at each look for so long, a few at a time.
+    /// Gives back pieces that were free at every pass for so long, a few at a time.
     pub(super) fn tick<M: Memory>(&mut self, worker: &Worker<M>, after: Duration) -> Result<()> {
         let now = Instant::now();
         if self

@@ -1,7 +1,7 @@
 //! Arrays of locks: many of one form under one name, in one allocation.
 //!
-//! **State.** A line that says form and number, protected; then the locks, each as it would be alone, with its own header. So slots name the lock of an array as they name
-//! others, and recovery and the successors of the dead find it by its offset. All count incarnation 0, as an array's name is not removed.
+//! **State.** A line that says form and number, protected; then the locks, each as it would be alone, with its own header. So slots name the
+//! lock of an array as they name others, and recovery and successors find it by its offset. All are in incarnation 0, as an array's name is never removed.
 //!
 //! **A crash** of the maker leaves an auxiliary object that recovery frees, or an array with a name.
 
@@ -21,7 +21,7 @@ use crate::pod::{Worker, alloc::heap};
 
 /// "CNTLCKS" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTLCKS\x01");
-/// Most locks of an array.
+/// The most locks that an array can have.
 pub const LOCKS_MAX: u32 = 1 << 20;
 
 /// A form of lock that arrays can have. Implemented by the locks of this module alone.
@@ -98,7 +98,7 @@ impl Array {
         Ok(array)
     }
 
-    /// Whether it has room for so many; for those who check a pool.
+    /// Fails if its allocation has no room for so many locks. For audits.
     pub fn check_fits<M: Memory>(self, worker: &Worker<M>) -> Result<()> {
         let len = LINE + self.stride * u64::from(self.count);
         check_fits(worker, "the number of locks in an array", self.base, len)
@@ -134,7 +134,7 @@ impl Array {
         }
     }
 
-    /// The locks that slots of workers name, in order: those that are held or waited for, and others that were.
+    /// The numbers of the locks that slots of workers name, in order: of locks that are held or waited for, and of some that were.
     pub fn named_by_slots<M: Memory>(self, worker: &Worker<M>) -> Vec<u32> {
         let slots = (0..worker.pod().workers_high()).flat_map(|place| (0..SLOTS).map(move |n| (place, n)));
         let mut named: Vec<u32> = slots
@@ -178,8 +178,9 @@ pub struct LockArray<M: Memory, L: OfForm<M>> {
 impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
     /// Opens the array of a name, or creates it with so many locks.
     ///
-    /// Cost: a look through the names; for a new one an allocation, and a write of each lock, under the directory's lock.
-    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, count: u32) -> Result<Self> {
+    /// Cost: a search of the names; for a new array an allocation, and a write of each lock, under the directory's lock.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, count: u32) -> Result<Self> {
         if count == 0 || count > LOCKS_MAX {
             return Err(Error::Option {
                 option: "the number of locks of an array",
@@ -193,7 +194,8 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
     }
 
     /// Opens the array of a name, if there is one.
-    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         match directory::find(&*worker, name)? {
             Some(named) => Self::named(worker, named, None),
             None => Err(Error::NoSuchLock {
@@ -229,8 +231,7 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
         self.array.count
     }
 
-    /// A handle on one of its locks, counted from 0. Handles on the same lock are for the same lock: a thread that has it by one gets
-    /// [`Error::Deadlock`] by the other.
+    /// A handle on one of its locks, counted from 0. A thread that holds a lock by one handle gets [`Error::Deadlock`] by another handle on it.
     ///
     /// Cost: two words of the lock's header.
     pub fn at(&self, index: u32) -> Result<L> {

@@ -1,14 +1,15 @@
 //! The condition variable: waiting for what others do under a lock.
 //!
-//! It is a [event count](crate::pod::instance::event_count) and its count. **Who waits** has the lock. It says in a slot that it waits, says at the event count that it sleeps, unlocks, sleeps until the count is another, and
-//! locks again. **Who notifies** notifies: it counts on, and wakes one of those who sleep, or all. Who changes what is waited for under the lock, and notifies after that,
-//! is missed by nobody: whoever had looked before had said that it sleeps.
+//! It is an [event count](crate::pod::instance::event_count). **The waiter** has the lock. It says in a slot that it waits, prepares to
+//! wait on the event count, unlocks, sleeps until the count is another, and locks again. **The notifier** increments the count, and wakes
+//! one of the sleepers, or all. No waiter misses a notifier that changes the condition under the lock and notifies after that: a waiter that
+//! read the condition before the change had prepared to wait.
 //!
-//! **A crash** of one who waits leaves a slot that says so; recovery puts it at rest, and notifies for all, as that one may have been the only one that was woken. Those who
-//! sleep look every [`LONGEST`] whether somebody has died. So a notification that dies with the one whom it woke wakes the others at the latest then; at once if anybody
-//! watches. A crash of one who notifies, between the count and the system call, leaves sleepers who see the count when their time is over.
+//! **A crash** of a waiter leaves a slot that says so. Recovery puts it at rest, and notifies all, as the dead waiter may have been the only one that was
+//! woken. Sleepers check for deaths every [`LONGEST`]. So if a notification dies with the waiter that it woke, the others wake then at the
+//! latest; at once if anybody watches. A crash of a notifier between the count and the system call leaves sleepers that see the count when their time is over.
 //!
-//! **In a pod** a ring wakes sleepers of the notifier's own host; others look at the count every [`APART`].
+//! **In a pod** a notification wakes sleepers of the notifier's own host; others poll the count every [`APART`].
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -26,36 +27,38 @@ use crate::pod::format::slots::Stand;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::{Worker, instance::event_count, names::rename};
 
-/// The longest sleep between two polls for the dead.
+/// The longest sleep between two checks for deaths.
 const LONGEST: Duration = Duration::from_secs(1);
-/// The same of one whose timeout is counted in looks.
+/// The longest sleep of a waiter whose timeout is counted in polls.
 const POLL: Duration = Duration::from_millis(1);
 
 /// A condition variable, as one thread has it open.
 pub struct Condvar<M: Memory>(Handle<M>);
 
-/// What a wait came to, with the lock again.
+/// The result of a wait, with the lock held again.
 pub struct Waited<G> {
     /// The hold of the lock.
     pub guard: G,
-    /// Whether it ended because its time was over.
+    /// Whether the wait ended because its time was over.
     pub timed_out: bool,
 }
 
 impl<M: Memory> Condvar<M> {
     /// Opens the condition variable of a name, or creates it.
-    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Handle::open_or_create(worker, name, Form::Condvar).map(Self)
     }
 
     /// Opens the condition variable of a name, if there is one.
-    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Handle::open(worker, name, Form::Condvar).map(Self)
     }
 
-    /// Unlocks, waits until it is notified, and locks again. It may return without a notification: what is waited for must be looked at again.
+    /// Unlocks, waits for a notification, and locks again. It may return without a notification: the caller must check its condition again.
     ///
-    /// The hold that is returned says whether the lock's last owner died, as any other does.
+    /// The returned guard says whether the lock's last owner died, as any other does.
     ///
     /// Cost: an unlock, some loads and stores, two system calls, a lock.
     ///
@@ -78,7 +81,7 @@ impl<M: Memory> Condvar<M> {
         Ok(guard)
     }
 
-    /// [`Condvar::wait`], but not longer than this; to lock again may take longer.
+    /// [`Condvar::wait`], for this long at most; locking again may take longer.
     pub fn wait_for<'l, L: Release<M>>(
         &self,
         guard: Guard<'l, M, L>,
@@ -87,7 +90,7 @@ impl<M: Memory> Condvar<M> {
         self.wait_with(guard, Timeout::during(time))
     }
 
-    /// [`Condvar::wait`] as patiently as told.
+    /// [`Condvar::wait`] until a timeout ends.
     pub fn wait_with<'l, L: Release<M>>(
         &self,
         guard: Guard<'l, M, L>,
@@ -99,7 +102,7 @@ impl<M: Memory> Condvar<M> {
         handle.set_turn(slot, turn);
         let outcome = self.sleep(guard, timeout);
         let guard = lock.lock_again();
-        // Only now: who dies before it has the lock again has not taken notice.
+        // Only now: a waiter that dies before it has the lock again has not used its notification.
         handle.set_turn(slot, turn.to(Stand::Rest));
         handle.release(slot);
         Ok(Waited {
@@ -108,7 +111,7 @@ impl<M: Memory> Condvar<M> {
         })
     }
 
-    /// Unlocks, and sleeps until the event count has been notified; whether the time was over before.
+    /// Unlocks, and sleeps until the event count is notified. Returns whether the time was over first.
     fn sleep<L: Release<M>>(&self, guard: Guard<'_, M, L>, timeout: Timeout) -> Result<bool> {
         let (handle, mem) = (&self.0, self.0.mem());
         let event_count = handle.object.event_count();
@@ -147,7 +150,7 @@ impl<M: Memory> Condvar<M> {
             if left.is_zero() {
                 return Ok(true);
             }
-            // About: who is woken for nothing has slept for less.
+            // An estimate: a thread that was woken for nothing has slept for less.
             slept += left.min(longest);
             if slept >= LONGEST {
                 slept = Duration::ZERO;
@@ -156,14 +159,14 @@ impl<M: Memory> Condvar<M> {
         }
     }
 
-    /// Wakes one of those who wait, if somebody does.
+    /// Wakes one waiter, if there is one.
     ///
-    /// Cost: a load; an exchange and a system call if somebody may wait.
+    /// Cost: a load; an exchange and a system call if a thread may wait.
     pub fn notify_one(&self) -> Result<()> {
         self.notify(event_count::notify_one)
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     ///
     /// Cost: as [`Condvar::notify_one`].
     pub fn notify_all(&self) -> Result<()> {
@@ -175,12 +178,12 @@ impl<M: Memory> Condvar<M> {
         if handle.is_forked() {
             return Err(Error::Forked);
         }
-        // What was stored under the lock is seen by others before the look at the event count: who waits said that it sleeps under the lock.
+        // What was stored under the lock is visible before this reads the event count: a waiter prepares its wait under the lock.
         notify_all(handle.mem(), handle.object.event_count());
         Ok(())
     }
 
-    /// Removes the condition variable's name, and the condition variable: who waits gets [`Error::LockRemoved`].
+    /// Removes the condition variable and its name. Waiters get [`Error::LockRemoved`].
     pub fn remove(self) -> Result<()> {
         let handle = &self.0;
         if handle.is_forked() {

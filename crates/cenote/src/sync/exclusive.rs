@@ -1,26 +1,26 @@
 //! The exclusive hold of a mutex and of a reader-writer lock: a word that names its [owner](super::owner), with a
 //! [queue](super::wait_queue) before it.
 //!
-//! **Taking it.** Whoever finds the word free may have it, also if others wait: they are asleep, and to wake one of them for each hold
-//! takes longer than most holds. Who does not find it free joins the queue. Who stands foremost there sleeps by the lock's event count until the owner has
-//! unlocked. If it was woken [`IN_VAIN`] times and somebody else was quicker, it says *queue first*: from then on whoever comes by joins the
-//! queue, and the foremost has the lock next, but for those who had looked before: once each,
-//! or [`UNASKED`] times where caches are incoherent. Who has the lock from the queue takes that back.
+//! **Taking it.** A thread that finds the word free may take it, even if others wait: they are asleep, and to wake one of them for each hold
+//! takes longer than most holds. A thread that does not find it free joins the queue. The foremost waiter sleeps on the lock's event count until
+//! the owner has unlocked. If it was woken [`IN_VAIN`] times and another thread was quicker, it says *queue first*: from then on newcomers
+//! join the queue, and the foremost waiter has the lock next, except for threads that had read before: once each,
+//! or [`UNASKED`] times where caches are incoherent. A thread that takes the lock from the queue withdraws *queue first*.
 //!
-//! Where holds last, those who come by would have the foremost woken in vain for each of them. So who has had the lock from the queue, and for longer than it takes to wake
-//! somebody, says *queue first* itself before it unlocks, if anybody stands behind it.
+//! Where holds are long, newcomers would have the foremost waiter woken in vain for each of them. So an owner that took the lock from the
+//! queue, and has had it for longer than it takes to wake a thread, says *queue first* itself before it unlocks, if anybody stands behind it.
 //!
-//! Who takes the word has nothing to say but who it is: an acquiring exchange, as in all locks here.
+//! Taking the word publishes nothing but the owner's identity, so it is an acquiring exchange, as in all locks here.
 //!
-//! **Giving it back.** The word, then the event count. Who had come through the queue stands foremost in it until then: the next one is woken when there is
-//! something to be had, not before.
+//! **Giving it back.** The word, then the event count. An owner that came through the queue stands foremost in it until then: the next
+//! waiter is woken when the lock is free, not before.
 //!
-//! **A removed lock** is had by nobody whose handle is older ([`owner`](super::owner)): who asks for it, or is about to sleep for its owner, asks
-//! whether it was removed. The foremost is woken by the remover, and those behind it by each other, as each leaves.
+//! **A removed lock** cannot be taken through an older handle ([`owner`](super::owner)): a thread that asks for it, or is about to sleep for
+//! its owner, checks whether it was removed. The remover wakes the foremost waiter; each waiter, as it leaves, wakes the one behind it.
 //!
-//! **A crash** of the owner is found by the foremost, who sleeps by the owner's death slot; one of the foremost by the one behind it; one of whoever
-//! said *queue first* leaves that as it is, and the next one that has the lock from the queue takes it back. The queue passes no news on: who is told
-//! of whom is said by the word.
+//! **A crash** of the owner is found by the foremost waiter, which sleeps on the owner's death slot; a crash of the foremost waiter by the one
+//! behind it. A crash of a worker that said *queue first* leaves that as it is; the next owner that comes through the queue withdraws
+//! it. The queue passes no news of deaths on: the word says of whom the next owner is told.
 
 use super::held::Handle;
 use super::owner::{is_free, take_word};
@@ -33,13 +33,13 @@ use crate::mutant::{self, Mutant};
 use crate::pod::format::slots::{Stand, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 
-/// So often the foremost of a queue is woken for a lock that somebody else then has, before it says that it is to have it.
+/// How often the foremost waiter is woken in vain before it says *queue first*.
 pub(super) const IN_VAIN: u32 = 4;
-/// Where caches are incoherent, how often a handle takes the word for each time that it looks whether the queue goes first.
+/// Where caches are incoherent, how often a handle takes the word for each time that it checks whether the queue goes first.
 const UNASKED: u32 = 16;
 
 impl<M: Memory> Handle<M> {
-    /// Whether whoever comes by may take the word. Where caches are incoherent the question is another round trip: there it is asked once in
+    /// Whether a newcomer may take the word. Where caches are incoherent the check is another round trip: there it is made once in
     /// [`UNASKED`] times.
     #[inline]
     pub(super) fn may_barge(&self) -> bool {
@@ -55,7 +55,7 @@ impl<M: Memory> Handle<M> {
         unasked == UNASKED
     }
 
-    /// Takes the word if nobody has it and nobody is to have it before; whether it did.
+    /// Takes the word if it is free and the queue does not go first. Returns whether it did.
     #[inline]
     pub(super) fn take_at_once(&self) -> bool {
         // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
@@ -66,11 +66,11 @@ impl<M: Memory> Handle<M> {
                 .is_ok()
     }
 
-    /// Takes the word if nobody alive has it and nobody is to have it before; what it was.
+    /// Takes the word if nobody alive has it and the queue does not go first. Returns what it was.
     pub(super) fn try_take(&self) -> Result<Option<u64>> {
         let (mem, word) = (self.mem(), self.word());
         let may_barge = self.may_barge();
-        // Who has said that the queue goes first may have died there since.
+        // The waiter that said *queue first* may have died since.
         if !may_barge
             && walk_queue(&self.worker, self.object, self.end.load(mem))?
                 .held
@@ -92,13 +92,13 @@ impl<M: Memory> Handle<M> {
         Ok(Some(before))
     }
 
-    /// Waits for the word with a slot that is used for it: what it was, or `None` if timeout ended before.
+    /// Waits for the word, with a slot that is used for it. Returns what it was, or `None` if the timeout ended first.
     #[cold]
     pub(super) fn take_patiently(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
         if waiting.is_impatient() {
             return self.try_take();
         }
-        // Most holds last for a moment. Until that is over, nothing is written.
+        // Most holds are short. Until polling ends, nothing is written.
         loop {
             if is_free(self.word().load(self.mem()))
                 && let Some(seen) = self.try_take()?
@@ -108,7 +108,7 @@ impl<M: Memory> Handle<M> {
             match waiting.lose(self.mem()) {
                 Next::Sleep(_) => break,
                 Next::Look => {}
-                // The dead do not make anybody wait.
+                // A last check: nobody fails because of a dead owner.
                 Next::GiveUp => return self.try_take(),
                 Next::Question => {
                     if let Some(seen) = self.try_take()? {
@@ -125,7 +125,7 @@ impl<M: Memory> Handle<M> {
         taken
     }
 
-    /// Joins the queue, and takes the word when it stands foremost. It stands there still if it has taken it.
+    /// Joins the queue, and takes the word when foremost. The slot stays in the queue if it has taken the word.
     fn take_in_turn(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
         if !self.stand_foremost(slot, waiting)? {
             return Ok(None);
@@ -141,7 +141,7 @@ impl<M: Memory> Handle<M> {
         Ok(seen)
     }
 
-    /// Joins the queue; whether it stands foremost now, or timeout ended before.
+    /// Joins the queue, and waits until the slot is foremost; `false` if the timeout ended first.
     pub(super) fn stand_foremost(&self, slot: usize, waiting: &mut Waiting) -> Result<bool> {
         let (before, _) = self.join(slot);
         crash_point(Point::QueueJoined);
@@ -150,7 +150,7 @@ impl<M: Memory> Handle<M> {
         Ok(is_foremost)
     }
 
-    /// Waits, foremost in the queue, until nobody alive owns the word and `take` does; what that returns.
+    /// Waits, foremost in the queue, until nobody alive owns the word and `take` takes it. Returns what `take` returned.
     pub(super) fn await_owner(
         &self,
         waiting: &mut Waiting,
@@ -168,7 +168,7 @@ impl<M: Memory> Handle<M> {
             asks = match waiting.lose(mem) {
                 Next::Look => false,
                 Next::Question => true,
-                // The dead do not make anybody wait.
+                // A last check: nobody fails because of a dead owner.
                 Next::GiveUp if !asks && !mutant::is(Mutant::GivenUpUnasked) => true,
                 Next::GiveUp => return Ok(None),
                 Next::Sleep(longest) => {
@@ -180,7 +180,7 @@ impl<M: Memory> Handle<M> {
                     in_vain += 1;
                     let seen = word.load(mem);
                     if !is_free(seen) {
-                        // Who removes the lock notifies after that.
+                        // A remover notifies after that.
                         self.confirm()?;
                         sleep_for_owner(&self.worker, self.object, seen, longest);
                     }
@@ -190,7 +190,7 @@ impl<M: Memory> Handle<M> {
         }
     }
 
-    /// Whoever comes by may take the word again.
+    /// Withdraws *queue first*: newcomers may take the word again.
     pub(super) fn take_back_first(&self) {
         let first = self.object.queue_first();
         if first.load(self.mem()) != 0 {
@@ -199,7 +199,7 @@ impl<M: Memory> Handle<M> {
         }
     }
 
-    /// Sets the word free, or to say of whom the next owner is told, and leaves the queue.
+    /// Sets the word free, or to the former owner of which the next one is told, and leaves the queue.
     #[inline]
     pub(super) fn give_back(&self, slot: usize, word: u64) {
         let turn = self.turn(slot);
@@ -210,7 +210,7 @@ impl<M: Memory> Handle<M> {
         self.release(slot);
     }
 
-    /// The same by one who stands foremost in the queue.
+    /// The same for an owner that stands foremost in the queue.
     #[cold]
     #[inline(never)]
     fn give_back_queued(&self, slot: usize, turn: Turn, word: u64) {

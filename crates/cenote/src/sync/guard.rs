@@ -1,7 +1,7 @@
-//! What one has who holds a lock. Dropped, it unlocks.
+//! The guards of locks that are held. Dropping a guard unlocks.
 //!
 //! The guard writes the note; the lock's own form writes the rest. **A crash** while the lock is held leaves the note as it was
-//! set last. A clean unlock sets it to 0 before it gives the lock up; a crash between the two leaves a dead owner without a note.
+//! set last. A clean unlock sets it to 0 before it gives up the lock; a crash between the two leaves a dead owner without a note.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -13,12 +13,12 @@ use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 
-/// How a form of lock is given up. Implemented by the forms of this module alone.
+/// How to release a form of lock. Implemented by the forms of this module alone.
 pub trait Release<M: Memory> {
-    /// What all forms have.
+    /// The part common to all forms.
     fn handle(&self) -> &Handle<M>;
 
-    /// Gives an exclusive hold up; `poisoned` if the next owner is to be notified of us.
+    /// Releases an exclusive hold; if `poisoned`, the next owner is told of this one.
     fn unlock(&self, slot: usize, poisoned: bool);
 
     /// Waits for an exclusive hold.
@@ -26,7 +26,7 @@ pub trait Release<M: Memory> {
     where
         Self: Sized;
 
-    /// Gives an exclusive hold of a lock up that was removed, and counts this from now on.
+    /// Releases an exclusive hold of a lock that was removed, and that is in this incarnation from now on.
     fn unlock_removed(&self, slot: usize, incarnation: u64);
 }
 
@@ -35,7 +35,7 @@ pub trait Release<M: Memory> {
 pub struct Guard<'l, M: Memory, L: Release<M>> {
     lock: &'l L,
     slot: usize,
-    /// Whether the handle knows of a last owner that died.
+    /// Whether the last owner died; the handle says which.
     recovered: bool,
     /// Whether the note may not be 0.
     noted: Cell<bool>,
@@ -77,7 +77,7 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
         self.slot
     }
 
-    /// How the lock came to this owner.
+    /// How this owner acquired the lock.
     pub fn acquired(&self) -> Acquired {
         match self.recovered {
             true => self.lock.handle().notified.get(),
@@ -85,7 +85,7 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
         }
     }
 
-    /// Says what this owner is doing, in one word of its own making; the next owner is told if this one dies.
+    /// Leaves a note: one word, of the caller's choice, about what it is doing. If this owner dies, the next one gets the note.
     ///
     /// Cost: a store; a second one in the unlock.
     pub fn set_note(&self, note: u64) {
@@ -100,9 +100,8 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
 }
 
 impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
-    /// Draws a fencing token: a number greater than all that were drawn under this lock before, by whomever. Who gives it to something outside of the
-    /// pool, such as a storage service that refuses a lower number than it has seen, keeps an owner that was taken for dead, on a host that was
-    /// fenced, from an effect there. 0 in a forked child.
+    /// Draws a fencing token: a number greater than all that were drawn under this lock before. A service outside the pool that refuses a lower
+    /// token than it has seen is safe from an owner that was taken for dead, on a host that was fenced. 0 in a forked child.
     ///
     /// Cost: a load and a store.
     pub fn fencing_token(&self) -> u64 {
@@ -118,7 +117,7 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
     }
 }
 
-/// What the successor of a dead owner is told. It has the lock, so the note stands still.
+/// What the successor of a dead owner is told. The successor has the lock, so the note does not change.
 #[cold]
 pub(super) fn notified<M: Memory>(handle: &Handle<M>, from: u64) -> Acquired {
     crash_point(Point::HeldSeized);
@@ -147,7 +146,7 @@ impl<M: Memory, L: Release<M>> Drop for Guard<'_, M, L> {
     }
 }
 
-/// Ends a hold that left a note, or that a panic ends. It does not see the guard, which so need not be in memory.
+/// Ends a hold that left a note, or that a panic ends. Takes the guard's parts, so that the guard need not be in memory.
 #[cold]
 #[inline(never)]
 fn end<M: Memory, L: Release<M>>(lock: &L, slot: usize, noted: bool, poisoned: bool) {
@@ -175,13 +174,13 @@ impl<'l, M: Memory> ReadGuard<'l, M> {
         Self { lock, slot, acquired }
     }
 
-    /// Whether the last exclusive owner has unlocked. If it died, all readers are told until an exclusive owner has put right
+    /// Whether the last exclusive owner has unlocked. If it died, all readers are told until an exclusive owner has repaired
     /// what the lock protects, and unlocked.
     pub fn acquired(&self) -> Acquired {
         self.acquired
     }
 
-    /// The fencing token that the last exclusive owner drew who did. Later ones draw greater numbers.
+    /// The last fencing token that was drawn under this lock. Later ones are greater.
     ///
     /// Cost: a load.
     pub fn fencing_token(&self) -> u64 {

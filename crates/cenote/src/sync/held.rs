@@ -1,15 +1,15 @@
 //! The held-locks log: which slot of its worker area a worker uses for which lock, and the handles' common part.
 //!
-//! Before a worker touches a lock's word, a slot of its names the lock. So whoever recovers the worker finds every lock that it
-//! may hold. The name stays when the lock is unlocked; the next use of the same lock then writes nothing, and whether the worker
-//! holds the lock is asked of the lock.
+//! Before a worker touches a lock's word, one of its slots names the lock. So recovery finds every lock that the worker
+//! may hold. The name stays when the lock is unlocked: the next use of the same lock then writes nothing. Whether the worker
+//! holds the lock, the lock's own words say.
 //!
-//! **Who writes.** The worker, its own slots, while they are at rest or it uses them. What it knows of them it keeps in
-//! [`OwnSlots`](crate::pod::format::slots::OwnSlots), so that a slot in use is found without a look at the pool.
+//! **Writers.** A worker writes its own slots, while they are at rest or it uses them. It caches what it knows of them in
+//! [`OwnSlots`](crate::pod::format::slots::OwnSlots), so that it finds a slot in use without reading the pool.
 //!
-//! **A crash** leaves a slot that names a lock, and perhaps stands in its queue. [`settle`](super::recovery) ends that. What cannot
-//! be ended yet, because somebody alive stands in front, the slot keeps until whoever comes next goes past it; until then nobody
-//! uses the slot, also not the place's next worker.
+//! **A crash** leaves a slot that names a lock, and perhaps stands in its queue. [Recovery](super::recovery) ends that. A slot that
+//! it cannot end yet, because a living worker stands in front, stays until the waiter behind goes past it. Until then nobody
+//! uses the slot, not even the place's next worker.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -31,34 +31,34 @@ use crate::pod::instance::event_count;
 pub struct Handle<M: Memory> {
     pub(super) worker: Rc<Worker<M>>,
     pub(super) object: Object,
-    /// What the fast paths need of the worker and the lock, so that an exchange waits for one load of its address, not for two.
+    /// What the fast paths need of the worker and the lock: an exchange waits for one load of its address, not for two.
     mem: M,
     watch: ForkWatch,
     word: SyncWord,
     pub(super) end: SyncWord,
     mine: u64,
-    /// The word of the lock while it is free and has the name that this handle was opened by.
+    /// The lock's word while the lock is free and has the name by which this handle was opened.
     pub(super) free: u64,
-    /// The end of its queue when nobody stands there; of others than queue locks 0.
+    /// The end of its queue when the queue is empty; 0 unless it is a queue lock.
     pub(super) end_free: u64,
     /// What the lock counts while it has that name, and where.
     pub(super) incarnation: u64,
     pub(super) count: SyncWord,
     me: u16,
-    /// Whether a store is ordered before a later load by those who are about to sleep, which have a barrier executed for it.
+    /// Whether threads about to sleep have a barrier executed that orders this thread's stores before its later loads.
     is_lazy: bool,
     first: Slot,
     /// The slot used last.
     slot: Cell<usize>,
-    /// How often the lock was taken without a look whether the queue goes first.
+    /// How often the lock was taken without checking whether the queue goes first.
     pub(super) unasked: Cell<u32>,
-    /// How many looks a wait is worth.
+    /// How many polls a wait is worth.
     worth: Worth,
     /// When it took the lock from the queue last, as the kernel's clock has it.
     pub(super) taken_at: Cell<u64>,
-    /// How often exchanges of the word were lost to others who joined its queue.
+    /// How often exchanges were lost to others that joined the queue.
     pub(super) back_off: BackOff,
-    /// What the last owner was told that took the lock from a dead one through this handle.
+    /// What the last successor of a dead owner was told through this handle.
     pub(super) notified: Cell<Acquired>,
 }
 
@@ -104,13 +104,13 @@ impl<M: Memory> Handle<M> {
         &self.mem
     }
 
-    /// Where the lock is, and which incarnation of it this is a handle on.
+    /// Where the lock is, and the incarnation that this handle is for.
     #[doc(hidden)]
     pub fn identity(&self) -> (u64, u64) {
         (self.object.offset(), self.incarnation)
     }
 
-    /// Whether this process is a child of the worker's.
+    /// Whether this process was forked from the worker's.
     #[inline]
     pub(super) fn is_forked(&self) -> bool {
         forked(self.watch)
@@ -122,7 +122,7 @@ impl<M: Memory> Handle<M> {
         self.word
     }
 
-    /// What the words of locks and slots are while this worker has them.
+    /// This worker's identity, as the words of locks and slots have it.
     #[inline]
     pub(super) fn mine(&self) -> u64 {
         self.mine
@@ -154,7 +154,7 @@ impl<M: Memory> Handle<M> {
         self.own(slot).turn().store(self.mem(), turn.0);
     }
 
-    /// The slot used last, if it names this lock. Where a word says who has the lock, that tells whether the slot is used.
+    /// The slot used last, if it names this lock. Where the lock's word names its owner, the word tells whether the slot is in use.
     #[inline]
     pub(super) fn named(&self) -> Option<usize> {
         let slot = self.slot.get() % SLOTS;
@@ -162,8 +162,8 @@ impl<M: Memory> Handle<M> {
         (is_named && !self.is_forked()).then_some(slot)
     }
 
-    /// The slot used last, if it is free and names this lock. It is not used yet, and nobody has asked whether another of this worker's
-    /// slots is used for the same lock: [`Handle::refuse_twice`].
+    /// The slot used last, if it is free and names this lock. Does not mark it used, nor check that no other slot of this worker is used
+    /// for the same lock: see [`Handle::refuse_twice`].
     #[inline]
     pub(super) fn ready(&self) -> Option<usize> {
         self.named().filter(|&slot| !self.worker.slots().used[slot].get())
@@ -180,16 +180,16 @@ impl<M: Memory> Handle<M> {
             .learn(self.mem(), waiting, self.worker.limits().long_hold_ns);
     }
 
-    /// Uses a slot that is free.
+    /// Marks a free slot used.
     #[inline]
     pub(super) fn enter(&self, slot: usize) {
         self.worker.slots().used[slot % SLOTS].set(true);
     }
 
-    /// Stores what others may sleep for, and wakes them.
+    /// Stores a value that others may wait for, and wakes them.
     ///
-    /// Cost: a store and a load; where others may sleep in other hosts' processes a swap instead of the store. An exchange and a system
-    /// call if somebody sleeps.
+    /// Cost: a store and a load; a swap instead of the store where processes of other hosts may sleep. An exchange and a system
+    /// call if a thread sleeps.
     #[inline]
     pub(super) fn tell(&self, word: SyncWord, value: u64, event_count: SyncWord) {
         if !self.is_lazy {
@@ -203,7 +203,7 @@ impl<M: Memory> Handle<M> {
         event_count::notify_waiting(&self.mem, event_count);
     }
 
-    /// The same where nobody has a barrier executed for this thread.
+    /// [`Handle::tell`] where nobody has a barrier executed for this thread.
     #[cold]
     #[inline(never)]
     fn tell_apart(&self, word: SyncWord, value: u64, event_count: SyncWord) {
@@ -214,7 +214,7 @@ impl<M: Memory> Handle<M> {
         event_count::notify_waiting(&self.mem, event_count);
     }
 
-    /// Writes the turn of one of this worker's slots, and wakes who sleeps by that slot.
+    /// Writes the turn of one of this worker's slots, and wakes the threads that sleep on that slot.
     #[inline]
     pub(super) fn tell_turn(&self, slot: usize, turn: Turn) {
         let slots = self.worker.slots();
@@ -226,7 +226,7 @@ impl<M: Memory> Handle<M> {
         self.tell(own.turn(), turn.0, own.event_count());
     }
 
-    /// Says of a slot that stands in a queue that this worker will announce the end of its turn: who waits for that has no barrier executed.
+    /// Promises that this worker will announce the end of a queued slot's turn: its waiters then need no barrier.
     pub(super) fn promise_to_announce(&self, slot: usize) {
         if self.is_lazy {
             let number = self.turn(slot).number();
@@ -236,9 +236,9 @@ impl<M: Memory> Handle<M> {
         }
     }
 
-    /// Finds a slot that names this lock, and uses it.
+    /// Finds a slot for this lock, and marks it used.
     ///
-    /// Cost: nothing if the last use of the slot was for this lock, else two stores and a load for each slot looked at.
+    /// Cost: nothing if the last use of the slot was for this lock, else two stores, and a load for each slot that is read.
     #[inline]
     pub(super) fn claim(&self) -> Result<usize> {
         if self.is_forked() {
@@ -248,7 +248,7 @@ impl<M: Memory> Handle<M> {
         self.claim_another()
     }
 
-    /// [`Handle::claim`] where a thread may have what it asks for already.
+    /// [`Handle::claim`] for locks that a thread may have several times.
     #[inline]
     pub(super) fn claim_another(&self) -> Result<usize> {
         if self.is_forked() {
@@ -263,14 +263,14 @@ impl<M: Memory> Handle<M> {
         }
     }
 
-    /// Whether none of this worker's slots is used, so that none can be used for this lock.
+    /// Whether none of this worker's slots is used, so none for this lock.
     #[inline]
     pub(super) fn is_only_use(&self) -> bool {
         let own = self.worker.slots();
         (0..own.most.get().min(SLOTS)).all(|slot| !own.used[slot].get())
     }
 
-    /// Whoever waits for what it has waits for ever: fails if another slot than one is used for this lock.
+    /// Fails if a slot other than `but` is used for this lock: a thread that waits for its own lock waits for ever.
     pub(super) fn refuse_twice(&self, but: usize) -> Result<()> {
         let own = self.worker.slots();
         let holds = |slot: usize| own.used[slot].get() && own.locks[slot].get() == self.object.offset();
@@ -289,7 +289,7 @@ impl<M: Memory> Handle<M> {
         if let Some(slot) = order.find(|&slot| self.is_at_rest(slot)) {
             return Ok(self.take(slot));
         }
-        // All stand in queues of locks. Where nobody alive is in front, they need not.
+        // All stand in queues. Those with nobody alive in front of them can be recovered.
         let mut error = Error::TooManyLocks { limit: SLOTS };
         for slot in free() {
             if let Err(damage) = recovery::recover_slot(&self.worker, self.own(slot)) {
@@ -307,7 +307,7 @@ impl<M: Memory> Handle<M> {
         stand == Stand::Rest || mutant::is(Mutant::SlotTakenStanding)
     }
 
-    /// Names the lock in a slot that is nobody's.
+    /// Names the lock in a slot that is not used.
     fn take(&self, slot: usize) -> usize {
         let (mem, slots, own) = (self.mem(), self.worker.slots(), self.own(slot));
         slots.used[slot].set(true);
@@ -329,7 +329,7 @@ impl<M: Memory> Handle<M> {
         self.worker.slots().used[slot % SLOTS].set(false);
     }
 
-    /// Ends the use of a slot that still stands in a queue: it must be looked at before it is used again.
+    /// Ends the use of a slot that still stands in a queue: its next use reads it first.
     pub(super) fn leave(&self, slot: usize) {
         self.worker.slots().locks[slot % SLOTS].set(0);
         self.release(slot);

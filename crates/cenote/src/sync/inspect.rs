@@ -1,5 +1,5 @@
-//! Who holds a lock and who waits for it, for people: a look at a moment, which decides nothing. What others change meanwhile may
-//! not fit together.
+//! Who holds a lock and who waits for it, for people to read. Nothing depends on it: while others change the lock, the parts of
+//! the answer may not fit together.
 
 use super::Owner;
 use super::object::{Form, Object};
@@ -11,10 +11,10 @@ use crate::pod::Worker;
 use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
 use crate::pod::lock::is_gone;
 
-/// Walks along a queue that others change.
+/// The most walks along a queue that others change.
 const WALKS: u32 = 16;
 
-/// A worker that has to do with a lock.
+/// A worker that holds a lock or waits for it.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Holder {
     /// Who it is.
@@ -24,24 +24,24 @@ pub struct Holder {
     pub alive: bool,
 }
 
-/// A lock at a moment.
+/// The state of a lock.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Seen {
     /// Its form.
     pub form: Form,
-    /// Who owns it exclusively. If that one does not live, the next owner will be told.
+    /// Who owns it exclusively. If that worker is not alive, the next owner will be told.
     pub owner: Option<Holder>,
     /// Who holds it shared, or has permits of a semaphore.
     pub readers: Vec<Holder>,
-    /// Who waits for it, in no order.
+    /// Who waits for it, in no particular order.
     pub waiting: Vec<Holder>,
     /// What the owner says it is doing.
     pub note: u64,
 }
 
-/// Looks at a lock.
+/// Reads the state of a lock.
 ///
-/// Cost: up to three loads for each slot of the pool's workers; of a queue, some more for each of those who wait.
+/// Cost: up to three loads for each slot of the pool's workers; for a queue lock some more for each waiter.
 pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     let mem = worker.mem();
     let holder = |identity: u64| -> Result<Holder> {
@@ -87,8 +87,8 @@ pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     Ok(seen)
 }
 
-/// The identity of whoever stands foremost in a queue. Who joins or leaves meanwhile may take the walk to a turn that is over: then it looks again,
-/// [`WALKS`] times at most.
+/// The identity of the foremost worker in a queue. Workers that join or leave meanwhile may lead the walk to a turn that is over: then it walks
+/// again, [`WALKS`] times at most.
 fn owner_of_queue<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Option<u64>> {
     let mem = worker.mem();
     let now = || (object.unlinks().load(mem), object.word().load(mem));

@@ -1,23 +1,23 @@
-//! A recoverable lock of the kind that theory has, to compare with (Lupin, table 2): after Jayanti and Joshi, *Recoverable mutual exclusion
+//! A recoverable lock from the theory, to compare with (Lupin, table 2): after Jayanti and Joshi, *Recoverable mutual exclusion
 //! with abortability*, Computing 104(10), 2022. Threads draw tokens and register them in a min-array (Jayanti, *f-arrays*, PODC 2002): a
-//! tree in which each node has the least token below it. Who leaves gives the lock to the least.
+//! tree in which each node has the least token below it. A thread that leaves gives the lock to the least.
 //!
-//! A passage costs some ten exchanges for each doubling of the threads, all of words that others want too. Its owner and its waiters can be read
-//! from memory at any moment, which is what recovery needs; nobody here recovers it: a death stops everybody for ever.
+//! A passage costs some ten exchanges for each doubling of the threads, all of contended words. Its owner and its waiters can be read
+//! from memory at any moment, which is what recovery needs. This implementation has no recovery: a death stops everybody for ever.
 
 use super::wait::{Timeout, Waiting};
 use crate::memory::{LINE, Memory, SyncWord};
 
 /// No token.
 const NONE: u64 = u64::MAX >> TAG_BITS;
-/// Bits of a node below its token and thread: what makes each exchange another.
+/// Bits of a node below its token and thread: a tag that makes each exchange unique.
 const TAG_BITS: u32 = 16;
 /// Bits of a thread's number below its token.
 const THREAD_BITS: u32 = 8;
-/// In the status: a thread owns the lock. Without it, how often the lock was given up.
+/// In the status: a thread owns the lock. Without it, the status counts how often the lock was given up.
 const OWNED: u64 = 1 << 63;
 
-/// The lock: so many bytes from an offset on, as [`MinArrayLock::bytes`] says. Zeroes are not one: see [`MinArrayLock::format`].
+/// The lock: [`MinArrayLock::bytes`] from an offset on. Zeroes are not a lock: see [`MinArrayLock::format`].
 #[derive(Clone, Copy, Debug)]
 pub struct MinArrayLock {
     at: u64,
@@ -49,7 +49,7 @@ impl MinArrayLock {
         self.line(1)
     }
 
-    /// How often the lock was given up: its owner's.
+    /// How often the lock was given up; written by its owner.
     fn turns(self) -> SyncWord {
         self.line(2)
     }
@@ -74,10 +74,10 @@ impl MinArrayLock {
         }
     }
 
-    /// Waits for the lock, as the thread of a number that nobody else has.
+    /// Waits for the lock, as the thread of a number that no other thread has.
     pub fn lock<M: Memory>(self, mem: &M, thread: u64) {
         let token = self.token().load(mem);
-        // If it fails, somebody else has the same token: the lesser number is first then.
+        // If it fails, another thread has the same token; then the lesser thread number is first.
         // NO PAIR: count
         let _ = self.token().compare_exchange(mem, token, token + 1);
         // PAIRS WITH: sync::min_array::promote
@@ -91,14 +91,14 @@ impl MinArrayLock {
         }
     }
 
-    /// Gives the lock up.
+    /// Gives up the lock.
     pub fn unlock<M: Memory>(self, mem: &M, thread: u64) {
         self.register(mem, thread, NONE);
         let turns = self.turns().load(mem) + 1;
         // NO PAIR: locked
         self.turns().store(mem, turns);
         // PAIRS WITH: sync::min_array::promote
-        // Seen before the root is read: who registers in between finds the lock free, or is found.
+        // Visible before the root is read: a thread that registers in between finds the lock free, or is found.
         self.status().announce(mem, turns);
         self.promote(mem);
     }
@@ -109,13 +109,13 @@ impl MinArrayLock {
         self.node(leaf).announce(mem, value << TAG_BITS);
         let mut n = leaf / 2;
         while n > 0 {
-            // Who fails twice was overtaken by one who has looked at both children since.
+            // If it fails twice, another thread has read both children since.
             let _ = self.refresh(mem, n) || self.refresh(mem, n);
             n /= 2;
         }
     }
 
-    /// Has a node say the least of its children; whether nobody was faster.
+    /// Sets a node to the least of its children. Returns whether nobody was faster.
     fn refresh<M: Memory>(self, mem: &M, n: u64) -> bool {
         let found = self.node(n).load(mem);
         // PAIRS WITH: sync::min_array::register, sync::min_array::refresh
@@ -149,7 +149,7 @@ impl MinArrayLock {
         // PAIRS WITH: sync::min_array::lock
         let token = go.load(mem);
         if token != 0 && self.status().load(mem) == status {
-            // If it fails, somebody else has let it go.
+            // If it fails, another thread has let it go.
             // PAIRS WITH: sync::min_array::lock
             let _ = go.compare_exchange(mem, token, 0);
         }

@@ -4,37 +4,37 @@
 //! |---|---|
 //! | `object` | a lock's bytes in the pool |
 //! | `held` | which slot of its worker area a worker uses for which lock |
-//! | `wait` | how one waits, and for how long |
-//! | `sleep` | how one sleeps until somebody else has done something, or has died |
+//! | `wait` | polling and sleeping: when to poll, and for how long to sleep |
+//! | `sleep` | sleeping until another worker has done something, or has died |
 //! | `owner` | a word that names its owner: taking it, also from the dead |
-//! | `wait_queue` | the queue of those who wait, in the order in which they came |
+//! | `wait_queue` | the queue of waiters, in the order in which they came |
 //! | `exclusive` | a word that names its owner, with a queue before it |
 //! | `mutex` | the mutex, whose waiters sleep and come first in the end |
 //! | `spin` | the test-and-test-and-set lock |
 //! | `queue` | the queue lock, first come first served |
 //! | `rw` | the reader-writer lock |
-//! | `semaphore` | so many permits, which survive their owners |
-//! | `condvar` | waiting for what others do under a lock |
-//! | `guard` | what one has who holds a lock |
+//! | `semaphore` | the semaphore, whose permits survive their owners |
+//! | `condvar` | the condition variable: waiting for what others do under a lock |
+//! | `guard` | the guards of locks that are held |
 //! | `array` | many locks under one name |
 //! | `removal` | names that are removed and given again |
-//! | `settle` | what recovery does with the locks of the dead |
+//! | `recovery` | what recovery does with the locks of dead workers |
 //! | `plain` | the same locks without owners, to compare with; with the feature `baselines` |
 //! | `min_array` | a recoverable lock of another kind, to compare with |
-//! | `look` | who holds a lock and who waits, for people |
+//! | `inspect` | who holds a lock and who waits, for people to read |
 //!
-//! **Contract of all forms.** At most one living worker owns a lock exclusively. An owner that dies is succeeded by the
-//! next who asks, at once and without a timeout, as soon as [`is_gone`](crate::pod::lock::is_gone) knows of the death. The
-//! successor is told: [`Acquired::Recovered`] says who died, and the *note*, one word, that the dead one had left
-//! ([`Guard::set_note`]). If the successor dies before it has unlocked, the next one is notified of the successor, with
+//! **Contract of all forms.** At most one living worker owns a lock exclusively. When an owner dies, the next worker that asks gets
+//! the lock at once, without a timeout, as soon as [`is_gone`](crate::pod::lock::is_gone) knows of the death. The
+//! successor is told: [`Acquired::Recovered`] says who died, and the *note*, one word that the dead owner left
+//! ([`Guard::set_note`]). If the successor dies before it has unlocked, the next owner is told of the successor, with
 //! the note as it then is: a new one, or still the first one. An unlock ends that.
 //!
 //! **A panic** that drops a guard is no unlock: what the lock protects is as a death would have left it. So the next owner is
-//! told as if the thread had died, with its note. So is the next one after a guard that a destructor takes and drops while its
+//! told as if the thread had died, with its note. The same holds for a guard that a destructor takes and drops while its
 //! thread unwinds.
 //!
-//! **Oneself.** A thread that asks for a lock which it holds gets [`Error::Deadlock`](crate::Error::Deadlock), not a hang. A
-//! forked child gets [`Error::Forked`](crate::Error::Forked), and the guards that it adopts do nothing.
+//! **Misuse.** A thread that asks for a lock that it holds gets [`Error::Deadlock`](crate::Error::Deadlock); it does not hang. A
+//! forked child gets [`Error::Forked`](crate::Error::Forked), and the guards that it inherits do nothing.
 //!
 //! **Handles** belong to a thread. A thread can hold or wait for [`SLOTS`](crate::pod::format::slots::SLOTS) locks at a time; one
 //! more is [`Error::TooManyLocks`](crate::Error::TooManyLocks).
@@ -93,7 +93,7 @@ impl Owner {
     }
 }
 
-/// How a lock came to its owner.
+/// How the owner acquired a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Acquired {

@@ -1,8 +1,8 @@
 //! The mutex: what most users want. Its word and its queue are described in [`exclusive`](super::exclusive), the slots in
 //! [`held`](super::held).
 //!
-//! **A crash** of the owner leaves its identity in the word. Whoever stands foremost in the queue sees that it is gone and exchanges it; recovery
-//! marks it free meanwhile. A crash of somebody who waits leaves its slot in the queue; whoever stands behind it goes past.
+//! **A crash** of the owner leaves its identity in the word. The foremost waiter sees that it is gone and exchanges the word; recovery
+//! may mark it freed before. A crash of a waiter leaves its slot in the queue; the waiter behind goes past it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,18 +22,20 @@ pub struct Mutex<M: Memory>(pub(super) Handle<M>);
 
 impl<M: Memory> Mutex<M> {
     /// Opens the mutex of a name, or creates it.
-    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Handle::open_or_create(worker, name, Form::Mutex).map(Self)
     }
 
     /// Opens the mutex of a name, if there is one.
-    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Handle::open(worker, name, Form::Mutex).map(Self)
     }
 
     /// Waits for the mutex.
     ///
-    /// Cost if nobody has it: a load, a compare-exchange; a store and a load for the unlock. Who waits sleeps. It fails if this thread has
+    /// Cost if nobody has it: a load, a compare-exchange; a store and a load for the unlock. Waiters sleep. Fails if this thread has
     /// the mutex already, holds too many locks, or is in a forked child.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
@@ -56,18 +58,18 @@ impl<M: Memory> Mutex<M> {
         }
     }
 
-    /// Takes the mutex if nobody alive has it, and nobody waits who is to have it next.
+    /// Takes the mutex if nobody alive has it, and the queue does not go first.
     #[inline]
     pub fn try_lock(&self) -> Result<Option<Guard<'_, M, Self>>> {
         self.lock_with(Timeout::None)
     }
 
-    /// Waits for the mutex, but not longer than this.
+    /// Waits for the mutex, for this long at most.
     pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
         self.lock_with(Timeout::during(time))
     }
 
-    /// Waits for the mutex as patiently as told.
+    /// Waits for the mutex until a timeout ends.
     pub fn lock_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
         let slot = handle.claim()?;

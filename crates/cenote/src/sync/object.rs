@@ -1,16 +1,16 @@
-//! A lock's bytes in the pool. They stay for as long as the pool does; the lock's name may be removed, and another lock of the form have them then.
+//! A lock's bytes in the pool. They stay as long as the pool does. If the lock's name is removed, another lock of the same form may use them.
 //!
 //! | line | words |
 //! |---|---|
 //! | 0 | protected: what this is, and which [`Form`] |
 //! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether the queue goes first; the event count; the count of [incarnations](crate::pod::names::rename) |
 //! | 2 | sync: the note, written by the owner alone, 0 while nobody owns the lock and it was unlocked; the fencing token drawn last |
-//! | 3 | sync: the end of the queue of those who wait, where the word is something else; how often somebody was taken out of the queue |
+//! | 3 | sync: the end of the queue of waiters, where the word is something else; how often a slot was unlinked from the queue |
 //! | 4 and on | reader-writer lock only, sync: a bit for each worker place that may be reading |
-//! | 4 and on | semaphore only, sync: of each permit who has it, and its note; how many there are is said in line 2 |
+//! | 4 and on | semaphore only, sync: of each permit its owner and its note; line 2 says how many there are |
 //!
-//! Creation: the object is the creator's auxiliary allocation until an entry of the directory has it, so a crash leaves either a
-//! whole lock, perhaps without a name, or nothing that recovery does not free.
+//! Creation: the object is the creator's auxiliary allocation until an entry of the directory refers to it. So a crash leaves either a
+//! whole lock, perhaps without a name, or bytes that recovery frees.
 
 use super::removal::ready;
 use crate::error::{Error, Result};
@@ -22,28 +22,28 @@ use crate::pod::names::rename::{self, COUNT_AT, Making, UNNAMED};
 
 /// "LOCK" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTLOCK\x02");
-/// Bytes of a lock without bits for readers, and without permits.
+/// Bytes of a lock without bits for readers and without permits.
 const HEAD_BYTES: u64 = 4 * LINE;
 /// Bytes of a permit.
 const PERMIT_BYTES: u64 = 16;
-/// Permits of a semaphore, at most.
+/// The most permits that a semaphore can have.
 pub const PERMITS_MAX: u32 = 496;
 
 /// The form of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
-    /// Whoever sees it free first has it; who waits looks again and again.
+    /// The first thread that sees it free gets it; waiters poll.
     Spin,
-    /// Whoever sees it free first has it, for a while; who waits sleeps, and comes first in the end.
+    /// The first thread that sees it free gets it, for a while; waiters sleep, and come first in the end.
     Mutex,
     /// First come, first served.
     Queue,
     /// One writer or any number of readers.
     Rw,
-    /// So many at a time.
+    /// So many owners at a time.
     Semaphore,
-    /// Nobody has it: one waits for what others tell of.
+    /// Nobody owns it: threads wait for notifications.
     Condvar,
 }
 
@@ -115,14 +115,15 @@ pub(super) fn bytes<M: Memory>(worker: &Worker<M>, form: Form) -> u64 {
 }
 
 impl Object {
-    /// Opens the lock of a name, or creates it; with the lock, its incarnation.
+    /// Opens the lock of a name, or creates it. Returns the lock and its incarnation.
     ///
-    /// Cost: a look through the names; for a new one, under the directory's lock, a look through the entries, and an allocation if there is no removed lock of the form.
+    /// Cost: a search of the names; for a new lock a search of the entries under the directory's lock, and an allocation if no removed
+    /// lock has the form.
     pub fn open_or_create<M: Memory>(worker: &Worker<M>, name: &str, form: Form) -> Result<(Self, u64)> {
         Self::open_or_create_for(worker, name, form, 0)
     }
 
-    /// The same; one that is created has so many permits.
+    /// The same. A new semaphore gets so many permits.
     pub(super) fn open_or_create_for<M: Memory>(
         worker: &Worker<M>,
         name: &str,
@@ -204,13 +205,13 @@ impl Object {
         SyncWord::at(self.base + LINE)
     }
 
-    /// Not 0 if whoever stands foremost in the queue is to have it next, and nobody who comes by.
+    /// Not 0 if the foremost waiter of the queue is to have it next, and no newcomer.
     #[inline]
     pub(super) fn queue_first(self) -> SyncWord {
         SyncWord::at(self.base + LINE + 8)
     }
 
-    /// By what those sleep who wait for its owner.
+    /// What the waiters sleep on.
     #[inline]
     pub(super) fn event_count(self) -> SyncWord {
         SyncWord::at(self.base + LINE + 16)
@@ -222,7 +223,7 @@ impl Object {
         SyncWord::at(self.base + COUNT_AT)
     }
 
-    /// The end of the queue of those who wait.
+    /// The end of the queue of waiters.
     #[inline]
     pub(super) fn end(self) -> SyncWord {
         match self.form {
@@ -231,7 +232,7 @@ impl Object {
         }
     }
 
-    /// How often somebody was taken out of the queue otherwise than by the end of its turn.
+    /// How often a slot was unlinked from the queue otherwise than by the end of its turn.
     pub(super) fn unlinks(self) -> SyncWord {
         SyncWord::at(self.base + 3 * LINE + 8)
     }
@@ -252,14 +253,14 @@ impl Object {
         SyncWord::at(self.base + 2 * LINE + 16)
     }
 
-    /// The word that says who has a permit, and that with its note.
+    /// The word that names a permit's owner, and the word of its note.
     #[inline]
     pub(super) fn permit(self, n: u32) -> (SyncWord, SyncWord) {
         let at = self.base + HEAD_BYTES + PERMIT_BYTES * u64::from(n % PERMITS_MAX);
         (SyncWord::at(at), SyncWord::at(at + 8))
     }
 
-    /// The words of all permits, used or not, each with its note; none in other forms.
+    /// The words of all permits, used or not, each with its note. Other forms have none.
     pub(super) fn all_permits(self) -> impl Iterator<Item = (SyncWord, SyncWord)> {
         let count = if self.form == Form::Semaphore {
             PERMITS_MAX
@@ -269,14 +270,14 @@ impl Object {
         (0..count).map(move |n| self.permit(n))
     }
 
-    /// The bits of 64 worker places, those of place 64 × `n` lowest; `None` behind the last, and in other forms.
+    /// The bits of 64 worker places, the bit of place 64 × `n` lowest; `None` beyond the last place, and in other forms.
     pub fn readers(self, n: u32) -> Option<SyncWord> {
         let at = HEAD_BYTES + 8 * u64::from(n);
         (self.form == Form::Rw && at < self.bytes).then(|| SyncWord::at(self.base + at))
     }
 }
 
-/// Writes what says that there is a lock, into zeroes.
+/// Writes a lock's header into zeroes.
 pub(super) fn write_header<M: Memory>(mem: &M, base: u64, form: Form) {
     mem.write_word(base, MAGIC);
     mem.write_word(base + 8, form.encode());
@@ -290,7 +291,7 @@ fn create<M: Memory>(worker: &Worker<M>, form: Form) -> Result<u64> {
     mem.zero(base, len);
     write_header(mem, base, form);
     mem.write_word(base + COUNT_AT, UNNAMED);
-    // From here on others use these words past the cache; no line of this host may cover them. Complete before the object is published,
+    // From here on others access these words past the cache; no line of this host may cover them. Complete before the object is published
     // with its name.
     mem.invalidate(base, len);
     Ok(base)

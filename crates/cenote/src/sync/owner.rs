@@ -1,18 +1,18 @@
-//! A word that names the exclusive owner of a lock: free in an incarnation, with zeroes where an identity has its worker, or an identity; with
-//! [`FREED`] the identity of an owner that is none any more, but died or panicked, and has had no successor yet.
+//! A word that names the exclusive owner of a lock. It is free in an incarnation, with zeroes where an identity has its worker; or an identity;
+//! or with [`FREED`] the identity of a former owner, which died or panicked and has had no successor yet.
 //!
 //! | from | to | by |
 //! |---|---|---|
-//! | free | identity | whoever wants the lock, with a handle of that incarnation |
+//! | free | identity | a worker that wants the lock, with a handle of that incarnation |
 //! | identity | free | the owner, by a store |
-//! | identity | identity, freed | the owner, in a panic; whoever recovers the dead owner |
-//! | identity of the dead; or freed | identity | whoever wants the lock, and is told |
+//! | identity | identity, freed | the owner, in a panic; the recoverer of a dead owner |
+//! | identity of a dead worker; or freed | identity | a worker that wants the lock, and is told |
 //! | identity | free in the next incarnation | the owner, when it has removed the lock's name |
-//! | free; or identity of the dead; or freed | free in the next incarnation | who gives it a name again |
+//! | free; or identity of a dead worker; or freed | free in the next incarnation | the worker that gives it a name again |
 //!
 //! All but the owner's are compare-exchanges of the whole word. Generations do not come twice, so neither does a word that
-//! names the dead: who exchanges it has succeeded that very owner. A living owner that panics twice may leave the same word under two
-//! names; so whoever takes such a word looks after that whether the lock is still what its handle is for.
+//! names a dead worker: the worker that exchanges it succeeds that very owner. A living owner that panics twice may leave the same word
+//! under two names. So a worker that takes such a word checks after that whether the lock is still what its handle is for.
 //!
 //! **A crash** leaves the word as it is, and every value has a way out.
 
@@ -27,7 +27,7 @@ use crate::pod::lock::is_gone;
 /// Marks the identity of a former owner.
 pub const FREED: u64 = 1 << 31;
 
-/// Bits that say which worker owns the lock; none does where they are 0.
+/// Bits that say which worker owns the lock; 0 if none does.
 const WORKER: u64 = 0xffff;
 
 /// The word of a lock that is free in an incarnation, below 2^47.
@@ -36,19 +36,19 @@ pub(super) fn free_in(incarnation: u64) -> u64 {
     incarnation << 16
 }
 
-/// Whether a word, also the end of a queue, names nobody, in whatever incarnation.
+/// Whether a word, also the end of a queue, names nobody, in any incarnation.
 #[inline]
 pub(super) fn is_nobody(word: u64) -> bool {
     word & WORKER == 0
 }
 
-/// Whether nobody owns the lock, the dead aside.
+/// Whether the lock is free or freed.
 #[inline]
 pub(super) fn is_free(word: u64) -> bool {
     is_nobody(word) || word & FREED != 0
 }
 
-/// Whom the next owner is notified of, for a word that is [free](is_free).
+/// The former owner that the next one is told of, for a word that is [free](is_free).
 #[inline]
 pub(super) fn former(word: u64) -> Option<u64> {
     let is_told = !is_nobody(word) && !mutant::is(Mutant::FreedTakenClean);
@@ -65,7 +65,7 @@ impl<M: Memory> Handle<M> {
         }
     }
 
-    /// Whether a word says that nobody owns the lock, or if this `asks`, nobody alive. Then the lock was not removed before.
+    /// Whether a word says that nobody owns the lock; with `asks`, that nobody alive does. If so, the lock was not removed before.
     pub(super) fn is_to_be_had(&self, seen: u64, asks: bool) -> Result<bool> {
         if seen == self.free {
             return Ok(true);
@@ -87,7 +87,7 @@ impl<M: Memory> Handle<M> {
         Ok(is_left)
     }
 
-    /// After the word was taken: fails if the lock had been removed, and makes the word what it was.
+    /// After the word was taken: fails if the lock had been removed, and restores the word.
     pub(super) fn confirm_taken(&self, before: u64) -> Result<()> {
         if before == self.free || mutant::is(Mutant::StaleWordTaken) || mutant::is(Mutant::SeizedUnasked) {
             return Ok(());
@@ -97,11 +97,11 @@ impl<M: Memory> Handle<M> {
         })
     }
 
-    /// Waits until the word is free or its owner dead, and takes it: the word as it was, or `None` if timeout ended before. `on_wait` is
-    /// called before the first wait.
+    /// Waits until the word is free or its owner dead, and takes it. Returns the word as it was, or `None` if the timeout ended first.
+    /// Calls `on_wait` before the first wait.
     ///
-    /// Cost of the first attempt: a compare-exchange; a load if one has looked in vain before, as an exchange in vain would take the line from its
-    /// owner and from all who watch it.
+    /// Cost of the first attempt: a compare-exchange; a load if an earlier poll failed, as a failing exchange would take the line from its
+    /// owner and from all that watch it.
     pub(super) fn take_unqueued(&self, waiting: &mut Waiting, on_wait: impl FnOnce()) -> Result<Option<u64>> {
         let word = self.word();
         // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart, sync::spin::unlock
@@ -133,7 +133,7 @@ impl<M: Memory> Handle<M> {
             match waiting.lose_unwoken(mem) {
                 Next::Look => questions = false,
                 Next::Question | Next::Sleep(_) => questions = true,
-                // Whoever does not wait asks once all the same: the dead do not make it wait.
+                // A caller that does not wait asks once all the same: a dead owner is no reason to fail.
                 Next::GiveUp if !questions => {
                     if !is_gone(&self.worker, seen)? {
                         return self.confirm().map(|()| None);
@@ -146,8 +146,8 @@ impl<M: Memory> Handle<M> {
     }
 }
 
-/// Exchanges a word that is to be had for another; what it was, or `None` if somebody was quicker. Recovery is nobody: it may only have said meanwhile of a dead owner
-/// that it is one.
+/// Exchanges an available word for another. Returns what it was, or `None` if a rival was quicker. Recovery is no rival: it may only
+/// have marked a dead owner as one meanwhile.
 pub(super) fn take_word<M: Memory>(mem: &M, word: SyncWord, seen: u64, new: u64) -> Option<u64> {
     // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart, sync::spin::unlock, sync::spin::unlock_removed
     match word.compare_exchange_acquire(mem, seen, new) {
@@ -162,13 +162,13 @@ pub(super) fn take_word<M: Memory>(mem: &M, word: SyncWord, seen: u64, new: u64)
     }
 }
 
-/// Says that the owner of a word is none any more, if it is that one.
+/// Marks a word's owner as a former one, if the word still names it.
 pub(super) fn free_of<M: Memory>(worker: &Worker<M>, word: SyncWord, owner: u64) {
     let mem = worker.mem();
     if mutant::is(Mutant::RecoveredBlindly) {
         word.store(mem, owner | FREED);
     }
-    // Who fails has been preceded by a successor.
+    // If it fails, a successor was quicker.
     // NO PAIR: claim
     let _ = word.compare_exchange_acquire(mem, owner, owner | FREED);
 }

@@ -1,5 +1,5 @@
-//! Locks that know nothing of their owners, to compare with (Lupin, table 2): test-and-test-and-set, and MCS (Mellor-Crummey and
-//! Scott, 1991). They wait as the others do. A death of their owner stops everybody for ever.
+//! Locks that do not know their owners, to compare with (Lupin, table 2): test-and-test-and-set, and MCS (Mellor-Crummey and
+//! Scott, 1991). Their waiters wait as in the other locks. A death of an owner stops everybody for ever.
 //!
 //! The caller says where their words are; each needs a line of its own.
 

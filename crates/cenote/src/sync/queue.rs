@@ -1,12 +1,12 @@
-//! The queue lock: first come, first served. Whoever stands foremost in its [queue](super::wait_queue) owns it, so an unlock is one store:
+//! The queue lock: first come, first served. The foremost worker in its [queue](super::wait_queue) owns it, so an unlock is one store:
 //! at rest.
 //!
-//! **A removed lock.** The end of the queue does not say for which incarnation it is. So whoever is first asks, unless its own last turn was
-//! the one before. The remover, and those who find at the front that the lock was removed, do not rest but leave, so that who stands behind
-//! them waits, and asks then.
+//! **A removed lock.** The end of the queue does not say for which incarnation it is. So a worker that is first checks, unless its own last
+//! turn was the one before. The remover, and workers that find at the front that the lock was removed, leave instead of going to rest, so
+//! that the waiter behind them waits, and checks then.
 //!
-//! **A crash** of the owner, or of one who waits, is found by whoever stands behind it. If nobody does,
-//! [`settle`](super::recovery) makes the end of the queue dirty.
+//! **A crash** of the owner, or of a waiter, is found by the waiter behind it. If there is none,
+//! [recovery](super::recovery) makes the end of the queue dirty.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -29,12 +29,14 @@ pub struct QueueLock<M: Memory>(pub(super) Handle<M>);
 
 impl<M: Memory> QueueLock<M> {
     /// Opens the lock of a name, or creates it.
-    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Handle::open_or_create(worker, name, Form::Queue).map(Self)
     }
 
     /// Opens the lock of a name, if there is one.
-    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Handle::open(worker, name, Form::Queue).map(Self)
     }
 
@@ -42,7 +44,7 @@ impl<M: Memory> QueueLock<M> {
     ///
     /// Cost if nobody has it: a load, two stores, a compare-exchange; a second load if another thread had it last, and a third of the line that
     /// the exchange has fetched; on incoherent memory that one is part of the first. A store and a load for the unlock.
-    /// It fails if this thread has the lock already, holds too many, or is in a forked child.
+    /// Fails if this thread has the lock already, holds too many, or is in a forked child.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
         let handle = &self.0;
@@ -60,12 +62,12 @@ impl<M: Memory> QueueLock<M> {
         self.lock_slowly(joined.map(|(slot, before, _)| (slot, before)))
     }
 
-    /// Whether a slot that stands behind this owns the lock at once, and nobody is to be notified of. The lock's incarnation may have been seen after that.
+    /// Whether a slot with this `before` owns the lock at once, with no dead owner to be told of. `incarnation` is the lock's, if it was read after `before`.
     #[inline]
     fn is_owner(&self, slot: usize, before: u64, incarnation: Option<u64>) -> bool {
         let handle = &self.0;
         let held = &handle.worker.slots().incarnations[slot % SLOTS];
-        // Mostly this thread was the last one, too. Then nobody has removed the lock since.
+        // Mostly the last owner was this thread. Then nobody has removed the lock since.
         if handle.place(slot, handle.turn(slot)).is_other_turn(before) && held.get() == handle.incarnation {
             return true;
         }
@@ -100,7 +102,7 @@ impl<M: Memory> QueueLock<M> {
 
     /// Takes the lock if nobody alive has it or waits for it.
     ///
-    /// Cost if somebody does: two loads or more, and nothing is written.
+    /// Cost if a worker does: two loads or more; nothing is written.
     pub fn try_lock(&self) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
         if handle.is_forked() {
@@ -113,12 +115,12 @@ impl<M: Memory> QueueLock<M> {
         }
     }
 
-    /// Waits for the lock, but not longer than this. Who tries again stands at the end.
+    /// Waits for the lock, for this long at most. A later attempt joins the queue at its end.
     pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
         self.lock_with(Timeout::during(time))
     }
 
-    /// Waits for the lock as patiently as told.
+    /// Waits for the lock until a timeout ends.
     pub fn lock_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         let slot = self.0.claim()?;
         let (before, incarnation) = self.0.join(slot);
@@ -150,7 +152,7 @@ impl<M: Memory> QueueLock<M> {
         Ok(Some(Guard::new(self, slot, from)))
     }
 
-    /// Leaves the front of the queue of a lock that was removed. Who stands behind does not find it at rest, and asks.
+    /// Leaves the front of the queue of a removed lock. The waiter behind does not find the slot at rest, and checks.
     fn leave_removed(&self, slot: usize) {
         // The end of the queue must not become what it was before.
         if !mutant::is(Mutant::RemovedEndRestored) {
@@ -191,7 +193,7 @@ impl<M: Memory> Release<M> for QueueLock<M> {
 }
 
 impl<M: Memory> QueueLock<M> {
-    /// Gives the lock up in a panic: the next one is told.
+    /// Gives up the lock in a panic: the next owner is told.
     #[cold]
     fn poison(&self, slot: usize) {
         let handle = &self.0;

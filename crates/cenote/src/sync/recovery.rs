@@ -1,16 +1,16 @@
 //! What recovery does with the locks of a dead worker, before its place is used again.
 //!
-//! For each slot of the place, by the lock that it names: a word that names the dead one says from then
-//! on that its owner has gone; a shared hold ends. In a queue a slot of the dead must be seen by whoever stands behind it. If
-//! nobody does, and nobody alive is in front, the end of the queue is made dirty and takes the slot's place. If nobody refers to the
-//! slot at all it never joined, or its end was not written down: it is put at rest. Whoever sleeps for the dead one is woken: the
-//! kernel wakes only one of those who sleep by a death slot, and that one may be who recovers.
+//! For each slot of the place, by the lock that it names: a word that names the dead worker is marked freed; a shared hold ends. In a
+//! queue, the waiter behind a dead slot must see it. If there is none, and nobody alive is in front, recovery makes the end of the queue
+//! dirty, which takes the slot's place. If nobody refers to the slot at all, it never joined, or its end was not written down: recovery puts
+//! it at rest. The threads that sleep for the dead worker are woken: the kernel wakes only one of those that sleep on a death slot, and
+//! that may be the recoverer.
 //!
-//! *Why it is certain that a slot is in no queue.* From the end of the queue `before` leads to each slot that stands in it, up to one whose turn is over, with
-//! which all in front of it are over. Who joins comes to stand behind the end, so that this way stays as it was. Who goes past somebody, or leaves the
-//! end, changes the way, counts `unlinks` on, and then ends a turn that was on the way. So if a slot that is not at rest is not met, and
-//! `unlinks` is after that what it was before, the slot is not in the queue. Others may have it in their `before` all the same: they tried to join
-//! behind it in vain.
+//! *Why it is certain that a slot is in no queue.* From the end of the queue `before` leads to each slot that stands in it, up to one whose turn is
+//! over, with which all in front of it are over. A slot joins behind the end, so this path stays as it was. A worker that goes past a slot, or leaves
+//! the end, changes the path, increments `unlinks`, and then ends a turn that was on the path. So if a slot that is not at rest is not met, and
+//! `unlinks` is after that what it was before, the slot is not in the queue. Others may still have it in their `before`: they tried to join
+//! behind it and failed.
 //!
 //! **A crash** anywhere here leaves slots that the next recovery of the place finds again. All steps are compare-exchanges of
 //! values that come once.
@@ -30,18 +30,18 @@ use crate::pod::lock::is_gone;
 /// Ends what the dead worker of a place holds and waits for, as far as that can be ended now. The hook of
 /// [`Hooks::recover_held`](crate::pod::instance::hooks::Hooks::recover_held).
 ///
-/// Cost: a load for each slot that was never used; for each lock that has a queue a look at all slots and, for those that stand in it, along the queue.
+/// Cost: a load for each slot that was never used; for each lock that has a queue a scan of all slots and, for those that stand in it, a walk of the queue.
 pub fn recover_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
     if mutant::is(Mutant::HeldNotRecovered) {
         return Ok(());
     }
-    // What is damaged keeps nobody else's lock from being settled.
+    // A damaged lock does not keep the others from being recovered.
     let mut outcome = Ok(());
     let mut locks = [0; SLOTS];
     for n in 0..SLOTS {
         let slot = Slot::new(worker.geometry(), place, n);
         outcome = outcome.and(recover_slot(worker, slot));
-        // Whatever has become of the slot meanwhile: its worker may have died while it went past others.
+        // Whatever state the slot is in: its worker may have died while it went past others.
         let lock = slot.lock().load(worker.mem());
         if lock != 0 && !locks.contains(&lock) {
             locks[n] = lock;
@@ -53,7 +53,7 @@ pub fn recover_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
     outcome
 }
 
-/// The same for one slot, whose worker is gone, or this one and does not use it.
+/// The same for one slot, whose worker is gone, or is this one and does not use it.
 pub(super) fn recover_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<()> {
     let mem = worker.mem();
     // PAIRS WITH: sync::held::Handle::take
@@ -68,7 +68,7 @@ pub(super) fn recover_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<
     outcome
 }
 
-/// The same, but that nobody is woken.
+/// The same, without waking anybody.
 fn recover_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Result<()> {
     let mem = worker.mem();
     let turn = Turn(slot.turn().load(mem));
@@ -95,7 +95,7 @@ fn recover_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resu
     Ok(())
 }
 
-/// Takes those off the end of a queue who are gone or have left. If all are, ends the queue.
+/// Takes slots off the end of a queue whose workers are gone or have left. If all are, ends the queue.
 pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let (mem, word) = (worker.mem(), object.end());
     let mut end = word.load(mem);
@@ -103,14 +103,14 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
         let front = walk_queue(worker, object, end)?;
         let now = word.load(mem);
         if now != end {
-            // Who stood there may have left meanwhile.
+            // The slot that stood there may have left meanwhile.
             end = now;
             continue;
         }
         if front.past.is_empty() {
             return Ok(());
         }
-        // With somebody alive in front, those behind have never been foremost: nobody is notified of them.
+        // With a living worker in front, the dead ones behind it were never foremost: nobody is told of them.
         let next = match front.held {
             Some(behind) => behind.place.0,
             None => front
@@ -133,7 +133,7 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
     }
 }
 
-/// Puts slots at rest of those who have left or are gone, if nothing refers to them: the dead one may have gone past them.
+/// Puts slots at rest whose workers have left or are gone, if nothing refers to them: the dead worker may have gone past them.
 fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let mem = worker.mem();
     if object.form() == Form::Spin {
@@ -152,16 +152,16 @@ fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     Ok(())
 }
 
-/// All slots of workers that there have ever been.
+/// The slots of all places that were ever used.
 fn slots<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Slot> {
     (0..worker.pod().workers_high())
         .flat_map(|place| (0..SLOTS).map(move |n| (place, n)))
         .map(|(place, n)| Slot::new(worker.geometry(), place, n))
 }
 
-/// Puts a slot at rest that is in no queue, and those in front of it which then are in none either. The foremost first: else a
-/// crash would leave one whose worker has been recovered before. In this turn alone, whose worker is gone or has left: in the next one a living worker may be about to
-/// join, and is not met either.
+/// Puts a slot at rest that is in no queue, and the slots in front of it that then are in none either. The foremost first: else a
+/// crash would leave a slot whose worker has been recovered before. In this turn alone, whose worker is gone or has left: in the next turn a living
+/// worker may be about to join, and is not met either.
 fn recover_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> Result<()> {
     let mem = worker.mem();
     let mut unseen: Vec<(Slot, Turn)> = Vec::new();
@@ -196,7 +196,7 @@ fn place_of(word: u64) -> Option<SlotRef> {
     (!is_nobody(word) && word & DIRTY == 0).then_some(SlotRef(word))
 }
 
-/// Whether a slot stands in the queue in a turn, which it does not join now.
+/// Whether a slot stands in the queue in a turn. It must not be joining in that turn now.
 fn is_queued<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> bool {
     let mut unlinks = object.unlinks().load(worker.mem());
     loop {
@@ -212,7 +212,7 @@ fn is_queued<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Tu
     }
 }
 
-/// Whether one meets a slot in a turn on the way from the end of the queue to the front. In a damaged queue, which has no front, one does.
+/// Whether a walk from the end of the queue to the front meets a slot in a turn. Also true if the queue is damaged and has no front.
 fn is_met<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> bool {
     let mem = worker.mem();
     // PAIRS WITH: sync::wait_queue::Handle::join

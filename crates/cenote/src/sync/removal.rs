@@ -1,11 +1,13 @@
-//! Locks whose names are removed, and given to others: what becomes of the lock's own words.
+//! Removed lock names, and locks that get another name: what becomes of the lock's own words.
 //!
-//! **State.** The lock's count of [incarnations](crate::pod::names::rename) says whether it has a name, and which handles are for it. **Removing.** The owner counts
-//! on, then gives the word up as free in the new incarnation, or leaves the queue of a queue lock; nobody with a handle of the old one takes that for
-//! a lock that is free. **Making ready**, for the next name: the word, if nobody alive has it, of a semaphore those of all permits, the notes, and the queue, if nobody alive stands in it. Those who do, leave.
+//! **State.** The lock's count of [incarnations](crate::pod::names::rename) says whether it has a name, and which handles are for it.
+//! **Removing.** The owner increments the count, then sets the word free in the new incarnation, or leaves the queue of a queue lock. A handle of
+//! the old incarnation does not take that for a free lock. **Making ready** for the next name resets the word, if nobody alive has it; of
+//! a semaphore the words of all permits; the notes; and the queue, if nobody alive stands in it. Living workers in it leave.
 //!
-//! **A crash** of the remover before it has counted on leaves an owner that died; after that, a lock without a name whose word names the dead, or in whose queue it stands.
-//! Who makes the lock ready frees the one, and goes past the other. That may be done again from any step: nobody has a handle of the incarnation to come.
+//! **A crash** of the remover before it has incremented the count leaves an owner that died; after that, a lock without a name whose word names
+//! the dead owner, or in whose queue it stands. The worker that makes the lock ready frees the word, and goes past the dead slot. Each step may
+//! be repeated: nobody has a handle of the incarnation to come.
 
 use std::rc::Rc;
 
@@ -22,7 +24,7 @@ use crate::pod::names::directory::{self, KIND_LOCK, KIND_LOCKS};
 use crate::pod::{Worker, names::rename};
 
 impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
-    /// Removes the lock's name, and the lock. All handles that are open fail with [`Error::LockRemoved`] from then on, also of those who wait.
+    /// Removes the lock and its name. All open handles fail with [`Error::LockRemoved`] from then on, also those of waiters.
     /// If this fails, the lock is unlocked.
     ///
     /// Cost: an unlock, under the directory's lock, and a compare-exchange.
@@ -44,7 +46,8 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
     }
 }
 
-/// Removes the lock of a name, when it can be had; [`Error::LockHeld`] if timeout ended before. A semaphore and a condition variable are removed at once. That its last owner died is nothing to it.
+/// Acquires the lock of a name and removes it; [`Error::LockHeld`] if the timeout ended first. A semaphore and a condition variable are removed
+/// at once. It does not matter whether the last owner died.
 pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) -> Result<()> {
     let absent = || Error::NoSuchLock {
         name: name.to_owned(),
@@ -84,7 +87,7 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) ->
     }
 }
 
-/// Makes a lock without a name ready for an incarnation; whether nobody alive has it for a moment, by a handle that is old. The caller has the
+/// Makes a lock without a name ready for an incarnation; `false` if a living worker has it for a moment, by an old handle. The caller has the
 /// directory's lock, so nobody alive is removing it.
 pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64) -> Result<bool> {
     let (mem, object, free) = (worker.mem(), Object::at(worker, offset)?, free_in(incarnation));
@@ -102,7 +105,7 @@ pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64
             if !is_to_be_had || take_word(mem, permit, seen, 0).is_none() {
                 return Ok(false);
             }
-            // What its last owner left is nothing to those of the next name. Who takes it by an old handle writes none.
+            // The next name's owners get no note of the last owner. A worker that takes the permit by an old handle writes none.
             // NO PAIR: unshared
             note.store(mem, 0);
         }

@@ -1,22 +1,22 @@
-//! The reader-writer lock, whose dead readers hold nobody up.
+//! The reader-writer lock. Dead readers delay nobody.
 //!
 //! **Words.** The lock's word names the writer; it is taken as [`exclusive`](super::exclusive) says. A reader announces itself in its own slot, so
 //! that readers write no line of each other. For each place whose worker may be reading there is a bit in the lock: a
-//! writer looks into the slots of these places alone.
+//! writer reads the slots of these places alone.
 //!
-//! **Reading.** The slot's `turn` = reading, by an announcement; a look at the word; a look at the bit of the own place. If
-//! a writer is named that lives, the slot says that it waits, and the reader waits. If the bit is not set, the reader sets it and
-//! looks at the word once more. **Writing.** The word is taken; then the writer waits for each reader that it finds, place by place, and
-//! clears the place's bit when none of its slots reads. So of a reader and a writer one sees the other: the reader's announcement and
-//! look at the word, and the writer's exchange and look at the slot, are each in this order for all; and whose bit was cleared after its announcement,
-//! by a writer that has unlocked before the look at the word, sees the cleared bit.
+//! **Reading.** The slot's `turn` = reading, by an announcement; a load of the word; a load of the bit of the own place. If
+//! the word names a living writer, the slot says that it waits, and the reader waits. If the bit is not set, the reader sets it and
+//! loads the word once more. **Writing.** The word is taken; then the writer waits for each reader that it finds, place by place, and
+//! clears the place's bit when none of its slots reads. So of a reader and a writer at least one sees the other: the reader's announcement and
+//! load of the word, and the writer's exchange and load of the slot, are each in this order for all. And a reader whose bit was cleared after its
+//! announcement, by a writer that unlocked before the reader loaded the word, sees the cleared bit.
 //!
-//! **Waiting.** Readers sleep by the lock's event count, a writer by the event count of the slot that reads. A reader that was woken [`IN_VAIN`] times and found another
-//! writer each time joins the queue, and reads when it stands foremost. So neither keeps the other out for ever.
+//! **Waiting.** Readers sleep on the lock's event count, a writer on the event count of the slot that reads. A reader that was woken [`IN_VAIN`]
+//! times and found another writer each time joins the queue, and reads when it is foremost. So neither keeps the other out for ever.
 //!
 //! **A crash** of a reader leaves its slot. Writers see that its worker is gone, and put it at rest; so does recovery. The next
-//! writer is not told: a reader changes nothing. A crash of a writer, also of one that still waits for readers, is
-//! told to all who come, by the word: to readers too, until a writer has unlocked.
+//! writer is not told: a reader changes nothing. Of a crash of a writer, also of one that still waits for readers, the
+//! word tells all later owners, readers too, until a writer has unlocked.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 use crate::pod::lock::is_gone;
 
-/// So often a reader is woken for a lock that a writer then has, before it joins the queue.
+/// How often a reader is woken in vain before it joins the queue.
 const IN_VAIN: u32 = 4;
 
 /// A reader-writer lock, as one thread has it open.
@@ -50,12 +50,14 @@ pub struct ReadWriteLock<M: Memory> {
 
 impl<M: Memory> ReadWriteLock<M> {
     /// Opens the lock of a name, or creates it.
-    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Self::new(Handle::open_or_create(worker, name, Form::Rw)?)
     }
 
     /// Opens the lock of a name, if there is one.
-    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Self::new(Handle::open(worker, name, Form::Rw)?)
     }
 
@@ -75,7 +77,7 @@ impl<M: Memory> ReadWriteLock<M> {
     /// Waits for an exclusive hold.
     ///
     /// Cost if nobody has the lock: a load, a compare-exchange, a load for each 64 places of the pool, eight lines and an exchange for each
-    /// place that has read since the last writer; a store and a load for the unlock. It fails if this thread has the lock already, holds too
+    /// place that has read since the last writer; a store and a load for the unlock. Fails if this thread has the lock already, holds too
     /// many, or is in a forked child.
     #[inline]
     pub fn write(&self) -> Result<Guard<'_, M, Self>> {
@@ -108,7 +110,7 @@ impl<M: Memory> ReadWriteLock<M> {
         }
     }
 
-    /// Whether no bit is set but that of this worker's place: one that reads does not write.
+    /// Whether no bit is set but that of this worker's place, which cannot be reading.
     #[inline]
     fn nobody_reads(&self) -> bool {
         let (own, bit) = self.own_bit;
@@ -126,12 +128,12 @@ impl<M: Memory> ReadWriteLock<M> {
         self.write_with(Timeout::None)
     }
 
-    /// Waits for an exclusive hold, but not longer than this.
+    /// Waits for an exclusive hold, for this long at most.
     pub fn write_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
         self.write_with(Timeout::during(time))
     }
 
-    /// Waits for an exclusive hold as patiently as told.
+    /// Waits for an exclusive hold until a timeout ends.
     pub fn write_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.handle;
         let mut waiting = self.handle.waiting(timeout);
@@ -150,7 +152,7 @@ impl<M: Memory> ReadWriteLock<M> {
         alone
     }
 
-    /// Writes, when no reader is left; `None` if timeout ended before.
+    /// Waits until no reader is left, and makes the guard; `None` if the timeout ended first.
     #[cold]
     fn write_alone(
         &self,
@@ -160,14 +162,14 @@ impl<M: Memory> ReadWriteLock<M> {
     ) -> Result<Option<Guard<'_, M, Self>>> {
         let alone = self.outlast(waiting);
         if !matches!(alone, Ok(true)) {
-            // Whom it took the lock from is still to be notified of.
+            // The next owner is still to be told of the dead one that this one took the lock from.
             let word = if is_nobody(before) { before } else { before | FREED };
             self.handle.give_back(slot, word);
         }
         Ok(alone?.then(|| Guard::new(self, slot, former(before))))
     }
 
-    /// Waits until no reader is left; `false` if timeout ended before.
+    /// Waits until no reader is left; `false` if the timeout ended first.
     fn outlast(&self, waiting: &mut Waiting) -> Result<bool> {
         if mutant::is(Mutant::ReadersNotAwaited) {
             return Ok(true);
@@ -182,7 +184,7 @@ impl<M: Memory> ReadWriteLock<M> {
                 let bit = bits & bits.wrapping_neg();
                 let place = 64 * n + bit.trailing_zeros();
                 bits &= !bit;
-                // One that reads does not write.
+                // This worker writes, so it does not read.
                 if place >= places || place == me {
                     continue;
                 }
@@ -196,7 +198,7 @@ impl<M: Memory> ReadWriteLock<M> {
         Ok(true)
     }
 
-    /// The same of the worker at one place.
+    /// The same for the worker at one place.
     fn outlast_place(&self, place: u32, waiting: &mut Waiting) -> Result<bool> {
         let handle = &self.handle;
         for n in 0..SLOTS {
@@ -217,8 +219,8 @@ impl<M: Memory> ReadWriteLock<M> {
 
     /// Waits for a shared hold.
     ///
-    /// Cost if nobody writes: an announcement and two loads; a store and a load for the unlock; an exchange and a load if a writer has looked since
-    /// the last time. It fails if this thread has the lock already, holds too many, or is in a forked child.
+    /// Cost if nobody writes: an announcement and two loads; a store and a load for the unlock; an exchange and a load if a writer has come since
+    /// the last time. Fails if this thread has the lock already, holds too many, or is in a forked child.
     #[inline]
     pub fn read(&self) -> Result<ReadGuard<'_, M>> {
         let handle = &self.handle;
@@ -246,12 +248,12 @@ impl<M: Memory> ReadWriteLock<M> {
         self.read_with(Timeout::None)
     }
 
-    /// Waits for a shared hold, but not longer than this.
+    /// Waits for a shared hold, for this long at most.
     pub fn read_for(&self, time: Duration) -> Result<Option<ReadGuard<'_, M>>> {
         self.read_with(Timeout::during(time))
     }
 
-    /// Waits for a shared hold as patiently as told.
+    /// Waits for a shared hold until a timeout ends.
     pub fn read_with(&self, timeout: Timeout) -> Result<Option<ReadGuard<'_, M>>> {
         let slot = self.handle.claim()?;
         let mut waiting = self.handle.waiting(timeout);
@@ -282,13 +284,13 @@ impl<M: Memory> ReadWriteLock<M> {
         }
     }
 
-    /// Says that it reads, if nobody alive writes: what the word was. Else says that it waits.
+    /// Announces a reader. Returns what the word was if nobody writes; else makes the slot say that it waits.
     #[inline]
     fn announce(&self, slot: usize) -> Option<u64> {
         let handle = &self.handle;
         let (mem, word, own) = (handle.mem(), handle.word(), handle.own(slot));
         let early = mutant::is(Mutant::WriterLookedAtFirst).then(|| word.load(mem));
-        // A turn of its own: a writer that finds it dead ends that turn, and no other one of whoever has the place next.
+        // A turn of its own: a writer that finds the reader dead ends that turn, not a turn of the place's next worker.
         let before = handle.turn(slot);
         let turn = match mutant::is(Mutant::ReadInOneTurn) {
             true => before.to(Stand::Reading),
@@ -301,12 +303,12 @@ impl<M: Memory> ReadWriteLock<M> {
             false => own.turn().announce(mem, turn.0),
         }
         if before.stand() == Stand::Queued {
-            // Who stands behind it is foremost now.
+            // The waiter behind it is foremost now.
             event_count::notify_waiting(mem, own.event_count());
         }
         crash_point(Point::ReaderAnnounced);
         let marked = mutant::is(Mutant::BitLookedAtFirst) && !self.mark();
-        // Free for another name it is as if somebody wrote.
+        // A word that is free in another incarnation counts as a writer's.
         let may_read = |seen: u64| seen == handle.free || is_free(seen) && !is_nobody(seen);
         // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
         let mut seen = early.unwrap_or_else(|| word.load(mem));
@@ -323,7 +325,7 @@ impl<M: Memory> ReadWriteLock<M> {
         None
     }
 
-    /// Reads, if the lock was not removed before the word was looked at: who removes it after that has seen this reader.
+    /// Reads, if the lock was not removed before the word was loaded: a later remover has seen this reader.
     fn confirm_read(&self, before: u64) -> Result<Option<u64>> {
         if before != self.handle.free && !mutant::is(Mutant::SeizedUnasked) {
             self.handle.confirm()?;
@@ -331,7 +333,7 @@ impl<M: Memory> ReadWriteLock<M> {
         Ok(Some(before))
     }
 
-    /// Sets the bit of this worker's place, if it is not set; whether it was not.
+    /// Sets the bit of this worker's place, if it is not set. Returns whether it was not.
     #[inline]
     fn mark(&self) -> bool {
         let (bits, bit) = self.own_bit;
@@ -345,7 +347,7 @@ impl<M: Memory> ReadWriteLock<M> {
         sets
     }
 
-    /// Waits until nobody alive writes: whether it has slept, or `None` if timeout ended before.
+    /// Waits until nobody alive writes. Returns whether it has slept, or `None` if the timeout ended first.
     fn await_writer(&self, waiting: &mut Waiting) -> Result<Option<bool>> {
         let handle = &self.handle;
         let (mem, word) = (handle.mem(), handle.word());
@@ -366,7 +368,7 @@ impl<M: Memory> ReadWriteLock<M> {
                 Next::GiveUp => return handle.confirm().map(|()| None),
                 Next::Sleep(longest) => {
                     has_slept = true;
-                    // Who removes the lock notifies after that.
+                    // A remover notifies after that.
                     handle.confirm()?;
                     sleep_for_owner(&handle.worker, handle.object, seen, longest);
                 }
@@ -374,7 +376,7 @@ impl<M: Memory> ReadWriteLock<M> {
         }
     }
 
-    /// Joins the queue, and reads when it stands foremost and nobody writes.
+    /// Joins the queue, and reads when the slot is foremost and nobody writes.
     fn share_in_turn(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
         let handle = &self.handle;
         loop {
@@ -397,14 +399,14 @@ impl<M: Memory> ReadWriteLock<M> {
         }
     }
 
-    /// Gives a shared hold up, or the wish for one.
+    /// Gives up a shared hold, or the wait for one.
     #[inline]
     pub(super) fn unlock_shared(&self, slot: usize) {
         let handle = &self.handle;
         if handle.is_forked() {
             return;
         }
-        // Who has given up in the queue may stand there still.
+        // A slot that has given up in the queue may stand there still.
         let turn = handle.turn(slot);
         if matches!(turn.stand(), Stand::Reading | Stand::Waiting) {
             handle.tell_turn(slot, turn.to(Stand::Rest));
@@ -413,7 +415,7 @@ impl<M: Memory> ReadWriteLock<M> {
     }
 }
 
-/// In which turn somebody alive reads under a lock in a slot, and who. What the dead have left there is put at rest.
+/// If a living worker reads under a lock in a slot: its turn, and its identity. Puts a dead reader's slot at rest.
 fn read_by<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Result<Option<(Turn, u64)>> {
     let mem = worker.mem();
     // PAIRS WITH: sync::rw::announce, sync::held::Handle::tell, sync::held::Handle::tell_apart
@@ -426,7 +428,7 @@ fn read_by<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Result<
     if mutant::is(Mutant::DeadReaderAwaited) || !is_gone(worker, owner)? {
         return Ok(Some((turn, owner)));
     }
-    // Who fails has been preceded by recovery; then somebody else may have the slot, and has seen this writer.
+    // If it fails, recovery was quicker; then another worker may have the slot, and has seen this writer.
     // NO PAIR: claim
     let _ = slot
         .turn()

@@ -1,18 +1,18 @@
-//! The semaphore: so many permits, each of which one worker has at a time. A permit whose owner dies can be had again, and who gets it is told.
+//! The semaphore: so many permits, each of which one worker has at a time. When a permit's owner dies, the permit can be taken again, and its next owner is told.
 //!
-//! A permit is a word that names its [owner](super::owner), 0 while nobody has it, with a note beside it. Before them is a [queue](super::wait_queue), as before a mutex: whoever
-//! finds a permit that is free takes it, also if others wait; the foremost of those sleeps until a permit is given back, or one of the owners dies. If it was woken
-//! [`IN_VAIN`] times in vain, the queue goes first.
+//! A permit is a word that names its [owner](super::owner), 0 while nobody has it, with a note beside it. Before the permits is a
+//! [queue](super::wait_queue), as before a mutex: a thread that finds a free permit takes it, even if others wait; the foremost waiter sleeps until
+//! a permit is given back, or one of the owners dies. If it was woken [`IN_VAIN`] times in vain, the queue goes first.
 //!
-//! **Who has a permit from the queue** leaves it at once: others may be free. So the next one is woken, looks, and is foremost.
+//! **A waiter that gets a permit** leaves the queue at once: other permits may be free. So the next waiter is woken, polls, and is foremost.
 //!
 //! **A thread** may have several permits, each with a slot of its own.
 //!
-//! **A crash** of an owner leaves its identity in the permit's word. Whoever asks for a permit sees that it is gone and exchanges it; recovery marks it free
-//! meanwhile. A crash of somebody who waits leaves a slot in the queue; whoever stands behind goes past.
+//! **A crash** of an owner leaves its identity in the permit's word. A thread that asks for a permit sees that it is gone and exchanges the word;
+//! recovery may mark it freed before. A crash of a waiter leaves a slot in the queue; the waiter behind goes past it.
 //!
-//! **Removal** waits for nobody: who has a permit keeps it. The count of [incarnations](super::removal) says that the semaphore is gone; it is asked after each permit
-//! that was taken, and before each sleep.
+//! **Removal** waits for nobody: owners keep their permits. The count of [incarnations](super::removal) says that the semaphore is gone; a thread
+//! checks it after each permit that it takes, and before each sleep.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -39,7 +39,7 @@ use crate::pod::{Worker, instance::event_count, names::rename};
 pub struct Semaphore<M: Memory> {
     handle: Handle<M>,
     permits: u32,
-    /// Where it looks first.
+    /// The permit to try first.
     hint: Cell<u32>,
 }
 
@@ -51,8 +51,9 @@ impl<M: Memory> Semaphore<M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Permits`] if it has another number of them, or that number cannot be.
-    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, permits: u32) -> Result<Self> {
+    /// [`Error::Permits`] if it has another number of them; [`Error::PermitsAsked`] if no semaphore can have that number.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, permits: u32) -> Result<Self> {
         if !(1..=PERMITS_MAX).contains(&permits) {
             return Err(Error::PermitsAsked {
                 asked: permits,
@@ -72,7 +73,8 @@ impl<M: Memory> Semaphore<M> {
     }
 
     /// Opens the semaphore of a name, if there is one.
-    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Self::new(Handle::open(worker, name, Form::Semaphore)?)
     }
 
@@ -98,8 +100,8 @@ impl<M: Memory> Semaphore<M> {
 
     /// Waits for a permit.
     ///
-    /// Cost if one is free where this handle had its last one: three loads and a compare-exchange; a store and a load to give it back. Each permit that it looks at in
-    /// vain costs a load. Who waits sleeps. It fails if this thread holds too many locks and permits, or is in a forked child.
+    /// Cost if the permit that this handle had last is free: three loads and a compare-exchange; a store and a load to give it back. Each other
+    /// permit that it tries costs a load. Waiters sleep. Fails if this thread holds too many locks and permits, or is in a forked child.
     pub fn acquire(&self) -> Result<Permit<'_, M>> {
         loop {
             if let Some(permit) = self.acquire_with(Timeout::Forever)? {
@@ -108,17 +110,17 @@ impl<M: Memory> Semaphore<M> {
         }
     }
 
-    /// Takes a permit if nobody alive has it, and nobody waits who is to have one next.
+    /// Takes a permit if there is one that nobody alive has, and the queue does not go first.
     pub fn try_acquire(&self) -> Result<Option<Permit<'_, M>>> {
         self.acquire_with(Timeout::None)
     }
 
-    /// Waits for a permit, but not longer than this.
+    /// Waits for a permit, for this long at most.
     pub fn acquire_for(&self, time: Duration) -> Result<Option<Permit<'_, M>>> {
         self.acquire_with(Timeout::during(time))
     }
 
-    /// Waits for a permit as patiently as told.
+    /// Waits for a permit until a timeout ends.
     pub fn acquire_with(&self, timeout: Timeout) -> Result<Option<Permit<'_, M>>> {
         let handle = &self.handle;
         let slot = handle.claim_another()?;
@@ -134,7 +136,7 @@ impl<M: Memory> Semaphore<M> {
         }
     }
 
-    /// Removes the semaphore's name, and the semaphore: who waits for it, and who asks, gets [`Error::LockRemoved`]. Who has a permit keeps it.
+    /// Removes the semaphore and its name. Waiters and later callers get [`Error::LockRemoved`]. Owners keep their permits.
     pub fn remove(self) -> Result<()> {
         let handle = &self.handle;
         if handle.is_forked() {
@@ -154,7 +156,7 @@ impl<M: Memory> Semaphore<M> {
         })
     }
 
-    /// Takes a permit that nobody has, or if this `asks`, nobody alive.
+    /// Takes a permit that nobody has; with `asks`, that nobody alive has.
     fn take_any(&self, asks: bool) -> Result<Option<Taken>> {
         let (handle, mem) = (&self.handle, self.handle.mem());
         for (n, word) in self.words() {
@@ -182,13 +184,13 @@ impl<M: Memory> Semaphore<M> {
         Ok(None)
     }
 
-    /// Takes a permit, if nobody is to have one before.
+    /// Takes a permit that nobody alive has, if the queue does not go first.
     fn try_take(&self) -> Result<Option<Taken>> {
         let handle = &self.handle;
         if handle.may_barge() {
             return self.take_any(true);
         }
-        // Who has said that the queue goes first may have died there since.
+        // The waiter that said *queue first* may have died since.
         let end = handle.end.load(handle.mem());
         if walk_queue(&handle.worker, handle.object, end)?.held.is_some() {
             return handle.confirm().map(|()| None);
@@ -203,7 +205,7 @@ impl<M: Memory> Semaphore<M> {
     fn take_patiently(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<Taken>> {
         let handle = &self.handle;
         if !waiting.is_impatient() {
-            // Most holds last for a moment. Until that is over, nothing is written.
+            // Most holds are short. Until polling ends, nothing is written.
             loop {
                 if handle.may_barge()
                     && let Some(taken) = self.take_any(false)?
@@ -229,14 +231,14 @@ impl<M: Memory> Semaphore<M> {
                 }
             }
         }
-        // The dead do not make anybody wait.
+        // A last check: nobody fails because of a dead owner.
         match self.try_take()? {
             Some(taken) => Ok(Some(taken)),
             None => handle.confirm().map(|()| None),
         }
     }
 
-    /// Joins the queue, takes a permit when it stands foremost, and leaves the queue.
+    /// Joins the queue, takes a permit when foremost, and leaves the queue.
     fn take_in_turn(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<Taken>> {
         let handle = &self.handle;
         if !handle.stand_foremost(slot, waiting)? {
@@ -252,7 +254,7 @@ impl<M: Memory> Semaphore<M> {
             asks = match waiting.lose(handle.mem()) {
                 Next::Look => false,
                 Next::Question => true,
-                // The dead do not make anybody wait.
+                // A last check: nobody fails because of a dead owner.
                 Next::GiveUp if !asks && !mutant::is(Mutant::GivenUpUnasked) => true,
                 Next::GiveUp => return Ok(None),
                 Next::Sleep(longest) => {
@@ -264,7 +266,7 @@ impl<M: Memory> Semaphore<M> {
                     in_vain += 1;
                     handle.confirm()?;
                     let words: Vec<SyncWord> = self.words().map(|(_, word)| word).collect();
-                    // Again once it says that it sleeps: who removes the semaphore notifies after that, and no word of a permit changes by it.
+                    // Again once the wait is prepared: a remover notifies after that, and a removal changes no permit's word.
                     let goes_on = || handle.confirm().is_ok();
                     sleep_for_owners(&handle.worker, handle.object, &words, longest, goes_on);
                     true
@@ -274,7 +276,7 @@ impl<M: Memory> Semaphore<M> {
     }
 }
 
-/// A permit. Dropped, it is given back.
+/// A permit. Dropping it gives it back.
 #[must_use = "a permit is given back when it is dropped"]
 pub struct Permit<'s, M: Memory> {
     semaphore: &'s Semaphore<M>,
@@ -305,17 +307,17 @@ impl<'s, M: Memory> Permit<'s, M> {
         }
     }
 
-    /// Which of the permits it is, from 0 on: nobody else has that one. It may stand for one of as many things.
+    /// The number of this permit, from 0 on. Nobody else has it, so it may stand for one of as many things.
     pub fn number(&self) -> u32 {
         self.n
     }
 
-    /// How the permit came to this owner.
+    /// How this owner acquired the permit.
     pub fn acquired(&self) -> Acquired {
         self.acquired
     }
 
-    /// Says what this owner is doing, in one word of its own making; the next owner of this permit is told if this one dies.
+    /// Leaves a note: one word, of the caller's choice, about what it is doing. If this owner dies, the permit's next owner gets the note.
     ///
     /// Cost: a store; a second one when the permit is given back.
     pub fn set_note(&self, note: u64) {

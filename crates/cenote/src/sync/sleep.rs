@@ -1,21 +1,21 @@
-//! How one sleeps until somebody else has done something: by an event count that this one notifies, and by the death slot in which its death shows.
+//! Sleeping until another worker has done something: on an event count that it notifies, and on the death slot that shows its death.
 //!
-//! **Who is waited for** changes a word (its slot's turn, or the lock's word), then looks whether somebody sleeps by the event count beside it, and
-//! notifies. **Who waits** says at the event count that it sleeps, has a barrier executed for the other, looks at the word once more, and sleeps.
-//! So of the two one sees the other ([`Handle::tell`](super::held::Handle::tell)). Who has stood behind somebody in a queue announces that it leaves, and has said so
-//! in its slot: where all wait, nobody pays for barriers.
+//! **The worker waited for** changes a word (its slot's turn, or the lock's word), then checks the event count beside it for sleepers, and
+//! notifies. **The waiter** prepares to wait on the event count, has a barrier executed for the other, reads the word once more, and sleeps.
+//! So at least one of the two sees the other ([`Handle::tell`](super::held::Handle::tell)). A worker that has waited in a queue announces
+//! the end of its turn, and its slot says so: where everybody waits, nobody pays for barriers.
 //!
-//! **A crash** of the one that is waited for, before it has notified, wakes the sleeper by the death slot. So nobody sleeps for anybody but one
-//! whom it has seen own what it waits for, or stand in front of it, since it says that it sleeps: whoever takes that one's place has been seen, or notifies.
-//! A crash of a sleeper leaves a bit at the event count: a system call for nobody.
+//! **A crash** of the worker waited for, before it has notified, wakes the sleeper through the death slot. So a waiter sleeps only for a
+//! worker that it has seen, since it prepared to wait, own what it waits for or stand in front of it: a worker that takes its place
+//! has been seen, or notifies. A crash of a sleeper leaves a bit in the event count, which costs a needless system call.
 //!
-//! The kernel wakes one of those who sleep by a death slot. If that is one who waits here, it wakes the others: some of them watch for deaths.
+//! The kernel wakes one of the threads that sleep on a death slot. If it wakes a waiter here, that one wakes the others: some of them watch for deaths.
 //!
-//! A notifier that dies between the event count's change and the system call leaves sleepers, who sleep for somebody else by then: they look again by themselves,
-//! within a second.
+//! A notifier that dies between the event count's change and the system call leaves sleepers. By then they sleep for another worker;
+//! they poll by themselves within a second.
 //!
-//! Death slots and event counts work where one kernel runs both. For the threads of another one, or one whose death does not show in its death slot, the sleeper looks again
-//! by itself after [`LONGEST_REST`].
+//! Death slots and event counts work within one kernel. A sleeper that waits for a thread of another kernel, or for one whose death does not
+//! show in its death slot, polls by itself after [`LONGEST_REST`].
 
 use std::time::Duration;
 
@@ -28,10 +28,11 @@ use crate::pod::Worker;
 use crate::pod::format::record::{Phase, State, WorkerRecord};
 use crate::pod::instance::event_count;
 
-/// Between two polls of one that sleeps by an event count that other hosts ring: who notifies wakes those of its own host, and clears the event count for all.
+/// The time between two polls of a thread that sleeps on an event count which other hosts notify: a notifier wakes the sleepers of its own
+/// host, and clears the event count for all.
 pub(super) const APART: Duration = Duration::from_millis(10);
 
-/// [`sleep`] by a lock's event count, which whoever has the lock notifies.
+/// [`sleep`] on a lock's event count, which the lock's owner notifies.
 pub(super) fn sleep_for_owner<M: Memory>(worker: &Worker<M>, object: Object, owner: u64, longest: Duration) {
     let longest = match worker.pod().is_in_pod() {
         true if !mutant::is(Mutant::SleptApart) => longest.min(APART),
@@ -41,8 +42,8 @@ pub(super) fn sleep_for_owner<M: Memory>(worker: &Worker<M>, object: Object, own
     sleep(worker, object.event_count(), owner, false, longest, goes_on);
 }
 
-/// Sleeps until the lock's event count notifies, one of the workers that words name dies, or the time is over; not at all if one of the words names nobody alive, or `goes_on` is
-/// false, which is asked once this says that it sleeps. May return at any time.
+/// Sleeps until the lock's event count is notified, one of the workers that `words` name dies, or the time is over. Does not sleep if one
+/// of the words names nobody alive, or `goes_on`, called once the wait is prepared, is false. May return at any time.
 ///
 /// Cost: as [`sleep`], and some loads for each word.
 pub(super) fn sleep_for_owners<M: Memory>(
@@ -55,7 +56,7 @@ pub(super) fn sleep_for_owners<M: Memory>(
     let (mem, kernel) = (worker.mem(), worker.mem().kernel());
     let attended = event_count::prepare_wait(mem, object.event_count());
     let owners: Vec<u64> = words.iter().map(|word| word.load(mem)).collect();
-    // After that, as in `sleep`.
+    // Loaded after that, as in `sleep`.
     let death_slots: Vec<Option<u64>> = owners.iter().map(|&owner| death_slot_of(worker, owner)).collect();
     let is_seen = !M::COHERENT || worker.pod().is_in_pod() || mem.barrier_everywhere();
     let is_held = |(word, owner): (&SyncWord, &u64)| !is_free(*owner) && word.load(mem) == *owner;
@@ -79,8 +80,8 @@ pub(super) fn sleep_for_owners<M: Memory>(
     }
 }
 
-/// Sleeps until the event count notifies, the worker of an identity dies, or the time is over; not at all if `goes_on` is false. May return at
-/// any time. If that worker is known to announce the change that is waited for, it needs no barrier from here.
+/// Sleeps until the event count is notified, the worker of an identity dies, or the time is over. Does not sleep if `goes_on` is false. May
+/// return at any time. If that worker is known to announce the change that is waited for, it needs no barrier from here.
 ///
 /// Cost: some loads, an exchange, and two system calls; one if the change is announced.
 pub(super) fn sleep<M: Memory>(
@@ -93,9 +94,9 @@ pub(super) fn sleep<M: Memory>(
 ) {
     let (mem, kernel) = (worker.mem(), worker.mem().kernel());
     let attended = event_count::prepare_wait(mem, event_count);
-    // After that: who recovers the other one has claimed it before it looks at the event count, and has it ring if it looks later.
+    // After that: the recoverer of the other worker claims it before it reads the event count, and notifies if it reads later.
     let death_slot = death_slot_of(worker, identity);
-    // In a pod everybody waits for its own stores.
+    // In a pod each worker waits for its own stores.
     let is_seen = !M::COHERENT
         || worker.pod().is_in_pod()
         || is_announced
@@ -122,7 +123,7 @@ pub(super) fn sleep<M: Memory>(
     }
 }
 
-/// The death slot in which the death of a worker will show to this one; `None` if it will not, or has been seen there already.
+/// The death slot that will show the death of a worker to this one; `None` if none will, or it has shown already.
 pub(super) fn death_slot_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Option<u64> {
     let index = u32::from((identity as u16).checked_sub(1)?);
     if index >= worker.geometry().parameters.workers {

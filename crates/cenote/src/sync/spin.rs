@@ -1,10 +1,10 @@
 //! The test-and-test-and-set lock that names its owner (Lupin, section 3.5): one compare-exchange to lock, one store to unlock.
-//! Not fair: whoever sees it free first has it.
+//! Not fair: the first thread that sees it free gets it.
 //!
 //! Its word is described in [`owner`](super::owner), the slots in [`held`](super::held).
 //!
-//! **A crash** of the owner leaves its identity in the word. Whoever waits sees that it is gone and exchanges it; recovery
-//! marks it free meanwhile. A crash of somebody who waits leaves nothing but its slot.
+//! **A crash** of the owner leaves its identity in the word. A waiter sees that it is gone and exchanges the word; recovery
+//! may mark it freed before. A crash of a waiter leaves nothing but its slot.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,18 +25,20 @@ pub struct SpinLock<M: Memory>(pub(super) Handle<M>);
 
 impl<M: Memory> SpinLock<M> {
     /// Opens the lock of a name, or creates it.
-    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Handle::open_or_create(worker, name, Form::Spin).map(Self)
     }
 
     /// Opens the lock of a name, if there is one.
-    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         Handle::open(worker, name, Form::Spin).map(Self)
     }
 
     /// Waits for the lock.
     ///
-    /// Cost if nobody has it: a compare-exchange; a store for the unlock. It fails if this thread has the lock already, holds too
+    /// Cost if nobody has it: a compare-exchange; a store for the unlock. Fails if this thread has the lock already, holds too
     /// many, or is in a forked child.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
@@ -46,7 +48,7 @@ impl<M: Memory> SpinLock<M> {
         }
     }
 
-    /// Takes the lock if everything is as it is most often: it is free, and this thread used it last.
+    /// Takes the lock in the common case: it is free, and this thread's last lock was this one.
     #[inline]
     fn take_at_once(&self) -> Option<Guard<'_, M, Self>> {
         let handle = &self.0;
@@ -62,13 +64,13 @@ impl<M: Memory> SpinLock<M> {
     #[cold]
     fn lock_slowly(&self) -> Result<Guard<'_, M, Self>> {
         let (handle, mem) = (&self.0, self.0.mem());
-        // Who used another lock last has not even tried.
+        // A thread that used another lock last has not tried yet.
         if handle.ready().is_none()
             && let Some(guard) = self.wait(&mut Waiting::new(Timeout::Forever))?
         {
             return Ok(guard);
         }
-        // Most locks are held for a moment. Until that is over, nothing is written: neither the word, which the owner is about to
+        // Most holds are short. Until polling ends, nothing is written: neither the word, which the owner is about to
         // write, nor that this thread waits.
         for _ in 0..SPINS {
             if handle.ready().is_none() {
@@ -94,12 +96,12 @@ impl<M: Memory> SpinLock<M> {
         self.lock_with(Timeout::None)
     }
 
-    /// Waits for the lock, but not longer than this.
+    /// Waits for the lock, for this long at most.
     pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
         self.lock_with(Timeout::during(time))
     }
 
-    /// Waits for the lock as patiently as told.
+    /// Waits for the lock until a timeout ends.
     pub fn lock_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         self.wait(&mut Waiting::new(timeout))
     }

@@ -1,36 +1,36 @@
-//! How one waits for a lock: looks close together first, then sleeps.
+//! Waiting for a lock: first frequent polls, then sleep.
 //!
-//! Whoever waits for one that it knows sleeps until that one wakes it or dies ([`sleep`](super::sleep)). Where nobody wakes anybody, as
-//! with the spin lock, it lets others run for a while, then sleeps longer and longer and looks again by itself: it sees a free lock up to
+//! A waiter that knows for whom it waits sleeps until that worker wakes it or dies ([`sleep`](super::sleep)). Where nobody wakes waiters, as
+//! with the spin lock, a waiter yields for a while, then sleeps longer and longer between polls: it sees a free lock up to
 //! [`LONGEST_REST`] late.
 //!
-//! How often a handle looks before it sleeps depends on how that went of late: where waits last, looks are only work. Where one sleeps for a moment only, because
-//! to be woken takes longer than the hold, looks are what ends that.
+//! How often a handle polls before it sleeps depends on its last waits. Where waits are long, polls are wasted. Where sleeps are
+//! short, because waking takes longer than the hold, polls avoid them.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::memory::Memory;
 
-/// Looks close together of one whom nobody wakes, before others are let run.
+/// Frequent polls of a waiter that nobody wakes, before it yields.
 pub(super) const SPINS: u32 = 64;
-/// At least so many, where one is woken and few of late were rewarded.
+/// At least so many polls of a waiter that is woken, where few were rewarded of late.
 const POLLS_LEAST: u32 = 1;
-/// Every so manyth wait is worth all looks, as a lock that is held for moments again is not found by fewer.
+/// Every so many waits, one polls as often as allowed: fewer polls would not find that holds are short again.
 const HOPEFUL: u32 = 32;
-/// Looks between which others are let run, before the first sleep.
+/// Polls with a yield each, before the first sleep.
 const YIELDS: u32 = 256;
-/// Looks between two questions whether those in front are alive, before the first sleep.
+/// Polls between two checks whether the workers in front are alive, before the first sleep.
 const POLLS_PER_QUESTION: u32 = 16;
-/// The first sleep of one whom nobody wakes.
+/// The first sleep of a waiter that nobody wakes.
 const SHORTEST_REST: Duration = Duration::from_micros(20);
-/// The longest sleep between two polls of one whom nobody wakes.
+/// The longest sleep between two polls of a waiter that nobody wakes.
 pub const LONGEST_REST: Duration = Duration::from_millis(1);
-/// The longest sleep of one who is woken. Nobody wakes it if somebody dies whom several sleep for, and the one that the kernel wakes dies before it has
-/// woken the others.
+/// The longest sleep of a waiter that is woken. Nobody wakes it if a worker dies for which several sleep, and the one that the kernel wakes
+/// dies before it has woken the others.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// For how long somebody waits.
+/// How long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
     /// Not at all.
@@ -39,12 +39,12 @@ pub enum Timeout {
     Forever,
     /// Until a moment.
     Until(Instant),
-    /// For so many polls; where there is no clock.
+    /// For so many polls, where there is no clock.
     Polls(u32),
 }
 
 impl Timeout {
-    /// So long from now; for ever if that is beyond all clocks.
+    /// Until so long from now; for ever if no clock goes that far.
     pub fn during(time: Duration) -> Self {
         Instant::now()
             .checked_add(time)
@@ -52,16 +52,16 @@ impl Timeout {
     }
 }
 
-/// What the next poll shall be.
+/// What to do before or with the next poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Only the word.
+    /// Poll the word only.
     Look,
-    /// Also whether those in front are alive.
+    /// Poll, and check whether the workers in front are alive.
     Question,
-    /// Sleep first, not longer than this.
+    /// Sleep first, for this long at most.
     Sleep(Duration),
-    /// None: timeout is at an end.
+    /// Do not poll: the timeout has ended.
     GiveUp,
 }
 
@@ -69,17 +69,17 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Waiting {
     timeout: Timeout,
-    /// Looks close together.
+    /// Frequent polls before the first sleep or yield.
     spins: u32,
     polls: u32,
-    /// Looks since the last sleep that ended what was waited for.
+    /// Polls since the wait began, or [began anew](Self::begin_anew).
     close: u32,
     rest: Duration,
-    /// When it fell asleep first, as the kernel's clock has it.
+    /// When it first went to sleep, by the kernel's clock.
     slept_at: Option<u64>,
 }
 
-/// How many looks a wait is worth, as one thread has found.
+/// How many polls a wait is worth, as one thread has learned.
 #[derive(Debug)]
 pub(super) struct Worth {
     most: u32,
@@ -88,7 +88,7 @@ pub(super) struct Worth {
 }
 
 impl Worth {
-    /// So many at most, and at first.
+    /// At most, and at first, so many polls.
     pub(super) fn new(most: u32) -> Self {
         Self {
             most,
@@ -111,7 +111,7 @@ impl Worth {
         }
     }
 
-    /// Learns from one that is over: looks were in vain if it has slept for so many nanoseconds.
+    /// Learns from a wait that is over: its polls were wasted if it then slept for so many nanoseconds.
     pub(super) fn learn<M: Memory>(&self, mem: &M, waiting: &Waiting, long_ns: u64) {
         let slept = waiting.slept_at.map(|at| mem.kernel().now().saturating_sub(at));
         if slept.is_some_and(|slept| slept >= long_ns) {
@@ -124,7 +124,7 @@ impl Worth {
 }
 
 impl Waiting {
-    /// Begins one.
+    /// Begins a wait.
     #[inline]
     pub fn new(timeout: Timeout) -> Self {
         Self {
@@ -137,7 +137,7 @@ impl Waiting {
         }
     }
 
-    /// Goes on, for as long as it takes, with one that has looked close together already.
+    /// Goes on, without a timeout, with a wait whose frequent polls are over.
     pub fn after_spins() -> Self {
         Self {
             polls: SPINS - 1,
@@ -146,23 +146,23 @@ impl Waiting {
         }
     }
 
-    /// Whether it shall not wait at all.
+    /// Whether the caller does not wait at all.
     pub(super) fn is_impatient(&self) -> bool {
         self.timeout == Timeout::None
     }
 
-    /// Whether one has looked in vain.
+    /// Whether a poll has failed.
     #[inline]
     pub(super) fn has_looked(&self) -> bool {
         self.polls != 0
     }
 
-    /// Something else is waited for from now on: looks are close together again.
+    /// Something else is waited for from now on: polls are frequent again.
     pub(super) fn begin_anew(&mut self) {
         self.close = 0;
     }
 
-    /// Whether timeout is at an end after one more look.
+    /// Counts a poll. Returns whether the timeout has ended.
     fn is_over(&mut self) -> bool {
         self.polls = self.polls.saturating_add(1);
         self.close = self.close.saturating_add(1);
@@ -174,17 +174,17 @@ impl Waiting {
         }
     }
 
-    /// Looks close together.
+    /// One frequent poll.
     fn spin<M: Memory>(&self, mem: &M) -> Next {
         mem.pause();
-        // Who has a short time asks early.
+        // A caller with a timeout checks early.
         match self.polls == 1 && self.timeout != Timeout::Forever {
             true => Next::Question,
             false => Next::Look,
         }
     }
 
-    /// Looked in vain, and somebody will wake it: waits a moment, or is told for how long to sleep.
+    /// After a failed poll, where another worker will wake the caller: pauses, or returns for how long to sleep.
     pub(super) fn lose<M: Memory>(&mut self, mem: &M) -> Next {
         if self.is_over() {
             return Next::GiveUp;
@@ -201,7 +201,7 @@ impl Waiting {
         })
     }
 
-    /// Looked in vain, and nobody will wake it: waits a moment.
+    /// After a failed poll, where nobody will wake the caller: pauses, yields or sleeps.
     pub fn lose_unwoken<M: Memory>(&mut self, mem: &M) -> Next {
         if self.is_over() {
             return Next::GiveUp;
@@ -217,7 +217,7 @@ impl Waiting {
             };
         }
         mem.rest(self.rest);
-        // An eighth longer each time: whoever slept past its turn has lost an eighth of its wait, at most.
+        // An eighth longer each time: a waiter that sleeps too long loses an eighth of its wait, at most.
         self.rest = (self.rest + self.rest / 8).min(LONGEST_REST);
         Next::Question
     }

@@ -1,28 +1,28 @@
-//! The queue of those who wait: a list of slots in the order in which they joined, as in the lock of Craig and of Landin and Hagersten.
-//! Whoever waits watches the slot in front of it, so that it knows whom to ask for when nothing moves (decision 0020).
+//! The queue of waiters: a list of slots in the order in which they joined, as in the lock of Craig and of Landin and Hagersten.
+//! Each waiter watches the slot in front of it, so it knows whose life to check when nothing moves (decision 0020).
 //!
-//! **Words.** The end of the queue: 0, of a queue lock the word that is free in its incarnation, the [`SlotRef`] of the slot that stands there, or with [`DIRTY`] the identity of an owner
-//! that died and had nobody behind it. A slot in the queue says in `before` what the end was when it joined; later, whom it stands
-//! behind since others in front of it have gone.
+//! **Words.** The end of the queue: 0; of a queue lock the word that is free in its incarnation; the [`SlotRef`] of the slot that stands
+//! there; or with [`DIRTY`] the identity of an owner that died and had nobody behind it. A slot in the queue says in `before` what the
+//! end was when it joined; later, what it stands behind since others in front of it have gone.
 //!
-//! **Joining.** `before`, then `turn` = queued with a new number, then the compare-exchange of the end. **Being foremost.** Whoever
-//! stands behind nobody is: `before` is 0, free, dirty, or a slot that is at rest or in a later turn. **Leaving the front** is one store: at rest.
+//! **Joining.** `before`, then `turn` = queued with a new number, then the compare-exchange of the end. **Foremost** is a slot that
+//! stands behind nobody: `before` is 0, free, dirty, or a slot that is at rest or in a later turn. **Leaving the front** is one store: at rest.
 //! Nothing refers to a turn that is over, so a slot can be used again at once.
 //!
 //! **A crash** leaves a slot that is queued, and its worker gone. It is in the queue if the end is its place, or another slot
-//! has it in `before`; else it has not joined. The slot behind it looks whether it is gone, and past it: in front of it somebody alive
-//! stands; or nobody does, then the dead one was foremost. Who finds that is foremost now, is told, and puts
-//! what it went past at rest, the foremost first: as long as it has not finished, it is found the same way by whoever comes
-//! behind it, if it dies itself. If nobody is behind, [`settle`](super::recovery) makes the end dirty.
+//! has it in `before`; else it has not joined. The waiter behind it checks whether it is gone, and looks past it. Either a living worker
+//! stands further in front; or none does, and the dead one was foremost. The waiter that finds that is foremost now, is told, and puts
+//! the slots it went past at rest, the foremost first: until it has finished, if it dies itself, the next waiter
+//! behind it finds them the same way. If nobody is behind, [recovery](super::recovery) makes the end dirty.
 //!
-//! **Giving up.** `turn` = left, for good. If nobody stands behind, the end becomes what the slot stood behind, and the slot is at rest; if that has left too, it is taken off
-//! the end. Else the one behind goes past.
+//! **Giving up.** `turn` = left, for good. If nobody stands behind, the end becomes what the slot stood behind, and the slot is at rest; if
+//! what it stood behind has left too, it is taken off the end. Else the waiter behind goes past.
 //!
-//! **Going past** one that has left or died, while somebody alive stands further in front: `before` names that one, then what was between is put at
-//! rest.
+//! **Going past** a slot that has left or died, while a living worker stands further in front: `before` names the living worker's slot, then
+//! the slots between are put at rest.
 //!
 //! So a reference to a slot can move, from a slot that is about to be put at rest to the one behind it, or to the end. Between the two
-//! steps `unlinks` is counted on: who looks for a reference and finds none, looks again if that has changed meanwhile.
+//! steps `unlinks` is incremented: a search for a reference that finds none is repeated if `unlinks` has changed meanwhile.
 
 use super::held::Handle;
 use super::object::Object;
@@ -39,10 +39,10 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
 use crate::pod::names::rename::COUNT_AT;
 
-/// Marks the end of a queue whose foremost died or panicked, and has had no successor yet.
+/// Marks the end of a queue whose foremost worker died or panicked, and has had no successor yet.
 pub const DIRTY: u64 = 1 << 63;
 
-/// The end that names one who has gone.
+/// The end of a queue that names a worker that has gone.
 pub(super) fn dirty(identity: u64) -> u64 {
     DIRTY | identity & 0xffff | identity >> 32 << 16
 }
@@ -61,22 +61,22 @@ pub(super) struct Standing {
     pub(super) owner: u64,
 }
 
-/// What is in front of somebody.
+/// What is in front of a slot.
 pub(super) struct Front {
-    /// The nearest who is alive, if anybody is: who waits, goes on waiting.
+    /// The nearest living worker, if there is one: then the waiter goes on waiting.
     pub(super) held: Option<Standing>,
-    /// Who was foremost last, if it died or panicked.
+    /// The last foremost worker, if it died or panicked.
     pub(super) from: Option<u64>,
-    /// What must be gone past, the nearest first: slots of the dead, and of those who have left.
+    /// The slots to go past, the nearest first: of dead workers, and of workers that have left.
     pub(super) past: Vec<(Slot, Turn)>,
 }
 
-/// Looks along a queue, from its end or a `before` to the front.
+/// Walks a queue from its end, or a `before`, to the front.
 pub(super) fn walk_queue<M: Memory>(worker: &Worker<M>, object: Object, from: u64) -> Result<Front> {
     walk_queue_by(worker, object, from, |owner| is_gone(worker, owner))
 }
 
-/// The same; whether the owner of a slot `is_gone` the caller says.
+/// The same; the caller decides whether the owner of a slot `is_gone`.
 fn walk_queue_by<M: Memory>(
     worker: &Worker<M>,
     object: Object,
@@ -144,7 +144,7 @@ fn walk_queue_by<M: Memory>(
     Err(Error::corrupt("the queue of a lock", object.offset()))
 }
 
-/// Puts what was gone past at rest, the foremost first.
+/// Puts the slots gone past at rest, the foremost first.
 pub(super) fn put_at_rest<M: Memory>(worker: &Worker<M>, front: &Front) {
     for (n, (slot, turn)) in front.past.iter().rev().enumerate() {
         if n > 0 {
@@ -154,7 +154,7 @@ pub(super) fn put_at_rest<M: Memory>(worker: &Worker<M>, front: &Front) {
     }
 }
 
-/// Ends the turn of a slot whose worker is gone or has left. Who fails has been preceded by somebody.
+/// Ends the turn of a slot whose worker is gone or has left. If it fails, another worker has done so.
 pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
     // PAIRS WITH: sync::recovery::is_met
     let _ = slot
@@ -162,7 +162,7 @@ pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
         .compare_exchange_acquire(worker.mem(), turn.0, turn.to(Stand::Rest).0);
 }
 
-/// Counts a reference that has moved, before what it was in is put at rest.
+/// Counts a reference that has moved, before the slot that it was in is put at rest.
 pub(super) fn count_unlink<M: Memory>(mem: &M, object: Object) {
     if !mutant::is(Mutant::UnlinkNotCounted) {
         // PAIRS WITH: sync::recovery::is_queued
@@ -171,7 +171,7 @@ pub(super) fn count_unlink<M: Memory>(mem: &M, object: Object) {
 }
 
 impl<M: Memory> Handle<M> {
-    /// The end of the queue; on incoherent memory, of a queue lock, also its incarnation, which is read after that from the same line.
+    /// The end of the queue. On incoherent memory, for a queue lock, also its incarnation, read after it from the same line.
     #[inline]
     fn peek_end(&self) -> (u64, Option<u64>) {
         if M::COHERENT || self.end != self.word() {
@@ -182,7 +182,7 @@ impl<M: Memory> Handle<M> {
         (line[0], Some(line[(COUNT_AT - LINE) as usize / 8]))
     }
 
-    /// Has a slot stand at the end of the queue, behind what is returned; with it the incarnation of the lock, if that was seen after it.
+    /// Joins the queue with a slot. Returns what the slot stands behind, and the incarnation of the lock if it was read after that.
     #[inline]
     pub(super) fn join(&self, slot: usize) -> (u64, Option<u64>) {
         let (mem, word, own) = (self.mem(), self.end, self.own(slot));
@@ -196,7 +196,7 @@ impl<M: Memory> Handle<M> {
             self.set_turn(slot, turn);
         }
         crash_point(Point::QueueIntent);
-        // If all who join tried again at once, each success would have all others fail once more, one after another.
+        // If all that join tried again at once, each success would make all others fail once more, one after another.
         // PAIRS WITH: sync::wait_queue::Handle::peek_end, sync::recovery::is_met
         while let Err(found) = word.compare_exchange(mem, end, place.0) {
             (end, incarnation) = match self.back_off.lost(mem) {
@@ -215,7 +215,7 @@ impl<M: Memory> Handle<M> {
         (end, incarnation)
     }
 
-    /// Whether nobody is in front of whoever stands behind this, and there is nobody to be notified of.
+    /// Whether a slot with this `before` is foremost, and there is no dead owner to be told of.
     #[inline]
     pub(super) fn is_first(&self, before: u64) -> bool {
         if before == self.end_free || before & DIRTY != 0 {
@@ -228,7 +228,7 @@ impl<M: Memory> Handle<M> {
         Turn(slot.turn().load(self.mem())).is_over(SlotRef(before).number())
     }
 
-    /// Waits until nobody alive is in front: whether somebody is to be notified of; `None` if timeout ended before.
+    /// Waits until nobody alive is in front. Returns the former owner to be told of, if there is one; `None` if the timeout ended first.
     #[cold]
     pub(super) fn wait_in_front(
         &self,
@@ -243,7 +243,7 @@ impl<M: Memory> Handle<M> {
             let mut held = None;
             if asks {
                 let worker = &*self.worker;
-                // Before the first sleep a death slot is believed, which costs no system call, as one sleeps by it.
+                // Before the first sleep, a death slot is proof enough that a worker lives, without a system call: this one is about to sleep on it.
                 let gone = |owner| match is_hasty && death_slot_of(worker, owner).is_some() {
                     true => Ok(false),
                     false => is_gone(worker, owner),
@@ -281,7 +281,7 @@ impl<M: Memory> Handle<M> {
                     }
                     true
                 }
-                // The dead do not make anybody wait.
+                // A last check: nobody fails because of a dead worker.
                 Next::GiveUp if (!asks || is_hasty) && !is_last => {
                     (is_last, is_hasty) = (true, false);
                     true
@@ -294,7 +294,7 @@ impl<M: Memory> Handle<M> {
         }
     }
 
-    /// Stands behind somebody alive from now on, and not behind those between, who are dead or have left.
+    /// Makes a slot stand behind a living worker, not behind the slots between, whose workers are dead or have left.
     fn go_past(&self, slot: usize, front: &Front, behind: Standing) {
         let own = self.own(slot);
         if !mutant::is(Mutant::PastNotUnlinked) {
@@ -306,7 +306,7 @@ impl<M: Memory> Handle<M> {
         put_at_rest(&self.worker, front);
     }
 
-    /// Leaves the queue without having stood foremost.
+    /// Leaves the queue.
     pub(super) fn give_up(&self, slot: usize) {
         let (turn, mem) = (self.turn(slot), self.mem());
         self.tell_turn(slot, turn.to(Stand::Left));
@@ -319,7 +319,7 @@ impl<M: Memory> Handle<M> {
         }
         crash_point(Point::QueueUnlinked);
         count_unlink(mem, self.object);
-        // Who has left in front meanwhile has relied on somebody who goes past it. What is damaged is for others to tell.
+        // A slot in front that has left meanwhile relies on being gone past. Damage is for others to report.
         let has_left = SlotRef(before).slot(self.worker.geometry()).is_some_and(|front| {
             let turn = Turn(front.turn().load(mem));
             turn.stand() == Stand::Left && turn.number() == SlotRef(before).number()

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cenote::group::{self, Event, Kind, Status};
 use cenote::memory::Mapped;
 use cenote::pod::format::host::HostInstance;
+use cenote::pod::group::{self, Event, Kind, Status};
 use cenote::pod::instance::crash::Point;
 use cenote::{Coherent, Membership, Noncoherent, Pool};
 

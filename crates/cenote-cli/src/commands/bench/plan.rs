@@ -178,7 +178,7 @@ pub struct Measured {
     pub seconds: f64,
     /// Reads that found nothing.
     pub misses: u64,
-    /// Replacements that had to be tried again because somebody else was faster.
+    /// Replacements that had to be tried again because another worker was faster.
     pub retries: u64,
     /// Pairs that scans have read.
     pub scanned: u64,

@@ -8,7 +8,7 @@
 //! | `by-name`, ordered | name | ids, ascending, by spaces |
 //! | `by-country` | country code | ids, ascending, by spaces |
 //! | `countries` | country code | population, number of cities, and which units of work are in these sums |
-//! | `units-1`, `units-2` | number of a unit of work | who does it, or has done it |
+//! | `units-1`, `units-2` | number of a unit of work | the process that does it, or has done it |
 //! | `reports` | phase and process | what a worker says when it is done |
 
 use std::collections::BTreeSet;
@@ -97,8 +97,8 @@ pub fn ids_from_text(text: &[u8]) -> Option<Vec<u32>> {
 
 /// What `countries` holds of a country: sums, and the units of work that are in them, phase by phase.
 ///
-/// A worker adds its unit's share and marks the unit in one compare-and-replace. So a unit may be done again, wholly or
-/// in part, by whoever takes it over from a dead one, and is still counted once.
+/// A worker adds its unit's share and marks the unit in one compare-and-replace. So a worker that takes a unit over from a dead
+/// one may do it again, wholly or in part, and it is still counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Country {
     /// Inhabitants of its cities.

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// No phase takes as long.
 const TIMEOUT: Duration = Duration::from_secs(40);
 
-/// What is done, and when somebody is killed.
+/// What is done, and when workers are killed.
 pub struct Phase<'a> {
     /// The pool's file.
     pub path: &'a Path,
@@ -37,7 +37,7 @@ pub struct Killed {
     pub process: u32,
     /// The unit that it was in the middle of.
     pub unit: usize,
-    /// Who finished that.
+    /// The process that finished it.
     pub finished_by: Option<u32>,
     /// How long after the kill.
     pub after_ms: f64,
@@ -48,11 +48,11 @@ pub struct Killed {
 pub struct Outcome {
     /// How long it took.
     pub seconds: f64,
-    /// Who was killed.
+    /// The workers that were killed.
     pub killed: Vec<Killed>,
     /// Processes that did something.
     pub processes: usize,
-    /// Operations of those that lived to tell.
+    /// Operations of the survivors.
     pub operations: u64,
     /// Units that were taken over from the dead.
     pub taken_over: u64,
@@ -72,7 +72,7 @@ impl Phase<'_> {
         command.spawn().map_err(Failure::io("starting a worker process"))
     }
 
-    /// Runs it. `tell` is told of each kill.
+    /// Runs it. `tell` is called with the text of each kill.
     pub fn run(&self, pool: &Pool, bar: &ProgressBar, tell: impl Fn(String)) -> Result<Outcome, Failure> {
         let units = pool.map(&format!("units-{}", self.number))?;
         let start = Instant::now();
@@ -191,7 +191,7 @@ fn claims(units: &Map) -> Result<BTreeMap<usize, Claim>, Failure> {
 struct Guard(Vec<Child>);
 
 impl Guard {
-    /// Kills a worker that has a unit in its hands, if there is one.
+    /// Kills a worker in the middle of a unit, if there is one.
     fn kill_in_the_middle(&mut self, claims: &BTreeMap<usize, Claim>) -> Option<(u32, usize)> {
         if self.0.len() < 2 {
             return None;

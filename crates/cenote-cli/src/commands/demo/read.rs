@@ -1,4 +1,4 @@
-//! Reading: processes that have not written anything open the pool and look things up.
+//! Reading: processes that have written nothing open the pool and look things up.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use super::data;
 use crate::commands::worker::Role;
 use crate::failure::Failure;
 
-/// Bytes of a name that others are looked for that begin like it.
+/// So many first bytes of a name are the beginning by which others are searched.
 pub const BEGINNING: usize = 4;
 /// How long readers read.
 const READING: Duration = Duration::from_millis(1000);
@@ -27,7 +27,7 @@ pub struct Lookup {
     pub lookup_us: f64,
     /// The records.
     pub records: Vec<String>,
-    /// The names that begin as that one does.
+    /// The names that begin as the name that was looked up.
     pub range: Vec<String>,
     /// How long it took to find these.
     pub range_us: f64,

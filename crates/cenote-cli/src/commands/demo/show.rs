@@ -1,4 +1,4 @@
-//! What the demo prints: steps with a colour where there is a terminal, and bars where somebody watches.
+//! What the demo prints: coloured steps where there is a terminal, and bars where a person watches.
 
 use std::io::IsTerminal;
 
@@ -66,7 +66,7 @@ impl<'a> Show<'a> {
         self.line(format!("  {}\n      {what}", self.paint("1", command)))
     }
 
-    /// A bar, if somebody watches.
+    /// A bar, if a person watches.
     pub fn bar(&self, len: usize, message: &'static str) -> ProgressBar {
         if !self.out.is_watched() {
             return ProgressBar::hidden();

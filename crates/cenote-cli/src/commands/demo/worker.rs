@@ -1,8 +1,8 @@
-//! A worker process of the demo: takes units of work that nobody does, or whose worker is dead, until all are done.
+//! A worker process of the demo: takes units of work that are unclaimed, or whose worker is dead, until all are done.
 //!
-//! There is no coordinator. A unit is claimed by inserting its number into a map; the claim names the process, by its
-//! place in the pool and the place's generation. Whoever finds a claim of a process that lives no more replaces it by
-//! its own. Doing a unit again does no harm.
+//! There is no coordinator. A worker claims a unit by inserting its number into a map; the claim names the process, by its
+//! place in the pool and the place's generation. A worker that finds the claim of a dead process replaces it by its own.
+//! Doing a unit again does no harm.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use super::data::{self, City, Country, UNIT};
 use crate::failure::Failure;
 use crate::map::AnyMap;
 
-/// A breath between two units, so that one can watch: without it, all is done in the blink of an eye.
+/// A pause between two units, so that one can watch: without it, all is done too quickly to see.
 const PACE: Duration = Duration::from_millis(50);
 
-/// Who does a unit, or has done it.
+/// The claim of a worker that does a unit, or has done it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Claim {
     /// Whether it is done.
@@ -82,7 +82,7 @@ pub fn run(path: &str, phase: usize) -> Result<(), Failure> {
         },
     };
     let units: Vec<&[City]> = cities.chunks(UNIT).collect();
-    // Everybody begins somewhere else.
+    // Each worker begins elsewhere.
     let start = pid as usize * 37 % units.len();
     let mut order = (0..units.len()).map(|n| (start + n) % units.len());
     loop {
@@ -98,7 +98,7 @@ pub fn run(path: &str, phase: usize) -> Result<(), Failure> {
                 std::thread::sleep(PACE);
             }
             None if done == units.len() => break,
-            // Others are at work. Should one of them die, its unit is ours.
+            // Others are at work. If one of them dies, this worker takes its unit.
             None => std::thread::sleep(Duration::from_millis(1)),
         }
     }
@@ -149,7 +149,7 @@ impl Worker {
         if open.is_empty() {
             return Ok((None, done));
         }
-        // Looked at after the claims: who has claimed and is not among these is dead.
+        // Read after the claims: a claimant that is not among these is dead.
         let living: Vec<(u32, u32)> = self
             .pool
             .stat()?
@@ -176,7 +176,7 @@ impl Worker {
         Ok((None, done))
     }
 
-    /// Claims the next unit that nobody has.
+    /// Claims the next unclaimed unit.
     fn next_unclaimed(&mut self, order: &mut impl Iterator<Item = usize>) -> Result<Option<usize>, Failure> {
         let mine = Claim {
             done: false,

@@ -1,4 +1,4 @@
-//! What the parent and its worker processes tell each other over pipes.
+//! The messages between the parent and its worker processes, over pipes.
 //!
 //! | from | bytes |
 //! |---|---|

@@ -1,7 +1,7 @@
-//! A job done: by processes that are supervised, by threads of this one, or alone.
+//! Does a job: by supervised processes, by threads of this process, or alone.
 //!
-//! The process that was started by the user makes the pool's task list, starts the workers, and in the end makes the output of
-//! the results. It does no task. A worker that is killed is started again with the same number; one that fails by itself ends
+//! The process that the user started makes the pool's task list, starts the workers, and in the end makes the output from the
+//! results. It does no task. A worker that is killed is started again with the same number; a worker that fails by itself ends
 //! the job, as it would fail again.
 
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::pool::on_pool;
 use crate::threads::start_all;
 
-/// How long the supervisor waits between two looks at progress.
+/// How long the supervisor waits between two polls of progress.
 const POLL: Duration = Duration::from_millis(50);
 
 /// How a job is done.
@@ -74,7 +74,7 @@ pub struct Done {
     pub restarts: u32,
 }
 
-/// What a worker process is told.
+/// What a worker process gets as its argument.
 #[derive(Serialize, Deserialize)]
 struct WorkerOrder {
     spec: Spec,
@@ -83,7 +83,7 @@ struct WorkerOrder {
     crashes: u64,
 }
 
-/// Is told how many tasks are done, of how many.
+/// Is called with how many tasks are done, of how many.
 pub type Progress<'p> = &'p dyn Fn(u64, u64);
 
 /// Does a job, and writes its output.

@@ -1,4 +1,4 @@
-//! Requests dealt to threads: by their keys, so that the requests for a key stay in their order.
+//! Requests, dealt to threads by their keys, so that the requests for a key stay in their order.
 
 use cenote::index::hash::KEY_MAX;
 use cenote_ycsb::trace::{Action, Record};

@@ -90,7 +90,7 @@ pub fn run<M: Memory>(
             .collect::<Result<_, _>>()?,
         steps: 0,
     };
-    // If nobody receives, somebody else has failed and tells.
+    // If there is no receiver, another thread has failed and reports it.
     let mut next = done
         .send(Batch::default())
         .ok()
@@ -203,8 +203,8 @@ impl<M: Memory> Runner<M> {
         Ok(Found::Done)
     }
 
-    /// After a miss a look-aside cache is filled by whoever asked. A pool that is full refuses; it is not asked again
-    /// before this thread has deleted something.
+    /// After a miss the asking client fills a look-aside cache. A full pool refuses; it is not asked again before this thread
+    /// has deleted something.
     fn miss(&mut self, request: &Request, key: &[u8]) -> Result<(), Failure> {
         if !self.fill {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Lupin, tables 3 and 4: how fast work is that may be killed, and how much deaths slow it down. Measured on this machine, on
+//! Lupin, tables 3 and 4: the speed of work whose workers may be killed, and how much deaths slow it down. Measured on this machine, on
 //! inputs that are generated into `/dev/shm`.
 //!
-//! Everything of a round runs before the next round begins, in the same order: what others do to the machine hits all alike. What
-//! is told is the median of the rounds. The output of every run is compared with that of the sequential form.
+//! Everything of a round runs before the next round begins, in the same order, so that other load on the machine hits all alike. The
+//! median of the rounds is reported. The output of every run is compared with that of the sequential form.
 
 use std::path::Path;
 use std::time::Instant;

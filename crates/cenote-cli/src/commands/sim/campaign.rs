@@ -1,5 +1,5 @@
-//! `cenote sim campaign`: many seeds of many subjects on several memories, in parts, each by a process of its own. What has passed may be kept in a
-//! file, so that a campaign that was interrupted goes on.
+//! `cenote sim campaign`: many seeds of many subjects on several memories, in parts, each by a process of its own. What has passed may be
+//! kept in a file, so that an interrupted campaign goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

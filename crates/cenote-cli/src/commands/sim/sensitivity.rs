@@ -29,7 +29,7 @@ pub struct Args {
     /// Records in the map, as in 20k or 1M, and operations of each workload
     #[arg(long, value_name = "N", default_value = "100k", value_parser = super::super::bench::number)]
     records: u64,
-    /// Runs of each, with seeds from 1 on; the medians are told
+    /// Runs of each, with seeds from 1 on; the medians are reported
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
     /// Prints tables in Markdown

@@ -1,5 +1,5 @@
 //! What the workers of a run tell each other about memory: a file of words outside the pool, a row for each worker. From it a
-//! worker knows how much is live, and what may be garbage that nobody can free yet.
+//! worker knows how much is live, and how much may be garbage that cannot be freed yet.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use super::plan::milliseconds;
 
 const WORDS: usize = 16;
 const ROW: u64 = WORDS as u64 * 8;
-/// Memory need not be there again at the very moment in which whoever held it lets go.
+/// Memory need not be free again at the very moment in which its holder lets go.
 const GRACE_MS: u64 = 500;
 
 /// The words of a row. The last four are the supervisor's.
@@ -53,10 +53,10 @@ pub struct Sum {
     pub fragments: u64,
     /// Bytes unlinked so far.
     pub unlinked: u64,
-    /// Bytes that were unlinked since the oldest of those began who keep them from being freed: whoever is in an operation, holds a
-    /// value, or is stopped.
+    /// Bytes that were unlinked since the oldest began of the workers that keep them from being freed: those in an operation, those that
+    /// hold a value, and those that are stopped.
     pub garbage: u64,
-    /// Somebody is stopped, or was just now.
+    /// A worker is stopped, or was just now.
     pub is_silent: bool,
 }
 
@@ -152,7 +152,7 @@ impl Board {
         Ok(())
     }
 
-    /// Whether all make a pause.
+    /// Whether all workers pause.
     pub fn are_paused(&self, number: u64) -> io::Result<bool> {
         let rows = self.read()?;
         Ok(rows.iter().all(|row| row[Word::Paused as usize] == number))

@@ -13,10 +13,10 @@ use super::plan::{Plan, milliseconds};
 use super::state;
 use crate::trial::fault::Fault;
 
-/// How often `fsck` may look until the background threads of the workers have come to rest.
+/// How often `fsck` may run until the background threads of the workers have come to rest.
 const POLLS: u32 = 5;
 const POLL_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
-/// Spikes that a checkpoint tells.
+/// Spikes that a checkpoint reports.
 const SPIKES: usize = 8;
 
 /// What a checkpoint found.
@@ -61,7 +61,7 @@ pub struct MemoryFigures {
     pub retired_bytes: u64,
     /// Objects that wait, before the supervisor collected.
     pub retired_objects: u64,
-    /// In the hands of living workers.
+    /// Held by living workers.
     pub held_bytes: u64,
     /// Lost.
     pub leaked_bytes: u64,
@@ -115,7 +115,7 @@ impl Checkpoint {
     }
 }
 
-/// Takes the figures and checks everything, while nobody writes. What is wrong with contents or `fsck` comes as faults.
+/// Takes the figures and checks everything, while no worker writes. What is wrong with contents or `fsck` is returned as faults.
 pub fn take<M: Mapped>(plan: &Plan) -> Result<(Checkpoint, Vec<Fault>), Fault> {
     let mut faults = Vec::new();
     let pool = Pool::<M>::open(&plan.pool, &Options::default())?;

@@ -3,17 +3,17 @@
 //! | what may be in the way of `needed` bytes | bound |
 //! |---|---|
 //! | live pairs, with those being written, rounded to size classes or frames, and the index's share | by the journals |
-//! | garbage that a reader, a worker in an operation, or a stopped or just killed one keeps from being freed | what was unlinked since the oldest of them began; of readers, the stopped and the killed also 500 ms after it ended |
+//! | garbage that a reader, a worker in an operation, or a stopped or just killed worker keeps from being freed | what was unlinked since the oldest of them began; for readers, the stopped and the killed, until 500 ms after the end |
 //! | small objects' blocks, held by a few of the objects that they were full of | the most that small objects ever took, less what they take |
-//! | reserves of the workers: blocks begun, shelves, lists that are not reclaimable | 12 MiB each |
-//! | ranges between which there is no room | a sixteenth of the pool |
+//! | reserves of the workers: blocks begun, magazines, lists that are not reclaimable | 12 MiB each |
+//! | extents between which there is no room | a sixteenth of the pool |
 //!
-//! What is live does not move. So a refusal for which there is room by bytes is still right if live ranges and blocks of small objects
-//! leave no run of twice its size: [`longest_room`] looks at all frames, a moment later. What is retired counts as free there.
+//! What is live does not move. So a refusal for which there is room by bytes is still right if live extents and blocks of small objects
+//! leave no run of twice its size: [`longest_room`] scans all frames, a moment later. What is retired counts as free there.
 //!
-//! While a process is stopped, or was just now, all that is retired may have to wait for it, on either memory: it may be reading, have
-//! its own list in hand, or have lines of it in its cache. So then it counts as used, both in bytes and in place. It counts as used in place, too,
-//! if a reader holds at least half of it: that lies anywhere.
+//! While a process is stopped, or was just now, all that is retired may have to wait for it, on either memory: the process may be reading,
+//! may be working on its own list, or may have lines of the garbage in its cache. Then what is retired counts as used, both in bytes and in
+//! place. It also counts as used in place if readers hold at least half of it, because that half may lie anywhere.
 
 use cenote::memory::Memory;
 use cenote::pod::Worker;
@@ -34,8 +34,8 @@ const INDEX_SHARE: u64 = 64;
 const PAGES: u64 = 2048;
 /// Bytes of a pair's own header.
 const HEADER: u64 = 16;
-/// Blocks begun and shelves, 2 MiB; and what is not reclaimable though nobody holds it: of two epochs, each of which ends when a worker has
-/// retired 1 MiB, the last object of which may have 4 MiB.
+/// Blocks begun and magazines, 2 MiB; and what is not reclaimable although no reader holds it: of two epochs, each of which ends when a
+/// worker has retired 1 MiB, the last object of which may have 4 MiB.
 const WORKER_RESERVE: u64 = 12 << 20;
 const RANGES_PART: u64 = 16;
 
@@ -58,7 +58,7 @@ pub fn index_garbage(family: Family) -> u64 {
 pub struct Refusal {
     /// Milliseconds since the run began.
     pub at_ms: u64,
-    /// Whose it was.
+    /// The worker that was refused.
     pub worker: u32,
     /// What that worker was at.
     pub phase: Phase,
@@ -74,7 +74,7 @@ pub struct Refusal {
     pub garbage: u64,
     /// Blocks held by few.
     pub fragments: u64,
-    /// Reserves, and room between ranges.
+    /// Reserves, and room between extents.
     pub allowance: u64,
     /// Bytes of the pool.
     pub max: u64,
@@ -118,7 +118,7 @@ pub fn longest_room<M: Memory>(worker: &Worker<M>, with_retired: bool) -> cenote
     Ok(longest * FRAME)
 }
 
-/// Judges a refusal by the state of all workers before and after it, the worse of the two counts, and by the pool's own.
+/// Judges a refusal by the worse of the two states of all workers, before and after it, and by the pool's own state.
 pub fn judge(plan: &Plan, sums: [Sum; 2], room: Room, needed: u64) -> Refusal {
     let is_silent = sums.iter().any(|sum| sum.is_silent);
     let silent = if is_silent { room.retired } else { 0 };

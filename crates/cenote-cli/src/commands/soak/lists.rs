@@ -1,4 +1,4 @@
-//! What the pool's retired lists look like when a write was refused for which there was room: in whose they are, and whether they are reclaimable.
+//! The pool's retired lists when a write was refused for which there was room: their owners, and whether they are reclaimable.
 
 use cenote::memory::Memory;
 use cenote::pod::alloc::slab::locate;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct List {
     /// The number of the place.
     pub place: u32,
-    /// What it is: free, alive, recovering; and by whom.
+    /// Its state: free, alive or recovering; and the process.
     pub state: String,
     /// Whether its worker was in an operation that writes.
     pub is_busy: bool,
@@ -21,7 +21,7 @@ pub struct List {
     pub behind: Option<u64>,
     /// Bytes that wait.
     pub bytes: u64,
-    /// Those that nobody can be reading.
+    /// Those that no reader can hold.
     pub reclaimable_bytes: u64,
     /// Whether the list begins with such.
     pub begins_reclaimable: bool,

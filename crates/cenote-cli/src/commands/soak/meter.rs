@@ -56,7 +56,7 @@ const SPIKES: usize = 8;
 const SPIKE_WORDS: usize = 6;
 const WORDS: usize = SPIKES_AT + SPIKES * SPIKE_WORDS;
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
-/// An operation as long as this is looked at more closely.
+/// An operation as long as this is recorded in detail.
 const SLOW: Duration = Duration::from_micros(500);
 
 /// What is counted.

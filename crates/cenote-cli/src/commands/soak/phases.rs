@@ -20,7 +20,7 @@ const BATCH: u32 = 64;
 const IDLE_WRITES: u32 = 200;
 /// How long a value is held at most.
 const HOLD_MS: f64 = 2000.0;
-/// How often whoever sleeps looks whether it is wanted.
+/// How often a sleeping worker checks whether it is wanted.
 const NAP: Duration = Duration::from_millis(5);
 /// How long a worker lives that comes and goes.
 const SHORT_LIFE: Duration = Duration::from_millis(300);
@@ -35,7 +35,7 @@ pub struct Progress {
     bulk: (bool, u32),
     /// Overwrites that it has done before it sleeps.
     idle_writes: u32,
-    /// The next ballast to look at.
+    /// The next ballast to read.
     ballast: u32,
     born: Instant,
     /// Refusals written down.
@@ -271,7 +271,7 @@ impl<M: Mapped> Worker<M> {
         Ok(())
     }
 
-    /// Drives the live bytes of all to the target, and overwrites what is there.
+    /// Drives the live bytes of all workers to the target, and overwrites what is there.
     fn fill(&mut self) -> Result<(), Fault> {
         let (target, keys) = (self.plan.target(), Family::Ballast.keys());
         for _ in 0..BATCH / 8 {

@@ -1,4 +1,4 @@
-//! What is told in the end: the verdict with its reasons, the figures, the curves.
+//! The report at the end: the verdict with its reasons, the figures, the curves.
 
 use std::path::PathBuf;
 

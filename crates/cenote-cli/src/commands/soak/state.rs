@@ -1,4 +1,4 @@
-//! The pool's maps beside the journals: is each key as its journal says, and is nothing else there?
+//! Compares the pool's maps with the journals: each key is as its journal says, and nothing else is there.
 
 use cenote::Pool;
 use cenote::memory::Memory;
@@ -10,7 +10,7 @@ use crate::trial::content::{Content, Keyspace, Stamp};
 use crate::trial::fault::Fault;
 use crate::trial::journal::{Entry, Intent, Journal};
 
-/// In a quick look, one of so many keys of bulk is read.
+/// In a quick check, one of so many keys of bulk is read.
 const STRIDE: u32 = 16;
 
 /// The maps that a worker uses, as one thread has them open.
@@ -155,7 +155,7 @@ pub fn present(journal: &Journal<Family>, family: Family) -> u64 {
     entries.filter(|entry| entry.version != 0).count() as u64
 }
 
-/// Checks every journal against the pool, while nobody writes: each key, and that each map has no other. How many keys that were.
+/// Checks every journal against the pool, while no worker writes: each key, and that each map has no other. Returns how many keys there were.
 pub fn examine<M: Memory>(pool: &Pool<M>, plan: &Plan) -> Result<u64, Fault> {
     let mut journals = Vec::new();
     for worker in 0..plan.workers {

@@ -20,11 +20,11 @@ use crate::trial::fault::Fault;
 use crate::trial::journal::Journal;
 use crate::trial::waits::Steal;
 
-/// A worker that does not move for as long, while nobody has stopped it and it does not wait for a processor, is blocked.
+/// A worker that does not move for so long, although it was not stopped and does not wait for a processor, is blocked.
 const BLOCKED_AFTER: Duration = Duration::from_secs(15);
 const POLL_EVERY: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(5);
-/// Faults after which a run ends: the first tells most.
+/// Faults after which a run ends: the first says most.
 const FAULTS: usize = 1;
 
 /// What happened in a run.
@@ -47,7 +47,7 @@ enum Event {
     Continue(u32, u32),
     /// A worker is started.
     Start(u32),
-    /// Look whether everybody moves.
+    /// Check whether all workers move.
     Poll,
 }
 
@@ -73,7 +73,7 @@ pub struct Supervisor<'a> {
 }
 
 impl<'a> Supervisor<'a> {
-    /// Makes all files; starts nobody yet.
+    /// Makes all files; starts no worker yet.
     pub fn new(plan: &'a Plan, kills_per_second: f64) -> Result<Self, Failure> {
         let failure = |error| Failure::io(plan.folder.display())(error);
         let now = Instant::now();
@@ -194,7 +194,7 @@ impl<'a> Supervisor<'a> {
             return Ok(());
         }
         let victim = alive[self.random.random_range(0..alive.len())];
-        // If this cannot be written, a refusal may be called false; the checkpoint then tells of the files.
+        // If this cannot be written, a refusal may be called false; then the checkpoint reports that files cannot be written.
         let _ = self.board.stop(victim);
         if self.random.random_bool(0.7) {
             self.counts.kills += u64::from(self.crew.kill(victim));
@@ -244,7 +244,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Looks whether everybody who lives moves.
+    /// Checks whether all living workers move.
     fn look(&mut self) {
         let heartbeats = self.board.heartbeats().unwrap_or_default();
         for (worker, heartbeats) in (0..).zip(heartbeats) {
@@ -266,7 +266,7 @@ impl<'a> Supervisor<'a> {
             .push(self.crew.blocked(worker, seconds, &format!("{last:?}")));
     }
 
-    /// Has everybody pause, looks, and has them go on.
+    /// Has all workers pause, takes the checkpoint, and has them go on.
     fn checkpoint(&mut self) -> Result<(), Failure> {
         for worker in 0..self.plan.workers {
             if self.crew.is_stopped(worker) {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::checkpoint::Checkpoint;
 use super::meter::Kind;
 
-/// Checkpoints after the warm-up that it takes to tell.
+/// The fewest checkpoints after the warm-up for a verdict.
 pub const LEAST: usize = 8;
 const WARM_UP: f64 = 0.1;
 /// The Mann–Kendall score above which a rise is unlikely to be noise: one in a thousand.

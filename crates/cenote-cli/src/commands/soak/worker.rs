@@ -1,5 +1,5 @@
-//! A worker process: settles what its predecessor had in flight, verifies what it owns, and then goes through the phases until it is
-//! killed or told to end.
+//! A worker process: finds out what became of its predecessor's operation in flight, verifies its own keys, and then goes through the
+//! phases until it is killed or told to end.
 
 use std::fs::File;
 use std::io::Write;
@@ -31,14 +31,14 @@ const REFUSALS: u64 = 500;
 const PLANT_EACH: u64 = 10;
 const PAUSE_STEP: Duration = Duration::from_millis(2);
 
-/// What the supervisor tells a worker when it starts it.
+/// What a worker gets from the supervisor when it starts.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Orders {
     /// What all agree on.
     pub plan: Plan,
     /// Its number.
     pub worker: u32,
-    /// How many of its number there were before.
+    /// How many processes of its number there were before.
     pub incarnation: u32,
 }
 
@@ -177,7 +177,7 @@ impl<M: Mapped> Worker<M> {
         Ok(self.meter.tick()?)
     }
 
-    /// Sees what all have said, while it is in no operation.
+    /// Reads what all workers have said, while it is in no operation.
     pub(super) fn look_around(&mut self) -> Result<(), Fault> {
         self.seen = self.board.sum()?;
         Ok(self.board.is_between(self.me, &self.seen)?)

@@ -12,11 +12,11 @@ pub enum Family {
     Values,
     /// Keys of several sizes with small values; each key has one writer.
     Texts,
-    /// Keys of all sizes that everybody writes.
+    /// Keys of all sizes that all workers write.
     Shared,
-    /// 8-byte counters that everybody increments.
+    /// 8-byte counters that all workers increment.
     Counters,
-    /// Vectors of one count a worker; everybody increments his own.
+    /// Vectors of one count a worker; each worker increments its own.
     Ledgers,
 }
 

@@ -1,8 +1,8 @@
 //! `cenote torture --damage`: this process changes bytes of a pool while others use all that it offers.
 //!
-//! A run is many rounds. Each begins with a copy of a pool with everything in it; the users are told apart by their seeds. They may get errors,
-//! and nothing else: none ends by a signal or a panic, none hangs, and neither do `fsck` and `fsck --repair` on what is left. What is lost
-//! does not count: who may write to a pool may destroy what is in it.
+//! A run is many rounds. Each begins with a copy of a pool with everything in it; each user has a seed of its own. Users may get errors, and
+//! nothing else: none ends by a signal or a panic, none hangs, and neither do `fsck` and `fsck --repair` on what is left. Lost data does not
+//! count: a process that may write to a pool may destroy what is in it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -21,12 +21,12 @@ use crate::output::{Output, count};
 
 /// How long the bytes of one pool change.
 const ROUND: Duration = Duration::from_millis(500);
-/// Whatever takes longer than this hangs.
+/// A process that takes longer than this hangs.
 const HANG: Duration = Duration::from_secs(10);
-/// Faults that are told.
+/// Faults that are shown.
 const FAULTS_SHOWN: usize = 20;
 
-/// What a user is told.
+/// What a user process gets as its argument.
 #[derive(Debug, Serialize, Deserialize)]
 struct Orders {
     pool: PathBuf,
@@ -46,14 +46,14 @@ struct Report {
     rounds: u64,
     /// Processes that used a damaged pool, and checks of what was left.
     processes: u64,
-    /// Of those so many ended with an exit status of their own that says that something failed.
+    /// How many of those ended with an exit status of their own that says that something failed.
     failed: u64,
     calls: u64,
     changes: u64,
     faults: Vec<String>,
 }
 
-/// What `cenote torture` was told, as far as it matters here.
+/// The arguments of `cenote torture` that matter here.
 pub struct Settings {
     /// Decides what is changed and called, as far as that can be decided.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! How long operations took, and whether the worker moves at all: kept in the journal's first page, so that it
+//! How long operations took, and whether the worker moves at all. This is kept in the journal's first page, so that it
 //! outlives the worker and the supervisor can watch it.
 
 use std::io;
@@ -13,7 +13,7 @@ type Journal = crate::trial::journal::Journal<Family>;
 /// Words before the buckets.
 const HEAD: usize = 8;
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
-/// An operation as long as this is looked at more closely.
+/// An operation as long as this is recorded in detail.
 const SLOW: Duration = Duration::from_micros(500);
 
 /// What was measured of a worker, over all its incarnations.

@@ -1,4 +1,4 @@
-//! Operations on keys that have one writer: each outcome is known before.
+//! Operations on keys that have one writer, so that each outcome is known before.
 
 use cenote::memory::Mapped;
 use cenote::{Put, Replace};

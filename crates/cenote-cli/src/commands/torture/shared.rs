@@ -1,4 +1,4 @@
-//! Operations on what everybody writes: shared keys, counters, ledgers, and maps that are only now created.
+//! Operations on what all workers write: shared keys, counters, ledgers, and maps that are created during the run.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::trial::content::{Keyspace, Stamp};
 use crate::trial::fault::Fault;
 use crate::trial::journal::{Action, Entry};
 
-/// A writer among many, and what it has seen of the others: nobody's older write may come back.
+/// A writer among many, and what it has seen of the others: no writer's older write may come back.
 pub struct Crowd {
     writer: u32,
     seen: HashMap<(u32, u32), u32>,

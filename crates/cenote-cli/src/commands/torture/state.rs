@@ -1,6 +1,6 @@
-//! The pool's maps beside the journals: is each key as its journal says?
+//! Compares the pool's maps with the journals: each key is as its journal says.
 //!
-//! Used by workers (after each restart, and all the time on what they read) and by the supervisor at the end.
+//! Workers use it after each restart and on everything that they read; the supervisor uses it at the end.
 
 use cenote::Pool;
 

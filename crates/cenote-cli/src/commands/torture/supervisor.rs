@@ -16,7 +16,7 @@ use crate::trial::crew::{Crew, Since};
 use crate::trial::fault::Fault;
 use crate::trial::journal::Journal;
 
-/// A worker that does not move for as long, while nobody has stopped it and it does not wait for a processor, is blocked.
+/// A worker that does not move for so long, although it was not stopped and does not wait for a processor, is blocked.
 const BLOCKED_AFTER: Duration = Duration::from_secs(5);
 const POLL_EVERY: Duration = Duration::from_millis(250);
 
@@ -42,7 +42,7 @@ enum Event {
     Continue(u32, u32),
     /// A worker is started.
     Start(u32),
-    /// Look whether everybody moves.
+    /// Check whether all workers move.
     Poll,
 }
 
@@ -69,7 +69,7 @@ pub struct Supervisor<'a> {
 }
 
 impl<'a> Supervisor<'a> {
-    /// Makes journals; starts nobody yet.
+    /// Makes journals; starts no worker yet.
     pub fn new(plan: &'a Plan, kills_per_second: f64) -> Result<Self, Failure> {
         let failure = |error| Failure::io(plan.folder.display())(error);
         let now = Instant::now();
@@ -117,7 +117,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Ends everybody: some by asking, the others by killing. Some journals then end in the middle.
+    /// Ends all workers: some are asked to end, the others are killed. Some journals then end in the middle.
     pub fn finish(&mut self) -> Result<(), Failure> {
         for worker in 0..self.plan.workers {
             if self.crew.is_stopped(worker) || self.random.random_bool(0.5) {
@@ -179,7 +179,7 @@ impl<'a> Supervisor<'a> {
     fn strike(&mut self, now: Instant) -> Result<(), Failure> {
         let mut alive = self.crew.at_work();
         if alive.is_empty() {
-            // Nobody is there: the kill is owed.
+            // No worker is there: the kill is owed.
             self.agenda.add(now + Duration::from_millis(1), Event::Strike);
             return Ok(());
         }
@@ -262,7 +262,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Looks whether everybody who lives moves.
+    /// Checks whether all living workers move.
     fn look(&mut self) {
         for worker in 0..self.plan.workers {
             let slot = &mut self.slots[worker as usize];

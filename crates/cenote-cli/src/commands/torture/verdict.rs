@@ -1,4 +1,4 @@
-//! The verdict: everybody is dead; is everything there, and nothing else?
+//! The verdict, once all workers are dead: everything is there, and nothing else.
 
 use cenote::memory::Mapped;
 use cenote::{FsckReport, Options, Pool};
@@ -120,7 +120,7 @@ fn unexpected<M: Mapped>(state: &State<M>, journals: &[Journal<Family>]) -> Resu
     Ok(())
 }
 
-/// Shared keys: a value is one that its writer intended, and not from before his last acknowledged write.
+/// Shared keys: a value is one that its writer intended, and not from before its last acknowledged write.
 fn shared<M: Mapped>(state: &State<M>, journals: &[Journal<Family>]) -> Result<(), Fault> {
     let mut key = Vec::new();
     for index in 0..Family::Shared.keys() {
@@ -143,7 +143,7 @@ fn shared<M: Mapped>(state: &State<M>, journals: &[Journal<Family>]) -> Result<(
     Ok(())
 }
 
-/// Counters: no acknowledged increment is missing, and nobody has counted what was never intended.
+/// Counters: no acknowledged increment is missing, and no increment is there that was never intended.
 fn counters<M: Mapped>(state: &State<M>, journals: &[Journal<Family>]) -> Result<(), Fault> {
     let mut key = Vec::new();
     for index in 0..Family::Counters.keys() {

@@ -1,5 +1,5 @@
-//! A worker process: opens the pool, settles what its predecessor had in flight, and then does a random mix of
-//! operations until it is killed or told to end.
+//! A worker process: opens the pool, finds out what became of its predecessor's operation in flight, and then does a
+//! random mix of operations until it is killed or told to end.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -20,14 +20,14 @@ use crate::trial::crew;
 use crate::trial::fault::Fault;
 use crate::trial::journal::Journal;
 
-/// What the supervisor tells a worker when it starts it.
+/// What a worker gets from the supervisor when it starts.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Orders {
     /// What all agree on.
     pub plan: Plan,
     /// Its number.
     pub worker: u32,
-    /// How many of its number there were before.
+    /// How many processes of its number there were before.
     pub incarnation: u32,
 }
 

@@ -18,7 +18,7 @@ pub struct Args {
     trace: TraceArg,
 }
 
-/// Requests between two looks at the bar.
+/// Requests between two updates of the bar.
 const PER_TICK: u64 = 4096;
 
 /// Reads the trace and prints its figures.

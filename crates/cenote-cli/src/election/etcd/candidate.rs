@@ -1,4 +1,4 @@
-//! Standing for election: a lease, a campaign, and renewals, again and again.
+//! Stands for election: gets a lease, campaigns, and renews the lease, again and again.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -65,13 +65,13 @@ impl<'e> Campaigner<'e> {
             self.election.term.end();
             self.election.standing.failed(trouble.why(), &self.out);
             self.turn.set(self.turn.get() + 1);
-            // In this pause the thread that watches hosts sees that it may not lead any more.
+            // In this pause the thread that polls hosts sees that it may not lead any more.
             sleep(PAUSE).await;
             self.give_back().await;
         }
     }
 
-    /// Gets a lease, and returns when that is elected.
+    /// Gets a lease, and returns when it is elected.
     async fn elected(&self) -> Result<(Etcd, Lease), Trouble> {
         let mut etcd = self.connect().await?;
         let mut lease = etcd.grant(self.election.lease).await?;
@@ -122,7 +122,7 @@ impl<'e> Campaigner<'e> {
         Etcd::connect(endpoint).await
     }
 
-    /// Gives the lease back if it has one; who cannot be reached forgets it by itself.
+    /// Gives the lease back if it has one; an etcd that cannot be reached ends it by itself.
     async fn give_back(&self) {
         if let Some(lease) = self.lease.take()
             && let Ok(mut etcd) = self.connect().await

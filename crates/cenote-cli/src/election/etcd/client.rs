@@ -1,4 +1,4 @@
-//! What is asked of etcd, each with a limit of time, and errors that name the endpoint.
+//! Requests to etcd, each with a timeout, and errors that name the endpoint.
 
 use std::error::Error;
 use std::future::Future;
@@ -13,7 +13,7 @@ const RENEWAL: u32 = 3;
 
 /// Why a request did not do what it was for.
 pub enum Trouble {
-    /// Nobody knows whether it did; another endpoint may.
+    /// It is unknown whether it did; another endpoint may answer.
     Unanswered(String),
     /// The lease is gone, or another monitor's leads.
     Lost(String),

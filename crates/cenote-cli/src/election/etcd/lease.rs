@@ -1,7 +1,8 @@
-//! Which host executes a pool's exchanges, as etcd knows it: a key that is only ever exchanged, so that of two monitors that name their hosts
-//! one is the second.
+//! The server lease in etcd: a key that says which host executes a pool's exchanges. It is only ever changed by compare-exchange, so that of
+//! two monitors that name their hosts only one succeeds first.
 //!
-//! The key is that of the election with `-lease` behind it; it has no lease. Its value is a line of `HOST.GENERATION`, the newest first.
+//! The key is that of the election followed by `-lease`; no etcd lease is attached to it. Its value is a line of `HOST.GENERATION`, the
+//! newest first.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Election by a lease of etcd's. It decides who may lead; the pool's lock decides who does.
+//! Election by a lease of etcd's. It decides which monitor may lead; the pool's lock decides which one does.
 //!
-//! A thread of its own speaks with etcd. The thread that watches hosts asks for one word only, and waits for nothing here.
+//! A thread of its own speaks with etcd. The thread that polls hosts reads one word only, and waits for nothing here.
 
 mod candidate;
 mod client;
@@ -89,12 +89,12 @@ impl Election {
         LeaseKeeper::new(self, pool)
     }
 
-    /// Whether this monitor may lead now. One load and a look at the clock.
+    /// Whether this monitor may lead now. One load and one reading of the clock.
     pub fn may_lead(&self) -> bool {
         self.term.lasts()
     }
 
-    /// For whoever asks how the monitor is.
+    /// The election's part of the monitor's health.
     pub fn status(&self) -> serde_json::Value {
         self.standing.status(self.may_lead())
     }
@@ -111,7 +111,7 @@ impl Drop for Candidate {
     fn drop(&mut self) {
         self.election.term.end();
         if let Some(ends) = self.ends.take() {
-            // The thread may have ended by a panic, which it has told.
+            // The thread may have ended by a panic, which was printed.
             let _ = ends.send(());
         }
         if let Some(thread) = self.thread.take() {

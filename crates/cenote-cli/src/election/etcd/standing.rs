@@ -1,4 +1,4 @@
-//! What is told of an election: to whoever asks for the monitor's health, and on standard error when something is wrong.
+//! Reports of an election: in the monitor's health, and on standard error when something is wrong.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

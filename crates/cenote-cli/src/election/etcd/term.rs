@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use cenote::memory::LocalWord;
 
-/// The part of a lease that its holder does not use: others must not be elected before it has stood by.
+/// The part of a lease that its holder does not use, so that no other is elected before the holder stands by.
 const UNUSED: u32 = 8;
 
-/// Written by the thread that speaks with etcd, read by the one that watches hosts.
+/// Written by the thread that speaks with etcd, read by the thread that polls hosts.
 pub struct Term {
     began: Instant,
     /// Nanoseconds after `began`; 0 for a term that is over.

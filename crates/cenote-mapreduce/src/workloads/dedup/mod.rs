@@ -1,4 +1,4 @@
-//! A deduplicating compressor: an archive in which each piece of content is once.
+//! A deduplicating compressor: an archive that has each piece of content once.
 //!
 //! The file is cut into *blocks* of 1 MiB, and these into *chunks* where their content says so ([`chunk`]), so that the same
 //! content is cut the same way wherever it is in its block. Phase 0 cuts, and hashes each chunk. Phase 1 finds, for each hash

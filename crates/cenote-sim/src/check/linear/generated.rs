@@ -66,7 +66,7 @@ impl Machine {
         self.rng.next_u64() % below
     }
 
-    /// One step of somebody; whether it begins a call.
+    /// One step of some process; whether it begins a call.
     fn advance(&mut self) -> bool {
         self.step += 1;
         if !self.left.is_empty() && self.draw(20) == 0 {
@@ -85,7 +85,7 @@ impl Machine {
         true
     }
 
-    /// One step of somebody who runs, if there is one.
+    /// One step of some process that is in a call, if there is one.
     fn advance_running(&mut self) {
         self.step += 1;
         let chosen = self.draw(self.plan.processes.into()) as usize;

@@ -51,7 +51,7 @@ fn a_violation_is_small_and_names_the_key() {
   process 1   steps 2030..2031           Get { key: 5 } -> Found(19)   <- fits no order
   left out: 43 earlier calls and 0 reads"
     );
-    // The same while a call of somebody else goes on and an older read has not returned.
+    // The same while a call of another process goes on and an older read has not returned.
     events.push(done(3, (2_005, 2_050), put(5, 90), Ret::Replaced));
     events[82].returned = Some(2_032);
     let found = violation(events, &STRICT);
@@ -126,7 +126,7 @@ fn a_history_of_nothing_is_linearizable() {
     }
 }
 
-/// Twenty-five pending writes have more subsets than the bound allows, and a value that nobody wrote needs them all.
+/// Twenty-five pending writes have more subsets than the bound allows, and a value that no call wrote needs them all.
 #[test]
 fn a_search_that_is_too_long_is_given_up() {
     let mut events: Vec<Event<Op, Ret>> = (0..25).map(|n| lost(0, (n, 50), put(1, n))).collect();

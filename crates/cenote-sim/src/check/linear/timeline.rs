@@ -20,7 +20,7 @@ pub(super) enum End {
     Return(u64),
     /// It takes effect before or never.
     Expiry(u64),
-    /// It takes effect at any time, but need not do so now: it will return after the calls looked at.
+    /// It takes effect at any time, but need not do so now: it will return after all calls of the search.
     Later,
     /// It takes effect at any time or never.
     Open,

@@ -2,7 +2,7 @@
 //!
 //! A lock does not know who is alive. A process that takes a dead owner's lock away calls *recover* with the dead
 //! process's number, between its death and the next acquisition; it is no error if the dead held nothing. A shared
-//! owner is not upgraded, and nobody acquires what he has.
+//! owner is not upgraded, and no process acquires a lock that it has.
 //!
 //! In a file the lock's number is the key and the result of a try `true` or `false`; all else is null, except the
 //! argument of recover. Partitioned by lock.
@@ -50,7 +50,7 @@ pub enum Ret {
     Done,
     /// The caller owns the lock: the tries.
     Acquired,
-    /// Somebody else does: the tries.
+    /// Another process owns it: the tries.
     Refused,
 }
 

@@ -26,7 +26,7 @@ pub enum Op {
         /// Its value from now on.
         value: u64,
     },
-    /// Binds the key to the value, as one of many of which only is told how many were bound to none.
+    /// Binds the key to the value, in a call on many keys that returns only how many of them were unbound.
     Write {
         /// Which key.
         key: u64,

@@ -1,5 +1,5 @@
-//! Sequential specifications, one object a file. Each is a state machine on plain values, as short as it can be: it is
-//! read by whoever doubts a verdict.
+//! Sequential specifications, one object a file. Each is a state machine on plain values, as short as it can be: who
+//! doubts a verdict reads it.
 
 pub mod lock;
 pub mod map;

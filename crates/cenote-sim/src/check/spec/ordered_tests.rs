@@ -69,7 +69,7 @@ fn a_look_before_a_key_finds_the_greatest_below_it() {
     }
 }
 
-/// Who writes is not told what was there; a value that was written over may not come back.
+/// A write does not return what was there; a value that was overwritten may not come back.
 #[test]
 fn writes_are_puts_that_do_not_tell() {
     for (found, is_right) in [((1, 11), true), ((1, 10), false)] {

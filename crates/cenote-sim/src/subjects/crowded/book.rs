@@ -31,9 +31,9 @@ struct Unlinked {
 pub struct Call {
     /// When it began.
     since: u64,
-    /// When the oldest of those began that were not over then.
+    /// When the oldest call began that was running then.
     oldest: u64,
-    /// The least epoch in which a thread began to hold a value that it held then, or began to hold since.
+    /// The least epoch in which a thread began to hold a value that it held when the call began, or has held since.
     holding: u64,
     /// The most that live values have taken since, with those that were being written.
     pub most: u64,
@@ -46,7 +46,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether nobody was in a call when this one began, or held anything meanwhile.
+    /// Whether no thread was in a call when this one began, or held anything meanwhile.
     pub fn began_alone(&self) -> bool {
         self.oldest == self.since && self.holding == u64::MAX
     }
@@ -125,8 +125,8 @@ impl Book {
         self.calls.remove(&thread);
     }
 
-    /// What may have waited during a call, to be free: what was retired before, and what was unlinked since; and of that, where only readers and
-    /// the dead are waited for, what those may hold who were in a call when it began or held a value, and the lists of the dead.
+    /// What may have waited during a call to become free: what was retired before, and what was unlinked since. Where only readers and the
+    /// dead are waited for, a part of that: what threads may hold that were in a call when it began or held a value, and the lists of the dead.
     pub fn held(&self, call: &Call, waits_for_hosts: bool, is_dead: impl Fn(u32) -> bool) -> u64 {
         let sum = |counts: &dyn Fn(&Unlinked) -> bool| -> u64 {
             let counted = self.unlinked.iter().filter(|unlinked| counts(unlinked));

@@ -11,9 +11,9 @@ use crate::exec::{Context, SimMemory};
 /// Frames by what they are.
 #[derive(Clone, Copy, Default)]
 pub struct Snapshot {
-    /// Of ranges that are unlinked and not free.
+    /// Of extents that are unlinked and not free.
     pub retired: u64,
-    /// Of blocks of small objects; those that are empty and nobody's, or the asker's own, do not count.
+    /// Of blocks of small objects, without empty ones that belong to nobody or to the caller.
     pub small: u64,
     /// Of the longest run of free ones.
     pub longest: u64,

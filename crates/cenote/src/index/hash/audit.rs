@@ -1,4 +1,4 @@
-//! Walking a map for `fsck`: everything it refers to, and whether it is what it should be. Nobody writes meanwhile.
+//! Walking a map for `fsck`: everything that it refers to, and whether that is sound.
 
 use super::level::{CHUNK_GROUPS, GROUP_SLOTS, LINE_SLOTS, Level, TENTATIVE};
 use super::slot::{Slot, fingerprint};
@@ -25,15 +25,17 @@ pub struct Audit {
 }
 
 impl<M: Memory> HashMap<M> {
-    /// The oldest level, if there is one: where keys are, for tools.
-    pub fn oldest_level(&self) -> Result<Option<Level>> {
+    /// The oldest level, if there is one; for tools.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn oldest_level(&self) -> Result<Option<Level>> {
         let _pin = self.worker.pin()?;
         self.oldest()
     }
 
     /// Calls `reach` for every allocation that the map refers to (its header, levels, chain lines, objects), and
-    /// `suspect` for what is not as it should be.
-    pub fn audit(&self, mut reach: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audit> {
+    /// `suspect` for what is wrong.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn audit(&self, mut reach: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audit> {
         let worker = &*self.worker;
         let _pin = worker.pin()?;
         let mut audit = Audit::default();
@@ -51,7 +53,7 @@ impl<M: Memory> HashMap<M> {
             audit.levels += 1;
             audit.slots += this.groups * (GROUP_SLOTS + 1);
             let mut spares = Vec::new();
-            // Asked before the slots: what has moved by then has a level to have moved to.
+            // Read before the slots: if a slot has moved by then, there is a next level.
             audit.moves = this.next().load(worker.mem()) != 0;
             for group in 0..this.groups {
                 self.audit_group(&this, group, &mut audit, &mut spares, &mut reach, &mut suspect)?;
@@ -63,7 +65,7 @@ impl<M: Memory> HashMap<M> {
         Ok(audit)
     }
 
-    /// A spare line is linked once, and after it was taken: else the next chain gets it as well.
+    /// Checks that each spare line is linked at most once, and only after it was taken: else the next chain would get it as well.
     fn audit_spares(&self, level: &Level, mut spares: Vec<u64>, suspect: &mut impl FnMut(Error)) {
         let taken = level.spares_taken().load(self.worker.mem());
         spares.sort_unstable();
@@ -77,13 +79,13 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// Whether the chunk of a group says that it has moved. Then its groups are looked at no more, and go with the level.
+    /// Whether the chunk of a group is marked done. Then nobody moves its groups any more.
     fn is_done(&self, level: &Level, group: u64) -> bool {
         let (word, bit) = level.done(group / CHUNK_GROUPS);
         SyncWord::at(word).load(self.worker.mem()) & bit != 0
     }
 
-    /// While the root stays what it was, and is not being moved, no settled replica shows another level.
+    /// Checks that no confirmed replica differs from the root, while the root stays the same and is not being moved.
     fn audit_replicas(&self, root: u64, suspect: &mut impl FnMut(Error)) {
         let mem = self.worker.mem();
         for index in 0..u64::from(self.worker.geometry().parameters.workers) {
@@ -109,7 +111,7 @@ impl<M: Memory> HashMap<M> {
     ) -> Result<()> {
         let worker = &*self.worker;
         let mut slots = Vec::new();
-        // Said last, and so asked first.
+        // Written last, and so read first.
         let is_done = self.is_done(level, group);
         self.each_slot(level, group, |at: SyncWord| {
             slots.push((at, Slot(at.load(worker.mem()))))
@@ -164,7 +166,7 @@ impl<M: Memory> HashMap<M> {
                 if !slot.is_small() {
                     object::check_lengths(worker, slot.offset()).unwrap_or_else(&mut *suspect);
                 }
-                // While it is frozen its copy may be in the next level: the same object, and the same key.
+                // While it is frozen, its copy may be in the next level: the same object and key.
                 if !slot.is_frozen() || !self.is_copied(level, slot)? {
                     audit.keys += 1;
                     reach(slot.offset());
@@ -183,7 +185,7 @@ impl<M: Memory> HashMap<M> {
     }
 }
 
-/// Whether some worker's record says that it is about to put something into a slot.
+/// Whether a worker's record says that it is about to put something into a slot.
 fn is_being_put<M: Memory>(worker: &Worker<M>, slot: SyncWord) -> bool {
     let mem = worker.mem();
     (0..worker.pod().workers_high())

@@ -1,7 +1,7 @@
 //! Getting many keys at once: their cache misses overlap.
 //!
-//! Keys are taken in groups. For each group, first all home lines are begun to be fetched, then all candidate
-//! objects, and only then is anything compared. On incoherent memory the lines of a group are dropped from the
+//! Keys are taken in batches. For each batch, first all home lines are prefetched, then all candidate
+//! objects, and only then are keys compared. On incoherent memory the lines of a batch are dropped from the
 //! cache under one fence, and fetched by plain loads.
 
 use super::level::home_of;
@@ -10,10 +10,10 @@ use super::{Bytes, HashMap};
 use crate::error::Result;
 use crate::memory::Memory;
 
-/// Keys whose misses overlap: about as many as a core keeps in flight.
+/// Keys in a batch: about as many misses as a core keeps in flight.
 const GROUP: usize = 24;
 
-/// What is known of a key on its way.
+/// What is known of a key so far.
 #[derive(Clone, Copy, Default)]
 struct Step {
     hash: u64,
@@ -22,8 +22,8 @@ struct Step {
 }
 
 impl<M: Memory> HashMap<M> {
-    /// Looks all keys up, and calls `each` with the position of a key and its value. The bytes are only valid
-    /// during the call. Values are found in the order of the keys.
+    /// Looks up all keys, and calls `each` with the position of a key and its value, in the order of the keys. The bytes are only valid
+    /// during the call.
     ///
     /// Cost: as many misses as `get`, but many at a time.
     pub fn get_many<K: AsRef<[u8]>>(
@@ -110,7 +110,7 @@ impl<M: Memory> HashMap<M> {
         Ok(())
     }
 
-    /// The first binding of a line, dropped from the cache before, that has the fingerprint; 0 if there is none.
+    /// The first binding of a line that has the fingerprint; 0 if there is none. The line was dropped from the cache before.
     #[inline]
     fn candidate(&self, at: u64, hash: u64) -> u64 {
         let mem = self.worker.mem();

@@ -1,25 +1,25 @@
-//! Taking the slots of removed keys for new ones, in a group that has no empty slot left.
+//! Reusing the slots of removed keys, in a group that has no empty slot left.
 //!
 //! | step | word | a crash after it leaves | repaired by |
 //! |---|---|---|---|
-//! | claim | slot: tombstone to claimed | a claim, which binds nothing | recovery clears it; so does whoever finds it in the way |
-//! | look | | the same | the same |
+//! | claim | slot: tombstone to claimed | a claim, which binds nothing | recovery clears it; so does an inserter that finds it in the way |
+//! | confirm | | the same | the same |
 //! | bind | slot: claimed to binding | an insertion that happened | recovery finishes it |
-//! | give up | slot: claimed to cleared | a tombstone that names nobody | nobody has to |
+//! | give up | slot: claimed to cleared | a tombstone that names nobody | needs no repair |
 //!
-//! **Why two steps.** The first empty slot in a key's order is the same for all who insert the key; a removed key's is not. So
-//! who claims one looks at the whole group again *after* that. It binds only if the key is nowhere, no slot is empty, none has
-//! moved, and it has cleared every other claim that may be of the same key. Of two claims of a key, the later one's look sees the earlier
-//! one: as a claim, which it clears, or as a binding. A key is inserted into an empty slot without a claim; in a group's two
-//! lines that slot was empty always, so that no claim ever bound there. A line of the chain may have been linked after a claim's look
-//! went past: so who inserts there looks at the whole group again too, after it has seen the slot empty.
+//! **Why two steps.** The first empty slot in a key's order is the same for all inserters of the key; a removed key's slot is not. So
+//! an inserter that claims a slot reads the whole group again *after* that. It binds only if the key is nowhere, no slot is empty, none has
+//! moved, and it has cleared every other claim that may be of the same key. Of two claims of a key, the later inserter's read sees the earlier
+//! one: as a claim, which it clears, or as a binding. A key is inserted into an empty slot without a claim. In a group's two
+//! lines that slot was always empty, so no claim ever bound there. A line of the chain may have been linked after a claim's read
+//! went past: so an inserter into the chain reads the whole group again too, after it has seen the slot empty.
 //!
 //! **Nobody waits.** Claims are cleared, not helped: nobody reads what a claim refers to. A write claims once; if it loses, it
 //! links a further line instead.
 //!
-//! **The remover's evidence.** A tombstone is what recovery decides a dead removal by. So it is claimed only when its
-//! remover's record says that it is over ([`is_removal_over`]). It has a number, so that no other removal in this slot is taken
-//! for the one that was asked about.
+//! **The remover's evidence.** Recovery decides a dead removal by its tombstone. So a tombstone is claimed only when its
+//! remover's record says that the removal is over ([`is_removal_over`]). It has a number, so that no other removal in this slot is taken
+//! for the one that was checked.
 //!
 //! Proofs: `docs/protocols/hash.md`.
 
@@ -55,7 +55,7 @@ impl<M: Memory> HashMap<M> {
         for _ in 0..CHAIN_MAX {
             for n in 0..LINE_SLOTS {
                 let word = SyncWord::at(at + 8 * n);
-                // Before the record of who left it. If the slot holds something else by now, the claim fails: a tombstone has a number.
+                // Read before the remover's record. If the slot holds something else by now, the claim fails: a tombstone has a number.
                 let slot = Slot(mem.load_speculative(word.offset()));
                 if let Some(remover) = slot.as_tombstone()
                     && is_removal_over(worker, remover, word)
@@ -78,7 +78,7 @@ impl<M: Memory> HashMap<M> {
         Err(Error::corrupt("a chain without end", link))
     }
 
-    /// Inserts a key into a slot that holds a tombstone; whether it did.
+    /// Inserts a key into a slot that holds a tombstone. Returns whether it did.
     #[cold]
     pub(super) fn insert_claimed(
         &self,
@@ -103,8 +103,8 @@ impl<M: Memory> HashMap<M> {
         })
     }
 
-    /// Looks at all slots of a key's group that an insertion at `place` can be in conflict with, and clears claims that may be of the
-    /// same key: whether the key may be bound there.
+    /// Reads all slots of a key's group that an insertion at `place` can conflict with, and clears claims that may be of the
+    /// same key. Returns whether the key may be bound there.
     #[cold]
     pub(super) fn is_sole(&self, level: &Level, hash: u64, key: &[u8], place: Destination) -> Result<bool> {
         if matches!(place, Destination::Empty(_)) && mutant::is(Mutant::ChainUnconfirmed) {
@@ -199,8 +199,8 @@ impl<M: Memory> HashMap<M> {
 enum Verdict {
     /// Nothing.
     Harmless,
-    /// It is where the key is to be bound, and nothing before it was in the way.
+    /// The key is to be bound here, and nothing before was in the way.
     Reached,
-    /// The key may be here, or the insertion does not belong where it was to be.
+    /// The key may be here, or it belongs elsewhere.
     InTheWay,
 }

@@ -1,9 +1,9 @@
-//! Iterating: by ascending hash, one group at a time.
+//! Iteration by ascending hash, one group at a time.
 //!
 //! A position is a hash. A step collects the bindings of the group that the position falls into, with hashes from
-//! the position to the group's end, and moves on to that end. Where the group has begun to move, the same interval
-//! of hashes is collected from the next level too, however large that is. So a key that is there all the time is
-//! seen exactly once, whatever the map does meanwhile; one that comes or goes may be seen or not.
+//! the position to the group's end, and moves on to that end. If the group has begun to move, the step collects the same interval
+//! of hashes from the next level too, however large that is. So a key that is there all the time is
+//! seen exactly once, whatever the map does meanwhile; a key that is inserted or removed meanwhile may be seen or not.
 
 use super::HashMap;
 use super::level::Level;
@@ -13,9 +13,9 @@ use super::slot::Slot;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 
-/// How many levels deep an interval is followed.
+/// The most levels that are collected for an interval.
 const DEPTH_MAX: u32 = 64;
-/// Behind the largest hash.
+/// One more than the largest hash.
 const END: u128 = 1 << 64;
 
 /// A binding that was collected.
@@ -25,7 +25,7 @@ struct Seen<'m> {
     key: &'m [u8],
 }
 
-/// A place in an iteration. It refers to nothing, and may be kept for any time.
+/// A position in an iteration. It refers to nothing in the pool, and may be kept for any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(u128);
 
@@ -64,7 +64,7 @@ impl<M: Memory> HashMap<M> {
         Ok(())
     }
 
-    /// Collects the bindings of `level`, and of those after it, with hashes in an interval.
+    /// Collects the bindings of `level`, and of the levels after it, with hashes in an interval.
     fn collect<'m>(
         &'m self,
         level: &Level,
@@ -107,7 +107,7 @@ impl<M: Memory> HashMap<M> {
     }
 }
 
-/// Adds a binding; one of the same key from an earlier level makes way.
+/// Adds a binding. It replaces one of the same key from an earlier level.
 fn add<'m>(seen: &mut Vec<Seen<'m>>, new: Seen<'m>) {
     match seen
         .iter_mut()

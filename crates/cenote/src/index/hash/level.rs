@@ -5,8 +5,8 @@
 //! line 1   next        the level that this one moves to, or 0  sync
 //! line 2   cursor      the next chunk of groups to move         sync
 //! line 3   links       chain lines appended                     sync
-//! line 4   grower      who prepares the next level, or 0        sync
-//! line 5   retirer     who retires this level, or 0             sync
+//! line 4   grower      the worker preparing the next level, or 0  sync
+//! line 5   retirer     the worker retiring this level, or 0     sync
 //! line 6   spares      spare lines taken                        sync
 //! line 7   drained     groups whose chains are freed            sync
 //! line 8   done        one bit a chunk of 16 groups             sync
@@ -14,14 +14,14 @@
 //!          spare lines
 //! ```
 //!
-//! The *spare lines* are for chains, when a move to this level needs one and the pool is full: what has begun to move can be moved,
-//! so that it can be deleted.
+//! The *spare lines* are for chains, when a move to this level needs a line and the pool is full. So a move that has begun can always
+//! be finished, and keys can be deleted.
 //!
-//! A *group* is two adjacent lines of eight slots; a key belongs to one group, and within it to one line, its
-//! home, which is looked at first. The last slot of the second line links further lines (a *chain*) when both are
+//! A *group* is two adjacent lines of eight slots. A key belongs to one group, and within it to one line, its
+//! home, which is searched first. The last slot of the second line links further lines (a *chain*) when both are
 //! full, so that an insertion never has to wait for a larger level.
 //!
-//! A level is referred to by a word: offset, logarithm of its frames, and a last bit that only root words use.
+//! A reference to a level is a word: offset, logarithm of its frames, and a last bit that only root words use.
 
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
@@ -39,11 +39,11 @@ pub const CHUNK_GROUPS: u64 = 16;
 /// The last bit of a root word: its replicas are being updated.
 pub const UPDATING: u64 = 1;
 
-/// The last bit of a replica: its worker has not yet seen that the root stayed.
+/// The last bit of a replica: its worker has not checked yet that the root has stayed.
 pub const TENTATIVE: u64 = 1;
 
 const HEADER_BYTES: u64 = 512;
-/// A level has a spare line for so many groups, but never fewer than [`SPARES_MIN`]. Of groups whose slots are filled to 45 percent, as after
+/// A level has one spare line for so many groups, but never fewer than [`SPARES_MIN`]. Of groups whose slots are filled to 45 percent, as after
 /// a move, one in 300 or 400 has more keys than slots.
 const GROUPS_PER_SPARE: u64 = 64;
 const SPARES_MIN: u64 = 16;
@@ -121,12 +121,12 @@ impl Level {
         SyncWord::at(self.offset + 192)
     }
 
-    /// Who prepares the next level.
+    /// The worker that prepares the next level.
     pub fn grower(&self) -> SyncWord {
         SyncWord::at(self.offset + 256)
     }
 
-    /// Who retires this level.
+    /// The worker that retires this level.
     pub fn retirer(&self) -> SyncWord {
         SyncWord::at(self.offset + 320)
     }
@@ -136,7 +136,7 @@ impl Level {
         SyncWord::at(self.offset + 384)
     }
 
-    /// Groups whose chains are freed: of a retired level, said by who holds the list that it is in.
+    /// Groups whose chains are freed, once the level is retired; written by the worker that holds the level's list.
     pub fn drained(&self) -> SyncWord {
         SyncWord::at(self.offset + 448)
     }
@@ -148,7 +148,7 @@ impl Level {
         (n < count).then(|| first + n * LINE)
     }
 
-    /// Whether a chain line is one of the spare ones: part of the level, and not an allocation.
+    /// Whether a chain line is one of the spare lines: part of the level, and not an allocation.
     pub fn is_spare(&self, line: u64) -> bool {
         (self.group(self.groups)..self.offset + Self::bytes(self.order)).contains(&line)
     }
@@ -169,7 +169,7 @@ impl Level {
         ((u128::from(hash) * u128::from(self.groups)) >> 64) as u64
     }
 
-    /// The first hash that belongs to a group; of the group after the last one, one more than the largest hash.
+    /// The first hash that belongs to a group; for the group after the last one, one more than the largest hash.
     pub fn first_hash(&self, group: u64) -> u128 {
         ((u128::from(group)) << 64).div_ceil(u128::from(self.groups))
     }
@@ -185,7 +185,7 @@ impl Level {
         SyncWord::at(self.group(group) + 8 * GROUP_SLOTS)
     }
 
-    /// Makes a level of memory that is not published: all slots empty. Written back with the next fence, which comes before it is.
+    /// Formats an empty level in unpublished memory. It is written back with the next fence, before it is published.
     pub fn format<M: Memory>(&self, mem: &M) {
         mem.zero(self.offset, Self::bytes(self.order));
         mem.write_word(self.offset, self.reference());
@@ -194,7 +194,7 @@ impl Level {
     }
 }
 
-/// Reads the reference that a level begins with; for one that is known by its offset alone.
+/// The level at an offset. Reads the reference that the level begins with.
 pub fn at<M: Memory>(worker: &Worker<M>, offset: u64) -> Result<Level> {
     worker.check("a level", offset, FRAME)?;
     let mut word = [0; 8];

@@ -1,7 +1,7 @@
-//! A line of slots as it was read, looked over without a branch for each slot.
+//! A line of slots as it was read, searched without a branch for each slot.
 //!
-//! Whether and where something is on a line is a coin toss to a branch predictor; a processor that guesses wrong throws
-//! away what it had begun of the next operations, their cache misses among it. So all eight slots are looked at, and
+//! A branch predictor cannot guess whether and where something is on a line, and a processor that guesses wrong throws
+//! away the work that it had begun on the next operations, cache misses included. So all eight slots are checked, and
 //! one branch decides. For fingerprints the memory layer does the same (`Memory::tagged`).
 
 use super::slot::Slot;

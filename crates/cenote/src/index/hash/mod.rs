@@ -2,17 +2,17 @@
 //!
 //! A map is a list of [levels](level), oldest first; normally there is one. A key belongs to one group of two lines.
 //! All bindings are in [slots](slot), changed by single compare-exchanges; [objects](object) are written once. To
-//! grow, a next level is linked, and everybody who writes helps to move groups to it: slots are frozen, copied and
+//! grow, a next level is linked, and all writers help to move groups to it: slots are frozen, copied and
 //! marked moved, one by one, so that a helper may die after any step.
 //!
-//! What is not as in the paper, and why:
+//! Differences from the paper, and why:
 //! - one group of two adjacent lines instead of two buckets per level, so that one flush and one fence fetch a
 //!   bucket, and moving and iterating are local;
-//! - chains instead of resizing when a bucket is full: growth is never in anybody's way;
-//! - slots never become empty again, and those of removed keys are [claimed](claim) before they bind another, which makes
-//!   insertion unique without locks and without duplicates that must be cleaned up;
-//! - a slot says itself whether it is still valid (`moved`), so that a stale root is harmless: a lookup that
-//!   speculates on a cached root needs no check of it, neither for a hit nor for a miss.
+//! - chains instead of resizing when a bucket is full: growth blocks nobody;
+//! - slots never become empty again, and those of removed keys are [claimed](claim) before they bind another key. That makes
+//!   insertion unique without locks and without duplicates to clean up;
+//! - a slot itself says whether it is still valid (`moved`), so that a stale root is harmless: a lookup that
+//!   speculates on a cached root need not check it, neither for a hit nor for a miss.
 //!
 //! Protocol, proofs and crash analysis: `docs/protocols/hash.md`.
 
@@ -43,13 +43,13 @@ use crate::pod::{Pin, Worker};
 pub use object::KEY_MAX;
 pub use update::{Put, Replace};
 
-/// Which of the paper's guidelines a handle follows. All of them is P³; none of replication and speculation is SP;
-/// on coherent memory, none at all is CC.
+/// The paper's guidelines that a handle follows. All of them are P³; without replication and speculation it is SP;
+/// none at all, on coherent memory, is CC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guidelines {
     /// G1: values are replaced by new objects, never overwritten. A property of the map, fixed when it is created;
     /// without it, 8-byte values of 8-byte keys are overwritten in place, every read fetches the object afresh, and
-    /// [`HashMap::replace`] cannot put a value of another size in the place of one of 8 bytes.
+    /// [`HashMap::replace`] cannot replace an 8-byte value by one of another size.
     pub out_of_place: bool,
     /// G2: each worker reads its own replica of the root and of the epoch.
     pub replicate: bool,
@@ -90,7 +90,7 @@ const HEADER_BYTES: u64 = 128;
 const SHARE_BYTES: u64 = 128;
 const MAGIC: u64 = u64::from_le_bytes(*b"CLEVEL\x01\x00");
 const FLAG_IN_PLACE: u64 = 1;
-/// What no replica ever holds.
+/// A value that no replica ever holds.
 const NEVER: u64 = u64::MAX;
 
 /// A worker's handle on a map. Each thread has its own.
@@ -108,7 +108,7 @@ pub struct HashMap<M: Memory> {
     cached_level: Cell<Level>,
     /// The worker's stamp when the reference was read from the pool.
     cached_stamp: Cell<u64>,
-    /// What the replica holds while that level is the one to begin with; [`NEVER`] if lookups have no fast path.
+    /// The replica's value while that level is the one to begin with; [`NEVER`] if lookups have no fast path.
     current: Cell<u64>,
     /// Whether the last write replaced a value: the next one is likely to.
     has_replaced: Cell<bool>,
@@ -116,13 +116,15 @@ pub struct HashMap<M: Memory> {
 
 impl<M: Memory> HashMap<M> {
     /// Opens the map of a name, or creates it.
-    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
         let named = directory::find_or_create(&worker, name, KIND_HASH, || create(&worker, guidelines))?;
         Self::at(worker, of_kind(named, KIND_HASH)?, guidelines)
     }
 
     /// Opens the map of a name, if there is one.
-    pub fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
         match directory::find(&worker, name)? {
             Some(named) => Self::at(worker, of_kind(named, KIND_HASH)?, guidelines),
             None => Err(Error::NoSuchMap {
@@ -132,7 +134,8 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// Opens the map whose header is at an offset.
-    pub fn at(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn at(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines) -> Result<Self> {
         let workers = u64::from(worker.geometry().parameters.workers);
         worker.check("a map's header", header, HEADER_BYTES + workers * SHARE_BYTES)?;
         let mem = worker.mem();
@@ -166,8 +169,9 @@ impl<M: Memory> HashMap<M> {
         })
     }
 
-    /// The worker.
-    pub fn worker(&self) -> &Rc<Worker<M>> {
+    /// The handle's worker.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn worker(&self) -> &Rc<Worker<M>> {
         &self.worker
     }
 
@@ -185,12 +189,12 @@ impl<M: Memory> HashMap<M> {
         SyncWord::at(self.header)
     }
 
-    /// The order of the first level, below which no level is.
+    /// The order of the first level; no level has a lower one.
     fn floor(&self) -> SyncWord {
         SyncWord::at(self.header + 8)
     }
 
-    /// A key's hash: which group it belongs to follows from it, see [`level::Level::group_of`].
+    /// A key's hash, which determines its group; see [`level::Level::group_of`].
     pub fn hash_of(&self, key: &[u8]) -> u64 {
         self.hash(key)
     }
@@ -212,7 +216,7 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// Whether the level to begin with is the one that was used last; else the reference to it, or 0.
+    /// Checks whether the level to begin with is the one that was used last. If not, the error is the reference to it, or 0.
     #[inline(always)]
     fn look_at_root(&self) -> std::result::Result<(), u64> {
         let worker = &*self.worker;
@@ -255,8 +259,8 @@ impl<M: Memory> HashMap<M> {
         self.cached_stamp.set(0);
     }
 
-    /// The number of keys: exact when nobody writes, else some number it had meanwhile, give or take the writes
-    /// in flight. Cost: one peek a worker.
+    /// The number of keys: exact when nobody writes, else a number that it had during the call, give or take the writes
+    /// in flight. Cost: one peek for each worker.
     pub fn len(&self) -> u64 {
         let workers = u64::from(self.worker.pod().workers_high());
         let sum = (0..workers)
@@ -271,10 +275,10 @@ impl<M: Memory> HashMap<M> {
         self.len() == 0
     }
 
-    /// The value of a key. Nothing is copied: while the [`Value`] lives, the bytes stay.
+    /// The value of a key. Nothing is copied: the bytes stay in place while the [`Value`] lives.
     ///
     /// Cost on incoherent memory, with all guidelines: one line fetch, and one miss for the object if this host has
-    /// not read it before; without speculation one sync load more, without replication that load is everybody's.
+    /// not read it before; without speculation one sync load more, without replication that is a load of a shared word.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_, M>>> {
         let pin = self.worker.pin()?;
@@ -286,7 +290,7 @@ impl<M: Memory> HashMap<M> {
         Ok(found.map(|bytes| Value::new(bytes, pin)))
     }
 
-    /// The value of an 8-byte key, if it has 8 bytes; what [`HashMap::get`] does, with a copy.
+    /// A copy of the value of an 8-byte key, if it has 8 bytes. See [`HashMap::get`].
     #[inline]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
         let hash = self.hash(&key.to_le_bytes());
@@ -327,8 +331,8 @@ fn share(header: u64, worker: u64) -> u64 {
     header + HEADER_BYTES + worker * SHARE_BYTES
 }
 
-/// The level after `level`, in which something says that it has moved there. Its word is set once and never changes, so what
-/// this host's cache has of it is right, unless that is nothing.
+/// The level after `level`, which has a moved slot. The word that links it is set once and never changes, so a value in
+/// this host's cache is right unless it is 0.
 fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> Result<Level> {
     let mem = worker.mem();
     let cached = if speculate {
@@ -339,7 +343,7 @@ fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> 
     let next = if cached != 0 {
         cached
     } else {
-        // By the line, for the writes that come: they look into the cache for whether the level moves.
+        // The whole line, for the writes that follow: they look into the cache for whether the level moves.
         // PAIRS WITH: pod::commit::publish::publish_auxiliary
         mem.fetch_line(level.next().offset())[0]
     };
@@ -367,15 +371,15 @@ impl Bytes<'_> {
     }
 }
 
-/// A value that was found. It pins: while it lives, what it refers to is not reused, and neither is anything that
-/// was retired after it was made, so keep it briefly.
+/// A value that was found. It holds a pin: while it lives, what it refers to is not reused, and neither is anything that
+/// was retired after it was made. So do not keep it for long.
 pub struct Value<'m, M: Memory> {
     bytes: Bytes<'m>,
     _pin: Pin<'m, M>,
 }
 
 impl<'m, M: Memory> Value<'m, M> {
-    /// Bytes that a pin keeps where they are.
+    /// A value whose bytes the pin keeps in place.
     #[inline]
     pub(in crate::index) fn new(bytes: Bytes<'m>, pin: Pin<'m, M>) -> Self {
         pin.handed_out();
@@ -398,7 +402,7 @@ impl<M: Memory> std::fmt::Debug for Value<'_, M> {
     }
 }
 
-/// Allocates and writes a map's header as the worker's auxiliary object. Written back with the next fence, which comes before it is
+/// Allocates and writes a map's header as the worker's auxiliary object. It is written back with the next fence, before it is
 /// published.
 fn create<M: Memory>(worker: &Worker<M>, guidelines: Guidelines) -> Result<u64> {
     let workers = u64::from(worker.geometry().parameters.workers);

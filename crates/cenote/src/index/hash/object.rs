@@ -40,7 +40,7 @@ pub(super) fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Writes a pair to memory that is not published, and has it written back: complete by the fence of `pod::commit::publish`.
+/// Writes a pair to unpublished memory, and begins its write-back: complete with the fence of `pod::commit::publish`.
 #[inline]
 pub fn write<M: Memory>(mem: &M, at: u64, key: &[u8], value: &[u8]) {
     if is_small(key, value) {
@@ -75,13 +75,13 @@ pub struct Pair<'m> {
 pub fn key<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<&[u8]> {
     if slot.is_small() {
         worker.check("a map's object", slot.offset(), 16)?;
-        // The value may be overwritten meanwhile: no slice covers it.
+        // The value may be overwritten meanwhile: no slice may cover it.
         return Ok(worker.mem().bytes(slot.offset(), 8));
     }
     Ok(read_long(worker, slot)?.key)
 }
 
-/// [`key`] for who looks at all keys and at no value: the value's bytes are not read.
+/// [`key`] without reading the value's bytes, for walks over all keys.
 pub fn key_alone<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<&[u8]> {
     match slot.is_small() {
         true => key(worker, slot),
@@ -89,7 +89,7 @@ pub fn key_alone<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<&[u8]> {
     }
 }
 
-/// The key of the object at an offset, if that is not small.
+/// The key of the object at an offset, which must not be small.
 pub fn key_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<&[u8]> {
     let (key_len, _) = lens(worker, at)?;
     Ok(worker.mem().bytes(at + HEADER, key_len))
@@ -101,7 +101,7 @@ pub fn read_long<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<Pair<'_>> 
     read_at(worker, slot.offset())
 }
 
-/// The pair of the object at an offset, if that is not small; everything read is checked.
+/// The pair of the object at an offset, which must not be small. Everything read is checked.
 #[inline]
 pub fn read_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Pair<'_>> {
     let (key_len, len) = lens(worker, at)?;
@@ -110,7 +110,7 @@ pub fn read_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Pair<'_>> {
     Ok(Pair { key, value })
 }
 
-/// The lengths of the key and of all of the object at an offset, if that is not small.
+/// The lengths of the key and of the whole object at an offset, which must not be small.
 #[inline(always)]
 fn lens<M: Memory>(worker: &Worker<M>, at: u64) -> Result<(u64, u64)> {
     worker.check("a map's object", at, HEADER)?;
@@ -126,7 +126,7 @@ fn lens<M: Memory>(worker: &Worker<M>, at: u64) -> Result<(u64, u64)> {
     Ok((key_len, len))
 }
 
-/// Whether the object at an offset, which is not small, has room for the lengths that it says; for those who check a pool.
+/// Fails if the object at an offset, which must not be small, has no room for the lengths that it says. For audits.
 pub fn check_lengths<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
     let (_, len) = lens(worker, at)?;
     check_fits(worker, "the lengths of a key and its value", at, len)

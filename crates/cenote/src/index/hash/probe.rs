@@ -2,10 +2,10 @@
 //!
 //! **Order.** A key's home line, the other line of its group, the chain. An insertion takes the first empty slot in
 //! this order, and slots never become empty again; so an empty slot ends the search: the key cannot be behind it. Slots of
-//! removed keys are used again when there is no empty one ([`super::claim`]).
+//! removed keys are reused when no slot is empty ([`super::claim`]).
 //!
-//! **Moved slots.** The key may have been here and may now be in the next level. If one was seen on the way, an
-//! empty slot or the end of the chain only ends the search in *this* level. Frozen slots are bindings: nobody
+//! **Moved slots.** The key may have been here and may now be in the next level. If the search has passed a moved slot, an
+//! empty slot or the end of the chain ends it only in *this* level. Frozen slots are bindings: nobody
 //! changes the copy before the original is marked moved.
 
 use super::level::{LINE_SLOTS, Level, home_line, home_of};
@@ -17,33 +17,33 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
-/// What a search in one level ended with.
+/// The result of a search in one level.
 #[derive(Clone, Copy, Debug)]
 pub enum Probe {
     /// The key's binding: where, and what the slot held.
     Bound(SyncWord, Slot),
-    /// The key is not in this level nor in a later one; this slot is where it belongs.
+    /// The key is neither in this level nor in a later one; it belongs in this slot.
     Vacant(SyncWord),
-    /// The same, in a line of the chain: claims may have come before it was linked.
+    /// The same, in a line of the chain: claims may have been made before it was linked.
     VacantInChain(SyncWord),
-    /// The same, but all is full; here a further line may be linked.
+    /// The same, but all slots are full; a further line may be linked here.
     Full(SyncWord),
     /// The key is not in this level, but may be in the next.
     Moved,
 }
 
-/// More lines than any chain has: a damaged one may be a cycle.
+/// More lines than any chain has: a damaged chain may be a cycle.
 pub(super) const CHAIN_MAX: u32 = 1 << 20;
 /// More levels than there ever are at once.
 const LEVELS_MAX: u32 = 64;
 
 impl<M: Memory> HashMap<M> {
-    /// A fast path to a key: the small object that the first slot of its home line with its fingerprint binds, if nothing
-    /// is unusual. `None` says nothing; [`HashMap::find`] does. The worker is pinned.
+    /// The fast path to a key: the small object that is bound by the first slot of its home line with its fingerprint, if nothing
+    /// is unusual. `None` says nothing about the key; [`HashMap::find`] does. The worker is pinned.
     ///
     /// Small enough to be inlined as a whole, so that nothing passes through memory and a processor reaches the next
-    /// lookup's misses before this one's are over. On incoherent memory that is no help: every line is fetched behind a
-    /// fence, and to fetch one twice would be dear.
+    /// lookup's misses before this one's are over. On incoherent memory that does not help: every line is fetched after a
+    /// fence, and to fetch one twice would be expensive.
     #[inline(always)]
     pub(super) fn likely_object(&self, hash: u64) -> Option<u64> {
         let (worker, mem) = (&*self.worker, self.worker.mem());
@@ -56,7 +56,7 @@ impl<M: Memory> HashMap<M> {
         if candidates == 0 {
             return None;
         }
-        // It may bind another key by now: the caller looks.
+        // It may bind another key by now: the caller checks.
         let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
         let is_there = slot.is_small_binding() && worker.is_in_committed(slot.offset());
         is_there.then(|| slot.offset())
@@ -91,7 +91,7 @@ impl<M: Memory> HashMap<M> {
         self.lookup(hash, key)
     }
 
-    /// The value of the small object at a committed offset, if that has `key`.
+    /// The value of the small object at a committed offset, if the object has `key`.
     #[inline(always)]
     pub(super) fn small_value(&self, at: u64, key: &[u8]) -> Option<Bytes<'_>> {
         let mem = self.worker.mem();
@@ -102,7 +102,7 @@ impl<M: Memory> HashMap<M> {
         (found == key).then_some(Bytes::Shared(value))
     }
 
-    /// The value of the small object at a committed offset; if the map overwrites in place, as it is now.
+    /// The value of the small object at a committed offset; a copy of its present value if the map overwrites in place.
     #[inline(always)]
     fn value_at(&self, at: u64) -> Bytes<'_> {
         let mem = self.worker.mem();
@@ -125,7 +125,7 @@ impl<M: Memory> HashMap<M> {
         Ok((pair.key == key).then_some(Bytes::Shared(pair.value)))
     }
 
-    /// The value of a key, in whatever level it is. The worker is pinned.
+    /// The value of a key, whatever level it is in. The worker is pinned.
     #[cold]
     #[inline(never)]
     pub(super) fn lookup(&self, hash: u64, key: &[u8]) -> Result<Option<Bytes<'_>>> {
@@ -142,7 +142,7 @@ impl<M: Memory> HashMap<M> {
         Err(Error::corrupt("a list of levels without end", level.offset))
     }
 
-    /// Searches one level: the home line here, the rest elsewhere.
+    /// Searches one level: the home line in line, the rest by a call.
     #[inline(always)]
     pub(super) fn probe(&self, level: &Level, hash: u64, key: &[u8]) -> Result<Probe> {
         let mut moved = false;
@@ -158,7 +158,7 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// Searches what is behind the home line.
+    /// Searches what comes after the home line.
     #[inline(never)]
     fn probe_rest(&self, group: u64, hash: u64, key: &[u8], mut moved: bool) -> Result<Probe> {
         let other = 1 - home_line(hash);
@@ -208,7 +208,7 @@ impl<M: Memory> HashMap<M> {
         Err(Error::corrupt("a chain without end", at))
     }
 
-    /// Fetches a line and searches its first `slots` slots; `None` if the search goes on behind them.
+    /// Fetches a line and searches its first `slots` slots; `None` if the search goes on after them.
     #[inline(always)]
     fn scan(&self, at: u64, slots: u64, hash: u64, key: &[u8], moved: &mut bool) -> Result<Option<Probe>> {
         let mem = self.worker.mem();

@@ -1,27 +1,27 @@
-//! Growing, and moving from one level to the next. Everybody who writes helps; nobody waits.
+//! Growing, and moving from one level to the next. All writers help; nobody waits.
 //!
 //! | step | by whom | word | if it dies |
 //! |---|---|---|---|
-//! | claim to prepare a level | one who appended too many lines | `grower` | the next one takes the claim over |
+//! | claim to prepare a level | a worker that appended too many lines | `grower` | the next such worker takes the claim over |
 //! | link it | the same | `next`: 0 -> level | the level is freed, or is linked |
 //! | freeze a slot | any helper | slot | any helper goes on |
 //! | copy it | any helper | slot in the next level: empty -> binding | any helper finds the copy |
 //! | mark it moved | any helper | slot | any helper marks it |
 //! | mark a chunk done | its helper | `done` | the chunk is moved again, which changes nothing |
-//! | claim to retire the old level | one who saw all chunks done | `retirer` | recovery goes on in its name |
-//! | move the root | anyone | root: old -> new, updating | anyone goes on |
-//! | move the replicas | anyone | replica: old -> new | anyone goes on |
-//! | clear the root's last bit | anyone | root | anyone goes on |
-//! | retire the old level | who claimed it | its list | recovery goes on in its name |
+//! | claim to retire the old level | a helper that saw all chunks done | `retirer` | recovery goes on in its name |
+//! | move the root | any helper | root: old -> new, updating | any helper goes on |
+//! | move the replicas | any helper | replica: old -> new | any helper goes on |
+//! | clear the root's last bit | any helper | root | any helper goes on |
+//! | retire the old level | the helper that claimed it | its list | recovery goes on in its name |
 //!
-//! **Copied once.** A copier searches the next level, then looks whether the original is still frozen, then
-//! exchanges the empty slot it found. A key is removed from the next level only after its original is marked moved;
-//! so if the original was still frozen after the search, the key had not been there and gone; and if it arrived
-//! since, it took that very empty slot. Either way the exchange fails.
+//! **Copied once.** A copier searches the next level, then checks whether the original is still frozen, then
+//! exchanges the empty slot that it found. A key is removed from the next level only after its original is marked moved;
+//! so if the original was still frozen after the search, the key had not been there and gone. If the key has arrived
+//! since, it took that very empty slot, and the exchange fails.
 //!
 //! **What publishes.** The exchange that links a level, the one that copies a slot, and the setting of a chunk's bit in `done`, before which its
-//! slots are seen as moved. All other exchanges here only acquire: they say who does something, or how far a move has come whose steps
-//! everybody sees by then.
+//! slots are seen as moved. All other exchanges here only acquire: they claim a step, or say how far a move has come whose steps
+//! all others see by then.
 //!
 //! **One move at a time.** A level gets a next one only while it is the root, that is, after all of its predecessor
 //! has moved to it.
@@ -47,26 +47,26 @@ use crate::pod::lock;
 use crate::pod::reclaim::retire;
 use crate::pod::reclaim::room::with_room;
 
-/// The tag of ranges that hold a level.
+/// The tag of extents that hold a level.
 pub const LEVEL_TAG: u8 = 1;
 /// A level grows when more than one in this many of its groups has a chain.
 const GROUPS_PER_LINK: u64 = 64;
 /// The part of a new level's slots, in percent, that the keys may fill.
 const FILL_PERCENT: u64 = 45;
-/// Up to this order, 16 MiB, levels that grow do so at least fourfold: keys are copied less often while memory is no
+/// Up to this order, 16 MiB, levels grow at least fourfold: keys are copied less often while memory does not
 /// matter.
 const QUICK_ORDER_MAX: u32 = 8;
-/// A level whose keys fill less of its slots than this, in percent, is too large. Far from what moves leave: one to a smaller level
+/// A level whose keys fill less of its slots than this, in percent, is too large. Far from what moves leave: a move to a smaller level leaves
 /// at least 11, one to a larger level 13, as that grows fourfold, and from 54.
 const SPARSE_PERCENT: u64 = 5;
-/// Removers look whether a level is too large as often as [`crate::pod::instance::limits::Limits::removals`] says for each of its frames, but not
-/// more seldom than for this order.
+/// Removers check whether a level is too large as often as [`crate::pod::instance::limits::Limits::removals`] says for each of its frames, but
+/// not more seldom than for this order.
 const LOOKS_ORDER_MAX: u32 = 6;
 /// The largest level, as logarithm of its frames.
 const ORDER_MAX: u32 = 31;
 
 impl<M: Memory> HashMap<M> {
-    /// The level to write to first; makes the first one, and helps if the map is moving.
+    /// The level to write to first. Creates the first level, and helps if the map is moving.
     #[inline(always)]
     pub(super) fn level_for_writing(&self) -> Result<Level> {
         if self.look_at_root().is_err() || self.is_moving(&self.cached_level.get()) {
@@ -81,7 +81,7 @@ impl<M: Memory> HashMap<M> {
         self.worker.mem().load_speculative(level.next().offset()) != 0
     }
 
-    /// Has the level to write to first cached.
+    /// Caches the level to write to first.
     #[cold]
     fn find_level_for_writing(&self) -> Result<()> {
         let level = match self.oldest()? {
@@ -97,7 +97,7 @@ impl<M: Memory> HashMap<M> {
                 .ok_or_else(|| Error::corrupt("a map's root", self.header))
         };
         match self.help(&oldest()?) {
-            // What does not fit the next level stays where it is; the operation itself may need no room.
+            // What has no room in the next level stays where it is; the operation itself may need no room.
             Ok(()) | Err(Error::Full { .. }) => oldest().map(drop),
             Err(error) => Err(error),
         }
@@ -144,16 +144,16 @@ impl<M: Memory> HashMap<M> {
         .map(drop)
     }
 
-    /// Called after a key was removed, with a number that is different every time: now and then looks whether the level is
-    /// far too large by now, and then begins to move to a smaller one. The key is removed whatever comes of that: of a damaged pool
-    /// the next one hears who comes to the damage.
+    /// Called after a key was removed, with a number that is different every time. Now and then checks whether the level is
+    /// far too large, and if so begins to move to a smaller one. The removal succeeds even if this fails: the next operation that comes to
+    /// the damage reports it.
     #[inline]
     pub(super) fn shrink_sometimes(&self, level: &Level, number: u64) {
         if level.order == 0 {
             return;
         }
         let every = (u64::from(self.worker.limits().removals) << level.order.min(LOOKS_ORDER_MAX)).max(1);
-        // By lot, so that neither how many share the work nor which keys they remove matters.
+        // At random, so that it does not matter how many workers remove, nor which keys.
         if number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xffff_ffff < (1 << 32) / every {
             let _ = self.consider_shrinking(level);
         }
@@ -174,19 +174,19 @@ impl<M: Memory> HashMap<M> {
         };
         let worker = &*self.worker;
         if !self.begin_move(level, smaller)? && reclaim_empty_blocks(worker, worker.actor())? > 0 {
-            // The pool was full of blocks of objects, and those are free by now.
+            // The pool was full of blocks of objects, which are free by now.
             self.begin_move(level, smaller)?;
         }
         Ok(())
     }
 
-    /// Links a level of the order that `order_for_keys` says after `level`, if that is the root and nobody else does; `false` if there was
+    /// Links a level of the order that `order_for_keys` returns after `level`, if `level` is the root and nobody else does so. `false` if there was
     /// no room for it.
     fn begin_move(&self, level: &Level, order_for_keys: impl FnOnce(u64) -> Option<u32>) -> Result<bool> {
         let worker = &*self.worker;
         let mem = worker.mem();
         let is_root = self.root().load(mem) == level.reference();
-        // The line as a whole: if the map is moving, this host's writers see it in their cache from now on.
+        // The whole line: if the map is moving, this host's writers see it in their cache from now on.
         if !is_root || mem.fetch_line(level.next().offset())[0] != 0 {
             return Ok(true);
         }
@@ -199,7 +199,7 @@ impl<M: Memory> HashMap<M> {
         let claim = match grower.compare_exchange_acquire(mem, 0, mine) {
             Ok(_) => true,
             Err(other) => {
-                // One of whom nobody can tell grows it still.
+                // A worker whose state is unknown still has the claim.
                 // NO PAIR: claim
                 matches!(lock::is_gone(worker, other), Ok(true))
                     && grower.compare_exchange_acquire(mem, other, mine).is_ok()
@@ -210,13 +210,13 @@ impl<M: Memory> HashMap<M> {
         }
         let linked = match growth::approach(worker, Level::bytes(order) / FRAME) {
             Ok(true) => self.link_level(level.next(), order),
-            // The next one to append a line, or to look, tries again.
+            // The next worker that appends a line, or checks, tries again.
             Ok(false) => Ok(()),
             Err(error) => Err(error),
         };
         // NO PAIR: claim
         let _ = grower.compare_exchange_acquire(mem, mine, 0);
-        // This host's cache still says that there is none.
+        // This host's cache still says that there is no next level.
         mem.invalidate(level.next().offset(), 8);
         match linked {
             // There is no room for another level; this one goes on working.
@@ -225,15 +225,15 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// Gives the map a level for `keys` keys from the start; while keys are removed, it never has a smaller one. If the map has a level
-    /// already, a call with fewer keys than that gives the rest of the reservation back: to keys that are removed.
+    /// Gives the map a level for `keys` keys from the start; removals never make it smaller. If the map has a level
+    /// already, a call with fewer keys only lowers the reservation: removals may then shrink the map.
     pub fn reserve(&self, keys: u64) -> Result<()> {
         with_room(&self.worker, || self.attempt_to_reserve(keys))
     }
 
     fn attempt_to_reserve(&self, keys: u64) -> Result<()> {
-        // One at a time: whether what was set is given back must not depend on who else has set the same. Before the list is held: who waits
-        // leaves what it has retired to others.
+        // One worker at a time: whether a failed call resets the floor must not depend on whether another has set the same. Before the list is
+        // held: a worker that waits leaves its list to others.
         let _held = lock::acquire(&self.worker, DIRECTORY_LOCK)?;
         let _hold = self.worker.hold_list()?;
         retire::ensure_room(&self.worker, self.worker.actor())?;
@@ -243,7 +243,7 @@ impl<M: Memory> HashMap<M> {
         // NO PAIR: claim
         let set_floor = |from, to| word.compare_exchange_acquire(mem, from, to).is_ok();
         if self.oldest()?.is_none() {
-            // Before the level: who sees that may look whether it is too large.
+            // Before the level: a worker that sees the level may check whether it is too large.
             let was_set = set_floor(floor, u64::from(order));
             let linked = self.link_level(self.root(), order);
             if linked.is_err() && was_set {
@@ -261,7 +261,7 @@ impl<M: Memory> HashMap<M> {
     #[cold]
     pub(super) fn help(&self, level: &Level) -> Result<()> {
         let mem = self.worker.mem();
-        // Set once. An older copy says nothing, and then this one goes on as if the map were not moving; who asks for help has looked no
+        // Set once. If the cached copy is older, this worker goes on as if the map were not moving; the caller has checked no
         // closer.
         let Some(next) = Level::decode(&self.worker, mem.load_speculative(level.next().offset()))? else {
             return Ok(());
@@ -279,7 +279,7 @@ impl<M: Memory> HashMap<M> {
         self.finish(level, &next)
     }
 
-    /// Moves what is left of a level: chunks whose helpers are slow, or dead.
+    /// Moves the rest of a level: chunks whose helpers are slow, or dead.
     fn move_rest(&self, level: &Level, next: &Level) -> Result<()> {
         let mem = self.worker.mem();
         let mut seen = (0, 0);
@@ -319,7 +319,7 @@ impl<M: Memory> HashMap<M> {
         Ok(())
     }
 
-    /// Brings the objects of a group near: each will be read for its key.
+    /// Prefetches the objects of a group: each will be read for its key.
     fn prefetch_group(&self, level: &Level, group: u64) {
         if !M::COHERENT {
             return;
@@ -371,7 +371,7 @@ impl<M: Memory> HashMap<M> {
             }
             self.copy(next, at, slot)?;
             crash_point(Point::MigrateCopied);
-            // Whoever stores to a frozen slot stores this.
+            // All helpers store the same to a frozen slot.
             // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find
             at.store(mem, slot.moved().0);
         }
@@ -459,7 +459,7 @@ impl<M: Memory> HashMap<M> {
             }
             match probe {
                 Probe::Bound(..) => return Ok(()),
-                // No look for claims: nobody inserts the key here before its original is marked moved.
+                // No check for claims: nobody inserts the key here before its original is marked moved.
                 Probe::Vacant(at) | Probe::VacantInChain(at) => {
                     // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find
                     if at.compare_exchange(mem, 0, slot.unfrozen().0).is_ok() {
@@ -482,7 +482,7 @@ impl<M: Memory> HashMap<M> {
         let worker = &*self.worker;
         let mem = worker.mem();
         let record = worker.record();
-        // Named before it is claimed: recovery looks whether the claim is ours.
+        // Named before it is claimed: recovery checks whether the claim is ours.
         record.root_level().set(mem, level.reference());
         record.root().set(mem, self.header);
         mem.persist(record.root().offset(), 16);
@@ -499,7 +499,7 @@ impl<M: Memory> HashMap<M> {
             crash_point(Point::RootDone);
             retire::retire(worker, worker.actor(), level.offset)?;
         }
-        // Before the level can be freed: then it is not what the name says, and others free it once this operation has ended.
+        // Before the level can be freed, as others may free it once this operation has ended; then the record would name something else.
         set_until_end(worker, record.root(), 0);
         Ok(())
     }
@@ -510,13 +510,13 @@ fn replica_of(header: u64, worker: u64) -> SyncWord {
     SyncWord::at(share(header, worker))
 }
 
-/// Moves the root and all its replicas from a level to the next; repeatable, by anyone, at the same time. Once it is
-/// done, nobody who pins from now on begins with `level`.
+/// Moves the root and all its replicas from a level to the next. Any number of workers may do so, repeatedly and at the same time. Once it is
+/// done, no worker that pins from then on begins with `level`.
 fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &Level) {
     let mem = worker.mem();
     let root = SyncWord::at(header);
     let (old, new) = (level.reference(), next.reference());
-    // Recovery looks at the state of a level that its dead linker may not have settled: the root no longer tells.
+    // The dead linker may not have marked the level live. Recovery reads that state, as the root no longer tells.
     let _ = heap::mark_live(worker, level.offset);
     // PAIRS WITH: index::hash::resize::adopt_replica
     let _ = root.compare_exchange_acquire(mem, old, new | UPDATING);
@@ -528,7 +528,7 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
         let replica = replica_of(header, index);
         // PAIRS WITH: index::hash::resize::adopt_replica
         let mut found = replica.load(mem);
-        // Its worker may settle it, or give it up, at this moment: then it is looked at again.
+        // Its worker may confirm it, or give it up, at this moment: then it is read again.
         while found & !TENTATIVE == old {
             // PAIRS WITH: index::hash::resize::adopt_replica
             match replica.compare_exchange_acquire(mem, found, new) {
@@ -542,7 +542,7 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
 }
 
 /// Gives a worker a replica of the root. It is tentative until the root is seen not to have moved meanwhile: from
-/// then on, whoever moves the root finds it. `left` is what it was just seen to hold. Returns the root's level, to be used now.
+/// then on, a worker that moves the root finds it. `left` is what the replica was just seen to hold. Returns the root's level, to be used now.
 #[cold]
 pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica: SyncWord, left: u64) -> u64 {
     let mem = worker.mem();
@@ -597,10 +597,10 @@ pub fn finish_root<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     Ok(())
 }
 
-/// Reclamation: frees chain lines of a retired level that is about to be freed, following so many links. Whether none is left. The next call goes on
-/// where this one has stopped; the caller holds the list that the level is in.
+/// Reclamation: frees chain lines of a retired level that is about to be freed, following at most so many links. Returns whether none is left. The
+/// next call goes on where this one has stopped. The caller holds the list that the level is in.
 ///
-/// Cost: a sync load for each link; for a line about what an exchange and four stores of a record cost.
+/// Cost: a sync load for each link; for each line about an exchange and four stores of a record.
 pub fn drain_extent<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
@@ -609,7 +609,7 @@ pub fn drain_extent<M: Memory>(
 ) -> Result<bool> {
     let mem = worker.mem();
     let level = level::at(worker, offset)?;
-    // It was read through the cache. Complete with the next fence: before the level is free, and before another has the list.
+    // It was read through the cache. Complete with the next fence: before the level is free, and before another worker has the list.
     mem.invalidate(offset, LINE);
     if level.links().load(mem) == 0 {
         return Ok(true);
@@ -648,8 +648,8 @@ pub fn drain_extent<M: Memory>(
     Ok(true)
 }
 
-/// Calls `each` for the chain lines of the level at an offset; for none if there is no level. Nothing of it is left in a cache: a background
-/// thread asks that has dropped the level's lines before, and does not know whether the level is there yet.
+/// Calls `each` for the chain lines of the level at an offset; for none if there is no level. Leaves nothing of the level in a cache: the caller may
+/// be a background thread that has dropped the level's lines before, and does not know whether the level is still there.
 pub fn extent_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn FnMut(u64)) -> Result<()> {
     let mem = worker.mem();
     let is_extent = matches!(locate(worker, offset)?, Location::Extent { .. });

@@ -10,10 +10,10 @@
 //! | 0 | empty | an inserter: an object; an appender (last slot): a link; a migrator: moved |
 //! | object | a key's current binding | an updater: another object of the same key; a remover: a tombstone; a migrator: frozen |
 //! | tombstone | the key was removed | an inserter of any key, once the remover is done: claimed; a migrator: moved |
-//! | object, claimed | nothing: its inserter looks whether it is the only one | the inserter: the object; anybody: cleared; a migrator: cleared and moved |
+//! | object, claimed | nothing: its inserter checks whether it is the only one | the inserter: the object; any worker: cleared; a migrator: cleared and moved |
 //! | cleared | a tombstone that names nobody | as a tombstone |
 //! | link | the next line of the chain | nobody |
-//! | object, frozen | the binding, which will be copied and not changed here | who has copied it: moved |
+//! | object, frozen | the binding, which will be copied and not changed here | the migrator that has copied it: moved |
 //! | anything, moved | look in the next level | nobody |
 //!
 //! A slot that is not empty never becomes empty again, and binds another key only after it was claimed. Both facts carry the
@@ -39,7 +39,7 @@ const MARK_SHIFT: u32 = 4;
 const NUMBER_SHIFT: u32 = 20;
 
 impl Slot {
-    /// Nothing was ever here.
+    /// A slot that has never bound anything.
     pub const EMPTY: Self = Self(0);
 
     /// A binding to the object at `offset`; `small` if it is a key and a value of 8 bytes each and nothing else.
@@ -52,8 +52,8 @@ impl Slot {
     /// A tombstone that names nobody: what is left of a claim.
     pub const CLEARED: Self = Self(SLOT_CLEARED);
 
-    /// What the worker with mark `remover` leaves when it removes a key. The number is that removal's alone
-    /// ([`crate::pod::Worker::next_removal`]): so a slot that has held this word and holds it again held nothing else between.
+    /// What the worker with mark `remover` leaves when it removes a key. No other removal has the number
+    /// ([`crate::pod::Worker::next_removal`]): so a slot that held this word earlier and holds it now held nothing else in between.
     #[inline]
     pub fn tombstone(remover: u16, number: u64) -> Self {
         Self(number << NUMBER_SHIFT | u64::from(remover) << MARK_SHIFT | KIND_TOMBSTONE)
@@ -64,7 +64,7 @@ impl Slot {
         Self(offset | KIND_LINK)
     }
 
-    /// Whether nothing was ever here, and nothing forbids it.
+    /// Whether it has never bound anything, and may.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -89,18 +89,18 @@ impl Slot {
         self.0 & (KIND_TOMBSTONE | SLOT_CLAIMED) == 0 && self.0 & OFFSET != 0
     }
 
-    /// Whether an inserter has claimed it, and has not said yet that it binds.
+    /// Whether an inserter has claimed it, and it does not bind yet.
     #[inline]
     pub fn is_claimed(self) -> bool {
         self.0 & SLOT_MOVE_BITS == SLOT_CLAIMED
     }
 
-    /// The remover's mark, if it is a tombstone that has not moved; 0 if that names nobody.
+    /// The remover's mark, if it is a tombstone that has not moved; 0 if the tombstone names nobody.
     pub fn as_tombstone(self) -> Option<u16> {
         (self.0 & (KIND | SLOT_MOVE_BITS) == KIND_TOMBSTONE).then_some((self.0 >> MARK_SHIFT) as u16)
     }
 
-    /// Its fingerprint. Means nothing for slots that are no bindings.
+    /// Its fingerprint; meaningless if it is no binding.
     pub fn fingerprint(self) -> u16 {
         (self.0 >> FINGERPRINT_SHIFT) as u16
     }
@@ -129,22 +129,22 @@ impl Slot {
         self.0 & OFFSET
     }
 
-    /// The same, to be copied.
+    /// The same slot, frozen: to be copied.
     pub fn frozen(self) -> Self {
         Self(self.0 | FROZEN)
     }
 
-    /// The same, claimed: not bound yet.
+    /// The same slot, claimed: it does not bind yet.
     pub fn claimed(self) -> Self {
         Self(self.0 | SLOT_CLAIMED)
     }
 
-    /// The same, copied or with nothing to copy.
+    /// The same slot, moved: it was copied, or had nothing to copy.
     pub fn moved(self) -> Self {
         Self(self.0 | MOVED)
     }
 
-    /// The same as it was before it was frozen.
+    /// The same slot as it was before it was frozen.
     pub fn unfrozen(self) -> Self {
         Self(self.0 & !SLOT_MOVE_BITS)
     }

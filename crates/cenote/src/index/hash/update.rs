@@ -1,10 +1,10 @@
 //! Writing: insert, replace, compare-and-replace, remove.
 //!
 //! Each write is one compare-exchange on the slot that the search found (see `pod::commit::publish` for what surrounds it).
-//! If the slot changed meanwhile, search again: somebody else made progress. A slot that is frozen or moved means
-//! that the group is on its way to the next level: the writer moves the whole group itself and goes on there. An insertion
-//! that finds its group full takes a removed key's slot ([`super::claim`]) before it links a further line; once, so that those
-//! who clear each other's claims do not do so for ever.
+//! If the slot has changed meanwhile, the writer searches again: another one made progress. A slot that is frozen or moved means
+//! that the group is moving to the next level: the writer moves the whole group itself and goes on there. An insertion
+//! that finds its group full takes a removed key's slot ([`super::claim`]) before it links a further line; only once, so that
+//! writers do not clear each other's claims for ever.
 
 use super::claim::Destination;
 use super::level::{LINE_SLOTS, Level, home_of};
@@ -71,13 +71,13 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// [`HashMap::put`] for an 8-byte key and value: no byte of either leaves the registers but into the object.
+    /// [`HashMap::put`] for an 8-byte key and value.
     #[inline]
     pub fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         self.put(&key.to_le_bytes(), &value.to_le_bytes())
     }
 
-    /// Sets a key's value if it has none; whether it did.
+    /// Sets a key's value if it has none. Returns whether it did.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(matches!(
             self.write(key, value, When::IfAbsent)?,
@@ -85,8 +85,8 @@ impl<M: Memory> HashMap<M> {
         ))
     }
 
-    /// Replaces a key's value if it is `expected`. In a map that overwrites in place, a value of 8 bytes of a key of 8
-    /// bytes can only be replaced by another of 8 bytes ([`Error::InPlace`]).
+    /// Replaces a key's value if it is `expected`. In a map that overwrites in place, an 8-byte value of an 8-byte
+    /// key can only be replaced by another of 8 bytes ([`Error::InPlace`]).
     pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<Replace> {
         Ok(match self.write(key, value, When::IfEqual(expected))? {
             Outcome::Differs(found) => Replace::Differs(found),
@@ -136,7 +136,7 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// A hint that a key will be looked for. Needs no pin: the level may be gone, but its addresses are still the pool's.
+    /// Prefetches a key's home line. Needs no pin: the level may be gone, but its addresses are still the pool's.
     #[inline]
     fn prefetch_home(&self, hash: u64) {
         if M::COHERENT && self.cached.get() != 0 {
@@ -156,7 +156,7 @@ impl<M: Memory> HashMap<M> {
             {
                 self.worker.mem().prefetch(object);
             }
-            // The object will be needed whatever is found: write it while lines are on their way.
+            // The object will be needed whatever is found: write it while lines are being fetched.
             new = self.build(hash, key, value)?;
         }
         loop {
@@ -260,7 +260,7 @@ impl<M: Memory> HashMap<M> {
         Ok(Slot::object(object, object::is_small(key, value), hash))
     }
 
-    /// Overwrites a small value in place the fast path; whether it did. The binding that it was found by may be frozen:
+    /// Overwrites a small value in place by the fast path. Returns whether it did. The binding that led to it may be frozen:
     /// its copy binds the same object.
     #[inline(always)]
     fn overwrite_likely(&self, hash: u64, key: &[u8], value: &[u8]) -> bool {
@@ -279,7 +279,7 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// Overwrites a small value in place; `None` if it must be looked at again.
+    /// Overwrites a small value in place; `None` if the caller must search again.
     fn overwrite(&self, slot: Slot, value: &[u8], when: When<'_>) -> Result<Option<Outcome>> {
         let at = SyncWord::at(slot.offset() + 8);
         let mem = self.worker.mem();
@@ -311,7 +311,7 @@ impl<M: Memory> HashMap<M> {
         )
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key. Returns whether it was there.
     ///
     /// Cost: a search, one compare-exchange, the retirement of the object: on incoherent memory one write-back.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
@@ -382,8 +382,8 @@ impl<M: Memory> HashMap<M> {
 }
 
 impl<M: Memory> HashMap<M> {
-    /// Links one of a level's spare lines: for copies, when the pool is full. If another line is linked first, it is lost until the
-    /// level goes; so it is if this process dies between the two steps.
+    /// Links one of a level's spare lines: for copies, when the pool is full. The spare line is lost for as long as the level lasts if another
+    /// line is linked first, or if this process dies between the two steps.
     pub(super) fn append_spare(&self, level: &Level, link: SyncWord) -> Result<()> {
         let mem = self.worker.mem();
         let taken = level.spares_taken();
@@ -396,7 +396,7 @@ impl<M: Memory> HashMap<M> {
         // NO PAIR: count
         let line = level.spare(taken.fetch_add(mem, 1)).ok_or_else(full)?;
         crash_point(Point::LinkIntent);
-        // Behind the addition, which orders all that is before.
+        // After the addition, which orders all that is before it.
         // PAIRS WITH: index::hash::probe::probe_rest, index::hash::probe::probe_chain
         if link.compare_exchange_acquire(mem, 0, Slot::link(line).0).is_ok() {
             crash_point(Point::LinkDone);

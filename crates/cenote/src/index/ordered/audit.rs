@@ -37,7 +37,8 @@ struct KnownNode {
 impl<M: Memory> OrderedMap<M> {
     /// Calls `reach` for every allocation that the map refers to (its header, nodes, pages, records), and `suspect` for
     /// what is not as it should be.
-    pub fn audit(&self, mut reach: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audit> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn audit(&self, mut reach: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audit> {
         let worker = &*self.worker;
         let _pin = worker.pin()?;
         let mut audit = Audit::default();

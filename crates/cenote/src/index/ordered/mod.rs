@@ -95,13 +95,15 @@ struct Scratch {
 
 impl<M: Memory> OrderedMap<M> {
     /// Opens the map of a name, or creates it.
-    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
         let named = directory::find_or_create(&worker, name, KIND_ORDERED, || create(&worker))?;
         Self::at(worker, of_kind(named, KIND_ORDERED)?, guidelines)
     }
 
     /// Opens the map of a name, if there is one.
-    pub fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
         match directory::find(&worker, name)? {
             Some(named) => Self::at(worker, of_kind(named, KIND_ORDERED)?, guidelines),
             None => Err(Error::NoSuchMap {
@@ -111,7 +113,8 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Opens the map whose header is at an offset.
-    pub fn at(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn at(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines) -> Result<Self> {
         let workers = u64::from(worker.geometry().parameters.workers);
         worker.check("an ordered map's header", header, share(0, workers))?;
         let mem = worker.mem();
@@ -159,7 +162,8 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// The worker.
-    pub fn worker(&self) -> &Rc<Worker<M>> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn worker(&self) -> &Rc<Worker<M>> {
         &self.worker
     }
 

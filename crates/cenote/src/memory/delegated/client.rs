@@ -1,12 +1,12 @@
-//! A process's mailboxes, and how its threads ask by them.
+//! The client's side: a process's mailboxes, and how its threads ask by them.
 //!
-//! **Waiting.** A client looks for its answer for as long as a server at work needs. Then it says in its request's line that it sleeps, and sleeps by the
-//! answer's first word. The server answers first and looks at that mark after; the client marks first, and the kernel looks at the word after. So one
-//! of the two sees the other, and a server of this machine wakes it. One of another machine cannot, and one that is dead does not: a sleep
-//! ends by itself, and the next one is twice as long, up to [`LONGEST`]. After each that nobody has ended the client has its own process look whether
-//! there is a server still.
+//! **Waiting.** A client polls for its answer for as long as a server at work needs. Then it marks its request's line as asleep, and sleeps by
+//! the answer's first word. The server answers first and reads the mark after; the client marks first, and the kernel reads the word after.
+//! So one of the two sees the other, and a server of this machine wakes the client. A server of another machine cannot, and a dead one does
+//! not: a sleep ends by itself, and the next one is twice as long, up to [`LONGEST`]. After each sleep that ended by itself, the client has
+//! its own process check whether there still is a server.
 //!
-//! How often it looks first depends on how that went of late: where the processors are many others', looking keeps the server from one.
+//! How often the client polls first depends on recent success: where other work keeps the processors busy, polling keeps the server from one.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -16,11 +16,11 @@ use super::mailbox::{Mailbox, Mailboxes, Request, Wish};
 use crate::memory::{LocalWord, Memory};
 use crate::mutant::{self, Mutant};
 
-/// Looks at the answer before the client sleeps: a server that has its own processor needs a few of them. At least so many, where few of late were
-/// rewarded: then the server needs this processor.
+/// Polls before the client sleeps: a server that has its own processor needs a few of them. Never fewer than `POLLS_LEAST`; polls that were
+/// of no use lately mean that the server needs this processor.
 const POLLS: u64 = 64;
 const POLLS_LEAST: u64 = 4;
-/// Every so manyth request is worth all of them, as a server that has a processor again is not found by fewer.
+/// Every so many requests the client polls as often as it may: with fewer polls it would not find out that the server has a processor again.
 const HOPEFUL: u64 = 16;
 /// The first sleep, and the longest.
 pub(super) const SHORTEST: Duration = Duration::from_micros(64);
@@ -41,12 +41,12 @@ struct Entered {
     desks: Desks,
     /// The last ticket of each box.
     tickets: Vec<LocalWord>,
-    /// Looks that the next request is worth.
+    /// Polls for the next request.
     polls: LocalWord,
 }
 
 impl Client {
-    /// A process that has no place yet.
+    /// The client of a process that has no place yet.
     pub fn new(boxes: Mailboxes) -> Self {
         Self {
             boxes,
@@ -54,9 +54,8 @@ impl Client {
         }
     }
 
-    /// From now on the process has a place that no other living one has, and the boxes that belong to it. Whether there are boxes
-    /// for it, and they are not damaged. Tickets go on where those of the place's last process ended, however that ended: none is
-    /// used twice.
+    /// From now on the process has a place that no other living one has, and the boxes that belong to it. Returns whether these boxes exist and
+    /// are not damaged. Tickets go on where those of the place's last process ended, however it ended: none is used twice.
     ///
     /// Cost: three lines fetched a box.
     pub fn enter<M: Memory>(&self, mem: &M, place: u32) -> bool {
@@ -80,8 +79,8 @@ impl Client {
         true
     }
 
-    /// Has a wish carried out; what the word held before. `None` if the process has no place yet: then it is alone. `overdue` is called when the
-    /// answer does not come.
+    /// Has a wish carried out; returns what the word held before. `None` if the process has no place yet: then it is alone. Calls `overdue` when
+    /// the answer does not come.
     ///
     /// Cost: one line stored and, at best, one fetched; what the server does meanwhile. One more line stored if it sleeps.
     pub fn execute<M: Memory>(&self, mem: &M, at: u64, wish: Wish, overdue: impl Fn()) -> Option<u64> {
@@ -92,7 +91,7 @@ impl Client {
             .clone()?;
         let n = place.desks.take(mem);
         let last = &place.tickets[n];
-        // Only the thread that has the box counts.
+        // Only the thread that has the box counts its tickets.
         let ticket = last.load() + 1;
         last.store(ticket);
         let answer = ask_and_wait(
@@ -102,7 +101,7 @@ impl Client {
             &place.polls,
             overdue,
         );
-        // The next thread's request must not be overtaken by what this one has stored in the same line.
+        // The next thread's request must not be overtaken by this one's stores to the same line.
         mem.tells_own_process();
         place.desks.give_back(n);
         Some(answer)
@@ -141,7 +140,7 @@ fn ask_and_wait<M: Memory>(
             overdue();
         }
         if seen == request.ticket as u32 && !mutant::is(Mutant::SleptByHalf) {
-            // The rest of the answer is on its way, or its server has died: the event count has notified, and does not ring once more.
+            // The rest of the answer is on its way, or the server has died. The word has changed already, so it notifies no more.
             mem.rest(SHORTEST);
         } else {
             mem.kernel().wait(&[], &[(mailbox.event_count(), seen)], time);

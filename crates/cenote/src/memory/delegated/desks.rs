@@ -1,17 +1,17 @@
-//! Which thread of a process has which of its mailboxes: a *desk* is a box, as the threads share it. All words here are the process's own.
+//! Which thread of a process has which of its mailboxes. A *desk* is a box as the threads share it. All words here are the process's own.
 //!
 //! | a desk's word | |
 //! |---|---|
 //! | 0 | free |
 //! | 1 | a thread has it |
-//! | 2 + n | handed over to the thread that waits under the number n, which has not taken it so far |
+//! | 2 + n | handed over to the waiting thread of number n, which has not taken it yet |
 //!
-//! **In turn.** Who finds no desk free queues and rests. Who gives one back hands it over to the first of the queue, and wakes it: if it were free for a
-//! moment, a thread that asks again and again would have it before one that has to wake up, for ever.
+//! **In turn.** A thread that finds no desk free queues and rests. A thread that gives one back hands it to the first in the queue and wakes it.
+//! If the desk were free for a moment, a thread that asks again and again would always get it before one that has to wake up.
 //!
-//! **A thread that dies alone.** One that has a desk keeps it for as long as its process lives. One that queues is handed a desk and does not take it:
-//! another one that waits takes that after [`TIMEOUT`] rests. One that dies with the queue's lock leaves it locked: then nobody is handed
-//! anything any more; desks become free, and who waits looks now and then. So nobody waits for that lock.
+//! **A thread that dies alone.** If it has a desk, the desk stays taken for as long as its process lives. If it queues, it is handed a desk and
+//! never takes it: after [`TIMEOUT`] rests another waiting thread does. If it dies with the queue's lock, the lock stays locked: then nothing
+//! is handed over any more; desks become free, and waiting threads poll for them. So no thread ever waits for that lock.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -23,10 +23,10 @@ use crate::memory::{LocalWord, Memory};
 const FREE: u64 = 0;
 const TAKEN: u64 = 1;
 const HANDED: u64 = 2;
-/// Rests after which a desk that was handed over and not taken is another one's.
+/// Rests after which another thread may take a desk that was handed over and not taken.
 const TIMEOUT: u32 = 50;
 
-/// Who waits, by its number.
+/// The waiting threads, with their numbers.
 type Queue = VecDeque<(u64, Thread)>;
 
 /// The desks of a process.
@@ -46,7 +46,7 @@ impl Desks {
         }
     }
 
-    /// Takes one, and waits until there is one.
+    /// Takes a desk, and waits until there is one.
     pub(super) fn take<M: Memory>(&self, mem: &M) -> usize {
         self.exchange_any(FREE).unwrap_or_else(|| self.take_in_turn(mem))
     }
@@ -58,7 +58,7 @@ impl Desks {
     fn take_in_turn<M: Memory>(&self, mem: &M) -> usize {
         let number = self.numbers.add(1);
         let mut time = SHORTEST;
-        // Rests for which the queue was locked; a desk that somebody else was handed, and rests for which it was not taken.
+        // Rests while the queue was locked; a desk that was handed to another thread, and rests while that one did not take it.
         let (mut locked, mut left, mut without_pending) = (0, FREE, 0);
         loop {
             if let Ok(mut queue) = self.queue.try_lock() {
@@ -92,9 +92,9 @@ impl Desks {
         }
     }
 
-    /// Takes a desk that says this, or stands in the queue.
+    /// Takes a desk whose word is `from`, or one handed to this thread; else queues.
     fn look_in_queue(&self, queue: &mut Queue, number: u64, from: u64) -> Option<usize> {
-        // It may have been handed one since it looked: it does not stand in the queue then, and must not again.
+        // It may have been handed one since it last looked: then it is no longer in the queue, and must not queue again.
         let desk = self
             .exchange_any(HANDED + number)
             .or_else(|| self.exchange_any(from));
@@ -106,12 +106,12 @@ impl Desks {
         desk
     }
 
-    /// Gives one back.
+    /// Gives a desk back.
     pub(super) fn give_back(&self, desk: usize) {
         let next = match self.queue.try_lock() {
             Ok(mut queue) => {
                 let next = queue.pop_front();
-                // Whoever queues looks once more, under the lock.
+                // A thread that is about to queue looks once more, under the lock.
                 self.states[desk].store(next.as_ref().map_or(FREE, |(number, _)| HANDED + number));
                 next
             }
@@ -130,7 +130,7 @@ impl Desks {
 mod tests {
     use super::*;
 
-    /// Else it is handed another one later, which it does not take: that one stands still for [`TIMEOUT`] rests of somebody else.
+    /// Else it would be handed another desk later and not take it: that desk would be idle for [`TIMEOUT`] rests of another thread.
     #[test]
     fn who_is_handed_a_desk_as_it_is_about_to_queue_takes_it_and_does_not_queue_again() {
         let desks = Desks::new(1);

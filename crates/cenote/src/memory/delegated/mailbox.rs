@@ -1,17 +1,17 @@
-//! Mailboxes: three lines each, by which an exchange is asked for, executed and answered.
+//! Mailboxes of three lines each: a client asks for an exchange, a server executes and answers it.
 //!
 //! | line | written by | words |
 //! |---|---|---|
-//! | request | the client that has the box | ticket, kind, offset, two operands, check; the ticket again, once the client sleeps by the answer |
+//! | request | the client that has the box | ticket, kind, offset, two operands, check; the ticket again, once the client sleeps |
 //! | journal | the server | ticket, offset, what it stores there, whether it stores, the answer, check |
 //! | answer | the server | ticket, answer, check |
 //!
-//! Each line is written whole and past the cache, so that nothing of it stays behind in the cache of one who dies. A line that
-//! has arrived in part, or is damaged, does not fit its check, and is as good as absent.
+//! Each line is written whole and past the cache, so that a dead writer's cache holds nothing of it. A line that has arrived in part, or is
+//! damaged, does not match its check and counts as absent.
 //!
-//! The mark of one that sleeps is outside of the check: the line is written once more with it, and all else in it stays the same.
+//! The check does not cover the mark of a sleeping client: the client writes the line once more with the mark, all else unchanged.
 //!
-//! A *ticket* is a number that grows with each request in its box, whoever asks.
+//! A *ticket* is a number that grows with each request in its box, whichever process asks.
 
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
@@ -32,7 +32,7 @@ pub enum Wish {
     And(u64),
     /// Store.
     Store(u64),
-    /// Nothing, but not before all that was asked for by anybody until now is done.
+    /// Change nothing, but answer only when all requests made so far, by anybody, are done.
     Quiesce,
 }
 
@@ -76,11 +76,11 @@ impl Wish {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which: greater than any before in its box.
+    /// Its ticket: greater than any before in its box.
     pub ticket: u64,
     /// What is asked for.
     pub wish: Wish,
-    /// Of which word.
+    /// The word's offset.
     pub at: u64,
 }
 
@@ -94,9 +94,9 @@ impl Request {
 /// What a server is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// For which request.
+    /// The request's ticket.
     pub ticket: u64,
-    /// To which word.
+    /// The word's offset.
     pub at: u64,
     /// What it stores there, if anything.
     pub after: Option<u64>,
@@ -153,7 +153,7 @@ impl Mailboxes {
 }
 
 impl Mailbox {
-    /// The greatest ticket that was used in it, whole lines or not. Three round trips.
+    /// The greatest ticket that was used in it, in whole lines or not. Three round trips.
     pub fn newest<M: Memory>(self, mem: &M) -> u64 {
         [self.request_line(), self.journal_line(), self.answer_line()]
             .map(|line| mem.fetch_line(line)[0])
@@ -179,7 +179,7 @@ impl Mailbox {
         mem.store_line(self.0, request.line());
     }
 
-    /// Says of what was asked for that the client is about to sleep by the answer. One round trip.
+    /// Marks a request: its client is about to sleep by the answer. One round trip.
     pub fn ask_to_be_woken<M: Memory>(self, mem: &M, request: Request) {
         let mut line = request.line();
         line[ASLEEP as usize] = request.ticket;
@@ -188,7 +188,7 @@ impl Mailbox {
         }
     }
 
-    /// Whether the client says that it sleeps until this ticket is answered. The request's line was fetched.
+    /// Whether the client sleeps until this ticket is answered. The caller has fetched the request's line.
     pub fn wants_to_be_woken<M: Memory>(self, mem: &M, ticket: u64) -> bool {
         mem.load_speculative(self.0 + 8 * ASLEEP) == ticket
     }
@@ -205,14 +205,14 @@ impl Mailbox {
         Some(Request { ticket, wish, at })
     }
 
-    /// Writes down what is about to be done. One round trip.
+    /// Journals what is about to be done. One round trip.
     pub fn plan<M: Memory>(self, mem: &M, entry: Entry) {
         let (stores, after) = entry.after.map_or((0, 0), |after| (1, after));
         let words = [entry.ticket, entry.at, after, stores, entry.answer];
         mem.store_line(self.journal_line(), sealed(words));
     }
 
-    /// What was about to be done last. One round trip.
+    /// The last journal entry. One round trip.
     pub fn planned<M: Memory>(self, mem: &M) -> Option<Entry> {
         let [ticket, at, after, stores, answer] = opened(&mem.fetch_line(self.journal_line()))?;
         Some(Entry {
@@ -228,12 +228,12 @@ impl Mailbox {
         mem.store_line(self.answer_line(), sealed([ticket, answer]));
     }
 
-    /// The last answer, and to which ticket. One round trip.
+    /// The last answer, with its ticket. One round trip.
     pub fn answered<M: Memory>(self, mem: &M) -> Option<(u64, u64)> {
         self.look(mem).1
     }
 
-    /// The same, and what the event count is. One round trip.
+    /// The same, with the event count. One round trip.
     pub fn look<M: Memory>(self, mem: &M) -> (u32, Option<(u64, u64)>) {
         let line = mem.fetch_line(self.answer_line());
         (
@@ -265,7 +265,7 @@ mod tests {
             assert_eq!(Mailbox::asked(&torn), None, "without word {word}");
         }
         assert_eq!(Mailbox::asked(&[0; 8]), None);
-        // The mark of one that sleeps is none of the request.
+        // A sleeping client's mark is no part of the request.
         let mut marked = line;
         marked[ASLEEP as usize] = 7;
         assert_eq!(Mailbox::asked(&marked), Some(whole));

@@ -1,12 +1,12 @@
 //! A backend over another for platforms on which hosts have no atomic read-modify-write in common: one server owns the sync
-//! words and changes them, all others ask it by [mailboxes](mailbox). Loads go to memory directly.
+//! words and changes them, and all other processes ask it by [mailboxes](mailbox). Loads go to memory directly.
 //!
-//! Everything but read-modify-writes and sync stores is the base's. Announcements are the base's too: such a word has one
-//! writer at a time and is never compared. A process asks by the boxes of its place, once it has one ([`Memory::enter`]); before
-//! that it only stores what nobody else sees yet.
+//! Everything but read-modify-writes and sync stores is the base's. So are announcements: such a word has one writer at a time and is
+//! never compared. A process asks by the boxes of its place, once it has one ([`Memory::enter`]); before that it only stores what no
+//! other process sees yet.
 //!
-//! **Death.** A client's request is carried out once or not at all, perhaps after the client's death; so whoever decides what a
-//! dead one has done asks first that all requests be done ([`Memory::quiesce`]). A server's death is in [`server`].
+//! **Death.** A client's request is carried out once or not at all, perhaps after the client's death. So before recovery decides what a
+//! dead client has done, it waits until all requests are done ([`Memory::quiesce`]). [`server`] describes a server's death.
 
 mod client;
 mod desks;
@@ -30,7 +30,7 @@ pub struct Delegated<M: Memory = Noncoherent> {
     shared: Arc<Shared>,
 }
 
-/// What all handles of a process share; the thread ends with the last of them.
+/// What all handles of a process share; the thread that serves ends with the last of them.
 #[derive(Default)]
 struct Shared {
     client: OnceLock<Client>,
@@ -38,7 +38,7 @@ struct Shared {
 }
 
 impl<M: Memory> Delegated<M> {
-    /// Has a wish carried out; by the base as long as this process has no place, and nobody else the pool.
+    /// Has a wish carried out: by the base as long as this process has no place, and no other process has the pool.
     fn execute(&self, at: u64, wish: Wish) -> u64 {
         let client = self.shared.client.get();
         let overdue = || {

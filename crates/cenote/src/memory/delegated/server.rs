@@ -1,22 +1,22 @@
-//! The server: it alone changes sync words, in the order in which it finds requests.
+//! The exchange server: it alone changes sync words, in the order in which it finds requests.
 //!
-//! A *pass* looks at mailboxes and carries out what is new in them, at most one change of a word a pass:
+//! A *pass* reads mailboxes and carries out what is new in them, with at most one change of each word:
 //!
 //! | step | a crash after it leaves | the next server |
 //! |---|---|---|
 //! | 1. journals: what will be stored and answered | planned requests, not carried out, or not all | stores and answers what is planned and not answered |
 //! | 2. the words | words that are stored, requests that are not answered | stores the same again: nobody else changes the word |
 //! | 3. the answers | clients that sleep by them, perhaps | wakes them |
-//! | 4. in the next pass, with the look for requests: those who sleep by the answers are woken | nothing | |
+//! | 4. in the next pass, with the reading of requests: wakes clients that sleep by the answers | nothing | |
 //!
-//! 4 costs no look of its own: the mark of one that sleeps is on the line that is fetched for its next request. Who marks later than that finds the
-//! answer instead of falling asleep.
+//! Step 4 costs no fetch of its own: the mark of a sleeping client is on the line that is fetched for its next request. A client that marks
+//! later than that finds the answer instead of falling asleep.
 //!
-//! So each request is carried out once, or not at all if it was never seen. What was planned stays true until it is carried out,
-//! as no word is in two plans of a pass and nobody else stores.
+//! So each request is carried out once, or not at all if no server has seen it. A plan stays true until it is carried out,
+//! as a pass plans no word twice and nobody else stores.
 //!
-//! There is one server at a time; who it is, is decided elsewhere (see [`super::serving`]). The one before must have made its
-//! last access.
+//! There is one server at a time; [`super::serving`] decides which. A new server begins after the last access of the one
+//! before.
 
 use std::cell::Cell;
 
@@ -24,11 +24,11 @@ use super::mailbox::{Entry, Mailbox, Mailboxes, Request, Wish};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 
-/// Passes for which a box is looked at each time, after it was used.
+/// Passes for which each pass reads a box after its last use.
 const WARM: u64 = 512;
-/// Passes from one look at all boxes to the next.
+/// Passes from one reading of all boxes to the next.
 const ALL_EVERY: u64 = 32;
-/// As many passes as a rest counts for: nothing is lost if a look takes longer then.
+/// Passes that a rest counts for: nothing is lost if a pass takes longer then.
 const REST: u64 = 8;
 
 /// What a server knows of a box.
@@ -36,14 +36,14 @@ const REST: u64 = 8;
 struct Seen {
     /// The last ticket that was carried out.
     served: u64,
-    /// The pass in which that was.
+    /// The pass in which it was.
     at_pass: u64,
-    /// Whether the client may sleep by the answer to that, and was not woken.
+    /// Whether the client may sleep by its answer and was not woken.
     may_sleep: bool,
 }
 
 impl Seen {
-    /// After a ticket is answered, or about to be.
+    /// A box whose ticket is answered, or about to be.
     fn answered(ticket: u64, pass: u64) -> Self {
         Self {
             served: ticket,
@@ -57,35 +57,35 @@ impl Seen {
 pub struct Server<M: Memory> {
     mem: M,
     boxes: Mailboxes,
-    /// Bytes of the pool's addresses.
+    /// Bytes of the pool's address range.
     limit: u64,
-    /// Below here there is memory.
+    /// There is memory below this offset.
     backed: Cell<u64>,
     seen: Vec<Seen>,
     pass: u64,
-    /// The pass from which on all boxes are to be looked at.
+    /// The pass from which on all boxes are due.
     all_at: u64,
-    /// The boxes that are looked at in this pass, in turn.
+    /// The boxes to read in this pass, in turn.
     due: Vec<u32>,
     /// What was found in this pass.
     found: Vec<(u32, Request)>,
     plans: Vec<(Mailbox, Entry)>,
-    /// Who waits until all that was asked for before is done.
+    /// Requests to quiesce that are not answered yet.
     settling: Vec<Settling>,
 }
 
-/// A request that all be done.
+/// A [`Wish::Quiesce`] that is not answered yet.
 struct Settling {
     number: u32,
     ticket: u64,
     /// The pass in which it was found.
     since: u64,
-    /// What was found in the next pass, and could not be carried out in that: boxes and tickets.
+    /// What the next pass found and could not carry out: boxes and tickets.
     waits_for: Option<Vec<(u32, u64)>>,
 }
 
 impl<M: Memory> Server<M> {
-    /// Becomes the server, after the last one's last access: finishes what that had planned.
+    /// Becomes the server, after the last one's last access: finishes what that one had planned.
     pub fn take_over(mem: M, boxes: Mailboxes, limit: u64) -> Self {
         let mut server = Self {
             mem,
@@ -121,7 +121,7 @@ impl<M: Memory> Server<M> {
         server
     }
 
-    /// Says that there was nothing to do for a while: who has not asked for long is looked at again sooner.
+    /// Reports that there was nothing to do for a while: boxes that were not used for long become due sooner.
     pub fn has_rested(&mut self) {
         self.pass += REST;
     }
@@ -134,7 +134,7 @@ impl<M: Memory> Server<M> {
         }
     }
 
-    /// Whether there is a word, wherever who asks says that it is. Cost: a system call where one is farther behind than any before it.
+    /// Whether there is a word at an offset that a client has sent. Cost: a system call where the offset is beyond all earlier ones.
     fn is_word(&self, at: u64) -> bool {
         if !at.is_multiple_of(8) || at >= self.limit {
             return false;
@@ -145,7 +145,7 @@ impl<M: Memory> Server<M> {
         at < self.backed.get()
     }
 
-    /// Carries out what is asked for now; how many requests were answered.
+    /// Carries out new requests; returns how many were answered.
     ///
     /// Cost: a line fetched for each box that was used lately, all at once; three round trips a request; a system call for each client that
     /// sleeps.
@@ -167,7 +167,7 @@ impl<M: Memory> Server<M> {
         self.plans.len() + self.quiesce()
     }
 
-    /// Finds new requests, and wakes those who sleep by answers of the last pass.
+    /// Finds new requests, and wakes clients that sleep by answers of the last pass.
     fn look(&mut self) {
         let all = self.pass >= self.all_at || !self.settling.is_empty();
         if all {
@@ -175,7 +175,7 @@ impl<M: Memory> Server<M> {
         }
         let (pass, seen, count) = (self.pass, &self.seen, self.boxes.count);
         let due = |number: &u32| all || pass - seen[*number as usize].at_pass < WARM;
-        // Another box is the first each time: where many want one word, each has its turn.
+        // Each pass begins with another box: where many want one word, each has its turn.
         let first = (pass % u64::from(count.max(1))) as u32;
         let in_turn = || (first..count).chain(0..first);
         self.due.clear();
@@ -207,7 +207,7 @@ impl<M: Memory> Server<M> {
         }
     }
 
-    /// Decides what becomes of what was found. What wants a word that is to change in this pass already waits for the next.
+    /// Plans what was found. A request for a word that this pass already changes waits for the next one.
     fn plan(&mut self) {
         self.plans.clear();
         for &(number, request) in &self.found {
@@ -243,14 +243,14 @@ impl<M: Memory> Server<M> {
         }
     }
 
-    /// Answers those who wait until all that was asked for before is done: what the first whole pass since then has found. How many.
+    /// Answers requests to quiesce, once everything is done that the first whole pass after the request has found. Returns how many.
     fn quiesce(&mut self) -> usize {
         let waiting = self.settling.len();
         let (mem, boxes, pass) = (&self.mem, self.boxes, self.pass);
         let (found, seen) = (&self.found, &mut self.seen);
         self.settling.retain_mut(|one| {
             let served = seen[one.number as usize].served;
-            // The one who asked may be gone, and another have the box.
+            // The client that asked may be gone, and another have the box.
             if served >= one.ticket {
                 return false;
             }

@@ -1,11 +1,11 @@
-//! Who serves: a thread of each process stands by, and the one whose process holds a certain lock is the server.
+//! Which process serves: a thread of each one stands by, and the thread that holds a certain lock is the server.
 //!
-//! The lock is given back by the kernel when the thread that holds it has made its last access; so of the processes of one
-//! kernel there is never more than one server, and a stopped one keeps everybody waiting until it goes on or is killed. It is the thread's own
-//! ([`Liveness::of_this_thread`]): until a process is gone all of its threads need a processor to die on, and its address space is given back. Hosts that
-//! share no kernel exclude each other by a [`ServingLease`]: see `docs/protocols/exchange.md`.
+//! The kernel gives the lock back when the thread that holds it has made its last access. So the processes of one kernel never have more than
+//! one server, and a stopped server keeps everybody waiting until it goes on or is killed. The lock is the thread's own
+//! ([`Liveness::of_this_thread`]): before a process is gone, all its threads need a processor to die on, and its address space is torn down.
+//! Hosts that share no kernel exclude each other by a [`ServingLease`]: see `docs/protocols/exchange.md`.
 //!
-//! Who stands by sleeps, and looks now and then; at once when a client of its process has waited for long ([`Serving::look`]).
+//! A thread that stands by sleeps and polls now and then; it polls at once when a client of its process has waited for long ([`Serving::look`]).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Thread};
@@ -16,22 +16,22 @@ use super::server::Server;
 use crate::memory::turns::ask_for_short_turns;
 use crate::memory::{ForkWatch, Liveness, LocalWord, MapError, Memory, forked};
 
-/// Between two polls of one who stands by, while nobody of its process misses a server.
+/// Between two polls of a thread that stands by, while no client of its process misses a server.
 const STANDBY: Duration = Duration::from_millis(10);
-/// How long a server looks again and again after the last request. One that looks for longer has used its share of a processor up when the next
-/// request comes, where there are more who want one.
+/// How long a server polls without a pause after the last request. One that polls for longer has used its share of a processor up when the
+/// next request comes, where several threads want the processor.
 const BUSY: Duration = Duration::from_micros(200);
-/// Looks between two readings of the clock.
+/// Polls between two readings of the clock.
 const POLLS: u32 = 16;
 /// Between two polls of a server that has had nothing to do for longer than that.
 const IDLE: Duration = Duration::from_micros(100);
 
-/// The thread goes on; ends; makes one more exchange as the server, and ends.
+/// What the thread is told: go on; end; make one more exchange as the server, and end.
 const GO_ON: u64 = 0;
 const END: u64 = 1;
 const END_WITH_ONE: u64 = 2;
 
-/// Words of the pool, loaded from memory and stored to it past the cache, by nobody else's leave.
+/// Words of the pool, loaded from memory and stored past the cache, without the server.
 pub trait Words {
     /// A load from memory.
     fn load(&self, at: u64) -> u64;
@@ -40,34 +40,34 @@ pub trait Words {
     fn store(&self, at: u64, value: u64);
 }
 
-/// What a process needs besides the lock, so that nobody of another kernel serves at the same time.
+/// What a process needs besides the lock, so that no process of another kernel serves at the same time.
 pub trait ServingLease: Send {
     /// Whether it may serve, as far as can be told without the lock.
     fn may_serve(&self, words: &dyn Words) -> bool;
 
-    /// Takes the right, now that this process has the lock, which it keeps until [`ServingLease::end`]; whether it could.
+    /// Takes the lease, now that this process has the lock, which it keeps until [`ServingLease::end`]; returns whether it could.
     fn begin(&self, words: &dyn Words) -> bool;
 
     /// This process serves no more.
     fn end(&self, words: &dyn Words);
 }
 
-/// A thread that serves, or stands by. Ends when it is dropped; what it has planned is carried out first.
+/// A thread that serves, or stands by. Ends when this is dropped; it carries out what it has planned first.
 pub struct Serving {
     told: Arc<Told>,
     watch: ForkWatch,
     thread: Mutex<Option<JoinHandle<Lent>>>,
-    /// By which it got its own: the descriptor is this process's, and closed by whoever drops this.
+    /// Where it got its own locks from: the descriptor is this process's, and whoever drops this closes it.
     _liveness: Arc<dyn Liveness>,
-    /// That very thread.
+    /// The thread, to unpark it.
     sleeper: Thread,
 }
 
-/// What a thread that serves is told.
+/// What the thread is told.
 #[derive(Default)]
 struct Told {
     what: LocalWord,
-    /// For [`END_WITH_ONE`]: where, what must be there, what shall be there.
+    /// For [`END_WITH_ONE`]: the offset, what must be there, what shall be there.
     last: Mutex<(u64, u64, u64)>,
 }
 
@@ -83,8 +83,8 @@ impl<M: Memory> Words for Base<'_, M> {
     }
 }
 
-/// What the thread has of the process's descriptors: it gives them back to whoever joins it. Dropped in the thread, they would be closed in a table that does not have
-/// them, and stay open in the process's.
+/// What the thread has of the process's descriptors; it returns them to the thread that joins it. Dropped in the thread, they would be closed in
+/// a table that does not have them, and stay open in the process's.
 type Lent = Box<dyn std::any::Any + Send>;
 
 impl Serving {
@@ -127,13 +127,13 @@ impl Serving {
         })
     }
 
-    /// Has the thread look at once: whether there is a server, or whether there are requests. One system call if it sleeps.
+    /// Has the thread poll at once, for a missing server or for requests. One system call if it sleeps.
     pub(crate) fn look(&self) {
         self.sleeper.unpark();
     }
 
     /// Waits until this process is the server, which it must be about to be; makes one more exchange, the last one, and serves no more
-    /// when it returns. If it stood by until now, what others have asked for before is carried out first as far as it was planned.
+    /// when this returns. If it stood by until now, it first carries out what the last server had planned.
     pub(crate) fn end_with(&self, at: u64, current: u64, new: u64) {
         *self.told.last.lock().unwrap_or_else(PoisonError::into_inner) = (at, current, new);
         self.end(END_WITH_ONE);
@@ -150,7 +150,7 @@ impl Serving {
     }
 }
 
-/// Serves once it may, and stands by until then.
+/// Stands by until it may serve, then serves.
 fn stand_by(
     words: &dyn Words,
     liveness: &dyn Liveness,
@@ -160,7 +160,7 @@ fn stand_by(
     serve: impl Fn(),
 ) {
     while told.what.load() != END {
-        // A kernel that refuses to answer will refuse the others as well; nothing is served on a guess.
+        // A kernel that refuses to answer will refuse the other processes as well; nothing is served on a guess.
         if !lease.may_serve(words) || !liveness.try_lock(lock).unwrap_or(false) {
             std::thread::park_timeout(STANDBY);
             continue;

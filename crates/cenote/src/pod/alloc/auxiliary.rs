@@ -1,5 +1,5 @@
-//! The auxiliary allocation of a worker: an object besides those of its operation, which one word will publish. Its record names the object, the
-//! word and what that will hold, so that recovery finds out whether it was published.
+//! A worker's auxiliary allocation: an object besides those of its operation, to be published by one word. The worker's record names the
+//! object, the word and what the word will hold, so that recovery can find out whether it was published.
 
 use super::frames::free_extent;
 use super::orphans::after_free;
@@ -34,7 +34,7 @@ pub fn clear_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) {
     mem.persist(actor.record.aux_object().offset(), 24);
 }
 
-/// Frees an auxiliary allocation that nobody else has seen; repeatable from any step. Its block is still the actor's
+/// Frees an auxiliary allocation that no other worker has seen; repeatable from any step. Its block is still the actor's
 /// (nothing of its class was allocated since), so nobody can have taken its cell once it is free.
 pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
@@ -75,7 +75,7 @@ pub fn drain_auxiliary<M: Memory>(
     let mem = worker.mem();
     let cell = match locate(worker, object) {
         Ok(Location::Slab(cell)) => cell,
-        // Out of the list and freed already, and its block with it.
+        // It is out of the list and freed already, and its block with it.
         _ if link.load(mem) != expected => {
             clear_auxiliary(worker, actor);
             return Ok(());

@@ -7,11 +7,11 @@
 //!
 //! Invariants, for a node of order `o` (covering `2^o` frames):
 //! - its value is at most `o + 1`, and equal to it exactly if all its frames are free;
-//! - below a node that is wholly free, or that one allocation has wholly, values mean nothing;
+//! - below a node that is wholly free, or wholly taken by one allocation, values mean nothing;
 //! - any other node holds the larger of its children's values.
 //!
-//! What changes the tree happens in a [`Transaction`] under the allocator's lock. What only looks reads memory; the walk
-//! to a block that is about to be taken is part of the transaction on incoherent memory, so that each word is fetched once.
+//! Changes to the tree happen in a [`Transaction`] under the allocator's lock. Other readers read memory; on incoherent memory the walk to a
+//! block that is about to be taken is part of the transaction, so that it fetches each word once.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub struct Buddy {
     depth: u32,
 }
 
-/// What becomes of frames.
+/// What frames are marked as.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Free,
@@ -43,7 +43,7 @@ impl Buddy {
         }
     }
 
-    /// A node's value for a search whose path is taken next. Where a look costs a round trip, the transaction keeps it.
+    /// A node's value for a search whose path is taken next. Where a read costs a round trip, the transaction keeps it.
     fn searched<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, order: u32) -> Result<u32> {
         match M::COHERENT {
             true => self.look(txn.mem(), node, order),
@@ -65,7 +65,7 @@ impl Buddy {
         });
     }
 
-    /// The first frame of an aligned block of an order: where both halves of a block have one, of the half whose largest free block is smaller.
+    /// The first frame of an aligned block of an order. Where both halves of a block have one, takes the half whose largest free block is smaller.
     /// `None` if there is none.
     pub fn tightest<M: Memory>(&self, txn: &mut Transaction<'_, M>, want: u32) -> Result<Option<u64>> {
         if want > self.depth {
@@ -76,7 +76,7 @@ impl Buddy {
         if value <= want {
             return Ok(None);
         }
-        // All that a wholly free block consists of is free: its first part is as good as any.
+        // All of a wholly free block is free: its first part is as good as any.
         while order > want && value != order + 1 {
             order -= 1;
             let left = self.searched(txn, 2 * node, order)?;
@@ -94,7 +94,7 @@ impl Buddy {
         Ok(Some((node << order) - (1 << self.depth)))
     }
 
-    /// Allocates certain frames; `false` if they are not all free, and then this transaction must not be committed.
+    /// Allocates given frames; `false` if they are not all free, and then this transaction must not be committed.
     pub fn take_at<M: Memory>(&self, txn: &mut Transaction<'_, M>, start: u64, frames: u64) -> Result<bool> {
         let Some((target, order)) = self.around(start, frames) else {
             return Ok(false);
@@ -132,7 +132,7 @@ impl Buddy {
         self.lift(txn, node, order)
     }
 
-    /// The smallest block that holds certain frames: its node, and its order. `None` if the tree has not all of them.
+    /// The smallest block that holds given frames: its node, and its order. `None` if the tree does not cover them all.
     fn around(&self, start: u64, frames: u64) -> Option<(u64, u32)> {
         let last = start.checked_add(frames.checked_sub(1)?)?;
         if last >= 1 << self.depth {
@@ -219,7 +219,7 @@ impl Buddy {
         }
     }
 
-    /// Marks frames below a node, counted from its first one; `false` if some were so marked already.
+    /// Marks frames below a node, counted from its first one; `false` if some were marked so already.
     fn mark<M: Memory>(
         &self,
         txn: &mut Transaction<'_, M>,
@@ -255,7 +255,7 @@ impl Buddy {
         Ok(is_done)
     }
 
-    /// Gives a node the value that follows from its children's; whether it had another.
+    /// Gives a node the value that follows from its children's; returns whether it changed.
     fn combine<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, order: u32) -> Result<bool> {
         let before = self.value(txn, node, order)?;
         let left = self.value(txn, 2 * node, order - 1)?;
@@ -266,7 +266,7 @@ impl Buddy {
         Ok(value != before)
     }
 
-    /// Carries a change up, to the root or to a node whose value stays as it is: nothing changes above that.
+    /// Carries a change up, to the root or to a node whose value does not change: nothing changes above that.
     fn lift<M: Memory>(&self, txn: &mut Transaction<'_, M>, mut node: u64, mut order: u32) -> Result<()> {
         while node > 1 {
             node /= 2;

@@ -1,8 +1,8 @@
-//! What a worker remembers of slab blocks on incoherent memory, where a look into the block table is a round trip: their size classes.
+//! A worker's cache of slab blocks' size classes, for incoherent memory, where a read of the block table is a round trip.
 //!
 //! A block has its class until it is given back to the buddy tree, which counts such blocks ([`BLOCKS_FREED`]) in the same transaction:
-//! nobody makes the block anew before it is counted. So of an object that is not free, what is remembered holds if nothing was counted
-//! between the look into the table and a look at the count that comes after the object was seen.
+//! the block cannot be made anew before it is counted. So for an object that is not free, a cached class holds if no block was counted
+//! between the read of the table and a read of the count that comes after the object was seen.
 
 use super::slab::{Cell, Location, locate};
 use crate::error::Result;
@@ -12,7 +12,7 @@ use crate::pod::format::class::{TABLE, block_start};
 use crate::pod::format::superblock::BLOCKS_FREED;
 use crate::pod::instance::worker::Worker;
 
-/// Forgets what may not hold for the objects that the caller has seen before: all of it, if a block was given back.
+/// Forgets the classes that may not hold for objects that the caller has seen before: all of them, if a block was given back.
 ///
 /// Cost: one sync load on incoherent memory.
 pub(in crate::pod) fn renew_classes<M: Memory>(worker: &Worker<M>) {
@@ -26,7 +26,7 @@ pub(in crate::pod) fn renew_classes<M: Memory>(worker: &Worker<M>) {
     }
 }
 
-/// The cell of an object by what this worker remembers of its block: no round trip. For an object that was not free at the last
+/// The cell of an object by the cached class of its block: no round trip. For an object that was not free at the last
 /// [`renew_classes`], nor since.
 pub fn remembered_cell<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Cell> {
     if !worker.is_committed(object, 16) {
@@ -40,7 +40,7 @@ pub fn remembered_cell<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Cel
     Some(Cell::new(worker, start, class, index))
 }
 
-/// Where an object is, by what is remembered if that helps; see [`remembered_cell`].
+/// Where an object is, by the cached class if there is one; see [`remembered_cell`].
 pub(in crate::pod) fn place_of<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Location> {
     match remembered_cell(worker, object) {
         Some(cell) => Ok(Location::Slab(cell)),

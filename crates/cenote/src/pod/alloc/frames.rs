@@ -1,6 +1,6 @@
 //! Blocks of frames: allocated and freed under the allocator's lock, each in one transaction (Lupin, section
-//! 3.6). Whatever else a caller wants to change together with a block, a table word, a reserve, a list's head, is
-//! written by the same transaction, so that no crash comes between.
+//! 3.6). The same transaction writes everything else that must change together with the block (a table word, a reserve,
+//! a list's head), so that no crash comes between.
 
 use super::buddy::Buddy;
 use super::growth::make_room;
@@ -80,7 +80,7 @@ pub(in crate::pod) fn allocate_frames<M: Memory>(
             return Ok(frame);
         }
         let made = make_room(worker, want);
-        // What was made may lie behind more runs than were looked at; so may something that was free before.
+        // The new frames may lie behind more runs than were scanned; so may frames that were free before.
         if let (Ok(()) | Err(Error::Full { .. }), Some(frame)) =
             (&made, take_free(worker, want, Effort::Full, &also)?)
         {
@@ -122,7 +122,7 @@ pub(in crate::pod) fn too_large<M: Memory>(worker: &Worker<M>, len: u64) -> Erro
     }
 }
 
-/// `fsck --repair`: frees a leaked extent. Nobody else has the pool open.
+/// `fsck --repair`: frees a leaked extent. No other process has the pool open.
 pub fn repair_extent<M: Memory>(worker: &Worker<M>, frame: u64, frames: u32) -> Result<()> {
     free_extent(worker, frame, frames, &[])
 }

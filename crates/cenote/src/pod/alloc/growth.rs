@@ -1,5 +1,5 @@
-//! Where adjacent frames come from when none are free: holes get their bytes again, or the pool grows. If they cannot fit whatever
-//! it grows by, it stays as it is.
+//! Where adjacent frames come from when none are free: holes get their bytes again, or the pool grows. If no growth could make them fit,
+//! the pool stays as it is.
 
 use super::buddy::Buddy;
 use super::holes::{self, Hole};
@@ -15,12 +15,12 @@ use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
 use crate::pod::lock::redo::Transaction;
 
-/// The pool grows by this many frames at a time, if it can: 4 MiB. The first touch of a page is what takes long, most of
+/// The pool grows by this many frames at a time, if it can: 4 MiB. Most of the time goes into the first touch of a page, above
 /// all in a virtual machine whose host has yet to find one: up to 2 ms a MiB.
 const GROWTH_FRAMES: u64 = 64;
 
-/// Whether `frames` adjacent frames are free, or never will be by this. If not, grows the pool by one step. For what can
-/// be tried again later, so that nobody waits while the pool grows by much.
+/// Whether `frames` adjacent frames are free, or growing cannot make them so. If not, grows the pool by one step. For callers that
+/// can try again later, so that they do not wait while the pool grows by much.
 pub fn approach<M: Memory>(worker: &Worker<M>, frames: u64) -> Result<bool> {
     let max = worker.geometry().parameters.max_frames;
     if frames <= GROWTH_FRAMES {
@@ -38,7 +38,7 @@ pub fn approach<M: Memory>(worker: &Worker<M>, frames: u64) -> Result<bool> {
     }
 }
 
-/// Has room made for adjacent frames.
+/// Makes room for adjacent frames.
 ///
 /// The bytes are reserved outside the lock, as that may take long; reserving them twice does no harm. Then each
 /// aligned piece is committed in a transaction of its own.
@@ -68,8 +68,8 @@ pub(in crate::pod) fn make_room<M: Memory>(worker: &Worker<M>, want: Want) -> Re
     }
 }
 
-/// Where frames end that begin at a multiple of their number, if that is a power of two, and may end at `end` else. Such a block is one node of
-/// the tree, and taken and freed faster than a run that has parts of many.
+/// Where frames end that begin at a multiple of their number, if that is a power of two; else just `end`. Such a block is one node of the
+/// tree, and taken and freed faster than a run that has parts of many.
 fn aligned_end(want: Want, end: u64) -> u64 {
     match want.frames.is_power_of_two() {
         true => end.next_multiple_of(want.frames),
@@ -77,7 +77,7 @@ fn aligned_end(want: Want, end: u64) -> u64 {
     }
 }
 
-/// Grows the pool by what the frames at its end lack, if those are free and the file system has that; else `None`.
+/// Grows the pool by what the free frames at its end lack, if the file system has that many bytes; else `None`.
 fn grow_tail<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Option<()>> {
     let (needed, committed) = {
         let _held = lock::acquire(worker, HEAP_LOCK)?;
@@ -95,7 +95,7 @@ fn grow_tail<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Option<()>> {
     }
 }
 
-/// Where adjacent frames might come from that are not free now.
+/// Where adjacent frames might come from, if they are not free.
 enum Room {
     /// They are free.
     Free,
@@ -105,14 +105,14 @@ enum Room {
     Tail(u64),
     /// Nowhere.
     Nowhere {
-        /// Frames of the longest run that could be had.
+        /// Frames of the longest run that could be made.
         longest: u64,
     },
 }
 
-/// Finds room for adjacent frames. With the number of frames that were committed then.
+/// Finds room for adjacent frames; also returns the number of frames committed then.
 fn find_room<M: Memory>(worker: &Worker<M>, want: Want) -> Result<(Room, u64)> {
-    // What there may be; what there is shows under the lock.
+    // A first guess; what is really there shows under the lock.
     let holes = holes::list(worker)?;
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     let committed = worker.committed_frames()?;
@@ -142,7 +142,7 @@ fn room_of<M: Memory>(worker: &Worker<M>, holes: &[Hole], want: Want, committed:
         longest = longest.max(stretch.end - stretch.begin);
         seen = stretch.end.max(hole.frame + 1);
     }
-    // What is free at the pool's end goes on in what it grows by.
+    // A free run at the pool's end continues into what the pool grows by.
     let max = worker.geometry().parameters.max_frames;
     let tail = runs.around(committed, holes)?;
     if let Some(first) = want.within(tail.begin, max) {
@@ -158,7 +158,7 @@ fn room_of<M: Memory>(worker: &Worker<M>, holes: &[Hole], want: Want, committed:
     })
 }
 
-/// What is free, but behind more runs than a bounded search looks at; a tree in which nobody finds it is damaged.
+/// For frames that are free, but behind more runs than a bounded search scans. If nothing finds them, the tree is damaged.
 fn behind_others<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Room> {
     let mut looks = Transaction::new(worker.mem(), worker.record());
     match find_free(&mut looks, worker, want, Effort::Full)? {
@@ -187,14 +187,14 @@ fn fill_all<M: Memory>(worker: &Worker<M>, holes: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// The error for bytes that the file system does not have, or this process may not have.
+/// The error for bytes that the file system does not have, or that this process may not have.
 fn no_space<M: Memory>(worker: &Worker<M>, needed: u64, why: &'static str) -> Result<Error> {
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     Ok(Error::Full {
         needed,
         why,
         largest: match worker.committed_frames()? {
-            // Of a pool that is being created not even the tables are there.
+            // Of a pool that is being created, not even the tables are there.
             0 => None,
             _ => Some(Runs::new(worker).longest()? << FRAME_SHIFT),
         },
@@ -224,7 +224,7 @@ fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64])
     while from < reserved {
         let _held = lock::acquire(worker, HEAP_LOCK)?;
         if worker.committed_frames()? != from {
-            // Somebody else has grown the pool; the caller tries again with what there is now.
+            // Another worker has grown the pool; the caller tries again with what there is now.
             return Ok(());
         }
         let aligned = if from == 0 { 63 } else { from.trailing_zeros() };

@@ -4,17 +4,17 @@
 //! A worker owns at most one block of each size class at a time, and a *reserve*: one owned word that names the
 //! block, a word of its cells, and which of those (at most four) it has taken. The common allocation takes the
 //! next cell out of the reserve: two stores to the worker's own lines, no shared write. A block that has no free
-//! cell left is orphaned; freeing an object in an orphaned block sets a *hint* bit, by which anybody finds it
-//! and adopts it. Hints may be lost or wrong; when the pool seems full, every block is looked at.
+//! cell left is orphaned; freeing an object in an orphaned block sets a *hint* bit, by which any worker may find it
+//! and adopt it. Hints may be lost or wrong; when the pool seems full, every block is scanned.
 //!
-//! Before that, an allocation for an operation takes what waits in the worker's own retired list and is reclaimable (see `recycle`): two
-//! stores to own lines too, and nothing to be freed.
+//! Before that, an allocation for an operation takes a reclaimable object from the worker's own retired list (see `recycle`): again two
+//! stores to own lines, and nothing has to be freed.
 //!
 //! **Crash safety.** The object's offset is stored in an owned word (`destination`) *before* it leaves the
 //! reserve, the reserve is written *before* cells are taken, a new block's owner is in the table by the same
-//! transaction that allocates it. So whatever a worker dies with is named in its record: see `recovery`.
+//! transaction that allocates it. So a dead worker's record names all that the worker held: see `recovery`.
 //!
-//! On incoherent memory each *before* is a wait for a write-back: see `pending` for what becomes of it.
+//! On incoherent memory each *before* is a wait for a write-back; `pending` describes how most waits are saved.
 
 use super::frames::{allocate_frames, free_extent, free_slab, too_large};
 use super::orphans::{adopt_any, adopt_hinted, after_free, is_whole, orphan};
@@ -40,7 +40,7 @@ use crate::pod::instance::pending::{Pending, Source};
 use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
 
-/// Bytes of a block whose allocation is not far when a cell is: brought near, as what is written to a fresh object must be
+/// Bytes of an object that are prefetched when its cell's allocation is near: what is written to a fresh object must be
 /// in the cache before the exchange that publishes it can happen.
 const AHEAD: u64 = 256;
 
@@ -62,7 +62,7 @@ pub fn allocate_secondary<M: Memory>(worker: &Worker<M>, which: usize, len: u64)
     allocate_for(worker, actor, len, actor.record.secondaries()[which], 0)
 }
 
-/// Allocates for any actor and destination; who allocates for itself holds its list. `tag` marks an extent that holds references (see
+/// Allocates for any actor and destination. A worker that allocates for itself holds its list. `tag` marks an extent that holds references (see
 /// [`DrainExtent`](crate::pod::instance::hooks::DrainExtent)).
 #[inline]
 pub fn allocate_for<M: Memory>(
@@ -120,7 +120,7 @@ pub fn allocate_for<M: Memory>(
     take_reserved(worker, actor, class, reserve, destination)
 }
 
-/// Whether what is allocated for a destination is named by the record of the worker's own operation.
+/// Whether the record of the worker's own operation names what is allocated for a destination.
 #[inline(always)]
 fn is_of_operation<M: Memory>(worker: &Worker<M>, actor: Actor, destination: OwnedWord) -> bool {
     let [first, second] = actor.record.secondaries();
@@ -158,8 +158,8 @@ fn take_cached<M: Memory>(
     object
 }
 
-/// The cell of a reserve, which has some, that is taken next. That the block is the actor's was seen when the reserve got it; somebody who
-/// damages the pool may have changed it since, so what is handed out is an object of some block in the pool at least.
+/// The cell that is taken next from a reserve that has some. The block was the actor's when the reserve got it; damage to the pool may have
+/// changed that since, so this makes sure that the result is an object of some block in the pool.
 #[inline]
 fn lowest<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, reserve: Reserve) -> Result<Pending> {
     let layout = &TABLE[class];
@@ -203,7 +203,7 @@ fn take_reserved<M: Memory>(
     // The lowest set bit of the word is the lowest of the mask: the mask is its low end and not empty.
     let word = actor.record.reserve(class);
     word.set_lazily(mem, reserve.0 & (reserve.0 - 1));
-    // Complete before what is allocated is published. Until then recovery sees that it is named and has not left.
+    // Complete before the object is published. Until then recovery sees that it is named and has not left.
     mem.write_back(word.offset(), 8);
     if mutant::is(Mutant::NamedLate) {
         name();
@@ -213,8 +213,8 @@ fn take_reserved<M: Memory>(
     Ok(taken.object)
 }
 
-/// Gives back what `allocate` gave and nobody else has seen. What an operation has published that could not be finished stays: whoever
-/// brings the record into order finishes it.
+/// Gives back an object that `allocate` returned and no other worker has seen. If the operation has published something and could not be
+/// finished, that stays: whatever brings the record into order finishes it.
 pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
     if worker.record().operation().get(worker.mem()) == operation::COMMITTED {
         return Ok(());
@@ -222,7 +222,7 @@ pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
     discard_at(worker, worker.record().new_object())
 }
 
-/// [`discard`], also for what `allocate_secondary` gave.
+/// [`discard`], also for objects of `allocate_secondary`.
 pub fn discard_with_secondaries<M: Memory>(worker: &Worker<M>) -> Result<()> {
     if worker.record().operation().get(worker.mem()) == operation::COMMITTED {
         return Ok(());
@@ -300,7 +300,7 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
         Err(Error::Full { .. }) => {}
         other => return other,
     }
-    // Full. Under a pin nothing recent becomes reclaimable: an operation ends its pin and tries again.
+    // Full. Under a pin nothing retired lately becomes reclaimable: an operation ends its pin and tries again.
     if !worker.is_pinned() {
         (worker.pod().hooks().inner.make_room)(worker)?;
     }
@@ -309,7 +309,7 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
         return Ok(());
     }
     allocate_slab(worker, actor, class).map_err(|error| match error {
-        // How long the longest run is says nothing of objects that share a block.
+        // The length of the longest run says nothing of objects that share a block.
         Error::Full { why, .. } => Error::Full {
             needed: u64::from(layout.size),
             why,
@@ -325,7 +325,7 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
 fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<bool> {
     let reserve = Reserve(actor.record.reserve(class).get(worker.mem()));
     let Some(frame) = reserve.frame() else {
-        // Nothing, or nothing that was ever written: there is no block to go on with.
+        // No block, or a word that was never written: there is no block to go on with.
         return Ok(false);
     };
     let is_its = || {
@@ -348,7 +348,7 @@ fn take_from_block<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) ->
     Ok(false)
 }
 
-/// Takes up to four free cells of a block into the reserve, which has none, of the words from one on.
+/// Takes up to four free cells of a block into the empty reserve, beginning at a given word.
 pub(in crate::pod) fn take_cells<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
@@ -477,7 +477,7 @@ pub fn mark_live<M: Memory>(worker: &Worker<M>, object: u64) -> Result<()> {
     mark_live_if(worker, object, |_| true)
 }
 
-/// The same for an object of an actor's operation. That may be over, and the frames another's range by now.
+/// The same for an object of an actor's operation. The operation may be over, and another extent may have the frames by now.
 #[inline]
 pub fn mark_own_live<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     mark_live_if(worker, object, |owner| owner == actor.me)
@@ -489,7 +489,7 @@ fn mark_live_if<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u1
     if object.wrapping_sub(worker.geometry().data) & (FRAME - 1) != 0 {
         return Ok(());
     }
-    // The name of it lies in the pool: somebody may have changed it since it was written there.
+    // Its name lies in the pool: another process may have changed it since it was written.
     worker.check("an object's offset", object, FRAME)?;
     let word = table_word(worker, frame);
     let current = word.load(worker.mem());
@@ -507,14 +507,14 @@ fn mark_live_if<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u1
         }
         .encode()
             | current & 0xff00;
-        // It fails when the extent was unlinked and retired in the meantime; then it is not ours to mark.
+        // It fails when the extent was unlinked and retired in the meantime; then it must not be marked.
         // NO PAIR: claim
         let _ = word.compare_exchange_acquire(worker.mem(), current, live);
     }
     Ok(())
 }
 
-/// Whether another worker's record says that it has reserved something that [`return_reserves`] gives back without a lock. For coherent memory.
+/// Whether another worker has reserved cells that [`return_reserves`] can give back without a lock. For coherent memory.
 pub(in crate::pod) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     let mem = worker.mem();
     let mut has_any = false;
@@ -523,7 +523,7 @@ pub(in crate::pod) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, actor: Act
             continue;
         };
         has_any = true;
-        // One that is out of date, of a block that is somebody else's by now, is in nobody's way. Its own block that is not ready is its worker's to finish.
+        // An outdated reserve, of another worker's block, does no harm. A block of its own that is not ready must be finished by its worker.
         let is_in_order = is_whole(worker, frame, layout)
             && !matches!(
                 Block::decode(table_word(worker, frame).load(mem)),
@@ -536,8 +536,8 @@ pub(in crate::pod) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, actor: Act
     has_any
 }
 
-/// Returns a dead or leaving actor's reserved cells to their blocks and orphans the blocks; or those of one who is idle, with whose record
-/// nobody does anything meanwhile.
+/// Returns an actor's reserved cells to their blocks and orphans the blocks. The actor is dead, leaving, or idle with nobody else using
+/// its record meanwhile.
 pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     debug_assert!(
@@ -577,7 +577,7 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
                     }
                 }
                 crash_point(Point::ReserveFreed);
-                // Who does it again finds those cells free: nobody takes them before the block is orphaned.
+                // A repetition finds those cells free: nobody takes them before the block is orphaned.
                 orphan(worker, actor, class, frame);
             }
             // Never adopted, or orphaned already.
@@ -587,7 +587,7 @@ pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()
     Ok(())
 }
 
-/// `fsck --repair`: frees a leaked object. Nobody else has the pool open.
+/// `fsck --repair`: frees a leaked object. No other process has the pool open.
 pub fn repair_cell<M: Memory>(worker: &Worker<M>, cell: &Cell) {
     let before = cell.change(worker.mem(), CELL_LIVE, CELL_FREE);
     after_free(worker, cell.at, before);

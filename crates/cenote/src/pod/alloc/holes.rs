@@ -1,34 +1,34 @@
-//! Holes: committed frames whose bytes were given back to the file system, and which get them again before anybody has them.
+//! Holes: committed frames whose bytes were given back to the file system. They get bytes again before they are allocated.
 //!
-//! A *hole* is an aligned block of frames that is free and not in the buddy tree: whoever allocates cannot come upon it. The first frame's
-//! word of the block table says so. It is made and unmade in pieces of one size of the process that makes them, two
+//! A *hole* is an aligned block of frames that is free and not in the buddy tree: no allocation can come upon it. The first frame's
+//! word of the block table says so. Holes are made and unmade in pieces of one size, which the process that makes them chooses: two
 //! megabytes as a rule, so that huge pages stay whole.
 //!
-//! | state of a piece | word | tree | bytes | who moves it on |
+//! | state of a piece | word | tree | bytes | moved on by |
 //! |---|---|---|---|---|
 //! | free | free | free | reserved | [`mark`], one transaction |
-//! | fresh hole | hole, epoch 0 | not | reserved | [`date`], who has the trim lock |
-//! | waiting hole | hole, the epoch after it was marked | not | reserved, or no longer | [`punch`], who has the trim lock |
+//! | fresh hole | hole, epoch 0 | not | reserved | [`date`], under the trim lock |
+//! | waiting hole | hole, the epoch after it was marked | not | reserved, or no longer | [`punch`], under the trim lock |
 //! | punched hole | hole, punched | not | no longer | |
-//! | any hole | | | reserved again | [`fill`], who has the trim lock; then one transaction: free |
+//! | any hole | | | reserved again | [`fill`], under the trim lock; then one transaction: free |
 //!
-//! So bytes leave only a piece that says that it is a hole, and it says that it is free only when they are back. The *trim lock* is
-//! recoverable; its holder alone punches and fills, so neither happens to a piece of which the other is under way. It is
-//! taken before the allocator's lock, never under it.
+//! So only a piece that says that it is a hole loses its bytes, and it says that it is free only when they are back. The *trim lock* is
+//! recoverable; only its holder punches and fills, so the two never happen to one piece at a time. It is taken before the allocator's
+//! lock, never under it.
 //!
-//! **Readers.** Some look at frames that may be free: who looks for an orphaned block's cells, or recovers from a record that is
-//! out of date. They look at the block table first, under a pin. A piece is punched when all pins have ended that may have begun before
-//! it was a hole: its epoch, taken after it was marked, is below the least announcement. To touch a page that is gone would get
-//! a new one, or a signal where the file system is full.
+//! **Readers.** Some workers read frames that may be free: to look for an orphaned block's cells, or to recover from a record that is out of
+//! date. They read the block table first, under a pin. A piece is punched when all pins have ended that may have begun before it was a hole:
+//! when its epoch, taken after it was marked, is below the least announcement. Touching a page that is gone would allocate a new one, or
+//! raise a signal where the file system is full.
 //!
 //! | a crash after | leaves | repaired by |
 //! |---|---|---|
-//! | the trim lock | the lock | who takes it over, once what the dead one had committed is done: to fill a hole ends under both locks |
-//! | the mark (`trim.marked`) | a fresh hole, whose bytes are reserved | who needs frames fills it; who trims next dates and punches it |
+//! | the trim lock | the lock | a worker that takes it over, once all that the dead one had committed is done: filling ends under both locks |
+//! | the mark (`trim.marked`) | a fresh hole, whose bytes are reserved | a worker that needs frames fills it; the next trim dates and punches it |
 //! | punching (`trim.punched`) | a waiting hole without bytes | the same: it is punched again, which changes nothing |
 //! | reserving (`trim.reserved`) | a hole with bytes | the same: they are reserved again, which changes nothing |
 //!
-//! Coherent memory only: elsewhere other hosts' caches may hold lines of what would be somebody else's memory.
+//! Coherent memory only: elsewhere other hosts' caches may hold lines of memory that gets another owner.
 
 use super::buddy::Buddy;
 use super::slab::table_word;
@@ -68,7 +68,7 @@ pub fn frames_in_holes<M: Memory>(mem: &M) -> u64 {
     if M::COHERENT { HOLES.load(mem) } else { 0 }
 }
 
-/// The holes that there are. Without a lock: by the time they are returned, others may be.
+/// All holes. Without a lock: by the time they are returned, there may be others.
 ///
 /// Cost: a sync load; if there are any, one for each frame from the first to the last. Nothing on incoherent memory.
 pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Hole>> {
@@ -101,7 +101,7 @@ pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Hole>> {
     Ok(found)
 }
 
-/// A hole that the block table tells of lies in committed frames and begins at a multiple of its size.
+/// Checks that a hole in the block table lies in committed frames and begins at a multiple of its size.
 fn check<M: Memory>(worker: &Worker<M>, frame: u64, order: u32) -> Result<()> {
     let frames = 1 << order;
     if !frame.is_multiple_of(frames) || frame + frames > worker.committed_frames()? {
@@ -128,7 +128,7 @@ pub fn free_pieces<M: Memory>(worker: &Worker<M>, order: u32) -> Result<Vec<u64>
     Ok(found)
 }
 
-/// Takes a free piece out of the tree, as a hole; whether it was free as a whole.
+/// Takes a free piece out of the tree, as a hole; returns whether all of it was free.
 pub fn mark<M: Memory>(worker: &Worker<M>, frame: u64, order: u32) -> Result<bool> {
     let mem = worker.mem();
     let _trims = lock::acquire(worker, TRIM_LOCK)?;
@@ -160,7 +160,7 @@ pub fn mark<M: Memory>(worker: &Worker<M>, frame: u64, order: u32) -> Result<boo
     Ok(true)
 }
 
-/// Gives a hole that was just marked its date. Who pins from now on sees that it is one.
+/// Dates a hole that was just marked. Workers that pin from now on see that it is one.
 pub fn date<M: Memory>(worker: &Worker<M>, frame: u64) -> Result<()> {
     let mem = worker.mem();
     let _trims = lock::acquire(worker, TRIM_LOCK)?;
@@ -182,7 +182,7 @@ pub fn date<M: Memory>(worker: &Worker<M>, frame: u64) -> Result<()> {
     Ok(())
 }
 
-/// Gives the bytes of a hole back, if nobody can be looking at it: with a `least` announcement of now. Whether it did.
+/// Gives the bytes of a hole back, if no reader can be looking at it: `least` is the least announcement now. Returns whether it did.
 pub fn punch<M: Memory>(worker: &Worker<M>, frame: u64, least: u64) -> Result<bool> {
     let mem = worker.mem();
     let _trims = lock::acquire(worker, TRIM_LOCK)?;
@@ -212,7 +212,7 @@ pub fn punch<M: Memory>(worker: &Worker<M>, frame: u64, least: u64) -> Result<bo
     Ok(true)
 }
 
-/// Reserves the bytes of a hole again, and gives it to the tree. Whether it was a hole still.
+/// Reserves the bytes of a hole again, and gives it to the tree. Returns whether it still was a hole.
 pub fn fill<M: Memory>(worker: &Worker<M>, frame: u64) -> Result<bool> {
     let mem = worker.mem();
     let _trims = match mutant::is(Mutant::HoleFilledUnlocked) {
@@ -245,16 +245,16 @@ pub fn fill<M: Memory>(worker: &Worker<M>, frame: u64) -> Result<bool> {
     Ok(true)
 }
 
-/// What a trim came to.
+/// The result of a trim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trimmed {
     /// Bytes that were given back.
     pub given_back: u64,
-    /// Bytes of holes that somebody may be looking at: they are given back by a later trim.
+    /// Bytes of holes that a reader may be looking at: a later trim gives them back.
     pub waiting: u64,
 }
 
-/// Looks at the holes after an advance of the epoch: gives those their dates that have none, and punches up to so many that may be.
+/// After an advance of the epoch: dates the holes that have no date, and punches up to `most` of those that may be punched.
 pub fn punch_reclaimable<M: Memory>(worker: &Worker<M>, most: usize) -> Result<Trimmed> {
     let mut trimmed = Trimmed::default();
     let holes = list(worker)?;
@@ -275,7 +275,7 @@ pub fn punch_reclaimable<M: Memory>(worker: &Worker<M>, most: usize) -> Result<T
     Ok(trimmed)
 }
 
-/// Makes holes of all pieces that are free. What is free in smaller blocks stays.
+/// Makes holes of all free pieces. Smaller free blocks stay.
 pub fn mark_all<M: Memory>(worker: &Worker<M>, order: u32) -> Result<()> {
     for frame in (0..worker.committed_frames()?).step_by(1 << order) {
         mark(worker, frame, order)?;
@@ -283,7 +283,7 @@ pub fn mark_all<M: Memory>(worker: &Worker<M>, order: u32) -> Result<()> {
     Ok(())
 }
 
-/// Whether the memory can be trimmed at all; a hole that nobody needs would say so too late.
+/// Whether the memory can be trimmed at all; a hole made for nothing would show it too late.
 pub fn check_support<M: Memory>() -> Result<()> {
     if !M::COHERENT {
         return Err(MapError::Unsupported(

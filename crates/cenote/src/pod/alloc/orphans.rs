@@ -1,9 +1,9 @@
-//! Slab blocks that nobody owns: orphaned by a worker that found nothing free in them, hinted at by whoever frees an
-//! object in them, adopted by whoever needs their size class, and returned when they are empty. Hints may be lost or
-//! wrong; nothing depends on them but speed.
+//! Slab blocks that nobody owns. A worker that finds nothing free in a block orphans it; one that frees an object in it sets a hint; one
+//! that needs its size class adopts it; when it is empty, it is returned. Hints may be lost or wrong; nothing depends on them but
+//! speed.
 //!
-//! Who looks at the cells of a block that is not his looks at the block table first, both under a pin: the block may be free by then, but
-//! its memory is there ([`super::holes`]).
+//! A worker that reads the cells of a block that it does not own reads the block table first, both under a pin: the block may be free by then,
+//! but its memory is there ([`super::holes`]).
 
 use super::frames::free_slab;
 use super::heap::{return_reserves, take_cells};
@@ -20,13 +20,13 @@ use crate::pod::format::reserve::Reserve;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::{Pin, Worker};
 
-/// Hinted blocks that one refill looks at before it takes a fresh block.
+/// Hinted blocks that one refill tries before it takes a fresh block.
 const ADOPTIONS_MAX: u32 = 8;
-/// Words of the hint bitmap that one refill looks at.
+/// Words of the hint bitmap that one refill scans.
 const HINT_WORDS_MAX: u64 = 256;
 
-/// Gives up the ownership of a block, of which nothing is reserved any more. That is not written back: recovery passes by a reserve
-/// whose block is not its worker's, and who takes the next block says so first.
+/// Gives up a block of which nothing is reserved any more. The reserve is not written back: recovery ignores a reserve whose block is not its
+/// worker's, and a worker that takes its next block writes the reserve first.
 pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, frame: u64) {
     let mem = worker.mem();
     let owned = Block::Slab {
@@ -42,7 +42,7 @@ pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class:
     }
     .encode();
     let _shield = shield(worker);
-    // Its cells were changed by exchanges, which all have seen; nothing else of it is the next owner's.
+    // Its cells were changed by exchanges, which all workers see; the next owner needs nothing else of it.
     // PAIRS WITH: pod::alloc::orphans::after_free
     if table_word(worker, frame)
         .compare_exchange_acquire(mem, owned, nobodys)
@@ -59,7 +59,7 @@ pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class:
     actor.record.reserve(class).set_lazily(mem, Reserve::NONE.0);
 }
 
-/// As long as it stands, a block that was none of free frames when it began keeps its bytes, whatever becomes of it.
+/// While this pin stands, a block that was not free when it began keeps its bytes, whatever happens to the block.
 fn shield<M: Memory>(worker: &Worker<M>) -> Option<Pin<'_, M>> {
     match mutant::is(Mutant::HoleLookedInto) {
         true => None,
@@ -148,10 +148,10 @@ pub(in crate::pod) fn adopt_any<M: Memory>(worker: &Worker<M>, actor: Actor, cla
 fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, frame: u64, wanted: u32) -> bool {
     let mem = worker.mem();
     let base = worker.geometry().frame_offset(frame);
-    // A look from outside: meanwhile the block may be freed and made anew by somebody. The exchange of its table word
+    // An unprotected scan: meanwhile the block may be freed and made anew. The exchange of its table word
     // decides.
     let mut free = 0;
-    // Word by word: the line of a block that is somebody else's must not stay in this host's cache, not even for a moment.
+    // Word by word: the line of another worker's block must not stay in this host's cache, not even for a moment.
     let is_enough = (0..TABLE[class].words()).any(|word| {
         free += count_of(free_lanes(mem.owned_peek(base + 8 * u64::from(word))));
         free >= wanted
@@ -239,7 +239,7 @@ pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Resu
         };
         let base = worker.geometry().frame_offset(here);
         let cells = |word: u32| base + 8 * u64::from(word);
-        // Looked at from outside first, as in `adopt`.
+        // An unprotected scan first, as in `adopt`.
         if !(0..layout.words()).all(|word| mem.owned_peek(cells(word)) == full_word(layout, word)) {
             continue;
         }

@@ -1,10 +1,10 @@
-//! What a worker has allocated for its present operation, and where it came from: so that it leaves its source late, and
-//! goes back without being looked for.
+//! A worker's pending allocations: what it has allocated for its present operation, and where from. So an object leaves its source late, and
+//! can go back without a search.
 //!
-//! **Pending allocations.** On incoherent memory each *before* is a wait for a write-back. So what is allocated for an operation stays in
-//! the reserve or the list, and the worker remembers that it is taken, until the operation's record has been written back with
-//! the names, which the operation's exchange waits for anyway; then it leaves ([`commit_pending`]). Whatever else changes a reserve or frees entries
-//! settles first.
+//! On incoherent memory each *before* of [`heap`](super::heap) is a wait for a write-back. So what is allocated for an operation stays in the
+//! reserve or the list, and the worker remembers that it is taken, until the operation's record has been written back with the names. The
+//! operation's exchange waits for that anyway. Then the objects leave their sources ([`commit_pending`]). A worker that changes a reserve or
+//! frees entries in any other way commits its pending allocations first.
 
 use crate::memory::{Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
@@ -15,7 +15,7 @@ use crate::pod::instance::pending::{PENDING_MAX, Pending, PendingAllocations, So
 use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
 
-/// Has room for one take more.
+/// Makes room for one more pending allocation.
 pub(in crate::pod) fn make_room_for_pending<M: Memory>(worker: &Worker<M>) {
     let pending = worker.pending.get();
     if pending.has_left {
@@ -26,7 +26,7 @@ pub(in crate::pod) fn make_room_for_pending<M: Memory>(worker: &Worker<M>) {
     }
 }
 
-/// A reserve of the worker's without what it has taken.
+/// A reserve of the worker's, without its pending allocations.
 pub(in crate::pod) fn without_pending<M: Memory>(worker: &Worker<M>, class: usize) -> Reserve {
     let reserve = Reserve(worker.record().reserve(class).get(worker.mem()));
     let PendingAllocations {
@@ -43,7 +43,7 @@ pub(in crate::pod) fn without_pending<M: Memory>(worker: &Worker<M>, class: usiz
         })
 }
 
-/// Names what leaves its source when the pending allocations are committed.
+/// Adds a pending allocation and names it in `destination`; it leaves its source when the pending allocations are committed.
 pub(in crate::pod) fn allocate_pending<M: Memory>(
     worker: &Worker<M>,
     allocation: Pending,
@@ -58,8 +58,8 @@ pub(in crate::pod) fn allocate_pending<M: Memory>(
     allocation.object
 }
 
-/// Has what was taken leave its source; its names are written back first. Complete with the next fence, which comes before it is
-/// published: until then recovery finds it where it was, and forgets its name.
+/// Has pending allocations leave their sources; writes their names back first. Complete with the next fence, which comes before they are
+/// published: until then recovery finds them where they were, and forgets their names.
 pub(in crate::pod) fn commit_pending<M: Memory>(worker: &Worker<M>) {
     let pending = worker.pending.get();
     if !M::COHERENT && pending.count > 0 && !pending.has_left {
@@ -108,7 +108,7 @@ pub(in crate::pod) fn leave_source<M: Memory>(worker: &Worker<M>, allocation: &P
     }
 }
 
-/// What was taken for an object of the present operation, and whether it has left its source; forgets that.
+/// The pending allocation of an object, and whether it has left its source; forgets it.
 pub(in crate::pod) fn forget_pending<M: Memory>(worker: &Worker<M>, object: u64) -> Option<(Pending, bool)> {
     let mut pending = worker.pending.get();
     let n = pending.allocations[..pending.count]
@@ -121,8 +121,8 @@ pub(in crate::pod) fn forget_pending<M: Memory>(worker: &Worker<M>, object: u64)
     Some((allocation, pending.has_left))
 }
 
-/// Puts the object that a word of the worker's record names back where it came from: into the reserve, if that is of
-/// its cells now; into the list, if that has not moved on.
+/// Puts the object that a word of the worker's record names back where it came from: into the reserve, if the reserve is still of
+/// its cells; into the list, if that has not moved on.
 #[inline]
 pub(in crate::pod) fn put_back<M: Memory>(
     worker: &Worker<M>,
@@ -154,13 +154,13 @@ pub(in crate::pod) fn put_back<M: Memory>(
     true
 }
 
-/// Puts an entry that was taken back on its magazine.
+/// Puts an allocated entry back on its magazine.
 pub(in crate::pod) fn return_to_magazine<M: Memory>(worker: &Worker<M>, allocation: &Pending) {
     if let Source::List { chunk, index, round } = allocation.source
         && worker.recycler.round() == round
     {
         let object = allocation.object;
-        // Behind the others if the magazine is full meanwhile, which it cannot be: then it waits in the list.
+        // If the magazine is full meanwhile, which cannot be, it waits in the list behind the others.
         worker.recycler.put(
             allocation.class as usize,
             CachedEntry { object, chunk, index },

@@ -1,9 +1,8 @@
-//! Runs: adjacent frames that are free, wherever they begin. The buddy tree knows free blocks that are aligned; a run is what several of
-//! them come to that lie side by side.
+//! Runs: adjacent free frames, wherever they begin. The buddy tree knows aligned free blocks; a run consists of several of them side by side.
 //!
-//! A run of *n* frames holds an aligned block of 2^*o* of them if *n* ≥ 2^(*o*+1) − 1. So whoever looks for a run walks from one block of
-//! that order to the next, and looks how far the free frames around it go. That many blocks may lie in runs that are too short; so there is
-//! an [`Effort`].
+//! A run of *n* frames holds an aligned block of 2^*o* of them if *n* ≥ 2^(*o*+1) − 1. So a search for a run walks from one block of
+//! that order to the next, and finds out how far the free frames around it reach. Many such blocks may lie in runs that are too short; so a
+//! search has an [`Effort`].
 //!
 //! The caller has the allocator's lock.
 
@@ -16,16 +15,16 @@ use crate::pod::format::block::Block;
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock::redo::Transaction;
 
-/// How many runs are looked at.
+/// How many runs a search scans.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::pod) enum Effort {
-    /// So many that nobody waits for it.
+    /// So few that no worker waits for long.
     Bounded,
-    /// All there are. Before a pool counts as full.
+    /// All of them: for the last search before a pool counts as full.
     Full,
 }
 
-/// Runs that a bounded search looks at.
+/// Runs that a bounded search scans.
 const LOOKS: u32 = 64;
 
 /// What is asked for.
@@ -44,7 +43,7 @@ impl Want {
         (first + self.frames <= end).then_some(first)
     }
 
-    /// The order of a block that each run holds which is long enough.
+    /// The order of a block that every long enough run holds.
     fn order(self) -> u32 {
         match self.align {
             1 => (self.frames + 1).ilog2() - 1,
@@ -53,11 +52,11 @@ impl Want {
     }
 }
 
-/// Free frames, and those in holes, that lie side by side.
+/// Adjacent frames that are free or in holes.
 pub(in crate::pod) struct Stretch {
     /// The first one.
     pub begin: u64,
-    /// Behind the last one.
+    /// The frame after the last one.
     pub end: u64,
     /// The holes among them, in ascending order.
     pub holes: Vec<Hole>,
@@ -74,7 +73,7 @@ impl Stretch {
             .collect()
     }
 
-    /// Where in it, if it ended at `end`, frames fit for which the fewest holes need bytes; with those holes.
+    /// Where in it, if it ended at `end`, the frames fit with bytes for the fewest holes; and those holes.
     pub fn fewest_holes(&self, want: Want, end: u64) -> Option<(u64, Vec<u64>)> {
         let behind_holes = self.holes.iter().map(|hole| hole.frame + (1 << hole.order));
         let last = end
@@ -114,7 +113,7 @@ impl<'w, M: Memory> Runs<'w, M> {
         Ok(found)
     }
 
-    /// Frames of the longest run, of those that a bounded search sees.
+    /// Frames of the longest run that a bounded search sees.
     pub fn longest(&self) -> Result<u64> {
         let Some(largest) = self.tree.largest(self.worker.mem())? else {
             return Ok(0);
@@ -128,7 +127,7 @@ impl<'w, M: Memory> Runs<'w, M> {
         Ok(longest)
     }
 
-    /// Goes through the runs that hold a block of an order, from the lowest on, until one is the `last`.
+    /// Visits the runs that hold a block of an order, from the lowest on, until `last` returns true.
     fn each(&self, order: u32, effort: Effort, mut last: impl FnMut(u64, u64) -> bool) -> Result<()> {
         let mem = self.worker.mem();
         let (mut from, mut looks) = (0, 0);
@@ -138,7 +137,7 @@ impl<'w, M: Memory> Runs<'w, M> {
             };
             let (begin, end) = (self.begin_of(block)?, self.end_of(block)?);
             if end == block {
-                return Err(Error::corrupt("a free frame behind the last one, seen", block));
+                return Err(Error::corrupt("a free frame beyond the last one, seen", block));
             }
             if last(begin, end) {
                 break;
@@ -149,7 +148,7 @@ impl<'w, M: Memory> Runs<'w, M> {
         Ok(())
     }
 
-    /// The first of the free frames that end before a frame, and have none in use between; that frame itself if there are none.
+    /// The first of the free frames that end before a frame, with none in use between; that frame itself if there are none.
     fn begin_of(&self, mut frame: u64) -> Result<u64> {
         while let Some(before) = frame.checked_sub(1) {
             let Some(order) = self.tree.free_around(self.worker.mem(), before)? else {
@@ -160,7 +159,7 @@ impl<'w, M: Memory> Runs<'w, M> {
         Ok(frame)
     }
 
-    /// Behind the last of the free frames that begin with one; that frame itself if it is in use.
+    /// The frame after the last of the free frames that begin with one; that frame itself if it is in use.
     fn end_of(&self, mut frame: u64) -> Result<u64> {
         let all = self.worker.geometry().parameters.max_frames;
         while frame < all {
@@ -172,7 +171,7 @@ impl<'w, M: Memory> Runs<'w, M> {
         Ok(frame)
     }
 
-    /// What lies around a frame and is free, or in a hole: of the holes that may be, in ascending order.
+    /// What lies around a frame and is free or in one of `holes`, which are in ascending order.
     pub fn around(&self, frame: u64, holes: &[Hole]) -> Result<Stretch> {
         let mut found = Stretch {
             begin: frame,
@@ -218,8 +217,8 @@ impl<'w, M: Memory> Runs<'w, M> {
 
 /// Finds adjacent frames that are free. The caller has the allocator's lock.
 ///
-/// A power of two of them comes from the tightest block of the tree, so that large blocks stay whole; others from the lowest run, so that
-/// they lie side by side. Where the one finds nothing the other may.
+/// A power of two of them comes from the tightest block of the tree, so that large blocks stay whole; other numbers from the lowest run, so
+/// that they lie side by side. Where one search finds nothing the other may.
 pub(in crate::pod) fn find_free<M: Memory>(
     txn: &mut Transaction<'_, M>,
     worker: &Worker<M>,

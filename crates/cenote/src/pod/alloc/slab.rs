@@ -1,15 +1,15 @@
 //! Objects in slab blocks: where an object's cell is, and how cells change.
 //!
 //! Every object of a slab has a 16-bit cell: live, free, or being freed by a certain worker (FUSEE's free bitmap,
-//! section 4.4, with room for the name of who frees). An object that is retired is live still: its entry in a list says what
-//! it is (see `retire`). Each change has one possible author, so that a plain add
-//! on the word of four cells does it and a crash can be told from its effect:
+//! section 4.4, with room for the worker's name). A retired object is still live: its entry in a list says that it is
+//! retired (see `retire`). Each change has one possible author, so a plain add on the word of four cells makes it, and
+//! after a crash the cell shows whether it was made:
 //!
 //! | change | author |
 //! |---|---|
 //! | free -> live | the block's owner (into its reserve) |
 //! | live -> free | the same, for what it reserved and never used |
-//! | live -> freed by w | whoever has worker w's retired list, and has named the batch in w's record (see `collect`) |
+//! | live -> freed by w | the worker that has w's retired list and has named the batch in w's record (see `collect`) |
 //! | freed by w -> free | the same, or recovery |
 
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ pub struct Cell {
     pub at: CellAt,
 }
 
-/// Where an object is kept.
+/// Where an object lies.
 #[derive(Clone, Copy, Debug)]
 pub enum Location {
     /// In a slab.
@@ -54,7 +54,7 @@ pub enum Location {
         frame: u64,
         /// How many.
         frames: u32,
-        /// How far it has come.
+        /// Its state.
         state: ExtentState,
         /// Owner or retirer.
         owner: u16,
@@ -62,7 +62,7 @@ pub enum Location {
 }
 
 impl CellAt {
-    /// It was not looked for, or not found the fast path.
+    /// Not looked up, or not found by the fast path.
     pub const UNKNOWN: Self = Self(0);
 
     /// The cell of object `index` in the block that begins at `frame`.
@@ -100,7 +100,7 @@ impl CellAt {
         mem.prefetch(self.word().offset());
     }
 
-    /// [`CellAt::change`] of a cell that should say `from`, without looking first; `None`, and nothing has changed, if it
+    /// [`CellAt::change`] of a cell that should say `from`, without a load first; `None`, and nothing has changed, if it
     /// does not.
     #[inline]
     pub fn change_from<M: Memory>(self, mem: &M, from: u16, to: u16) -> Option<u64> {
@@ -113,7 +113,7 @@ impl CellAt {
         None
     }
 
-    /// Changes it; the caller is the one author of this change. Returns the whole word as it was.
+    /// Changes it; the caller is the only author of this change. Returns the whole word as it was.
     #[inline]
     pub fn change<M: Memory>(self, mem: &M, from: u16, to: u16) -> u64 {
         let delta = u64::from(to).wrapping_sub(u64::from(from)) << self.shift();
@@ -188,7 +188,7 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Location> {
                 .get(class)
                 .ok_or_else(|| Error::corrupt("a block's size class", object))?;
             worker.check(
-                "a block that ends behind the pool, seen",
+                "a block that ends beyond the pool, seen",
                 object - within,
                 layout.frames() * FRAME,
             )?;
@@ -200,7 +200,7 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Location> {
         }
         Block::Extent { frames, state, owner } if within == 0 => {
             worker.check(
-                "an extent that ends behind the pool, seen",
+                "an extent that ends beyond the pool, seen",
                 object,
                 u64::from(frames) * FRAME,
             )?;
@@ -215,8 +215,8 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Location> {
     }
 }
 
-/// Whether an object that is thought to have so many bytes has room for them; for those who check a pool. A length is damaged that reaches into
-/// other objects.
+/// Whether an object has room for the length that it is thought to have; for checks of a pool. A length that reaches into other
+/// objects is damage.
 pub fn check_fits<M: Memory>(worker: &Worker<M>, what: &'static str, object: u64, len: u64) -> Result<()> {
     match locate(worker, object)?.capacity() >= len || mutant::is(Mutant::LengthUnjudged) {
         true => Ok(()),
@@ -233,7 +233,7 @@ impl Location {
         }
     }
 
-    /// Who frees it, or has retired it if it is an extent: worker index plus one; 0 if it is live; `None` if it is free.
+    /// The worker that frees it, or has retired it if it is an extent: index plus one; 0 if it is live; `None` if it is free.
     #[inline]
     pub fn retirer<M: Memory>(&self, mem: &M) -> Option<u16> {
         match self {

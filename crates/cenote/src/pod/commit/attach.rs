@@ -1,4 +1,4 @@
-//! How a worker comes and goes.
+//! How a worker attaches and detaches.
 //!
 //! `attach` claims a record `Free -> Alive`, `Drop` gives it back. Between the two the worker alone writes its record's owned words.
 
@@ -21,16 +21,16 @@ use crate::pod::lock;
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::takeover::{first_owner, has_nothing_begun, tidy};
 
-/// So often places are looked for as long as some are held by the dead, or by who recovers them, or change hands: who recovers may be
-/// stopped.
+/// Attempts to find a place while dead workers, or recoverers, hold some, or places change hands. There is a limit because a recoverer may
+/// be stopped.
 const ATTEMPTS: u32 = 500;
-/// Between two of these looks.
+/// Between two of these attempts.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
 impl<M: Memory> Worker<M> {
-    /// Takes a place in the worker table. If all are taken, some by the dead, those are recovered from the last place, which is
-    /// kept for that. Refused only when all places were held by the living at one time, or after half a second in which others recover
-    /// the dead and do not come to an end.
+    /// Takes a place in the worker table. If all are taken, some by dead workers, recovers those from the last place, which is
+    /// reserved for that. Fails only if living workers held all places at one time, or after half a second in which others recover
+    /// dead workers and do not finish.
     pub fn attach(pod: &Arc<Pod<M>>, replicate: bool) -> Result<Self> {
         let limit = pod.geometry().parameters.workers;
         for _ in 0..ATTEMPTS {
@@ -54,8 +54,8 @@ impl<M: Memory> Worker<M> {
         })
     }
 
-    /// Whether a place is free, or held by the dead or by who recovers or adopts it; the last one does not count. Also if one has
-    /// changed hands meanwhile: who leaves a place that was looked at already, for one that was not yet, would be seen in both.
+    /// Whether a place other than the last is free, or held by a dead worker, a recoverer or an adopter. Also if places have changed hands
+    /// meanwhile: a worker that leaves a place already scanned for one not yet scanned would be seen in both.
     fn may_become_free(pod: &Pod<M>) -> bool {
         let look = || -> Vec<u64> {
             (0..pod.geometry().parameters.workers - 1)
@@ -65,23 +65,23 @@ impl<M: Memory> Worker<M> {
         let words = look();
         for (index, &word) in (0..).zip(&words) {
             let state = State::decode(word);
-            // One of which nobody can tell keeps its place.
+            // A worker that may or may not live keeps its place.
             if state.phase != Phase::Alive || matches!(pod.worker_lives(index, state), Ok(false)) {
                 return true;
             }
         }
-        // No generation comes twice: what is as it was has not changed between.
+        // No generation comes twice: a word that is the same has not changed between.
         look() != words
     }
 
-    /// Takes a certain place, if it is free; the last one also from a dead process.
+    /// Takes a given place, if it is free; the last place also from a dead process.
     fn attach_at(pod: &Arc<Pod<M>>, index: u32, replicate: bool) -> Result<Option<Self>> {
         if pod.is_forked() {
             return Err(Error::Forked);
         }
         let mem = pod.mem();
         let record = WorkerRecord::new(pod.geometry(), index);
-        // Before the claim, so that recovery looks at every record that was ever claimed.
+        // Before the claim, so that recovery scans every record that was ever claimed.
         raise(mem, u64::from(index) + 1);
         let word = record.state().load(mem);
         let state = State::decode(word);
@@ -129,7 +129,7 @@ impl<M: Memory> Worker<M> {
             all.retain(|other| other.strong_count() > 0);
             all.push(Arc::downgrade(&local));
         }
-        // On coherent memory another than there is: somebody may be about to take the list over just now.
+        // On coherent memory not the current one: another worker may be about to take the list over just now.
         let list_version = match M::COHERENT {
             true => !record.list_version().load(mem),
             false => 0,
@@ -143,9 +143,9 @@ impl<M: Memory> Worker<M> {
         Ok(Some(worker))
     }
 
-    /// What a worker that has just attached does with its record. On incoherent memory it brings that into order, and lets go of the
-    /// list. On coherent memory it does so when it first holds its list, as that may wait for a lock of dead whom only a monitor's fence
-    /// frees, and a monitor's own worker must not; unless the place is one of the dead, for which it has waited already.
+    /// Prepares the record of a worker that has just attached. On incoherent memory this brings the record into order and lets go of the list.
+    /// On coherent memory the worker does so when it first holds its list. That may wait for a dead worker's lock which only a monitor's fence
+    /// frees, and a monitor's own worker must not wait so; a place taken from the dead has waited for it already, and does it at once.
     fn begin(&self, is_of_the_dead: bool) -> Result<()> {
         if !M::COHERENT {
             let _first = self.first_hold();
@@ -163,15 +163,15 @@ impl<M: Memory> Worker<M> {
         Ok(())
     }
 
-    /// Gives back what a worker that leaves holds. One that has never held its list has nothing, and waits for no lock: what its place
+    /// Gives back what a leaving worker holds. A worker that has never held its list holds nothing, and waits for no lock: what its place
     /// came with is left for the next.
     fn end(&self) {
         let record = self.record();
         if !self.is_tidy.get() && has_nothing_begun(record, |word| word.get(self.mem())) {
             return;
         }
-        // What cannot be given back now is found by recovery or by the next to take the place. The hold is never given back: who moved
-        // the list of a record that is free would do so beside its adopters.
+        // What cannot be given back now is found by recovery or by the place's next worker. The hold is never given back: else another worker could
+        // move the list of a record that is free, beside its adopters.
         let hold = self.hold_list().map(std::mem::forget);
         if hold.is_err() || give_back_all(self, self.actor()).is_err() {
             record.write_back(self.mem());
@@ -179,7 +179,7 @@ impl<M: Memory> Worker<M> {
     }
 }
 
-/// The thread's death shows from now on. Nothing that an earlier owner's host has cached of the death slot may get in the way.
+/// The thread's death shows from now on. First drops what this host may have cached of the death slot under an earlier owner.
 fn register<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Registration {
     let (mem, death_slot) = (pod.mem(), pod.geometry().death_slot(index));
     unregister(mem, death_slot);
@@ -211,7 +211,7 @@ impl<M: Memory> Drop for Worker<M> {
         // The last store to the record: all of it is seen before that is free.
         // PAIRS WITH: pod::instance::advance::least
         record.announced().announce(self.mem(), IDLE);
-        // Before the record is free: then the death slot is somebody else's.
+        // Before the record is free: then the death slot has another owner.
         let death_slot = self.geometry().death_slot(u32::from(self.actor().me) - 1);
         self.mem().kernel().unregister(death_slot, self.registration);
         unregister(self.mem(), death_slot);
@@ -230,7 +230,7 @@ impl<M: Memory> Drop for Worker<M> {
     }
 }
 
-/// What a worker that leaves in peace does: give back what it holds, free what it can.
+/// Gives back what a detaching worker holds, and frees what can be freed.
 pub fn give_back_all<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let record = actor.record;
     let _hold = worker.hold_list()?;

@@ -12,17 +12,17 @@
 //! 2. some worker's record names the new object as the old one of its own operation: it was seen in the slot;
 //! 3. another worker's retired list has an entry of the new object that is not gone: it was unlinked, hence linked.
 //!
-//! (Whoever unlinks it names it first, enters it next, and only then forgets its name: so if 2 is not seen
+//! (A worker that unlinks it names it first, enters it next, and only then forgets its name: so if 2 is not seen
 //! because it is over, 3 is. The entry stays as long as the announcement stands.) A dead `REMOVE` is simpler: the tombstone names
 //! the remover and this removal, and nobody changes it before the record says that it happened ([`is_removal_over`]).
 //!
-//! **Claims** ([`publish_claimed`]). A claimed slot binds nothing: whoever finds one in the way clears it. Recovery does so before
+//! **Claims** ([`publish_claimed`]). A claimed slot binds nothing: a worker that finds one in the way clears it. Recovery does so before
 //! it looks for anything else; so a dead `PUT` that has only claimed has not happened, and never will.
 //!
 //! **Secondary objects.** An operation may publish up to two further objects that only the new one refers to, and unlink two
-//! further objects that only the old one referred to. They follow the verdict on the new object: nothing else is asked. Their names have a line
-//! of their own. So that of a new one says at the end that its object is [`PUBLISHED`], before the record says that all is over: whichever
-//! of the two, and of the reserve without it, reaches memory first.
+//! further objects that only the old one referred to. They follow the verdict on the new object. Their names have a line of their own.
+//! So the name of a new one is marked [`PUBLISHED`] at the end, before the record says that the operation is over: it is right whichever
+//! of the two, and of the reserve without the object, reaches memory first.
 //!
 //! Auxiliary allocations (levels, chain lines, list chunks, maps) are published by words that never change again
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
@@ -39,13 +39,13 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
 use crate::pod::reclaim::retire;
 
-/// Bits of a slot that say how far its move to another level has come; the rest stays as it was.
+/// The bits of a slot that say how far its move to another level has come.
 pub const SLOT_MOVE_BITS: u64 = 0b11;
 
 /// What those bits are while a slot is claimed and its change not yet committed.
 pub const SLOT_CLAIMED: u64 = 0b10;
 
-/// What a slot holds whose claim was given up or taken away: a tombstone that names nobody.
+/// What a slot holds after its claim was given up or cleared: a tombstone that names nobody.
 pub const SLOT_CLEARED: u64 = 0b1000;
 
 /// One change of one slot.
@@ -77,8 +77,8 @@ pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::re
     }
 }
 
-/// [`publish`] in two steps, for a slot that a further look must confirm: `change.current` is exchanged for
-/// `change.next` *claimed*; then, if `confirm` says so, that for `change.next`. Anybody may clear a claim. `Ok(false)` if nothing
+/// [`publish`] in two steps, for a slot that a further check must confirm: `change.current` is exchanged for
+/// `change.next` *claimed*; then, if `confirm` says so, that for `change.next`. Any worker may clear a claim. `Ok(false)` if nothing
 /// has happened.
 ///
 /// Cost: one compare-exchange more.
@@ -90,7 +90,7 @@ pub fn publish_claimed<M: Memory>(
     let mem = worker.mem();
     let (slot, claim) = (change.slot, change.next | SLOT_CLAIMED);
     intend(worker, change);
-    // A claim binds nothing. What it is for must be seen when it is bound.
+    // A claim binds nothing. What it is for must be visible when it becomes binding.
     // PAIRS WITH: index::hash::claim::is_sole
     let claimed = match M::COHERENT {
         true => slot.compare_exchange_acquire(mem, change.current, claim),
@@ -115,7 +115,7 @@ pub fn publish_claimed<M: Memory>(
     confirmed.map(|_| false)
 }
 
-/// Whether the worker with mark `remover`, whose tombstone was seen in `slot`, has told its record that this removal happened.
+/// Whether the worker with mark `remover`, whose tombstone was seen in `slot`, has recorded that this removal happened.
 /// Until then the tombstone is the evidence, and must stay.
 pub fn is_removal_over<M: Memory>(worker: &Worker<M>, remover: u16, slot: SyncWord) -> bool {
     if remover == 0 || remover == worker.me() || mutant::is(Mutant::EvidenceReused) {
@@ -128,10 +128,10 @@ pub fn is_removal_over<M: Memory>(worker: &Worker<M>, remover: u16, slot: SyncWo
         worker.mem(),
         WorkerRecord::new(worker.geometry(), u32::from(remover) - 1),
     );
-    // In this order, as they lie in one line: if it removes something else when the slot is looked at, this removal was over. That it is
-    // over may not have been written back; then the tombstone stays a little longer.
+    // In this order, as they lie in one line: if the record names another removal when its slot is read, this removal was over. That it
+    // is over may not have been written back; then the tombstone stays a little longer.
     let [what, at, ..] = mem.owned_peek_line_speculative(record.operation().offset());
-    // Where the remover is on this host, it may be its cache that says so. Complete before the slot is claimed.
+    // If the remover is on this host, only its cache may say so. Complete before the slot is claimed.
     mem.write_back(record.operation().offset(), 8);
     what != operation::REMOVE || at != slot.offset()
 }
@@ -155,7 +155,7 @@ pub fn publish_with_secondaries<M: Memory>(
     match exchange(worker, change) {
         Ok(()) => finish_with_secondaries(worker, worker.actor(), false).map(Ok),
         Err(found) => {
-            // Not written back: what a record names that says nothing else is forgotten, and the next one is written back as a whole.
+            // Not written back: names in a record that says nothing else are ignored, and the next record is written back as a whole.
             for word in words {
                 word.set_lazily(worker.mem(), 0);
             }
@@ -174,7 +174,7 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
     // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find, index::hash::probe::likely_object
     let exchanged = match M::COHERENT {
         true => slot.compare_exchange(mem, current, next),
-        // What the new objects hold, the names, and what is to happen: all of it before it happens.
+        // The new objects' contents, the names, and what is to happen: all of it before it happens.
         false => mem.fence_and_exchange(slot.offset(), current, next),
     };
     if let Err(found) = exchanged {
@@ -211,7 +211,7 @@ fn intend<M: Memory>(worker: &Worker<M>, change: &Change) {
     crash_point(Point::PublishIntent);
 }
 
-/// The record says that nothing is going on, after an exchange that failed.
+/// Records that no operation is under way, after an exchange that failed.
 #[inline]
 fn give_up<M: Memory>(worker: &Worker<M>) {
     let record = worker.record();
@@ -221,7 +221,7 @@ fn give_up<M: Memory>(worker: &Worker<M>) {
     worker.back_off.lost(worker.mem());
 }
 
-/// The record says that the operation happened, after an exchange that succeeded.
+/// Records that the operation happened, after an exchange that succeeded.
 #[inline]
 fn has_happened<M: Memory>(worker: &Worker<M>) {
     crash_point(Point::PublishDone);
@@ -229,7 +229,7 @@ fn has_happened<M: Memory>(worker: &Worker<M>) {
         leave_sources(worker);
     }
     worker.back_off.won();
-    // Not written back: who recovers the operation finds out that it happened as long as its announcement stands.
+    // Not written back: a recoverer finds out that the operation happened as long as its announcement stands.
     worker
         .record()
         .operation()
@@ -263,7 +263,7 @@ fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value: u64) {
     worker.mem().persist(word.offset(), 8);
 }
 
-/// What follows a change that happened; repeatable from any step. All of it is written back before the record says that it
+/// Finishes a change that happened; repeatable from any step. All of it is written back before the record says that it
 /// is over; that itself is written back by the next fence, which comes before anything of the list is freed.
 #[inline]
 pub(in crate::pod) fn finish_committed<M: Memory>(
@@ -285,7 +285,7 @@ fn finish<M: Memory>(
     let record = actor.record;
     let counter = record.counter().get(mem);
     if counter != 0 {
-        // The record lies in the pool: somebody may have changed it since the operation began.
+        // The record lies in the pool: another process may have changed it since the operation began.
         if counter & 7 != 0 || worker.check("", counter, 8).is_err() {
             return Err(Error::corrupt("a counter in an operation record", counter));
         }
@@ -311,7 +311,7 @@ fn finish<M: Memory>(
     }
     record.old_object().set_lazily(mem, 0);
     if had_secondaries {
-        // Only the first line is written back now: what the others name means nothing in a record that says so.
+        // Only the first line is written back now: the names in the others mean nothing once the record says so.
         let words = record.secondaries().into_iter().chain(record.old_secondaries());
         for word in words.filter(|word| word.get(mem) != 0) {
             word.set_lazily(mem, 0);

@@ -1,18 +1,18 @@
-//! Recovery: finishing or undoing what a dead process had begun, by whoever notices.
+//! Recovery: a live worker finishes or undoes what a dead process had begun.
 //!
-//! **Who notices.** Whoever waits for the allocator's lock (only as far as the lock), whoever finds that a dead
-//! worker's announcement holds reclamation back, whoever finds the pool full, whoever opens it, and the optional
-//! agent. Nobody else has to wait for recovery: it returns memory, it does not unblock.
+//! **Who notices.** A worker that waits for the allocator's lock (it recovers only as far as the lock), that finds a dead worker's
+//! announcement holding reclamation back, that finds the pool full, or that opens it; watchers; and the optional agent. No other worker
+//! has to wait for recovery: it returns memory, it unblocks nobody.
 //!
-//! **Told first.** Registered steps, by which groups are notified of the death, are run before the claim: a recoverer that is stopped once it
-//! has claimed the record lives, so that nobody else may recover that; but it keeps nobody from being told.
+//! **Notified first.** Registered steps run before the claim; by the first of them groups are notified of the death. A recoverer that is
+//! stopped once it has claimed the record is alive, so nobody else may recover that record; but it keeps nobody from being notified.
 //!
 //! **Claim.** A dead process's worker record, or one whose recoverer died: its state -> `Recovering(by us)`. Every step
 //! below may be repeated from its beginning by the next recoverer, if this one dies. When none of a dead process's
 //! workers is left, its own place is freed.
 //!
-//! **Damage.** What cannot be recovered is left as it was found, and nothing else: the other steps, workers and processes are recovered all the
-//! same. It is told by [`failures`](crate::pod::instance::failures).
+//! **Damage.** Only what cannot be recovered is left as it was found: the other steps, workers and processes are recovered all the
+//! same. [`failures`](crate::pod::instance::failures) keeps what failed.
 //!
 //! **For each worker**, in this order, in the dead worker's name (its mark, its list, its reserves):
 //! 1. the allocator's lock: taken once, so that what the dead have committed is done;
@@ -53,7 +53,7 @@ use crate::pod::reclaim::takeover::lists_taken;
 use crate::pod::reclaim::vacant::empty;
 use crate::pod::reclaim::{collect, retire};
 
-/// What a recovery did.
+/// The result of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Recovered {
     /// Dead processes whose places are free again.
@@ -64,24 +64,24 @@ pub struct Recovered {
     pub finished: u32,
     /// Operations that had not happened and were undone.
     pub undone: u32,
-    /// What could not be recovered, or not be found out: [`Pod::failures`](crate::pod::Pod::failures) says why.
+    /// Recoveries that failed, or deaths that could not be established: [`Pod::failures`](crate::pod::Pod::failures) says why.
     pub failed: u32,
 }
 
 impl Recovered {
-    /// Counts something that failed, and has it told.
+    /// Counts a failure, and keeps it.
     fn fail<M: Memory>(&mut self, worker: &Worker<M>, task: Task, what: impl Display, error: &Error) {
         self.failed += 1;
         worker.pod().note_failure(task, what, error);
     }
 }
 
-/// Recovers every dead process: first the workers that nobody alive answers for, then the places of processes. What cannot be recovered
+/// Recovers every dead process: first the workers that no living process answers for, then the places of processes. What cannot be recovered
 /// is left, and counted.
 ///
 /// # Errors
 ///
-/// If this process may recover nobody, as it was forked off the one that joined.
+/// If this process was forked off the one that joined: then it may recover nobody.
 pub fn recover_dead<M: Memory>(worker: &Worker<M>) -> Result<Recovered> {
     if worker.pod().is_forked() {
         return Err(Error::Forked);
@@ -91,7 +91,7 @@ pub fn recover_dead<M: Memory>(worker: &Worker<M>) -> Result<Recovered> {
     Ok(recovered)
 }
 
-/// [`recover_dead`], which adds to what was recovered already.
+/// [`recover_dead`], adding to an earlier result.
 pub(in crate::pod) fn recover_all<M: Memory>(worker: &Worker<M>, recovered: &mut Recovered) {
     let pod = worker.pod();
     if pod.is_forked() {
@@ -115,7 +115,7 @@ pub(in crate::pod) fn recover_all<M: Memory>(worker: &Worker<M>, recovered: &mut
             return;
         }
         match pod.worker_lives(index, state) {
-            // What its recoverer cannot do nobody knows yet.
+            // Whether its recoverer fails is not known yet.
             Ok(true) => is_whole &= state.phase != Phase::Recovering,
             Ok(false) => {
                 is_whole &= recover_one(worker, index, state, recovered);
@@ -140,7 +140,7 @@ pub(in crate::pod) fn recover_all<M: Memory>(worker: &Worker<M>, recovered: &mut
     }
 }
 
-/// Frees a dead process's place, unless a worker of its has come to light meanwhile.
+/// Frees a dead process's place, unless a worker of that process has appeared meanwhile.
 fn free_place<M: Memory>(worker: &Worker<M>, index: u32, recovered: &mut Recovered) -> Result<()> {
     let (mem, pod) = (worker.mem(), worker.pod());
     let entry = ProcessRecord::new(worker.geometry(), index).state();
@@ -167,7 +167,7 @@ fn free_place<M: Memory>(worker: &Worker<M>, index: u32, recovered: &mut Recover
     Ok(())
 }
 
-/// Recovers one worker that was seen to be dead in this state, if nobody else has claimed to; `false` if that is left to others, or for later.
+/// Recovers a worker that was seen dead in this state, unless another worker has claimed it; `false` if it is left to others, or for later.
 pub(in crate::pod) fn recover_one<M: Memory>(
     worker: &Worker<M>,
     index: u32,
@@ -180,8 +180,8 @@ pub(in crate::pod) fn recover_one<M: Memory>(
     })
 }
 
-/// The registered steps come first, in their order, without a claim. One that fails is made up for by who uses the structure next, and does
-/// not keep the record from being recovered.
+/// Runs the registered steps first, in their order, without a claim. A step that fails does not keep the record from being recovered; the
+/// next worker that uses the structure makes up for it.
 fn recover<M: Memory>(
     worker: &Worker<M>,
     index: u32,
@@ -196,7 +196,7 @@ fn recover<M: Memory>(
     if !worker.pod().may_recover()? {
         return Ok(false);
     }
-    // A thread that died alone has left its lines in this process's cache; what a process has left is drained already.
+    // A thread that died alone has left its lines in this process's cache; what a dead process has left is drained already.
     if worker.pod().is_own(state) {
         drain::drop_cached(mem, worker.geometry());
     }
@@ -236,13 +236,13 @@ fn recover<M: Memory>(
                 generation: state.generation,
             }
         }
-        // A recovery that failed is given back as it was found, for others or for later.
+        // A record whose recovery failed is given back as it was found, for others or for later.
         Err(_) => {
             record.write_back(mem);
             state
         }
     };
-    // Behind the fence of the log, or of the record that is given back.
+    // After the fence of the log, or of the record that is given back.
     // PAIRS WITH: pod::commit::attach::attach_at, pod::reclaim::vacant::with_claim
     let _ = record
         .state()
@@ -251,7 +251,7 @@ fn recover<M: Memory>(
     outcome.map(|()| true)
 }
 
-/// What the claim is for: steps 1 to 7, but for the record's state.
+/// Steps 1 to 7, under the claim, but for the record's state.
 fn recover_record<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
@@ -263,8 +263,8 @@ fn recover_record<M: Memory>(
         me: dead.index as u16 + 1,
     };
     release_locks(worker, dead)?;
-    // A damaged lock of a user's keeps the place, whose slots name it, from being used again, and nothing else: no memory is held back, what
-    // waits in its list neither.
+    // A damaged user lock only keeps the place, whose slots name it, from being used again. It holds back no memory, nor what waits in the
+    // record's list.
     let held = (worker.pod().hooks().recover_held)(worker, dead.index);
     if !mutant::is(Mutant::RecoveryNotInvalidated) {
         record.invalidate(worker.mem());
@@ -281,7 +281,7 @@ fn recover_record<M: Memory>(
     held
 }
 
-/// What the log will say of a recovery that begins.
+/// The log entry of a recovery that begins.
 fn begin_entry<M: Memory>(worker: &Worker<M>, index: u32, state: State) -> log::Entry {
     let mem = worker.mem();
     let mut entry = log::Entry {
@@ -290,7 +290,7 @@ fn begin_entry<M: Memory>(worker: &Worker<M>, index: u32, state: State) -> log::
         began: mem.kernel().now(),
         ..log::Entry::default()
     };
-    // Of one that was being recovered already, the state names the recoverer.
+    // If it was being recovered already, the state names the recoverer.
     if state.phase == Phase::Alive && state.process < worker.geometry().parameters.processes {
         let process = ProcessRecord::new(worker.geometry(), state.process);
         entry.pid = process.pid().peek(mem) as u32;
@@ -299,7 +299,7 @@ fn begin_entry<M: Memory>(worker: &Worker<M>, index: u32, state: State) -> log::
     entry
 }
 
-/// Runs what other structures have registered: all steps, whatever the others say.
+/// Runs all registered steps, even if some fail.
 fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry, recovered: &mut Recovered) {
     for (n, step) in worker.pod().hooks().steps.iter().enumerate() {
         let (task, began) = (Task::Step(step.name), worker.pod().begin_task());
@@ -317,9 +317,9 @@ fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry, 
     }
 }
 
-/// Step 1: the dead worker's holds of the pool's own locks end; that on the trim lock once no log about a hole is left to be replayed. Once the
-/// allocator's lock was ours, whatever its dead holders had committed is done: also what an earlier recoverer of this very record had, before it died. Read sooner, the record and the block table
-/// would say what is no longer so.
+/// Step 1: ends the dead worker's holds of the pool's own locks; that on the trim lock once no log about a hole is left to be replayed. Once
+/// this worker has had the allocator's lock, all that its dead holders had committed is done, also what an earlier dead recoverer of this
+/// record had. Read sooner, the record and the block table would be out of date.
 fn release_locks<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<()> {
     if !mutant::is(Mutant::LogsNotApplied) {
         drop(lock::acquire(worker, HEAP_LOCK)?);
@@ -329,7 +329,7 @@ fn release_locks<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<()> {
     Ok(())
 }
 
-/// Steps 2 to 6: whatever a record says was begun is finished or undone.
+/// Steps 2 to 6: finishes or undoes what a record says was begun.
 pub(in crate::pod) fn finish_record<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
@@ -342,14 +342,14 @@ pub(in crate::pod) fn finish_record<M: Memory>(
         Some(false) => recovered.undone += 1,
         None => {}
     }
-    // Before reserves are given back: an object that is in none any more would be taken for one that had left its.
+    // Before reserves are given back: recovery would take an object that is in no reserve any more for one that had left its reserve.
     record.write_back_operation(mem);
     mem.fence();
     record.expect_end_in_memory(mem);
     crash_point(Point::RecoverOperation);
     recover_auxiliary(worker, actor)?;
     {
-        // What it finds of the batch may be in blocks that are free: they keep their bytes meanwhile.
+        // Objects of the batch may be in blocks that are free: these keep their bytes meanwhile.
         let _pin = worker.pin()?;
         collect::finish_freeing(worker, actor)?;
     }
@@ -361,9 +361,9 @@ pub(in crate::pod) fn finish_record<M: Memory>(
     Ok(())
 }
 
-/// Says that a record has been left that may hold a list: once it is free, as who looks passes by those that are not. If its owner
-/// dies before, the list is found when somebody looks at all. The caller was its worker, or has brought it into order: its host's cache has
-/// what was left.
+/// Counts a record that may hold a list as left. Called once the record is free, as searchers ignore others. If its owner dies before, a
+/// search for any other reason finds the list. The caller was its worker, or has brought it into order, so its host's cache has what
+/// was left.
 pub(in crate::pod) fn hint_at_orphans<M: Memory>(worker: &Worker<M>, record: WorkerRecord) {
     let mem = worker.mem();
     if record.head().get(mem) != record.tail().get(mem) {
@@ -419,7 +419,7 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     Ok(())
 }
 
-/// Whether an object was named but never left the reserve. What the reserve says of a block that is not the worker's is old.
+/// Whether an object was named but never left the reserve. A reserve of a block that is not the worker's is out of date.
 fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<bool> {
     let Location::Slab(cell) = locate(worker, object)? else {
         return Ok(false);
@@ -440,11 +440,11 @@ fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resu
     Ok(is_there && is_its())
 }
 
-/// Has an object that was published leave the reserve or the list that it was taken from, if it is still there. The reserve's word: complete
+/// Has a published object leave the reserve or the list that it was taken from, if it is still there. A reserve's word is complete
 /// with the next fence, which comes before the record forgets the object.
 fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<Option<OwnedWord>> {
     let mut left = None;
-    // What cannot be found was freed, and its block with it: an operation long over, whose end was not written back.
+    // An object that cannot be found was freed, and its block with it: the operation was long over, and its end not written back.
     if object != 0
         && is_reserved(worker, actor, object).unwrap_or(false)
         && !mutant::is(Mutant::ReservedKept)
@@ -469,7 +469,7 @@ fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Res
 fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Option<bool>> {
     let mem = worker.mem();
     let record = actor.record;
-    // Written back when it is over, before the reserves are given back. Until then who recovers it again comes to the same.
+    // Written back when it is over, before the reserves are given back. Until then another recoverer comes to the same result.
     let set = |word: OwnedWord, value: u64| word.set_lazily(mem, value);
     let new = record.new_object().get(mem);
     let mut verdict = record.operation().get(mem);
@@ -487,7 +487,7 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
     crash_point(Point::RecoverVerdict);
     match verdict {
         operation::NONE => {
-            // A name left behind would be mistaken for evidence.
+            // A name left behind could be taken for evidence.
             set(record.old_object(), 0);
             let [first, second] = record.secondaries();
             let [third, fourth] = record.old_secondaries();
@@ -527,7 +527,7 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
     }
 }
 
-/// Retires an object that was allocated and not published, unless it is in the list still that it was taken from.
+/// Retires an object that was allocated and not published, unless it is still in the list that it was taken from.
 fn give_back<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     if retire::find(worker, actor, object)?.is_none() {
         return retire::retire(worker, actor, object);
@@ -544,7 +544,7 @@ fn new_words(actor: Actor) -> [OwnedWord; 3] {
     [actor.record.new_object(), first, second]
 }
 
-/// The same, with what they name that no operation has published.
+/// The same, with the objects that they name and no operation has published.
 fn allocated<M: Memory>(worker: &Worker<M>, actor: Actor) -> impl Iterator<Item = (OwnedWord, u64)> + '_ {
     new_words(actor).into_iter().map(|word| {
         let object = word.get(worker.mem());
@@ -570,7 +570,7 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
     let (slot, expected) = (SyncWord::at(slot), actor.record.expected().get(mem));
     let mut found = slot.load(mem);
     if kind == operation::PUT && found == expected | SLOT_CLAIMED {
-        // Nobody binds it now but its owner, who is dead.
+        // Only its owner could make it binding, and that is dead.
         found = match mutant::is(Mutant::DeadClaimKept) {
             true => SLOT_CLEARED,
             // NO PAIR: claim
@@ -592,13 +592,13 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
             .map(|index| WorkerRecord::new(worker.geometry(), index))
             .filter(|record| *record != actor.record)
     };
-    // That a name is over may not have been written back. It is before the announcement under which it was written ends, and the object is not
-    // used again before that.
+    // That a name is over may not have been written back. It is before the end of the announcement under which the name was written, and the
+    // object is not reused before that.
     let seen_in_slot = others().any(|record| record.old_object().peek_speculative(mem) == new);
     if mutant::is(Mutant::EvidenceWithoutLists) || seen_in_slot {
         return Ok(seen_in_slot);
     }
-    // Chunks that leave lists meanwhile stay what they are as long as this reads.
+    // Chunks that leave lists meanwhile stay intact while this reads.
     let _pin = worker.pin()?;
     loop {
         let taken = lists_taken(worker)?;
@@ -606,7 +606,7 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
         for record in others() {
             retire::pending(worker, record, |object| is_retired |= object == new)?;
         }
-        // A list that was moved meanwhile may have been passed by.
+        // A list that was moved meanwhile may have been missed.
         if is_retired || lists_taken(worker)? == taken {
             return Ok(is_retired);
         }

@@ -1,4 +1,4 @@
-//! Noticing deaths at once, and telling other hosts. Page: `docs/protocols/detection.md`.
+//! Noticing deaths at once, and notifying other hosts. Page: `docs/protocols/detection.md`.
 
 pub mod relay;
 pub mod watch;

@@ -1,30 +1,31 @@
-//! Relaying event counts: who notifies one wakes those who sleep by it under its own kernel. A host's agent looks at the event counts of the pool as often as
-//! hosts beat, or when another agent says so, and wakes those of its own host who sleep by one that was notified.
+//! Relaying event counts between kernels. Notifying an event count wakes only sleepers under the same kernel. So a host's agent polls the
+//! pool's event counts with each heartbeat, or when another agent says so, and wakes its own host's sleepers by those that were notified.
 //!
-//! The event counts are the death event count, that of idle background threads, and those of the groups. Locks' event counts are not among them: who waits for a lock looks again by itself.
+//! It relays the death event count, that of idle background threads, and those of the groups; not those of locks, whose waiters poll by
+//! themselves.
 //!
-//! Nothing is written but what a notified event count says, here. Who sleeps compares the event count with what it saw before it looked for what it waits for; so a ring
-//! before that is seen by itself, and one after that by the relay. Where memory is incoherent the kernel may compare what a cache has kept of the
-//! event count: so those by an event count that was notified are woken in some more polls too ([`AGAIN`]).
+//! The relay writes nothing to the pool. A sleeper compares the event count with what it was before the sleeper checked its condition: so the
+//! sleeper sees a notification before that itself, and the relay sees one after that. On incoherent memory the kernel may compare a cached
+//! event count: so the relay wakes sleepers in a few more polls too ([`AGAIN`]).
 //!
-//! **A crash** of the agent leaves nobody who relays, until its host is fenced. Who sleeps looks at everything every 100 ms ([`watch`](super::watch)).
+//! **A crash** of the agent leaves no relay until its host is fenced. Sleepers scan everything every 100 ms anyway ([`watch`](super::watch)).
 
 use crate::memory::{Memory, SyncWord};
 use crate::pod::format::superblock::{DEATH_EVENTS, ROUND_EVENTS};
 use crate::pod::group::Group;
 use crate::pod::instance::worker::Worker;
 
-/// In so many polls after a ring those who sleep are woken again.
+/// Polls after a notification in which sleepers are woken again.
 const AGAIN: u8 = 3;
-/// Looks between two searches for groups that were made.
+/// Polls between two searches for new groups.
 const POLLS_PER_SEARCH: u32 = 12;
 
-/// An event count, and what it said.
+/// An event count, and its value in the last poll.
 #[derive(Debug)]
 struct Heard {
     event_count: SyncWord,
     notifications: u32,
-    /// Looks in which those who sleep by it are to be woken yet.
+    /// Polls left in which its sleepers are woken.
     again: u8,
 }
 
@@ -32,12 +33,12 @@ struct Heard {
 #[derive(Debug, Default)]
 pub struct Relay {
     heard: Vec<Heard>,
-    /// Looks until the next search.
+    /// Polls until the next search.
     until_search: u32,
 }
 
 impl Relay {
-    /// Finds the groups that there are, if it is time to or somebody has come, and [`look`](Relay::look)s.
+    /// Searches for groups, if it is time to or the death event count was notified; then [`look`](Relay::look)s.
     ///
     /// Cost: a load for each event count; now and then one for each entry of the directory.
     pub fn look_everywhere<M: Memory>(&mut self, worker: &Worker<M>) -> bool {
@@ -53,7 +54,7 @@ impl Relay {
         self.look(mem)
     }
 
-    /// An event count that is new may have been notified.
+    /// A new event count may have been notified already.
     fn search<M: Memory>(&mut self, worker: &Worker<M>) {
         let groups = Group::event_counts(worker);
         for event_count in [DEATH_EVENTS, ROUND_EVENTS].into_iter().chain(groups) {
@@ -70,7 +71,7 @@ impl Relay {
         }
     }
 
-    /// Wakes who sleeps under this kernel by an event count that was notified since the last poll. Whether one was.
+    /// Wakes sleepers under this kernel by event counts that were notified since the last poll. Returns whether one was.
     ///
     /// Cost: a load for each event count; a system call for each that was notified lately.
     pub fn look<M: Memory>(&mut self, mem: &M) -> bool {
@@ -90,7 +91,7 @@ impl Relay {
         was_notified
     }
 
-    /// Says that the caller is about to sleep until one of the event counts is notified under this kernel; to be called before a look.
+    /// The caller is about to sleep until an event count is notified under this kernel; to be called before a poll.
     ///
     /// Cost: as [`prepare_wait`](crate::pod::instance::event_count::prepare_wait), for each event count.
     pub fn prepare_wait<M: Memory>(&self, mem: &M) -> Vec<(u64, u32)> {

@@ -1,8 +1,8 @@
-//! In whose name something is done.
+//! In whose name a worker acts.
 
 use super::record::WorkerRecord;
 
-/// In whose name something is done: a worker's record, and its mark. Normally the caller's own; recovery and the
+/// In whose name a worker acts: a worker's record, and its mark. Normally the caller's own; recovery and the
 /// adopters of vacant records act for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actor {

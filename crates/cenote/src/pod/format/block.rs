@@ -1,15 +1,15 @@
-//! The block table: one sync word a frame says what the frame is and who answers for it.
+//! The block table: one sync word a frame says what the frame is and which worker owns it.
 //!
 //! | kind | word |
 //! |---|---|
 //! | free | 0 |
 //! | slab | kind, ready bit, class, owner |
 //! | tail | kind: a further frame of the slab block that begins at the aligned frame before |
-//! | range | kind, state (pending, live, retired), owner or retirer, number of frames |
+//! | extent | kind, state (pending, live, retired), owner or retirer, number of frames |
 //! | hole | kind, punched bit, order, epoch; see [`crate::pod::alloc::holes`] |
 //!
-//! The owner is a worker's index plus one; 0 is nobody. A slab's owner alone takes free cells from it; a pending
-//! range belongs to a worker that has not published it. Only the first frame's word of an extent or of a hole means anything.
+//! The owner is a worker's index plus one; 0 is nobody. Only its owner takes free cells from a slab block; a pending extent belongs to
+//! a worker that has not published it. Only the first frame's word of an extent or of a hole means anything.
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Block {
         class: u8,
         /// Whether its cells are initialised.
         ready: bool,
-        /// Who takes cells from it: worker index plus one, or 0.
+        /// The worker that takes cells from it: index plus one, or 0.
         owner: u16,
     },
     /// A further frame of a slab block.
@@ -42,14 +42,14 @@ pub enum Block {
         order: u8,
         /// Whether its bytes are gone for certain.
         is_punched: bool,
-        /// An epoch after it was marked; 0 if it has not been looked up.
+        /// An epoch after it was marked; 0 if it has not been dated.
         epoch: u64,
     },
     /// Not a value that this library writes.
     Damaged,
 }
 
-/// How far an extent has come.
+/// The state of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentState {
     /// Allocated, and not published.

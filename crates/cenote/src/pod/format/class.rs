@@ -30,7 +30,7 @@ const SIZES: [u32; 40] = [
 
 /// Number of classes.
 pub const CLASSES: usize = SIZES.len();
-/// The largest object that a slab holds; larger ones are ranges of frames.
+/// The largest object that a slab holds; larger ones are extents.
 pub const SLAB_MAX: u64 = 32768;
 
 const _: () = assert!(

@@ -4,14 +4,14 @@
 //! 0        superblock            one page
 //!          process table         processes × 256 bytes
 //!          worker table          workers × 4 KiB
-//!          worker area table           workers × 1 KiB
+//!          worker area table     workers × 1 KiB
 //!          host table            hosts × 256 bytes
 //!          event log             8 KiB
 //!          directory             entries × 256 bytes
 //!          block table           one sync word a frame
 //!          hints                 one bit a frame
 //!          buddy tree            two bytes a frame, in heap order
-//! data     frames of 64 KiB       as many as are committed, up to the maximum
+//! data     frames of 64 KiB      as many as are committed, up to the maximum
 //! ```
 //!
 //! Everything but the superblock and the first tables is sparse: only what belongs to committed frames is reserved
@@ -21,7 +21,7 @@ use super::superblock::Kind;
 use crate::memory::LINE;
 use crate::memory::delegated::{MAILBOX_BYTES, Mailboxes};
 
-/// The host of processes on a machine that is no part of a pod.
+/// The host id of processes on a machine that is no part of a pod.
 pub const ALONE: u32 = 0;
 
 /// Bytes of a frame, the smallest block.
@@ -34,7 +34,7 @@ pub const PROCESS_BYTES: u64 = 256;
 pub const WORKER_BYTES: u64 = 4096;
 /// Bytes of it before that line.
 pub const RECORD_BYTES: u64 = WORKER_BYTES - LINE;
-/// Bytes of a worker's worker area: what it shares with those who wait for it.
+/// Bytes of a worker area: what a worker shares with workers that wait for it.
 pub const WORKER_AREA_BYTES: u64 = 1024;
 /// Bytes of a host's entry.
 pub const HOST_BYTES: u64 = 256;
@@ -198,13 +198,13 @@ impl Geometry {
         self.process_table + u64::from(index) * PROCESS_BYTES
     }
 
-    /// A worker's worker area.
+    /// A worker's area.
     #[inline]
     pub fn worker_area(&self, index: u32) -> u64 {
         self.worker_area_table + u64::from(index) * WORKER_AREA_BYTES
     }
 
-    /// The mailboxes: one in each worker's worker area, dealt out to processes by their places.
+    /// The mailboxes: one in each worker area, dealt out to processes by their places.
     pub fn mailboxes(&self) -> Mailboxes {
         Mailboxes {
             first: self.worker_area_table + MAILBOX_AT,
@@ -214,8 +214,8 @@ impl Geometry {
         }
     }
 
-    /// The places of the process table that a process of a host may take. Where exchanges are executed by a server, each host has places
-    /// of its own: who takes one asks by its mailboxes before anybody of another host can know.
+    /// The places of the process table that a process of a host may take. Where a server executes exchanges, each host has places of its own: a
+    /// process that takes one asks by its mailboxes before a process of another host can know.
     pub fn places_of(&self, host: u32) -> impl Iterator<Item = u32> + use<> {
         let hosts = match self.parameters.kind {
             Kind::Delegated if host != ALONE => self.parameters.hosts.max(1),

@@ -2,20 +2,20 @@
 //!
 //! A host's entry has a state with a generation, and a word that its agent increments. **A generation of a host is over
 //! when nothing of that host can write any more, and not before**: it moves after a fence, or after the last process has
-//! left. So whoever was of an earlier generation is dead, and may be recovered by anybody.
+//! left. So every process of an earlier generation is dead, and any live one may recover it.
 //!
 //! | state | from | by | when |
 //! |---|---|---|---|
 //! | up (g), no agent | down (g) | an agent | it starts; g begins |
 //! | up (g), agent | up (g) | the agent | the agent before it is dead, or there was none |
-//! | leaving (g) | up (g) | the agent | it wants to end; from now on nobody joins |
-//! | up (g) | leaving (g) | the agent, or the next one | others of the host have the pool open still; or the agent has died |
+//! | leaving (g) | up (g) | the agent | it wants to end; from now on no process joins |
+//! | up (g) | leaving (g) | the agent, or the next one | other processes of the host still have the pool open; or the agent has died |
 //! | fencing (g) | up, leaving (g) | the leading monitor | the host missed its heartbeats |
 //! | down (g + 1) | fencing (g) | the leading monitor | the fence says that the host is certainly down |
-//! | down (g + 1) | fencing (g) | an agent that starts | it is the same start of the same machine, whose kernel says that nothing of g lives |
+//! | down (g + 1) | fencing (g) | an agent that starts | it is the same boot of the same machine, whose kernel says that nothing of g lives |
 //! | down (g + 1) | leaving (g) | the agent | it has left its own place; its last write |
 //!
-//! All by compare-exchange of the whole word, so a late one fails. What a crash leaves, and who repairs it, is in
+//! All transitions are compare-exchanges of the whole word, so a late one fails. What a crash leaves, and who repairs it, is in
 //! `docs/protocols/hosts.md`.
 
 use super::geometry::{ALONE, Geometry, Parameters};
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
-/// What a host is in.
+/// A host's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HostPhase {
@@ -33,9 +33,9 @@ pub enum HostPhase {
     Down,
     /// It sends heartbeats, or has failed unnoticed.
     Up,
-    /// A monitor makes certain that it is down.
+    /// It is being fenced.
     Fencing,
-    /// It sends heartbeats; nobody of it may join any more.
+    /// It sends heartbeats; no process of it may join any more.
     Leaving,
     /// Not a value that this library writes.
     Damaged,
@@ -56,7 +56,8 @@ pub struct HostState {
 
 impl HostState {
     /// Reads a state word.
-    pub fn decode(word: u64) -> Self {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn decode(word: u64) -> Self {
         let phase = match word & 0xff {
             0 => HostPhase::Down,
             1 => HostPhase::Up,
@@ -73,7 +74,8 @@ impl HostState {
     }
 
     /// The word for a state.
-    pub fn encode(self) -> u64 {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn encode(self) -> u64 {
         let phase = match self.phase {
             HostPhase::Down => 0,
             HostPhase::Up => 1,
@@ -88,7 +90,8 @@ impl HostState {
     }
 
     /// The state in which this generation is over.
-    pub fn over(self) -> Self {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn over(self) -> Self {
         Self {
             phase: HostPhase::Down,
             agent: 0,
@@ -98,23 +101,24 @@ impl HostState {
     }
 
     /// The same with another phase.
-    pub fn with(self, phase: HostPhase) -> Self {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn with(self, phase: HostPhase) -> Self {
         Self { phase, ..self }
     }
 }
 
-/// The machine that a generation of a host is on. Its kernel's locks say who of that generation lives; those of another machine say nothing.
+/// The machine that a generation of a host is on. That machine's kernel knows which processes of the generation live; other kernels do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Home {
     /// The generation.
     pub generation: u32,
-    /// A number of the machine's, of its start and of the file that holds its locks; 0 if nobody has settled in the generation, and of a machine that
+    /// A number for the machine, its boot and the file that holds its locks; 0 if no machine has claimed the generation, and for a machine that
     /// cannot be told from others.
     machine: u32,
 }
 
 impl Home {
-    /// That of a generation on a machine ([`crate::memory::ProcessName::machine`]).
+    /// The home of a generation on a machine ([`crate::memory::ProcessName::machine`]).
     pub fn new(generation: u32, machine: u64) -> Self {
         let folded = (machine >> 32) as u32 ^ machine as u32;
         Self {
@@ -124,7 +128,8 @@ impl Home {
     }
 
     /// Reads a word.
-    pub fn decode(word: u64) -> Self {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn decode(word: u64) -> Self {
         Self {
             generation: (word >> 32) as u32,
             machine: word as u32,
@@ -132,16 +137,17 @@ impl Home {
     }
 
     /// The word for it.
-    pub fn encode(self) -> u64 {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn encode(self) -> u64 {
         u64::from(self.machine) | u64::from(self.generation) << 32
     }
 
-    /// Whether it says where a generation is: not yet before its first agent.
+    /// Whether it is the home of a generation: not yet before the generation's first agent.
     pub fn is_of(self, generation: u32) -> bool {
         self.machine != 0 && self.generation == generation
     }
 
-    /// Whether it is that of a generation before this one, or of none.
+    /// Whether it is the home of an earlier generation, or of none.
     fn is_before(self, generation: u32) -> bool {
         self.machine == 0 || (generation.wrapping_sub(self.generation) as i32) > 0
     }
@@ -162,7 +168,7 @@ impl HostRecord {
         SyncWord::at(self.0)
     }
 
-    /// Which machine a generation of the host is on: [`Home`]. Set once in each generation, before anybody of it joins.
+    /// The machine that a generation of the host is on: [`Home`]. Set once in each generation, before a process of it joins.
     pub fn home(self) -> SyncWord {
         SyncWord::at(self.0 + 8)
     }
@@ -172,12 +178,12 @@ impl HostRecord {
         SyncWord::at(self.0 + 64)
     }
 
-    /// The leading monitor that fences, or fenced last: its worker's identity.
+    /// The identity of the leading monitor's worker that fences it, or fenced it last.
     pub fn fencer(self) -> SyncWord {
         SyncWord::at(self.0 + 192)
     }
 
-    /// When it began to, in seconds since 1970; for people. The same writer.
+    /// When it began to, in seconds since 1970; for people. Written by the same monitor.
     pub fn fenced_at(self) -> SyncWord {
         SyncWord::at(self.0 + 200)
     }
@@ -192,7 +198,7 @@ impl HostRecord {
         }
     }
 
-    /// Moves the state; whether it was still the one that was meant. It publishes nothing else: who needs more to be seen has waited
+    /// Moves the state; returns whether it was still the expected one. Publishes nothing else: a caller that needs more to be seen has waited
     /// for that, or exchanged something, before. Two round trips.
     pub fn exchange<M: Memory>(self, mem: &M, from: HostState, to: HostState) -> bool {
         // NO PAIR: claim
@@ -209,8 +215,8 @@ pub const ELSEWHERE: &str = "it is up on another machine, or was before this one
 /// Why a machine cannot be any host's home.
 pub const UNIDENTIFIED: &str = "this machine cannot be told from others, as /proc/sys/kernel/random/boot_id or its lock file cannot be read";
 
-/// Makes a machine the home of a host's generation, if that has none; whether it is. Nobody of the generation joins before. A generation that is
-/// over settles nowhere.
+/// Makes a machine the home of a host's generation, if that has none; returns whether it is. No process of the generation joins before. A
+/// generation that is over gets no home.
 ///
 /// Cost: a sync load, and an exchange for the first one.
 pub fn claim_home<M: Memory>(mem: &M, record: HostRecord, generation: u32, machine: u64) -> bool {
@@ -268,7 +274,7 @@ pub fn up<M: Memory>(mem: &M, geometry: &Geometry) -> Result<Vec<(u32, HostState
     Ok(up)
 }
 
-/// Whether a process of another host may be alive, by what the pool says of that host and its agent says of the process: two
+/// Whether a process of another host may be alive, by the pool's state of that host and the host's agent's declarations: two
 /// round trips. `entry` is the state of its place.
 pub fn may_live<M: Memory>(mem: &M, geometry: &Geometry, index: u32, entry: State) -> Result<bool> {
     if entry.process >= geometry.parameters.hosts {
@@ -295,7 +301,8 @@ pub struct HostInstance {
 
 impl HostInstance {
     /// Reads a word.
-    pub fn decode(word: u64) -> Self {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn decode(word: u64) -> Self {
         Self {
             host: word as u32,
             generation: (word >> 32) as u32,
@@ -303,12 +310,14 @@ impl HostInstance {
     }
 
     /// The word for it.
-    pub fn encode(self) -> u64 {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn encode(self) -> u64 {
         u64::from(self.host) | u64::from(self.generation) << 32
     }
 
     /// Whether the generation is over: nothing of it can write any more. Never on a single machine. One round trip.
-    pub fn is_over<M: Memory>(self, mem: &M, geometry: &Geometry) -> Result<bool> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn is_over<M: Memory>(self, mem: &M, geometry: &Geometry) -> Result<bool> {
         if self.host == ALONE {
             return Ok(false);
         }
@@ -316,8 +325,9 @@ impl HostInstance {
         Ok(state.phase == HostPhase::Down || state.generation != self.generation)
     }
 
-    /// Whether it is neither over nor being fenced, which has no way back. Always on a single machine. One round trip.
-    pub fn is_up<M: Memory>(self, mem: &M, geometry: &Geometry) -> Result<bool> {
+    /// Whether it is neither over nor being fenced, from which no state leads back. Always on a single machine. One round trip.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn is_up<M: Memory>(self, mem: &M, geometry: &Geometry) -> Result<bool> {
         if self.host == ALONE {
             return Ok(true);
         }
@@ -344,7 +354,7 @@ pub fn declaration(generation: u32) -> u64 {
     1 << 32 | u64::from(generation)
 }
 
-/// Whether a place is held by a process of a host in a generation of it, or is being taken by one.
+/// Whether a process of a host's generation holds a place, or is taking it.
 pub fn is_of(entry: State, host: u32, generation: u32) -> bool {
     entry.phase != Phase::Free && entry.process == host && entry.tag == generation as u8
 }
@@ -383,7 +393,7 @@ mod tests {
             home.is_of(7) && !home.is_of(8) && home.is_before(8) && !home.is_before(7) && !home.is_before(6)
         );
         assert_ne!(home, Home::new(7, 0x1234_5678_9abc_def1));
-        // A machine that cannot be told is no home.
+        // A machine that cannot be told from others is no home.
         assert!(!Home::new(7, 0).is_of(7));
         let nowhere = Home::decode(0);
         assert!(!nowhere.is_of(0) && nowhere.is_before(0));

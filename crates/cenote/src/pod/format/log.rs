@@ -11,21 +11,21 @@
 //! | 56 | CRC-32C of the rest |
 //!
 //! **Who writes.** A recoverer takes a number from a counter in the superblock, and with it an entry, and writes that as a
-//! whole. A crash leaves an entry that is old, or whose checksum is wrong; so do two writers who are a whole round
-//! apart. Readers leave out what has a wrong checksum. Nothing is decided by what stands here.
+//! whole. A crash leaves an entry that is old, or whose checksum is wrong; so do two writers that are a whole round
+//! apart. Readers skip entries with a wrong checksum. The log decides nothing.
 
 use super::geometry::{EVENT_LOG_BYTES, Geometry};
 use super::superblock::LOGGED;
 use crate::memory::{LINE, Memory, OwnedWord};
 
 const ENTRIES: u64 = EVENT_LOG_BYTES / LINE;
-/// Checksums begin with it, so that zeroes are no entry.
+/// The start value of checksums, so that zeroes are no entry.
 const CHECKSUM_START: u32 = 0x6c6f_6773;
 
 /// One recovery of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Which one it was since the pool was created, from 1 on.
+    /// Its number since the pool was created, from 1 on.
     pub number: u64,
     /// The identity of the dead worker: its place plus one in the low half, its generation in the high half.
     pub dead: u64,
@@ -39,7 +39,7 @@ pub struct Entry {
     pub pid: u32,
     /// The host of the dead.
     pub host: u32,
-    /// What there was to do: see the [module documentation](self).
+    /// The steps that had something to do: see the [module documentation](self).
     pub done: u64,
 }
 
@@ -88,7 +88,7 @@ pub fn append<M: Memory>(mem: &M, geometry: &Geometry, entry: Entry) {
     for (n, word) in words.into_iter().chain([checksum(&words)]).enumerate() {
         OwnedWord::at(at + 8 * n as u64).set(mem, word);
     }
-    // Written back before the record is free; and dropped, as the next one to write here may be on another host.
+    // Written back before the record is free; and dropped, as the next writer here may be on another host.
     mem.invalidate(at, LINE);
     mem.fence();
 }

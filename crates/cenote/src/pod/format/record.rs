@@ -3,7 +3,7 @@
 //! A worker is a thread's place in the pool: its identity, its announcement for epochs, what it is about to do,
 //! the objects it has reserved, and the list of those it has retired. Everything that recovery needs after the
 //! worker died is here, in single-writer words; only `state`, `announced` and `epoch` are sync words, each alone
-//! on its line. A worker record outlives its worker: its retired list stays until somebody has emptied it.
+//! on its line. A worker record outlives its worker: its retired list stays until another worker has emptied it.
 
 use super::geometry::Geometry;
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
@@ -14,22 +14,22 @@ pub(crate) const PUBLISHED: u64 = 1;
 /// Marks an `aux_word` that is a single-writer word.
 pub const OWNED_LINK: u64 = 1;
 
-/// Marks `aux_object` as a chain line that is being taken out of a range about to be freed.
+/// Marks `aux_object` as a chain line that is being taken out of an extent about to be freed.
 pub const DRAINING: u64 = 1;
 
 /// `announced` of a worker that reads nothing, and of a record that was never used. Epochs begin later.
 pub const IDLE: u64 = 0;
 
-/// What a place in the instance table is in.
+/// The phase of a place in the instance table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nobody has it.
+    /// Free.
     Free,
     /// Its instance lives, or has died unnoticed.
     Alive,
-    /// An instance is finishing what the dead one had begun.
+    /// Another instance is finishing what its dead one had begun.
     Recovering,
-    /// Processes of a pod only: claimed by one that has not said yet who it is.
+    /// Processes of a pod only: claimed by a process that has not said yet who it is.
     Joining,
     /// Not a value that this library writes.
     Damaged,
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// A place that nobody has, after so many generations.
+    /// A place that nobody has, after a generation.
     pub fn free(generation: u32) -> Self {
         Self {
             phase: Phase::Free,
@@ -110,7 +110,7 @@ impl ProcessRecord {
         SyncWord::at(self.0)
     }
 
-    /// The operating system's process id, as its namespace has it. For people, and for whoever fences its host.
+    /// The operating system's process id, as its namespace has it. For people, and for the fence of its host.
     pub fn pid(self) -> OwnedWord {
         OwnedWord::at(self.0 + 64)
     }
@@ -140,8 +140,8 @@ impl ProcessRecord {
         OwnedWord::at(self.0 + 112)
     }
 
-    /// By how much longer than usual a monitor must wait for a heartbeat of this process, if it is its host's agent: it may be kept from its processor.
-    /// Written before it is the agent.
+    /// How much longer than usual a monitor must wait for a heartbeat of this process, if it is its host's agent and may be kept from its
+    /// processor. Written before it is the agent.
     pub fn timeout(self) -> OwnedWord {
         OwnedWord::at(self.0 + 120)
     }
@@ -157,7 +157,7 @@ impl ProcessRecord {
     }
 }
 
-/// What an operation record says is being done.
+/// The kind of an operation.
 pub mod operation {
     /// Nothing.
     pub const NONE: u64 = 0;
@@ -187,7 +187,7 @@ impl WorkerRecord {
         Self(geometry.worker(index))
     }
 
-    /// That of who has no place: behind the end of every pool. What a [`Snapshot`](crate::memory::Snapshot) reads there is 0.
+    /// A record for a reader without a place: beyond the end of every pool. What a [`Snapshot`](crate::memory::Snapshot) reads there is 0.
     pub(in crate::pod) fn nowhere() -> Self {
         Self(1 << 62)
     }
@@ -209,14 +209,14 @@ impl WorkerRecord {
         SyncWord::at(self.0 + 72)
     }
 
-    /// Coherent memory: changes whenever somebody may have taken the list over; odd while somebody is about to. Written under the
+    /// Coherent memory: changes whenever another worker may have taken the list over; odd while one is about to. Written under the
     /// allocator's lock.
     #[inline]
     pub fn list_version(self) -> SyncWord {
         SyncWord::at(self.0 + 80)
     }
 
-    /// Its replica of the global epoch, written by whoever advances that.
+    /// Its replica of the global epoch, written by workers that advance the epoch.
     #[inline]
     pub fn epoch(self) -> SyncWord {
         SyncWord::at(self.0 + 128)
@@ -313,7 +313,7 @@ impl WorkerRecord {
         OwnedWord::at(self.0 + 320)
     }
 
-    /// The retired list: the chunk of which entries are being freed, with a last bit that says that this is decided; or 0.
+    /// The retired list: the chunk whose entries are being freed, with a last bit that says that this is decided; or 0.
     pub fn freeing(self) -> OwnedWord {
         OwnedWord::at(self.0 + 328)
     }
@@ -334,8 +334,8 @@ impl WorkerRecord {
         OwnedWord::at(self.0 + 360)
     }
 
-    /// A flush request for its list: from where, to where, a serial number that makes it a new one, and the round in
-    /// which it is served with the process that began it, or 0.
+    /// A flush request for its list: its begin, its end, a serial number that makes it a new one, and the round in which it is
+    /// served with the process that began it, or 0.
     pub fn flush_request(self) -> [OwnedWord; 4] {
         [0, 8, 16, 24].map(|n| OwnedWord::at(self.0 + 384 + n))
     }
@@ -357,7 +357,7 @@ impl WorkerRecord {
         (OwnedWord::at(at), OwnedWord::at(at + 8))
     }
 
-    /// Forgets what is being done and what is reserved; the retired list stays.
+    /// Forgets the operation and the reserves; the retired list stays.
     pub fn forget<M: Memory>(self, mem: &M) {
         for word in (192..320).chain([328, 352]).chain(448..960).step_by(8) {
             OwnedWord::at(self.0 + word).set(mem, 0);
@@ -372,7 +372,7 @@ impl WorkerRecord {
         mem.write_back(self.0 + 192, 192);
     }
 
-    /// The caller relies on what the record says of the last operation, and of a level that was to be retired, being in memory.
+    /// The caller relies on the end of the last operation, and of a level's retirement, being in memory.
     #[inline(always)]
     pub fn expect_end_in_memory<M: Memory>(self, mem: &M) {
         mem.must_be_in_memory(self.operation().offset(), LINE - 8);
@@ -385,7 +385,7 @@ impl WorkerRecord {
         mem.must_be_in_memory(self.0, super::geometry::RECORD_BYTES);
     }
 
-    /// Drops the whole record from this host's cache, so that the words of a dead worker are read as they are: once its list is
+    /// Drops the whole record from this host's cache, so that a dead worker's words are read as they are in memory: once its list is
     /// [refreshed](crate::pod::reclaim::retire::refresh).
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn invalidate<M: Memory>(self, mem: &M) {

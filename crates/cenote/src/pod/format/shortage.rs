@@ -2,7 +2,7 @@
 
 use crate::memory::MapError;
 
-/// Why a pool is full that might grow.
+/// Why a pool that may still grow is full.
 pub(crate) const NO_SPACE: &str = "its file system has no space left";
 
 /// The same, of this process.

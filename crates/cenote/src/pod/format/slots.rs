@@ -1,30 +1,30 @@
 //! A worker's slots: the part of its worker area that says which locks it holds or waits for.
 //!
-//! A slot is a line of sync words. Its worker writes them, but for the event count, while the slot is at rest or in use by it; a slot that its
-//! worker left behind, because it died or gave up waiting, is put at rest by others with a compare-exchange of the turn.
+//! A slot is a line of sync words. Its worker writes them, but for the event count, while the slot is at rest or in use. If its worker died
+//! or gave up waiting, other workers put the slot at rest with a compare-exchange of the turn.
 //!
 //! | word | |
 //! |---|---|
 //! | 0 `turn` | a number that grows each time the slot stands in a queue or its worker reads, and in the low 3 bits a [`Stand`] |
-//! | 8 `before` | in a queue: whom the slot stands behind; else what it was last |
+//! | 8 `before` | in a queue: the slot that it stands behind; else the last such slot |
 //! | 16 `lock` | the lock's offset, or 0; stays when the slot is at rest |
 //! | 24 `owner` | the identity of the worker that used it last |
-//! | 32 `event_count` | by what those sleep who wait until the turn is another |
-//! | 40 `announced` | number of the turn whose end its worker announces, so that who sleeps until then needs no barrier |
+//! | 32 `event_count` | workers that wait for the turn to end sleep by it |
+//! | 40 `announced` | number of the turn whose end its worker announces, so that a sleeper until then needs no barrier |
 //!
-//! `docs/protocols/locks.md` says who relies on what.
+//! `docs/protocols/locks.md` says which code relies on what.
 
 use std::cell::Cell;
 
 use super::geometry::Geometry;
 use crate::memory::{LINE, SyncWord};
 
-/// Slots of a worker: so many locks can it hold or wait for at the same time.
+/// Slots of a worker: the most locks that it can hold or wait for at the same time.
 pub const SLOTS: usize = 8;
 /// Where they begin in the worker area.
 const SLOTS_AT: u64 = 128;
 
-/// What a slot is used for now.
+/// What a slot is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stand {
     /// For nothing, or to name the lock that its worker holds.
@@ -88,7 +88,7 @@ impl Turn {
         Self(self.0 & !7 | stand.encode())
     }
 
-    /// Whether nobody who stood behind the slot in the turn of this number is behind anybody now. A slot that is used for another
+    /// Whether no slot that stood behind this one in the turn of this number still does. A slot that is used for another
     /// lock was at rest before.
     #[inline]
     pub fn is_over(self, number: u64) -> bool {
@@ -167,7 +167,7 @@ impl Slot {
         SyncWord::at(self.0)
     }
 
-    /// Whom it stands behind.
+    /// The slot that it stands behind.
     #[inline]
     pub fn before(self) -> SyncWord {
         SyncWord::at(self.0 + 8)
@@ -179,13 +179,13 @@ impl Slot {
         SyncWord::at(self.0 + 16)
     }
 
-    /// Whose it is.
+    /// The identity of its worker.
     #[inline]
     pub fn owner(self) -> SyncWord {
         SyncWord::at(self.0 + 24)
     }
 
-    /// By what those sleep who wait until the turn is another.
+    /// Workers that wait for the turn to end sleep by it.
     #[inline]
     pub fn event_count(self) -> SyncWord {
         SyncWord::at(self.0 + 32)
@@ -198,12 +198,12 @@ impl Slot {
     }
 }
 
-/// What a worker knows of its own slots without looking.
+/// What a worker remembers of its own slots.
 #[derive(Debug, Default)]
 pub struct OwnSlots {
-    /// Which slots a guard or somebody who waits uses. A flag of its own for each: what is stored does not hang on what is read.
+    /// Which slots a guard or a waiter uses. Each has a flag of its own, so that a store depends on no load.
     pub used: [Cell<bool>; SLOTS],
-    /// Behind the last slot that was ever used.
+    /// One more than the last slot that was ever used.
     pub most: Cell<usize>,
     /// The lock that a slot names, 0 if that is not known.
     pub locks: [Cell<u64>; SLOTS],

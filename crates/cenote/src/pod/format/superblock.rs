@@ -37,18 +37,18 @@ pub const RECOVERIES: SyncWord = SyncWord::at(576);
 pub const DEATH_EVENTS: SyncWord = SyncWord::at(768);
 /// Entries that were ever begun in the log of recoveries.
 pub const LOGGED: SyncWord = SyncWord::at(832);
-/// Which host's processes execute the exchanges of all, where a server does: see [`crate::pod::hosts::lease`].
+/// The server lease: which host's processes execute exchanges, where a server does; see [`crate::pod::hosts::lease`].
 pub const SERVER_LEASE: SyncWord = SyncWord::at(960);
-/// Whether a process without a host's id executes them, or did when it died.
+/// Whether a process without a host id executes exchanges, or did when it died.
 pub const HOSTLESS_SERVES: SyncWord = SyncWord::at(1024);
 /// Retired lists that were ever taken over from idle workers; changed under the allocator's lock.
 pub const LISTS_TAKEN: SyncWord = SyncWord::at(1088);
 /// How often background threads were asked for the retired lists of idle workers (incoherent memory).
 pub const LISTS_WANTED: SyncWord = SyncWord::at(1152);
-/// The event count that is notified when background threads have something to do: a flush round was begun, the epoch has moved on, lists are wanted (incoherent
-/// memory).
+/// The event count that is notified when background threads have something to do: a flush round was begun, the epoch has moved on, or lists
+/// are wanted (incoherent memory).
 pub const ROUND_EVENTS: SyncWord = SyncWord::at(1216);
-/// When a watcher began to look thoroughly for the dead, as nobody had for a while: nanoseconds since 1970. Not used in a pod.
+/// When a watcher last began a thorough scan, in nanoseconds since 1970. Not used in a pod.
 pub const LAST_SCAN: SyncWord = SyncWord::at(1280);
 /// Slab blocks that were ever given back to the buddy tree (incoherent memory).
 pub const BLOCKS_FREED: SyncWord = SyncWord::at(896);
@@ -56,14 +56,14 @@ pub const BLOCKS_FREED: SyncWord = SyncWord::at(896);
 /// When a collector first found that it cannot advance the present epoch; see [`crate::pod::reclaim::backlog`].
 pub const HELD_BACK: SyncWord = SyncWord::at(2048);
 
-/// The recoverable lock of who gives bytes of holes back or reserves them again; see [`crate::pod::alloc::holes`].
+/// The recoverable lock for giving bytes of holes back and reserving them again; see [`crate::pod::alloc::holes`].
 pub const TRIM_LOCK: SyncWord = SyncWord::at(2112);
 /// Frames that are in holes.
 pub const HOLES: SyncWord = SyncWord::at(2176);
 /// No hole begins before this frame.
 pub const HOLES_FROM: SyncWord = SyncWord::at(2240);
 
-/// The recoverable lock of whoever leads the monitors of a pod.
+/// The recoverable lock of the monitor that leads in a pod.
 pub const MONITOR_LOCK: SyncWord = SyncWord::at(640);
 /// One more than the highest host id that ever had an agent; 0 in a pool that no pod has used.
 pub const HOSTS_HIGH: SyncWord = SyncWord::at(704);
@@ -76,7 +76,7 @@ pub enum Kind {
     Coherent,
     /// It does not.
     Noncoherent,
-    /// It does not, and one process executes the exchanges of all.
+    /// It does not, and one process executes all exchanges.
     Delegated,
 }
 
@@ -91,7 +91,8 @@ impl Kind {
     }
 
     /// The kind that a backend is for.
-    pub fn of<M: crate::memory::Memory>() -> Self {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn of<M: crate::memory::Memory>() -> Self {
         match (M::COHERENT, M::DELEGATED) {
             (true, _) => Self::Coherent,
             (false, false) => Self::Noncoherent,
@@ -133,7 +134,7 @@ impl Superblock {
         bytes
     }
 
-    /// Makes memory that holds nothing but zeroes a pool without committed frames. The caller joins it: that writes the header back, as it drops all
+    /// Makes zeroed memory a pool without committed frames. The caller joins it: that writes the header back, as it drops all
     /// of the pool from the cache.
     pub fn format<M: Memory>(&self, mem: &M) -> Result<()> {
         let tables = Geometry::new(self.parameters).block_table;
@@ -148,7 +149,7 @@ impl Superblock {
             })?;
         // NO PAIR: unshared
         EPOCH.store(mem, EPOCH_FIRST << 1);
-        // With the header it is a pool: on a device a creator may be killed before, and leaves none.
+        // With the header it is a pool: a creator that is killed before leaves none on a device.
         mem.write(0, &self.encode());
         Ok(())
     }

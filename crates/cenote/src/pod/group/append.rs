@@ -1,14 +1,14 @@
 //! Appending an event together with what it changes, so that a crash leaves both or neither.
 //!
-//! Under the group's lock: everything is written down; the commit word is set to the event's number, which decides it; then it
-//! is applied: the event into the ring, the member's line, the count; last the commit word is cleared. Whoever has the lock next and finds a commit word
-//! applies it again: all of it is absolute.
+//! Under the group's lock everything is written down; setting the commit word to the event's number decides it; then it is applied: the event
+//! into the ring, the member's line, the count; last the commit word is cleared. The next holder of the lock that finds a commit word set
+//! applies the event again: all of it is absolute.
 //!
 //! | a crash after | leaves | repaired by |
 //! |---|---|---|
-//! | the lock is taken (`group.locked`) | a held lock | who waits for it, or the recoverer |
+//! | the lock is taken (`group.locked`) | a held lock | a worker that waits for it, or the recoverer |
 //! | it is written down (`group.written`) | words that mean nothing | nobody has to |
-//! | the commit (`group.committed`), the event (`group.event`), the member (`group.member`), the count (`group.counted`) | a decided event | the next one with the lock applies it |
+//! | the commit (`group.committed`), the event (`group.event`), the member (`group.member`), the count (`group.counted`) | a decided event | the next holder of the lock applies it |
 //! | the commit is cleared (`group.cleared`) | a complete event, perhaps nobody woken | the recoverer notifies the event count |
 
 use super::Group;
@@ -20,7 +20,7 @@ use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::instance::crash::{Point, crash_point};
 
-/// Where the parts of what is written down are.
+/// Where the parts of the payload are.
 const EVENT: usize = 0;
 const MEMBER_PLACE: usize = 8;
 const MEMBER: usize = 9;
@@ -36,12 +36,12 @@ pub(super) struct Change {
     pub member: Option<(u64, Member)>,
     /// Whether the member begins to read with this event.
     pub begins: bool,
-    /// The host whose members are being told dead, as [`Layout::announcing_deaths`](super::layout::Layout::announcing_deaths) has it.
+    /// The host whose members are being announced dead, as [`Layout::announcing_deaths`](super::layout::Layout::announcing_deaths) has it.
     pub announcing_deaths: u64,
 }
 
 impl Group {
-    /// Appends an event. The caller holds the lock, and has seen to it that there is room.
+    /// Appends an event. The caller holds the lock, and has made sure that there is room.
     pub(super) fn append<M: Memory>(&self, worker: &Worker<M>, change: Change) -> Result<()> {
         let mem = worker.mem();
         let counted = self.layout.counted().load(mem);
@@ -88,7 +88,7 @@ impl Group {
         self.apply(worker)
     }
 
-    /// Applies what is committed, if anything is. The caller holds the lock.
+    /// Applies a committed event, if there is one. The caller holds the lock.
     pub(super) fn apply<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         let (mem, layout) = (worker.mem(), self.layout);
         // PAIRS WITH: pod::group::append::append

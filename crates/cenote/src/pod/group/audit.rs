@@ -1,4 +1,4 @@
-//! What `fsck` looks at in a group: everything that its words say of each other.
+//! What `fsck` checks in a group: everything that its words say of each other.
 
 use super::event::{Event, Status};
 use super::{EVENTS_KEPT, GROUP_BYTES, Group};
@@ -7,12 +7,12 @@ use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::alloc::slab::check_fits;
 
-/// So often one that only reads looks at a group that others change.
+/// Attempts of an observer to read a group that others change.
 const LOOKS: u32 = 200;
 
-/// Checks the group at an offset: its header, its members, the events that somebody has yet to read. Takes its lock, but for one that only reads: what
-/// that finds while others change the group is looked at again, and of a group that is being changed all the time, or that somebody died at,
-/// nothing is found.
+/// Checks the group at an offset: its header, its members, the events that a member has yet to read. Takes its lock, unless the caller is an
+/// observer: an observer tries again if others change the group meanwhile, and reports nothing if they always do, or if a worker died with
+/// the lock.
 pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
     let group = Group::at(worker, at)?;
     check_fits(worker, "the size of a group", at, GROUP_BYTES)?;
@@ -21,7 +21,7 @@ pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
         return check(&group, worker);
     }
     let (layout, mem) = (group.layout, worker.mem());
-    // All that changes a group moves one of them on, but for reads, which move cursors up to what is counted.
+    // Every change of a group moves one of these words, except reads, which move cursors up to the count.
     let words =
         || [layout.lock(), layout.commit(), layout.counted(), layout.high()].map(|word| word.load(mem));
     for _ in 0..LOOKS {

@@ -1,4 +1,4 @@
-//! What members are told, and what a member is.
+//! Events, and members.
 
 use super::layout::name_of;
 use crate::error::{Error, Result};
@@ -8,13 +8,13 @@ use crate::pod::format::host::HostInstance;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A member joined that was never there before.
+    /// A new member joined.
     Joined,
     /// A member left in peace.
     Left,
     /// A member's thread or process has died.
     Died,
-    /// A member joined that had left or died before.
+    /// A member that had left or died joined again.
     Rejoined,
     /// A host has died; the deaths of its members follow.
     HostDied,
@@ -57,14 +57,14 @@ impl Kind {
 /// One event of a group.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Event {
-    /// Which one it is: 1, 2, 3 and so on since the group was made, the same for all members.
+    /// Its number: 1, 2, 3 and so on since the group was made, the same for all members.
     pub number: u64,
     /// What has happened.
     pub kind: Kind,
     /// The member's name; empty if a host died.
     pub member: String,
-    /// The identity of the member's worker: place plus one in the low half, generation in the high half. If a host died, the
-    /// generation of it that is over.
+    /// The identity of the member's worker: place plus one in the low half, generation in the high half. If a host died, its
+    /// generation that is over.
     pub identity: u64,
     /// The host: of the member, or the one that died.
     pub host: u32,
@@ -104,15 +104,15 @@ impl Event {
     }
 }
 
-/// What a place in the table of members is.
+/// The status of a place in the table of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Nobody was here.
+    /// The place was never used.
     Free,
     /// A member.
     Joined,
-    /// Somebody who is told what happens and of whom nobody is told.
+    /// An observer: reads events, and causes none.
     Observer,
     /// A member was here, and left.
     Left,
@@ -143,10 +143,10 @@ impl Status {
     }
 }
 
-/// A member, or who was one.
+/// A present or former member.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Member {
-    /// Its name, which it has again when it comes again.
+    /// Its name, the same when it joins again.
     pub name: String,
     /// What it is.
     pub status: Status,
@@ -156,7 +156,7 @@ pub struct Member {
     pub host: u32,
     /// The generation of its host that it joined in; 0 on a single machine.
     pub host_generation: u32,
-    /// The event by which it became what it is.
+    /// The event that gave it this status.
     pub since: u64,
 }
 

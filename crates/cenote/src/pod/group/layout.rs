@@ -2,12 +2,12 @@
 //!
 //! | at | | what | who writes it |
 //! |---|---|---|---|
-//! | 0 | P | magic, members and events that there is room for, salt, SHA-256 of salt and token | the creator |
-//! | 64 | S | the lock | who changes the group |
-//! | 128 | S | the [event count](crate::pod::instance::event_count) | who has changed it |
+//! | 0 | P | magic, room for members and for events, salt, SHA-256 of salt and token | the creator |
+//! | 64 | S | the lock | workers that change the group |
+//! | 128 | S | the [event count](crate::pod::instance::event_count) | the same |
 //! | 192 | S | events counted | the lock's holder |
 //! | 200 | S | places of members that were ever used | the same |
-//! | 208 | S | the host whose members are being told dead, plus one; or 0 | the same |
+//! | 208 | S | the host whose members are being announced dead, plus one; or 0 | the same |
 //! | 256 | S | commit: the number of the event that is being appended, or 0 | the same |
 //! | 320 | S | what is being appended, 20 words | the same |
 //! | 512 | S | members, 128 bytes each | the same; the cursor, 64 bytes in, the member |
@@ -62,7 +62,7 @@ impl Layout {
         SyncWord::at(self.0 + 200)
     }
 
-    /// The host whose members are being told dead: its id plus one, and its generation.
+    /// The host whose members are being announced dead: its id plus one, and its generation.
     pub fn announcing_deaths(self) -> SyncWord {
         SyncWord::at(self.0 + 208)
     }

@@ -1,22 +1,22 @@
-//! Groups: who is there, who left, who died, in one order for all members (Lupin, section 3.4).
+//! Groups: which members are there, left, or died, in one order for all members (Lupin, section 3.4).
 //!
 //! A group is one frame of the pool under a name. It has a table of members, a ring of events, and a lock. All of its words but
-//! the header are sync words: they are written rarely, and by whoever has the lock.
+//! the header are sync words: they are written rarely, by the lock's holder.
 //!
-//! **Events.** Each is appended under the lock together with what it changes ([`append`](self)), is numbered, and is the same for all
-//! members. A member reads on without a lock: its cursor says what it has read, and no event is overwritten that a member
+//! **Events.** Each event is appended under the lock together with what it changes ([`append`](self)), is numbered, and is the same for all
+//! members. A member reads without a lock: its cursor says what it has read, and no event is overwritten that a member
 //! has not read.
 //!
-//! **Room.** A member that joins makes sure of room for two more events besides its own: its end, and that of its host. So a
-//! death is never refused. A join is, if a member has not read for long; the error names it.
+//! **Room.** A joining member makes sure of room for two more events besides its own: its end, and that of its host. So a death is
+//! never refused. A join is, if a member has not read for long; the error names that member.
 //!
 //! **Deaths.** See [`deaths`](self::deaths).
 //!
-//! **Who is a member.** A worker, under a name that it keeps: who comes again under a name that left or died has rejoined. A
-//! member's words in the table belong to the lock's holder, but for its cursor.
+//! **Members.** A member is a worker under a name. A worker that joins under a name that left or died has rejoined. A member's words in the
+//! table belong to the lock's holder, but for its cursor.
 //!
-//! **Crash.** See `append`; the lock is one of [`lock`](crate::pod::lock), taken over from the dead. An observer's place is written without an event, its status last. A host's death notices is
-//! begun by the event of its death, and finished by whoever has the lock next.
+//! **Crash.** See `append`; the lock is one of [`lock`](crate::pod::lock), taken over from the dead. An observer's place is written without
+//! an event, its status last. The death notices of a host begin with the event of its death; the next holder of the lock finishes them.
 
 mod append;
 mod audit;
@@ -60,9 +60,9 @@ pub struct Group {
 /// What a new group is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Creation {
-    /// Members that it has room for, those that have left included; at most [`MEMBERS_MAX`].
+    /// Room for members, including those that have left; at most [`MEMBERS_MAX`].
     pub members: u64,
-    /// Events that it has room for; at most [`EVENTS_MAX`].
+    /// Room for events; at most [`EVENTS_MAX`].
     pub events: u64,
     /// A random number, so that equal tokens do not look equal.
     pub salt: u64,
@@ -77,7 +77,7 @@ pub struct GroupHandle {
 }
 
 impl GroupHandle {
-    /// Which place of the table it is.
+    /// Its place in the table.
     pub fn place(&self) -> u64 {
         self.place
     }
@@ -127,7 +127,7 @@ impl Group {
         }
     }
 
-    /// The group at an offset, without a look at its token.
+    /// The group at an offset, without a check of its token.
     pub fn at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Self> {
         worker.check("a group", at, GROUP_BYTES)?;
         let mem = worker.mem();
@@ -143,7 +143,7 @@ impl Group {
         })
     }
 
-    /// The event count by which one sleeps until there is an event; see [`event_count`].
+    /// The event count that is notified when there is an event; see [`event_count`].
     pub fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> (u64, u32) {
         event_count::prepare_wait(worker.mem(), self.layout.event_count())
     }
@@ -164,14 +164,14 @@ impl Group {
         self.layout.counted().load(worker.mem())
     }
 
-    /// The number of the last event that will be told whatever becomes of who tells it: it may be committed, and not be in the log yet.
+    /// The number of the last event that is certain to be delivered: it may be committed and not in the log yet.
     pub fn last_committed<M: Memory>(&self, worker: &Worker<M>) -> u64 {
         // PAIRS WITH: pod::group::append::apply
         let committed = self.layout.commit().load(worker.mem());
         self.counted(worker).max(committed)
     }
 
-    /// Wakes all who sleep by the group.
+    /// Wakes all threads that sleep by the group.
     pub fn notify_all<M: Memory>(&self, mem: &M) {
         event_count::notify_all(mem, self.layout.event_count());
     }
@@ -212,14 +212,14 @@ impl Group {
         Member::of(line.read(worker.mem()), line.offset())
     }
 
-    /// All places that were ever used, with who is or was there.
+    /// All places ever used, with their present or former members.
     fn all<M: Memory>(&self, worker: &Worker<M>) -> Result<Vec<(u64, Member)>> {
         (0..self.high(worker)?)
             .map(|place| Ok((place, self.member(worker, place)?)))
             .collect()
     }
 
-    /// Who is a member, and who was, as long as their places are not needed for others.
+    /// Present members, and former ones until their places are needed.
     ///
     /// Cost: the lock, and eight loads a member.
     pub fn members<M: Memory>(&self, worker: &Worker<M>) -> Result<Vec<Member>> {
@@ -241,7 +241,7 @@ impl Group {
         Ok(joined)
     }
 
-    /// How far the one is that has read least, and where it is: `counted` if nobody reads.
+    /// The cursor of the member that has read least, and its place: `counted` if nobody reads.
     fn least_cursor<M: Memory>(&self, worker: &Worker<M>, counted: u64) -> Result<(u64, Option<u64>)> {
         let mut least = (counted, None);
         for place in 0..self.high(worker)? {
@@ -260,7 +260,7 @@ impl Group {
         Ok(least)
     }
 
-    /// Becomes a member under a name; one that left or died under it has then rejoined. The first event that the member
+    /// Becomes a member under a name; rejoins if a member of that name left or died. The first event that the member
     /// reads is its own.
     ///
     /// Cost: the lock, some loads a member, about sixty sync stores.
@@ -268,7 +268,7 @@ impl Group {
         self.join_from(worker, name, worker.host_instance())
     }
 
-    /// The same for a member that counts as one of a host: it ends with that one's generation too.
+    /// The same for a member that counts as one of a host: it ends with that host's generation too.
     pub fn join_from<M: Memory>(
         &self,
         worker: &Worker<M>,
@@ -328,7 +328,7 @@ impl Group {
         })
     }
 
-    /// Reads from now on what happens, without being a member.
+    /// Reads events from now on, without being a member.
     ///
     /// Cost: as [`Group::join`], with fewer stores.
     pub fn observe<M: Memory>(&self, worker: &Worker<M>) -> Result<GroupHandle> {
@@ -363,7 +363,7 @@ impl Group {
         })
     }
 
-    /// A place that nobody is in: a free one, else that of who left or died first.
+    /// A place without a member: a free one, else that of the member which left or died first.
     fn free_place(&self, members: &[(u64, Member)]) -> Result<u64> {
         if let Some((place, _)) = members.iter().find(|(_, member)| member.status == Status::Free) {
             return Ok(*place);
@@ -379,7 +379,7 @@ impl Group {
             .ok_or(Error::GroupCrowded { limit: self.members })
     }
 
-    /// Makes sure that there is room for one more member besides so many.
+    /// Makes sure that there is room for one more member besides `joined`.
     fn make_room<M: Memory>(&self, worker: &Worker<M>, joined: u64) -> Result<()> {
         let counted = self.counted(worker);
         let (least, laggard) = self.least_cursor(worker, counted)?;
@@ -420,7 +420,7 @@ impl Group {
         Ok(())
     }
 
-    /// Ends a membership or an observation. Nothing happens if that has happened already.
+    /// Ends a membership or an observation. Does nothing if it has ended already.
     fn end<M: Memory>(&self, worker: &Worker<M>, place: u64, member: Member, kind: Kind) -> Result<bool> {
         let status = match (member.status, kind) {
             (Status::Observer, _) => {
@@ -444,7 +444,7 @@ impl Group {
         Ok(true)
     }
 
-    /// The next event that a lease has not read, if there is one.
+    /// The next event that the handle's place has not read, if there is one.
     ///
     /// Cost: one load if there is none; nine loads and a store if there is.
     pub fn next<M: Memory>(&self, worker: &Worker<M>, handle: &mut GroupHandle) -> Result<Option<Event>> {
@@ -487,8 +487,8 @@ fn event(kind: Kind, member: &Member) -> Event {
     }
 }
 
-/// Allocates a group as the worker's auxiliary object. Its words are used past the cache from then on: what this host's cache has of them
-/// nobody looks at.
+/// Allocates a group as the worker's auxiliary object. From then on its words are used past the cache: nobody reads what this host's cache
+/// has of them.
 fn build<M: Memory>(worker: &Worker<M>, token: &[u8], salt: u64, members: u64, events: u64) -> Result<u64> {
     let mem = worker.mem();
     let at = heap::allocate_for(

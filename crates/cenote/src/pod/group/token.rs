@@ -1,4 +1,4 @@
-//! The secret that admits to a group. The pool keeps a salt and a SHA-256 of both: who reads the pool's file does not learn it.
+//! The secret that admits to a group. The pool keeps a salt and a SHA-256 of both: a reader of the pool's file does not learn the secret.
 
 use sha2::{Digest, Sha256};
 
@@ -9,7 +9,7 @@ use crate::pod::Worker;
 /// Where the salt is; the hash follows.
 const SALT_AT: u64 = 24;
 
-/// The words that are kept of a token.
+/// The words that the pool keeps of a token.
 pub(super) fn hash(salt: u64, token: &[u8]) -> [u64; 4] {
     let digest = Sha256::new()
         .chain_update(salt.to_le_bytes())

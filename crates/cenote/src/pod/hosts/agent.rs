@@ -1,19 +1,18 @@
 //! A host's agent: the process that answers for its host.
 //!
-//! **It alone writes** its host's heartbeat and timeout, the declarations of its host's dead processes, and its host's state but
-//! for the steps of monitors. There is one at a time: its place in the process table is in the host's state.
+//! **It alone writes** its host's heartbeat and timeout, the declarations of its host's dead processes, and its host's state except for
+//! the steps of monitors. A host has one agent at a time: its place in the process table is in the host's state.
 //!
-//! **Starting.** The host goes up without an agent; the process joins as any other; it exchanges itself into the state, if
-//! there is no agent or the last one is dead by the kernel's lock. So an agent that is started anew before its host was
-//! fenced goes on in the same generation: the host has not failed. A start that stalls for long is fenced. One that finds
-//! its host being fenced ends that itself, if the kernel says that nothing of the generation lives: two monitors may have
-//! fenced each other. The kernel's locks count for this only if it is the same start of the same machine; a machine that was
-//! started anew, or another one that was given the same id, waits for a fence. One that finds its host leaving, and the agent
-//! that left dead, goes on as well. One that finds its host down, and another machine settled in that generation, ends it if the lease is elsewhere: that
-//! machine was given the lease, and has failed before it went up.
+//! **Starting.** The host goes up without an agent; the process joins as any other; it exchanges itself into the state, if there is no agent
+//! or the kernel's lock shows the last one dead. So an agent that is restarted before its host was fenced goes on in the same generation:
+//! the host has not failed. An agent whose start stalls for long is fenced. An agent that finds its host being fenced ends the generation
+//! itself, if the kernel says that nothing of it lives: two monitors may have fenced each other. The kernel's locks count for this only on
+//! the same boot of the same machine; a rebooted machine, or another one with the same id, waits for a fence. An agent that finds its host
+//! leaving, and the leaving agent dead, goes on as well. An agent that finds its host down, and its generation claimed by another machine,
+//! ends that generation if the server lease is elsewhere: that machine was given the lease, and has failed before it went up.
 //!
-//! **Leaving.** The state says leaving, so that nobody joins; if nobody of the host is in the process table, the agent
-//! gives its own place back, and its last write ends the generation. Who joins claims a place first and looks at the host
+//! **Leaving.** The state says leaving, so that no process joins; if the process table has no other process of the host, the agent
+//! gives its own place back, and its last write ends the generation. A process that joins claims a place first and checks the host
 //! then, the agent the other way round: one of the two sees the other.
 
 use super::lease;
@@ -28,7 +27,7 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::drain;
 use crate::pod::instance::process::{Identity, Pod};
 
-/// Has a host go up, if it is down; its generation. A few round trips.
+/// Brings a host up, if it is down; returns its generation. A few round trips.
 pub fn bring_up<M: Memory>(
     mem: &M,
     geometry: &Geometry,
@@ -49,7 +48,7 @@ pub fn bring_up<M: Memory>(
             why: host::UNIDENTIFIED,
         });
     }
-    // Before it makes an exchange: where a server executes those, two machines with the same id would ask by the same mailboxes.
+    // Before it makes an exchange: where a server executes exchanges, two machines with the same id would ask by the same mailboxes.
     let record = HostRecord::new(geometry, host);
     let state = record.read(mem)?;
     let home = Home::decode(record.home().load(mem));
@@ -61,7 +60,7 @@ pub fn bring_up<M: Memory>(
             why: host::ELSEWHERE,
         });
     }
-    // This process has no place yet, so it asks by the mailboxes of one that nobody else can have.
+    // This process has no place yet, so it asks by the mailboxes of a place that no other process can take.
     let borrowed = match mem.is_delegated() {
         true => Some(borrow_place(mem, geometry, host, liveness)?),
         false => None,
@@ -73,7 +72,7 @@ pub fn bring_up<M: Memory>(
     generation
 }
 
-/// Takes the lock of any place of a host that nobody living has, and enters it.
+/// Takes the lock of any place of a host that no living process has, and enters it.
 fn borrow_place<M: Memory>(mem: &M, geometry: &Geometry, host: u32, liveness: &dyn Liveness) -> Result<u32> {
     for place in geometry.places_of(host) {
         if liveness.try_lock(place)? {
@@ -141,14 +140,14 @@ fn bring_up_now<M: Memory>(
             HostPhase::Leaving if is_left_behind(mem, geometry, identity, state, liveness)? => {
                 record.exchange(mem, state, state.with(HostPhase::Up));
             }
-            // A host that has the lease is executing this process's exchanges, perhaps by this process, and would go on after its end. So would one
-            // from which the lease is just being taken: whoever takes it fences nobody whose generation is over. Looked at last: nobody who
-            // lives could give the lease to this generation then.
+            // A host that has the lease executes this process's exchanges, perhaps in this process, and would go on after its end. So would a host
+            // from which the lease is just being taken: the taker fences nobody whose generation is over. Checked last: no living process could
+            // give the lease to this generation then.
             HostPhase::Fencing
                 if is_all_dead(mem, geometry, identity, state, liveness)?
                     && lease::is_elsewhere(mem, geometry, host, state.generation) =>
             {
-                // Its cache is not lost, as that of a host which was fenced is.
+                // Its cache is not lost, unlike that of a host that was fenced.
                 drain::drop_cached(mem, geometry);
                 record.exchange(mem, state, state.over());
             }
@@ -162,14 +161,14 @@ fn bring_up_now<M: Memory>(
     }
 }
 
-/// Whether nobody of a host's generation can write any more although a machine has settled in it: the host never went up there, so that nobody has joined, and
-/// the lease that it was given is another's, who has had it fenced.
+/// Whether nothing of a host's generation can write any more although a machine has claimed it: the host never went up there, so no process
+/// has joined, and another host has the lease that this one was given, and has had this one fenced.
 fn is_orphaned<M: Memory>(mem: &M, geometry: &Geometry, host: u32, state: HostState) -> bool {
     state.phase == HostPhase::Down && lease::is_elsewhere(mem, geometry, host, state.generation)
 }
 
 /// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host has not
-/// failed, and another agent may go on. If the last one is just about to end the generation, one of the two is faster.
+/// failed, and another agent may go on. If the last one is just about to end the generation, one of the two wins.
 fn is_left_behind<M: Memory>(
     mem: &M,
     geometry: &Geometry,
@@ -185,7 +184,7 @@ fn is_left_behind<M: Memory>(
         })
 }
 
-/// Whether a host is the same start of the same machine as when it went up. Only then its kernel's locks say anything.
+/// Whether a host is on the same boot of the same machine as when it went up. Only then do its kernel's locks say anything.
 fn is_same_machine<M: Memory>(mem: &M, geometry: &Geometry, identity: &Identity, state: HostState) -> bool {
     let record = HostRecord::new(geometry, identity.host);
     let machine = identity.name.machine;
@@ -202,7 +201,7 @@ fn is_all_dead<M: Memory>(
 ) -> Result<bool> {
     let home = Home::decode(HostRecord::new(geometry, identity.host).home().load(mem));
     if !home.is_of(state.generation) {
-        // Nobody has joined: who does claims a place after it has settled, and looks at the host again.
+        // No process has joined: one that does claims a place after it has claimed the home, and checks the host again.
         return Ok(true);
     }
     if !is_same_machine(mem, geometry, identity, state) {
@@ -218,7 +217,7 @@ fn is_all_dead<M: Memory>(
     Ok(true)
 }
 
-/// What an agent is, and does for its host.
+/// The role of the agent of a host.
 #[derive(Debug)]
 pub struct AgentRole {
     host: u32,
@@ -245,7 +244,7 @@ impl AgentRole {
                 why: "it has an agent already; one is enough, and a monitor needs a host id of its own",
             });
         }
-        // Before anybody waits for a heartbeat of this agent.
+        // Before a monitor waits for a heartbeat of this agent.
         let asked = ProcessRecord::new(geometry, pod.index()).timeout();
         asked.set(mem, timeout.max(1));
         mem.persist(asked.offset(), 8);
@@ -260,7 +259,7 @@ impl AgentRole {
                 why: "another agent was faster, or the host was fenced; look at `cenote stat`",
             });
         }
-        // Who has lost that must not touch it.
+        // A process that lost the exchange above must not touch it.
         // PAIRS WITH: pod::hosts::heartbeats::has_missed
         record.heartbeat().fetch_add(mem, 1);
         crash_point(Point::AgentTaken);
@@ -285,12 +284,12 @@ impl AgentRole {
         }
     }
 
-    /// Declares the dead processes of this host dead, so that other hosts need not wait until they are recovered; whether there
+    /// Declares the dead processes of this host dead, so that other hosts need not wait until they are recovered; returns whether there
     /// are any. Not while the host is being fenced: then they die with it. On incoherent memory, what they have left in this host's cache
-    /// reaches memory first (`drain`). Waits for nobody. One round trip for each place, and one system call for each process of the host.
+    /// reaches memory first (`drain`). Never waits. One round trip for each place, and one system call for each process of the host.
     ///
-    /// An agent does so before it attaches a worker: that may wait for a lock of dead who are being fenced, by a monitor that was
-    /// this host's agent before and is dead too.
+    /// An agent calls this before it attaches a worker: attaching may wait for a lock of dead workers that a monitor is fencing, and that
+    /// monitor may have been this host's agent before and be dead too.
     pub fn declare_dead<M: Memory>(&self, pod: &Pod<M>) -> Result<bool> {
         let mut found = false;
         for (index, entry) in of_host(pod) {
@@ -305,8 +304,8 @@ impl AgentRole {
         Ok(found)
     }
 
-    /// Begins to leave; `false` if processes of this host have the pool open: then nothing has changed. After `true` nobody
-    /// of this host can join, and what is left to do is to give the pool back and to [`Leaving::finish`].
+    /// Begins to leave; `None` if processes of this host have the pool open: then nothing has changed. Otherwise no process of this
+    /// host can join any more; the caller gives the pool back and calls [`Leaving::finish`].
     pub fn leave<M: Memory>(&self, pod: &Pod<M>) -> Result<Option<Leaving>> {
         let mem = pod.mem();
         let leaving = self.state.with(HostPhase::Leaving);
@@ -331,7 +330,7 @@ impl AgentRole {
     }
 }
 
-/// A host that nobody can join any more.
+/// A host that no process can join any more.
 #[derive(Debug)]
 pub struct Leaving {
     host: u32,
@@ -343,7 +342,7 @@ impl Leaving {
     /// Ends the host's generation: the last write of the host. Its agent's place must be free before.
     pub fn finish<M: Memory>(self, mem: &M, geometry: &Geometry) {
         let (from, to) = (self.state, self.state.over());
-        // If it fails, a monitor has been faster.
+        // If it fails, a monitor was faster.
         if lease::is_of(mem, geometry, self.host, from.generation) {
             // PAIRS WITH: pod::format::host::HostRecord::read
             mem.exchange_as_last_server(self.record.state().offset(), from.encode(), to.encode());
@@ -364,13 +363,13 @@ impl Pulse {
     /// One heartbeat: one sync store.
     pub fn heartbeat<M: Memory>(&mut self, mem: &M) {
         self.count = self.count.wrapping_add(1);
-        // Nobody else writes it, and it is no exchange: whoever executes those may be dead.
+        // Nobody else writes it, and it is no exchange: the server that executes exchanges may be dead.
         // PAIRS WITH: pod::hosts::heartbeats::has_missed
         self.record.heartbeat().announce(mem, self.count);
     }
 }
 
-/// Tells other hosts of a death.
+/// Declares a death to other hosts.
 fn declare<M: Memory>(pod: &Pod<M>, index: u32, entry: State) {
     // PAIRS WITH: pod::format::host::is_declared
     ProcessRecord::new(pod.geometry(), index)

@@ -1,25 +1,25 @@
-//! The failover controller: gives the [lease](super::lease) to its own host when the one that has it can execute exchanges no more.
+//! The failover controller: gives the [lease](super::lease) to its own host when the host that has it can no longer execute exchanges.
 //!
-//! Each monitor of a pool whose exchanges a server executes has one, on a thread of its own which makes no exchange: there may be nobody
-//! who would execute it. Which failover controller may act is decided outside of the pool ([`LeaseElection`]), where there are exchanges: in etcd.
+//! Each monitor of a pool whose exchanges a server executes has one, on a thread of its own that makes no exchange: there may be no server to
+//! execute it. Which controller may act is decided outside of the pool ([`LeaseElection`]), where there are exchanges: in etcd.
 //!
 //! | step | what is done | a crash after it leaves |
 //! |---|---|---|
 //! | find | no new heartbeats of the host that has the lease; or its generation is over; or nobody has it | nothing |
-//! | name | outside, by one exchange: own host, *after* all that were named there or in the lease and may still write | a name, for the next failover controller's list |
-//! | say | the lease's word: own host is named. Nobody begins to serve | the same |
-//! | fence | all of that list, but generations that are over | the same |
+//! | name | outside, by one exchange: own host, *after* all hosts that were named there or in the lease and may still write | a name, for the next failover controller's list |
+//! | say | the lease's word: own host is named. No process begins to serve | the same |
+//! | fence | all hosts of that list, except for generations that are over | the same |
 //! | take | the host's home: this machine; the lease's word: own host's. Its processes serve, here | a list outside that is longer than it need be |
 //! | forget | outside: own host alone | nothing |
 //!
-//! **Why two never serve.** Who serves has the kernel's lock of its host, and found the lease to be its host's. A failover controller takes the lease only when
-//! everybody who ever could have had it is on its list, or was on that of one whom it follows, and has been fenced *after* the
-//! lease's word said that nobody may begin. A failover controller that comes late and overwrites that word is on the list itself: it is fenced, and whoever
-//! finds the word changed when its fences are done says it again, and fences again. So nothing rests on elections or clocks; two
-//! that are elected at once are two exchanges outside, and the second has the first on its list.
+//! **Why two never serve.** A process that serves has its host's kernel lock, and found the lease to be its host's. A controller takes the
+//! lease only when every host that ever could have had it is on its list, or was on that of a controller which it follows, and has been
+//! fenced *after* the lease's word said that nobody may begin. A controller that comes late and overwrites that word is on the list itself:
+//! it is fenced, and a controller that finds the word changed when its fences are done says it again, and fences again. So nothing rests on
+//! elections or clocks; two controllers elected at once are two exchanges outside, and the second has the first on its list.
 //!
-//! A failover controller that may not lead any more before it has taken the lease puts the word back, and its name too. If several were named before
-//! it, the word stays as it is: any of those may have taken the lease since. Whoever takes it next fences all of them.
+//! A controller that may no longer act before it has taken the lease puts the word back, and its name too. If several hosts were named before
+//! it, the word stays as it is: any of them may have taken the lease since. The next controller that takes it fences all of them.
 
 use super::fence::Fenced;
 use super::heartbeats::Heard;
@@ -32,10 +32,10 @@ use crate::pod::format::geometry::{ALONE, Geometry};
 use crate::pod::format::host::{self, Home, HostInstance, HostPhase, HostRecord};
 use crate::pod::format::superblock::HOSTLESS_SERVES;
 
-/// Looks for which a failover controller leaves it to another one, which is named and does not have the lease yet.
+/// Polls for which a failover controller leaves the lease to another one, whose host is named and does not have it yet.
 const DEFERENCE: u64 = 400;
 
-/// Who was named outside of the pool: the newest first.
+/// The hosts named outside of the pool, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Hosts that may have the lease.
@@ -44,39 +44,39 @@ pub struct Names {
     pub revision: i64,
 }
 
-/// Decides outside of the pool, where there are exchanges, who may give the lease to its host.
+/// Decides outside of the pool, where there are exchanges, which controller may give the lease to its host.
 pub trait LeaseElection {
     /// Whether this failover controller may act now. Answers at once.
     fn may_act(&mut self) -> bool;
 
-    /// Who was named last.
+    /// The hosts named last.
     fn names(&mut self) -> std::result::Result<Names, String>;
 
-    /// Names hosts, if nobody has since that revision; the new revision then.
+    /// Names hosts, if no controller has since that revision; returns the new revision then.
     fn name(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Option<i64>, String>;
 }
 
 /// Makes certain that hosts are down, without a word of the pool.
 pub trait Fencer {
-    /// Works on it, and says how far that has come. Must return at once.
+    /// Works on fencing a host, and returns how far that has come. Must return at once.
     fn fence(&mut self, host: HostInstance) -> Fenced;
 
-    /// Ends what works on it.
+    /// Ends that work.
     fn give_up(&mut self);
 }
 
-/// What a failover controller has seen or done.
+/// What a failover controller reports.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum LeaseEvent {
-    /// A process without a host's id executes the exchanges, or was killed when it did.
+    /// A process without a host id executes the exchanges, or was killed when it did.
     HostlessServes,
     /// Its host is to execute the exchanges, after others are fenced.
     LeaseNamed {
-        /// Who may have executed them until now.
+        /// The hosts that may have executed them until now.
         after: Vec<HostInstance>,
     },
-    /// One of those is not fenced so far.
+    /// One of those hosts is not fenced so far.
     LeaseFenceFailed {
         /// The host.
         host: u32,
@@ -87,9 +87,9 @@ pub enum LeaseEvent {
     },
     /// Its host executes the exchanges from now on.
     LeaseTaken,
-    /// It may not act any more, and has put back what it can.
+    /// It may no longer act, and has put back what it can.
     LeaseGivenBack,
-    /// Something outside of the pool did not answer, or was in the way; it is tried again.
+    /// Something outside of the pool did not answer, or failed; it is tried again.
     LeaseTrouble {
         /// What.
         why: String,
@@ -102,13 +102,13 @@ pub struct FailoverController<M: Memory> {
     geometry: Geometry,
     host: u32,
     machine: u64,
-    /// Looks without a new heartbeat after which a host counts as silent.
+    /// Polls without a new heartbeat after which a host counts as silent.
     missed_max: u64,
     heard: Heard,
-    /// Looks at a lease for which another host is named.
+    /// Polls of a lease for which another host is named.
     deferred: u64,
     taking: Option<Taking>,
-    /// What was told last, if that was in the way.
+    /// The last report, if it was of trouble.
     told: Option<LeaseEvent>,
 }
 
@@ -117,18 +117,18 @@ struct Taking {
     mine: HostInstance,
     /// What the lease was before.
     before: Lease,
-    /// Who was named before. Perhaps this host too: it may be the one that serves.
+    /// The hosts that were named before. Perhaps this host too: it may be the one that serves.
     named: Vec<HostInstance>,
-    /// Who must be fenced.
+    /// The hosts that must be fenced.
     after: Vec<HostInstance>,
-    /// Who is, since the lease's word was written.
+    /// Those that are, since the lease's word was written.
     fenced: Vec<HostInstance>,
     revision: i64,
 }
 
 impl<M: Memory> FailoverController<M> {
-    /// That of a host on a machine ([`crate::memory::ProcessName::machine`]), which finds another one silent after so many polls in a row without a
-    /// new heartbeat.
+    /// The controller of a host on a machine ([`crate::memory::ProcessName::machine`]); it counts another host as silent after `missed_max` polls in
+    /// a row without a new heartbeat.
     pub fn new(mem: M, geometry: Geometry, host: u32, machine: u64, missed_max: u64) -> Result<Self> {
         host::check_id(&geometry.parameters, host)?;
         if host == ALONE {
@@ -161,7 +161,7 @@ impl<M: Memory> FailoverController<M> {
         Lease::read(&self.mem)
     }
 
-    /// Looks once, and goes on with what is to be done. Whether something is: then look again soon.
+    /// Polls once, and goes on with what is to be done. Returns whether more is to be done: then call it again soon.
     ///
     /// Cost: two to five round trips while all is well; makes no exchange in the pool.
     pub fn look(
@@ -178,7 +178,7 @@ impl<M: Memory> FailoverController<M> {
         };
         if let Some(taking) = self.taking.take() {
             if taking.mine != mine || state.phase == HostPhase::Fencing {
-                // Somebody else has seen to it that this host is as good as dead.
+                // This host was fenced, or is being fenced.
                 fencer.give_up();
                 return Ok(false);
             }
@@ -232,7 +232,7 @@ impl<M: Memory> FailoverController<M> {
         }
     }
 
-    /// Whether nobody can execute exchanges, as far as that can be seen.
+    /// Whether no host can execute exchanges, as far as that can be seen.
     fn is_needed(&mut self, lease: Lease, how: Poll, tell: &mut dyn FnMut(LeaseEvent)) -> Result<bool> {
         match lease {
             Lease::Nobodys if self.is_held_hostless() => {
@@ -260,14 +260,14 @@ impl<M: Memory> FailoverController<M> {
         HOSTLESS_SERVES.load(&self.mem) != 0
     }
 
-    /// Whether nothing of a generation writes any more. That a host is down in it is not enough: its monitor may be starting.
+    /// Whether nothing of a generation writes any more. The host being down in it is not enough: its monitor may be starting.
     fn is_over(&self, of: HostInstance) -> Result<bool> {
         host::check_id(&self.geometry.parameters, of.host)?;
         let state = HostRecord::new(&self.geometry, of.host).read(&self.mem)?;
         Ok(state.generation != of.generation)
     }
 
-    /// Has the own host named outside, after all that may still write; `None` if somebody else was faster.
+    /// Has the own host named outside, after all that may still write; `None` if another controller was faster.
     fn name(
         &self,
         mine: HostInstance,
@@ -283,7 +283,7 @@ impl<M: Memory> FailoverController<M> {
         after.retain(|&host| {
             let is_new = !seen.contains(&host);
             seen.push(host);
-            // One that cannot be read is fenced.
+            // A host that cannot be read is fenced.
             is_new && !self.is_over(host).unwrap_or(false)
         });
         let named: Vec<HostInstance> = std::iter::once(mine).chain(after.iter().copied()).collect();
@@ -297,7 +297,7 @@ impl<M: Memory> FailoverController<M> {
         }))
     }
 
-    /// Fences who must be, and takes the lease when all are.
+    /// Fences the hosts on the list, and takes the lease when all are fenced.
     fn go_on(
         &mut self,
         mut taking: Taking,
@@ -346,13 +346,13 @@ impl<M: Memory> FailoverController<M> {
         self.claim_home(taking.mine)?;
         Lease::Of(taking.mine).write(&self.mem);
         tell(LeaseEvent::LeaseTaken);
-        // If it fails, the next failover controller fences who is fenced already.
+        // If it fails, the next failover controller fences hosts that are fenced already.
         let _ = election.name(taking.revision, &[taking.mine]);
         Ok(true)
     }
 
-    /// Makes this machine the home of a generation of its host that is to serve, or fails if another one is. Nobody executes an exchange on that word:
-    /// without a home nobody of the host begins to serve.
+    /// Makes this machine the home of a generation of its host that is to serve, or fails if another one is. This is a plain store: without a home
+    /// no process of the host begins to serve, so no server executes exchanges on that word.
     fn claim_home(&self, mine: HostInstance) -> Result<()> {
         let here = self.here(mine);
         match self.home() {
@@ -379,7 +379,7 @@ impl<M: Memory> FailoverController<M> {
         Home::new(mine.generation, self.machine)
     }
 
-    /// Whether the lease's word says that nobody may begin; if not, it does now, and whoever was fenced may have come back meanwhile.
+    /// Whether the lease's word says that nobody may begin; if not, writes it, and fenced hosts may have come back meanwhile.
     fn says(&self, taking: &Taking) -> bool {
         let named = Lease::Named(taking.mine);
         if self.lease() == named || mutant::is(Mutant::LeaseNotReread) {
@@ -391,10 +391,10 @@ impl<M: Memory> FailoverController<M> {
 
     fn give_back(&self, taking: &Taking, election: &mut dyn LeaseElection) {
         match (taking.before, &taking.named[..]) {
-            // Who is named alone has the lease, whatever was read of it in between.
+            // A host named alone has the lease, whatever was read of it in between.
             (_, &[host]) => Lease::Of(host).write(&self.mem),
             (before @ (Lease::Nobodys | Lease::Of(_)), []) => before.write(&self.mem),
-            // Any of several may have taken the lease since it was read, and serve: the word stays, and who takes the lease next fences all.
+            // Any of several may have taken the lease since it was read, and serve: the word stays, and the next controller that takes it fences all.
             _ => {}
         }
         let mut hosts = taking.named.clone();

@@ -1,15 +1,16 @@
 //! Fences: what makes certain that a host is down, so that its generation may move.
 //!
-//! A fence is asked again and again until it says that it is certain. It must not say so as long as any process of the
-//! host could still write to the pool: everything that the pool promises about hosts rests on that. It may be asked by
-//! several monitors, one after the other, also about a host that is down already.
+//! A fence is called again and again until it is certain. It must not report so as long as any process of the
+//! host could still write to the pool: everything that the pool promises about hosts rests on that. Several monitors may
+//! call it, one after the other, also about a host that is down already.
 //!
 //! [`KillFence`] is for hosts that are processes of one machine. It kills every process that has or is taking a place under
-//! the host's generation, and is certain when the kernel has dropped the locks of all these places: a signal that was
-//! sent proves nothing. What the pool says of a process only leads to it: it is not signalled unless the kernel says that it holds the lock of its place, so
-//! that no process that has not opened the pool is ever signalled, whatever is written there. It says nothing of hosts on other machines, and refuses them: their kernels have locks of their
-//! own. A process that takes a place looks at its host after it has claimed it; the monitor says that the host is being
-//! fenced before the fence looks at places. So one that the fence does not see gives its claim back.
+//! the host's generation, and is certain when the kernel has dropped the locks of all these places: a signal that was sent proves
+//! nothing. What the pool says of a process only leads to it: a process is signalled only if the kernel says that it holds the lock of its
+//! place. So no process that has not opened the pool is ever signalled, whatever is written there. The fence knows nothing of hosts on other
+//! machines, and refuses them: their kernels have locks of their own. A process that takes a place checks its host after it has claimed the
+//! place; the monitor marks the host as being fenced before the fence reads places. So a process that the fence does not see gives its
+//! claim back.
 
 use std::collections::BTreeMap;
 
@@ -27,22 +28,22 @@ pub enum Fenced {
     Certainly,
     /// Ask again soon.
     NotYet,
-    /// It did not work, and is being tried again; what was wrong.
+    /// It did not work, and is being tried again; what went wrong.
     Failed(String),
 }
 
 /// See the [module documentation](self).
 pub trait Fence<M: Memory> {
-    /// Works on fencing a host, in a generation of it, and says how far that has come. Must return at once.
+    /// Works on fencing a host, in a generation of it, and returns how far that has come. Must return at once.
     fn fence(&mut self, worker: &Worker<M>, host: u32, generation: u32) -> Result<Fenced>;
 
-    /// The monitor leads no more: whatever works on fencing hosts beside it ends. Who leads next begins anew.
+    /// The monitor leads no more: all work on fencing hosts ends. The next leader begins anew.
     fn give_up(&mut self) {}
 }
 
-/// After so many polls at a place, whoever holds its lock is looked for in another way; at once if its entry says nothing yet.
+/// Polls of a place after which the holder of its lock is searched for in another way; at once if its entry says nothing yet.
 const POLLS_BEFORE_SEARCH: u32 = 64;
-/// After so many, people are told again why it does not work.
+/// Polls after which the trouble is reported again.
 const POLLS_BEFORE_REPORT: u32 = 1 << 14;
 
 /// Kills the processes of a host that is part of this machine.
@@ -50,12 +51,12 @@ pub struct KillFence {
     killer: Box<dyn Killer>,
     /// The machine that it kills on.
     machine: u64,
-    /// For each host: the generation that is being fenced, and the looks at its places so far.
+    /// For each host: the generation that is being fenced, and the polls of its places so far.
     polls: BTreeMap<u32, (u32, u32)>,
 }
 
 impl KillFence {
-    /// Kills by `killer` what runs on a machine ([`ProcessName::machine`]).
+    /// Kills by `killer` processes that run on a machine ([`ProcessName::machine`]).
     pub fn new(killer: Box<dyn Killer>, machine: u64) -> Self {
         Self {
             killer,
@@ -95,13 +96,13 @@ impl<M: Memory> Fence<M> for KillFence {
             are_left = true;
             let record = ProcessRecord::new(worker.geometry(), index);
             let is_same = || State::decode(record.state().load(mem)) == entry;
-            // What an entry says of its process is that process's from when it is alive, and until the place changes hands.
+            // An entry's name is that of its process from when it is alive until the place changes hands.
             if entry.phase == Phase::Alive && polls == 0 && is_same() {
                 self.killer.kill(named(mem, record), index)?;
             } else if polls.is_multiple_of(POLLS_BEFORE_SEARCH) {
                 let were_found = self.killer.kill_holders(index, &is_same)?;
                 if !were_found && polls % POLLS_BEFORE_REPORT == POLLS_BEFORE_SEARCH {
-                    // For a message only: another process may be about to write it.
+                    // For a message only: another process may be about to write the entry.
                     not_found = Some((index, record.pid().peek_speculative(mem) as u32));
                 }
             }

@@ -1,4 +1,4 @@
-//! What a monitor has heard of a host: its heartbeats, and looks that saw no new one.
+//! What a monitor has heard of a host: its heartbeats, and polls without a new one.
 
 use super::monitor::Poll;
 use crate::memory::Memory;
@@ -7,12 +7,12 @@ use crate::pod::format::geometry::Geometry;
 use crate::pod::format::host::{HostRecord, HostState};
 use crate::pod::format::record::ProcessRecord;
 
-/// By how much longer a monitor waits for the first heartbeat of a host whose agent is just starting.
+/// How much longer a monitor waits for the first heartbeat of a host whose agent is just starting.
 const STARTING: u64 = 64;
-/// Looks that come late count for nothing alone. But a host from which so many times as many looks in a row as are needed have heard nothing, late
-/// ones too, has missed its heartbeats: its agent has had as many occasions.
+/// A late poll alone counts for nothing. But if this many times as many polls in a row as are needed have heard nothing, late ones included,
+/// the host has missed its heartbeats: its agent has had as many occasions.
 const EVEN_LATE: u64 = 4;
-/// An agent cannot ask for a longer timeout than this.
+/// The longest timeout that an agent can ask for.
 const TIMEOUT_MAX: u64 = 256;
 
 /// What a monitor remembers of a host.
@@ -22,15 +22,15 @@ pub(in crate::pod) struct Heard {
     is_known: bool,
     state: u64,
     heartbeat: u64,
-    /// Looks in a row that came in time and saw no new heartbeat.
+    /// Polls in a row that came in time and saw no new heartbeat.
     missed: u64,
-    /// Looks in a row that saw none, those that came late too.
+    /// Polls in a row that saw none, late ones included.
     unheard: u64,
 }
 
 impl Heard {
-    /// Looks for a new heartbeat of a host that is in this state. Whether it has missed so many, times what its agent asks for; or
-    /// [`EVEN_LATE`] times as many, if not all of the looks came in time.
+    /// Polls for a new heartbeat of a host that is in this state. Returns whether it has missed `missed_max` times its agent's timeout; or
+    /// [`EVEN_LATE`] times as many, if not all of the polls came in time.
     ///
     /// Cost: two round trips.
     pub fn has_missed<M: Memory>(
@@ -44,7 +44,7 @@ impl Heard {
         let record = HostRecord::new(geometry, host);
         // PAIRS WITH: pod::hosts::agent::take, pod::hosts::agent::Pulse::heartbeat
         let heartbeat = record.heartbeat().load(mem);
-        // Another agent is news, too: it has not beaten yet.
+        // A new agent counts as a heartbeat: it has not sent one yet.
         let is_new = !self.is_known || self.state != state.encode() || self.heartbeat != heartbeat;
         let timeout = match state.agent {
             0 => STARTING,

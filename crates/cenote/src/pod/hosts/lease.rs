@@ -1,17 +1,17 @@
-//! The lease: which host's processes may execute the exchanges of all, where a server does that ([`crate::memory::delegated`]).
+//! The server lease: which host's processes may execute exchanges, where a server does that ([`crate::memory::delegated`]).
 //!
 //! Processes of one kernel find the server by a lock of that kernel. Hosts have kernels of their own, and no exchange in common before there is
-//! a server. So the pool says which host has the *lease*, in which generation of it: its processes find the server among
-//! themselves, and all others ask. The lease moves when that generation can write no more: see [`super::failover`], which does it.
+//! a server. So the pool says which host has the *lease*, in which of its generations: its processes find the server among themselves, and
+//! all others ask it. The lease moves when that generation can write no more: [`super::failover`] moves it.
 //!
 //! | word | writer | way |
 //! |---|---|---|
-//! | [`SERVER_LEASE`] | the failover controller that a cluster outside of the pool has named last | stored past the cache: never exchanged |
+//! | [`SERVER_LEASE`] | the failover controller that was named last outside of the pool | stored past the cache: never exchanged |
 //! | [`HOSTLESS_SERVES`] | the server of processes without a host's id | the same |
 //!
-//! **Without hosts** nobody has the lease, and who has the kernel's lock serves. It says so first and looks at the lease then; who gives the lease to
-//! a host does it the other way round. So one of the two sees the other, and nobody of a host serves until the word is clear again.
-//! One that was killed leaves it set: the next one clears it, when it ends in peace.
+//! **Without hosts** no host has the lease, and the process with the kernel's lock serves. It says so first and reads the lease after; a
+//! controller that gives the lease to a host does it the other way round. So one of the two sees the other, and no process of a host serves
+//! until the word is clear again. A process that was killed leaves it set: the next one clears it, when it ends in peace.
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -26,9 +26,9 @@ const NAMED: u64 = 1 << 31;
 /// What the lease's word says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
-    /// No host has it: who has the kernel's lock serves.
+    /// No host has it: the process with the kernel's lock serves.
     Nobodys,
-    /// A host is to have it, once those who had it before can write no more. Nobody begins to serve.
+    /// A host is to have it, once those that had it before can write no more. No process begins to serve.
     Named(HostInstance),
     /// The processes of a host find the server among themselves.
     Of(HostInstance),
@@ -57,7 +57,7 @@ impl Lease {
         }
     }
 
-    /// Writes it, as the one who may: past the cache, and not as an exchange.
+    /// Writes it, for the one controller that may: past the cache, and not as an exchange.
     pub(in crate::pod) fn write<M: Memory>(self, mem: &M) {
         // PAIRS WITH: pod::hosts::lease::read, pod::hosts::lease::may_serve
         SERVER_LEASE.announce(mem, self.encode());
@@ -70,8 +70,8 @@ pub(crate) fn is_of<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generati
         && Lease::read(mem) == Lease::Of(HostInstance { host, generation })
 }
 
-/// Whether nobody of a host's generation executes exchanges: another host has the lease. While it is being taken from one, that one may go on
-/// until it is fenced. One round trip.
+/// Whether no process of a host's generation executes exchanges: another host has the lease. While it is being taken from a host, that host may
+/// go on until it is fenced. One round trip.
 pub(crate) fn is_elsewhere<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
     geometry.parameters.kind != Kind::Delegated
         || match Lease::read(mem) {
@@ -81,7 +81,7 @@ pub(crate) fn is_elsewhere<M: Memory>(mem: &M, geometry: &Geometry, host: u32, g
         }
 }
 
-/// Checks whether anybody can execute the exchanges of a process of this host, before it asks for one and waits for ever.
+/// Checks whether a server can execute the exchanges of a process of this host, before it asks for one and waits for ever.
 pub fn check<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<()> {
     let why = match (Lease::read(mem), host) {
         _ if geometry.parameters.kind != Kind::Delegated => return Ok(()),
@@ -97,17 +97,17 @@ pub fn check<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<()> {
     Err(Error::Host { host, why })
 }
 
-/// The right of a process to serve.
+/// The server lease as a process of a host sees it.
 #[derive(Debug)]
 pub struct HostLease {
     mine: HostInstance,
-    /// The start of the machine that it runs on, and its host's entry.
+    /// The boot of the machine that it runs on, and its host's entry.
     machine: u64,
     record: HostRecord,
 }
 
 impl HostLease {
-    /// That of a process of a host, in the host's present generation, on a start of a machine. One round trip.
+    /// For a process of a host, in the host's present generation, on a boot of a machine. One round trip.
     pub fn new<M: Memory>(mem: &M, geometry: &Geometry, host: u32, machine: u64) -> Result<Self> {
         crate::pod::format::host::check_id(&geometry.parameters, host)?;
         let record = HostRecord::new(geometry, host);
@@ -147,7 +147,7 @@ impl ServingLease for HostLease {
         }
         // The last write of a host is made by its server, which had the lock until then.
         let state = HostState::decode(words.load(self.record.state().offset()));
-        // The lock is a kernel's: another machine with this id, or this one before it was started anew, has its own.
+        // The lock is a kernel's: another machine with this id, or this one before a reboot, has its own.
         // PAIRS WITH: pod::hosts::failover::claim_home
         let home = Home::decode(words.load(self.record.home().offset()));
         let is_here = home.is_of(state.generation) && home == Home::new(state.generation, self.machine);
@@ -236,7 +236,7 @@ mod tests {
         words.store(mine.record.home().offset(), Home::new(7, MACHINE + 1).encode());
         assert!(!mine.begin(&words));
         words.store(mine.record.home().offset(), Home::new(7, MACHINE).encode());
-        // One that comes after the host's last write.
+        // A process that comes after the host's last write.
         state(8);
         assert!(!mine.begin(&words));
         state(7);

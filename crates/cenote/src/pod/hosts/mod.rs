@@ -1,4 +1,4 @@
-//! The hosts of a pod: their agents, who watches them, how they are fenced, and which of them executes exchanges. Page:
+//! The hosts of a pod: their agents, their monitors, how they are fenced, and which of them executes exchanges. Page:
 //! `docs/protocols/hosts.md`.
 
 pub mod agent;

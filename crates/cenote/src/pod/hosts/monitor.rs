@@ -1,24 +1,24 @@
-//! Monitors: who watches the hosts, and what happens to one that has missed its heartbeats.
+//! Monitors: they watch the hosts, and fence one that has missed its heartbeats.
 //!
 //! A monitor has a host id of its own and is that host's agent. One monitor leads: it has the recoverable lock
-//! [`MONITOR_LOCK`], as long as its own host's generation lasts. It looks at all hosts; the others look at the leader's
-//! host alone, and take over when that is down.
+//! [`MONITOR_LOCK`], as long as its own host's generation lasts. It polls all hosts; the others poll only the leader's
+//! host, and take over when that is down.
 //!
-//! Something outside of the pool may decide who leads (`may_lead`, an election). A monitor that may not lead gives the lock
-//! back, looks at nobody and suspects nobody; one that may still needs the lock.
+//! An election outside of the pool may decide who leads (`may_lead`). A monitor that may not lead gives the lock
+//! back, polls no host and suspects none; one that may still needs the lock.
 //!
-//! A host that shows no new heartbeat in so many polls in a row is *suspected*: its state becomes fencing. From there it cannot
-//! come back in this generation. Only when a fence says that it is certainly down does its generation move.
+//! A host without a new heartbeat in a given number of polls in a row is *suspected*: its state becomes fencing. From there it cannot
+//! come back in this generation. Its generation moves only when a fence is certain that it is down.
 //!
 //! **Who writes:** states of hosts, by compare-exchange; `fencer`, the leader. Counts of missed polls are in the memory of
-//! the monitor alone: one that takes over begins to count with its own first poll, so the death of a monitor may delay a
-//! detection and never makes one up. A look that itself comes late begins all counts anew: whatever kept the monitor from its
-//! processor may have kept the agent from its own. If looks come late again and again, the monitor says so, and waits for more of them: a host that
-//! is silent all the while is suspected all the same.
+//! the monitor alone: a monitor that takes over begins to count with its own first poll, so the death of a monitor may delay a
+//! detection and never makes one up. A late poll begins all counts anew: what kept the monitor from its processor may have kept the agent
+//! from its own. If polls come late again and again, the monitor reports it, and needs more of them: a host that is silent all the while is
+//! still suspected.
 //!
 //! **What a crash leaves:** a host that is fencing (`monitor.suspected`, `monitor.fenced`): the next leader fences it again,
-//! as it cannot know how far that had come. A generation that has moved (`monitor.moved`): every process sees
-//! that, and recovers what it is held back by; who leads next recovers all.
+//! as it cannot know how far the fence had come. A generation that has moved (`monitor.moved`): every process sees
+//! that, and recovers what it is held back by; the next leader recovers all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +36,7 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
 
-/// What a monitor has seen or done.
+/// What a monitor reports.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
@@ -44,7 +44,7 @@ pub enum Event {
     Leads,
     /// Another monitor leads.
     Follows,
-    /// It may not lead, and watches nobody until it may.
+    /// It may not lead, and watches no host until it may.
     StandsBy,
     /// A host missed its heartbeats, and is being fenced.
     Suspected {
@@ -62,18 +62,18 @@ pub enum Event {
         /// What was wrong.
         why: String,
     },
-    /// So many of its last polls came late: it waits longer for beats than it was told to, as it is kept from its processor, or looks take too long.
+    /// Many of its last polls came late: it waits longer for heartbeats than configured, as it gets no processor, or its polls take too long.
     PollsLate {
-        /// Those that came late.
+        /// Late polls.
         late: u32,
-        /// All of them.
+        /// All polls.
         polls: u32,
     },
-    /// Its looks come in time again.
+    /// Its polls come in time again.
     PollsPunctual,
     /// Something could not be recovered. It is tried again with each recovery.
     NotRecovered {
-        /// Whose recovery it was a part of.
+        /// The recovery that it was a part of.
         what: String,
         /// What was in the way.
         why: String,
@@ -87,19 +87,19 @@ pub enum Event {
     },
 }
 
-/// What a look at the hosts is for.
+/// How a poll of the hosts counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// It comes when it should: a host without a new heartbeat has missed one.
+    /// It comes in time: a host without a new heartbeat has missed one.
     Punctual,
-    /// It comes late: nobody can say who has missed what, and all counts of heartbeats that were missed begin anew.
+    /// It comes late: it shows nothing, and all counts of missed heartbeats begin anew.
     Late,
-    /// It is one more, to see how far fences have come: nobody has missed anything.
+    /// It is an additional one, to see how far fences have come: no host has missed anything.
     Between,
 }
 
 impl Poll {
-    /// One that comes so long after the last poll which counted, if there was one, where that is to be every `poll`.
+    /// The poll that comes this long after the last one that counted, if there was one, where polls are due every `poll`.
     pub fn after(since: Option<Duration>, poll: Duration) -> Self {
         match since {
             Some(since) if since < poll => Self::Between,
@@ -109,12 +109,12 @@ impl Poll {
     }
 }
 
-/// What a monitor is.
+/// What a monitor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// It has the lock, and looks at all hosts.
+    /// It has the lock, and polls all hosts.
     Leads,
-    /// It looks at the leader's host.
+    /// It polls the leader's host.
     Follows,
     /// It may not lead.
     StandsBy,
@@ -123,38 +123,38 @@ enum Role {
 /// A monitor.
 #[derive(Debug)]
 pub struct Monitor {
-    /// Looks without a new heartbeat after which a host is suspected.
+    /// Polls without a new heartbeat after which a host is suspected.
     missed_max: u64,
     /// Seconds since 1970.
     clock: fn() -> u64,
-    /// What it was when it last looked.
+    /// Its role in the last poll.
     role: Option<Role>,
     heard: Vec<Heard>,
-    /// What was wrong with each host when that was told last.
+    /// The last trouble reported of each host.
     wrong: BTreeMap<u32, String>,
     punctuality: Punctuality,
 }
 
-/// How many of a monitor's looks come late.
+/// How many of a monitor's polls come late.
 #[derive(Debug, Default)]
 struct Punctuality {
-    /// Looks of this stretch, and those of them that came late.
+    /// Polls of this stretch, and late ones among them.
     polls: u32,
     late: u32,
     /// Stretches in a row in which none did.
     punctual: u32,
-    /// Whether it was told that looks come late.
+    /// Whether late polls were reported.
     is_told: bool,
 }
 
 impl Punctuality {
-    /// Looks of a stretch, and of those the late ones that are notified of.
+    /// Polls of a stretch, and the number of late ones that is reported.
     const STRETCH: u32 = 16;
     const MANY: u32 = 4;
-    /// Punctual stretches in a row after which that is over.
+    /// Punctual stretches in a row after which polls count as in time again.
     const OVER: u32 = 8;
 
-    /// Counts a look; what is to be told.
+    /// Counts a poll; returns what to report.
     fn count(&mut self, how: Poll) -> Option<Event> {
         if how == Poll::Between {
             return None;
@@ -177,8 +177,8 @@ impl Punctuality {
 }
 
 impl Monitor {
-    /// A monitor that suspects a host after so many polls in a row without a new heartbeat, at least one. The clock is that of
-    /// people, in seconds since 1970.
+    /// A monitor that suspects a host after `missed_max` polls in a row without a new heartbeat, at least one. The clock counts
+    /// seconds since 1970.
     pub fn new(missed_max: u64, clock: fn() -> u64) -> Self {
         Self {
             missed_max: missed_max.max(1),
@@ -190,7 +190,7 @@ impl Monitor {
         }
     }
 
-    /// Whether it led when it last looked.
+    /// Whether it led in the last poll.
     pub fn leads(&self) -> bool {
         self.role == Some(Role::Leads)
     }
@@ -203,7 +203,7 @@ impl Monitor {
         self.wrong.clear();
     }
 
-    /// Gives up what only one that may lead does: the lock, its counts, and fences that it has begun.
+    /// Gives up what only a monitor that may lead has: the lock, its counts, and fences that it has begun.
     fn stand_by<M: Memory>(
         &mut self,
         worker: &Worker<M>,
@@ -218,9 +218,9 @@ impl Monitor {
         }
     }
 
-    /// Looks at the hosts that it is for, once. Whether a host is being fenced: then look again soon.
+    /// Polls once the hosts of its role. Returns whether a host is being fenced: then poll again soon.
     ///
-    /// `may_lead` is asked before every host, and again before an accusation; as soon as it says no, this monitor stands by.
+    /// `may_lead` is asked before every host, and again before a host is suspected; as soon as it says no, this monitor stands by.
     ///
     /// Cost: one round trip for the lock, and two or three for each host.
     pub fn look<M: Memory>(
@@ -243,7 +243,7 @@ impl Monitor {
         let leads = match lock::hold(worker, MONITOR_LOCK) {
             _ if mutant::is(Mutant::LeadsUnasked) => true,
             Ok(leads) => leads,
-            // Nobody can tell whether the leader lives, as what the pool says of its host is damaged: so it counts as living.
+            // If the entry of the leader's host is damaged, the leader counts as living.
             Err(error) => {
                 let of = leader_host(worker).unwrap_or(ALONE);
                 self.say_wrong((of, 0), error.to_string(), tell);
@@ -323,7 +323,7 @@ impl Monitor {
         Ok(is_fencing)
     }
 
-    /// Tells what is wrong with a host, unless that was told last.
+    /// Reports what is wrong with a host, unless that was its last report.
     fn say_wrong(&mut self, (host, generation): (u32, u32), why: String, tell: &mut dyn FnMut(Event)) {
         if self.wrong.get(&host) != Some(&why) {
             self.wrong.insert(host, why.clone());
@@ -336,7 +336,7 @@ impl Monitor {
     }
 }
 
-/// Says that a host is to be fenced, if it is still in the state that was seen. Who leads next may find `fencer` as it was before, or see it
+/// Marks a host as to be fenced, if it is still in the state that was seen. The next leader may find `fencer` as it was before, or see it
 /// change once more: then it fences again.
 fn accuse<M: Memory>(
     worker: &Worker<M>,
@@ -366,7 +366,7 @@ fn accuse<M: Memory>(
     true
 }
 
-/// Goes on fencing a host; moves its generation when it is certainly down. Whether it is not yet.
+/// Goes on fencing a host; moves its generation when it is certainly down. Returns whether it is not yet.
 fn pursue<M: Memory>(
     worker: &Worker<M>,
     id: u32,

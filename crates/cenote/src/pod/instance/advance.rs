@@ -9,8 +9,8 @@ use crate::mutant::{self, Mutant};
 use crate::pod::format::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::{EPOCH, HELD_BACK, ROUND_EVENTS};
 
-/// The least announcement, or the epoch if nobody reads. What was unlinked before the call is held by nobody who is
-/// not among the announced.
+/// The least announcement, or the epoch if no worker reads. What was unlinked before the call is held only by workers that
+/// have announced.
 pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
     // PAIRS WITH: pod::instance::worker::pin, pod::instance::worker::announce
     let is_left_out = mutant::is(Mutant::BarrierLeftOut);
@@ -30,8 +30,8 @@ pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
         .fold(epoch, u64::min)
 }
 
-/// What is reclaimable below, given a least announcement: that, or what it was before. An announcement that comes later is of a reader who loads later,
-/// and cannot reach what was unlinked when a look found it reclaimable.
+/// The bound below which tags are reclaimable: `least`, or an earlier greater one. A later announcement is of a reader that loads later,
+/// and cannot reach what was unlinked when it was found reclaimable.
 pub(in crate::pod) fn reclaimable_below<M: Memory>(worker: &Worker<M>, least: u64) -> u64 {
     let below = worker.least_seen.get().max(least);
     worker.least_seen.set(below);
@@ -46,7 +46,7 @@ pub(in crate::pod) fn somebody_relies_on_it<M: Memory>(worker: &Worker<M>) -> bo
         .any(|record| record.relies_on_barrier().peek(worker.mem()) != 0)
 }
 
-/// Advances the epoch by one, if all who read have announced it. Returns the least announcement.
+/// Advances the epoch by one, if all workers that read have announced it. Returns the least announcement.
 pub fn advance<M: Memory>(worker: &Worker<M>) -> u64 {
     let mem = worker.mem();
     let word = EPOCH.load(mem);

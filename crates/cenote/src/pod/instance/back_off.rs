@@ -1,14 +1,14 @@
-//! Waiting after a lost compare-exchange (exponential back-off): who loses again and again waits longer, at random, so that
-//! one of many who want the same word gets through while the others leave its line alone.
+//! Back-off: waiting after a lost compare-exchange. A worker that loses repeatedly waits longer (exponentially), at random, so that
+//! one of many that want the same word gets through while the others leave its line alone.
 //!
-//! Known to its worker alone: nothing in the pool. Nobody waits for anybody in particular, so a death delays nobody. What a
-//! worker has lost counts for some time: a word that is wanted stays so, and most of its other writes meet nobody.
+//! Its worker alone knows of it: nothing is in the pool. No worker waits for a particular other, so a death delays nobody. Losses
+//! count for some time: a contended word stays contended, and most of its writers' other writes meet nobody.
 
 use std::cell::Cell;
 
 use crate::memory::Memory;
 
-/// Losses after which the time to wait grows no further: less than this power of two of pauses.
+/// Losses after which the wait grows no further: it is less than this power of two of pauses.
 const LOSSES_MAX: u32 = 11;
 /// Wins in a row, without a loss, that take one loss back.
 const WINS: u32 = 64;
@@ -19,12 +19,12 @@ pub struct BackOff {
     losses: Cell<u32>,
     /// Wins since the last loss.
     wins: Cell<u32>,
-    /// From which the times are drawn; never 0.
+    /// The state of the random generator; never 0.
     draw: Cell<u64>,
 }
 
 impl BackOff {
-    /// None yet. Workers with different seeds wait differently.
+    /// No losses yet. Workers with different seeds wait differently.
     pub fn new(seed: u64) -> Self {
         Self {
             losses: Cell::new(0),
@@ -45,14 +45,14 @@ impl BackOff {
     fn won_after_losses(&self) {
         let wins = self.wins.get() + 1;
         self.wins.set(wins % WINS);
-        // The first win behind losses says that the wait was long enough, perhaps too long.
+        // The first win after losses shows that the wait was long enough, perhaps too long.
         if wins == 1 || wins == WINS {
             self.losses.set(self.losses.get() - 1);
         }
     }
 
-    /// It failed: waits. Not at all for the first time, then for less than 2, 4 and so on to 2,048 pauses. Whether it has waited, so that
-    /// what was found is old.
+    /// The exchange failed: waits. Not at all the first time, then for less than 2, 4 and so on to 2,048 pauses. Returns whether it has
+    /// waited, so that the value found is old.
     #[cold]
     pub fn lost<M: Memory>(&self, mem: &M) -> bool {
         let losses = self.losses.get();

@@ -1,22 +1,22 @@
-//! Size classes of slab blocks, as a worker remembers them; what of that holds is said in [`classes`](crate::pod::alloc::classes).
+//! A worker's cache of slab blocks' size classes; [`classes`](crate::pod::alloc::classes) says what of it holds.
 
 use std::cell::Cell;
 
 use crate::memory::Memory;
 
-/// Frames that a worker remembers.
+/// Frames in the cache.
 const REMEMBERED: u64 = 4096;
 
 /// Size classes of blocks by frame.
 #[derive(Debug)]
 pub struct Classes {
     pub(crate) classes: Box<[Cell<u64>]>,
-    /// The count of blocks given back, from before all of it.
+    /// The count of blocks given back, read before all entries.
     pub(crate) as_of: Cell<u64>,
 }
 
 impl Classes {
-    /// None yet. On coherent memory none ever: the table is in the cache.
+    /// An empty cache. On coherent memory it stays empty: the table is in the CPU's cache.
     pub fn new<M: Memory>() -> Self {
         let count = if M::COHERENT { 0 } else { REMEMBERED };
         Self {

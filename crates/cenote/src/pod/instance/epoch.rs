@@ -6,12 +6,12 @@
 //! replicas: while they are being updated, two of them may differ by one, never by more, because the epoch is not
 //! advanced again before all of them have caught up.
 //!
-//! **Words.** `EPOCH` = epoch << 1 | updating. Whoever finds the last bit set updates all replicas first and then
+//! **Words.** `EPOCH` = epoch << 1 | updating. A worker that finds the last bit set updates all replicas first and then
 //! clears it, so that an advancer that dies in between stops nobody. A replica only ever grows.
 //!
 //! **Why a late announcement is harmless.** A reader announces, then loads, with a full barrier in between; an
-//! unlinker unlinks, then looks at announcements, with one in between. (On coherent memory the reader's barrier is
-//! executed for it by whoever looks: `membarrier(2)`.) Either the look sees the announcement, or the load sees that the
+//! unlinker unlinks, then reads announcements, with one in between. (On coherent memory the unlinker executes the reader's
+//! barrier for it: `membarrier(2)`.) Either the unlinker sees the announcement, or the load sees that the
 //! object is gone. An announcement that is older than the epoch only keeps memory longer.
 //!
 //! **Incoherent memory.** Announcing costs a round trip, so an announcement stands from one operation to the next.
@@ -46,7 +46,7 @@ fn raise<M: Memory>(mem: &M, record: WorkerRecord, epoch: u64) {
     }
 }
 
-/// Brings the replica of a worker that attaches up to date: on return it is at most one behind, as all others are.
+/// Brings the replica of an attaching worker up to date: on return it is at most one behind, like all others.
 pub fn catch_up<M: Memory>(mem: &M, record: WorkerRecord) {
     loop {
         let epoch = EPOCH.load(mem) >> 1;
@@ -59,7 +59,7 @@ pub fn catch_up<M: Memory>(mem: &M, record: WorkerRecord) {
     }
 }
 
-/// Finishes an advance that somebody began.
+/// Finishes an advance that another worker began.
 pub(crate) fn finish<M: Memory>(mem: &M, geometry: &Geometry, workers: u32, word: u64) {
     for index in (0..workers).filter(|_| !mutant::is(Mutant::ReplicasNotRaised)) {
         raise(mem, WorkerRecord::new(geometry, index), word >> 1);

@@ -1,14 +1,14 @@
-//! Event counts: sync words by which many wait for something that happens in the pool.
+//! Event counts: sync words by which many threads wait for something that happens in the pool.
 //!
 //! ```text
-//! bit 0        somebody may be asleep
+//! bit 0        a thread may be asleep
 //! bits 1..31   how often it was notified, modulo 2^31
 //! ```
 //!
-//! Who waits sets bit 0 first and sleeps only if the word is still as it was then. Who notifies counts on and clears the bit in one step,
-//! and wakes all if it was set. Then nobody sleeps through a ring, nobody makes a system call for nobody, and a crash at any
-//! step leaves at most a bit that costs one needless call. A notifier that dies between the word and the call leaves
-//! sleepers; they look again when their time is over.
+//! A waiter sets bit 0 first and sleeps only if the word is still as it was then. A notifier increments the count and clears the bit in one
+//! step, and wakes all sleepers if the bit was set. So no waiter sleeps through a notification, no notifier makes a system call for nobody,
+//! and a crash at any step leaves at most a bit that costs one needless call. A notifier that dies between the word and the call leaves
+//! sleepers; they check again when their time is over.
 
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -16,10 +16,10 @@ use crate::mutant::{self, Mutant};
 const ASLEEP: u64 = 1;
 const ONE_NOTIFICATION: u64 = 2;
 
-/// Notifies an event count: all who sleep by it wake up. What it tells of is seen by others already, by an exchange or a lock that was given back, or
-/// is a word of this process.
+/// Notifies an event count: all its sleepers wake up. Others already see what it announces, by an exchange or a lock that was given back, or
+/// it is a word of this process.
 ///
-/// Cost: a load and a compare-exchange; a system call if somebody may be asleep.
+/// Cost: a load and a compare-exchange; a system call if a thread may be asleep.
 #[cold]
 #[inline(never)]
 pub fn notify_all<M: Memory>(mem: &M, event_count: SyncWord) {
@@ -37,9 +37,9 @@ pub fn notify_all<M: Memory>(mem: &M, event_count: SyncWord) {
     }
 }
 
-/// [`notify_all`]s an event count if somebody may be asleep. What it tells of is ordered before the look at the event count by the caller.
+/// [`notify_all`]s an event count if a thread may be asleep. The caller has ordered what it announces before the read of the event count.
 ///
-/// Cost: a load; an exchange and a system call if somebody may be asleep.
+/// Cost: a load; an exchange and a system call if a thread may be asleep.
 #[inline]
 pub fn notify_waiting<M: Memory>(mem: &M, event_count: SyncWord) {
     // PAIRS WITH: pod::instance::event_count::prepare_wait
@@ -48,16 +48,17 @@ pub fn notify_waiting<M: Memory>(mem: &M, event_count: SyncWord) {
     }
 }
 
-/// How often it was notified, in bits that are compared.
+/// How often it was notified, as bits to compare.
 ///
 /// Cost: a load.
 pub(in crate::pod) fn notifications<M: Memory>(mem: &M, event_count: SyncWord) -> u32 {
     notifications_of(event_count.load(mem) as u32)
 }
 
-/// The same, but that one alone of those who are asleep is woken, and others who are about to fall asleep. All the others are asleep still, by the event count as it was.
+/// Notifies an event count, but wakes only one of the sleepers, and threads that are about to fall asleep. The other sleepers stay asleep, by the
+/// event count as it was.
 ///
-/// Cost: as [`notify_waiting`]; another exchange and system call if nobody is asleep.
+/// Cost: as [`notify_waiting`]; another exchange and system call if no thread is asleep.
 pub fn notify_one<M: Memory>(mem: &M, event_count: SyncWord) {
     let mut word = event_count.load(mem);
     let notified = loop {
@@ -72,8 +73,8 @@ pub fn notify_one<M: Memory>(mem: &M, event_count: SyncWord) {
         }
     };
     if !mem.kernel().wake_one(event_count.offset()) {
-        // Who has found the bit set since relies on it: that one is notified for as well, as it may have fallen asleep. If the event count has changed, somebody else has
-        // notified, who sees to it.
+        // A waiter that has found the bit set since relies on it: it is notified as well, as it may have fallen asleep. If the event count has
+        // changed, another notifier has come, and wakes it.
         let quiet = (notified & !ASLEEP).wrapping_add(ONE_NOTIFICATION) & u64::from(u32::MAX);
         if mutant::is(Mutant::BitTakenFromSleeper) {
             let _ = event_count.compare_exchange_acquire(mem, notified, notified & !ASLEEP);
@@ -84,15 +85,15 @@ pub fn notify_one<M: Memory>(mem: &M, event_count: SyncWord) {
     }
 }
 
-/// How often an event count had been notified when it said this, in bits that are compared.
+/// How often an event count had been notified when it had this value, as bits to compare.
 pub fn notifications_of(seen: u32) -> u32 {
     seen & !(ASLEEP as u32)
 }
 
-/// Says that the caller is about to sleep by an event count; to be called before the look for what is waited for. What the low
-/// half of the word is until it is notified: what [`crate::memory::Kernel::wait`] wants to know.
+/// The caller is about to sleep by an event count; to be called before it checks what it waits for. Returns the word's offset and its low half
+/// until the next notification: what [`crate::memory::Kernel::wait`] needs.
 ///
-/// Cost: a load, and a compare-exchange if nobody else is asleep.
+/// Cost: a load, and a compare-exchange if no other thread is asleep.
 pub fn prepare_wait<M: Memory>(mem: &M, event_count: SyncWord) -> (u64, u32) {
     let mut word = event_count.load(mem);
     while word & ASLEEP == 0 && !mutant::is(Mutant::WaitNotPrepared) {

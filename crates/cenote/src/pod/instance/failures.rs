@@ -1,22 +1,22 @@
 //! What this process could not recover, and why.
 //!
-//! Recovery goes on past what it cannot do: a damaged structure keeps nobody else's death from being recovered, and no call from
-//! being made that has nothing to do with it. So nothing fails where the damage is met. It is written down here instead, in
-//! memory of the process, whoever recovered and for whatever reason; and told where people look: `cenote stat`, `cenote fsck`, the output of agents
-//! and monitors. In the pool, the [log](crate::pod::format::log) says of a recovery that something in it failed.
+//! Recovery goes on past what it cannot do: a damaged structure must not keep other deaths from being recovered, nor unrelated calls from
+//! being made. So nothing fails where the damage is met. Whichever thread recovers writes the failure down here instead, in memory of the
+//! process; it is shown where people look: by `cenote stat`, `cenote fsck`, agents and monitors. In the pool, the
+//! [log](crate::pod::format::log) says of a recovery that something in it failed.
 //!
-//! A reason is told once, with the first that failed by it: a damaged host entry makes one line, not one for each of its workers. At most
+//! A reason is shown once, with the first failure that has it: a damaged host entry makes one line, not one for each of its workers. At most
 //! [`FAILURES_MAX`] are kept, the first ones.
 //!
-//! **Until it is mended.** Each is kept with the [`Task`] that failed, and forgotten once that was done without meeting it: so nothing is told for ever,
-//! and what is damaged later has room. Recovery of the dead must have been whole for that: of a record that somebody else has claimed
-//! meanwhile nobody knows.
+//! **Until it is mended.** Each failure is kept with the [`Task`] that failed, and forgotten once that task was done without meeting it: so
+//! nothing is shown for ever, and later damage has room. Recovery of the dead must have been complete for that: of a record that another
+//! worker has claimed meanwhile, nothing is known.
 //!
 //! | task | done once |
 //! |---|---|
-//! | recovering the dead | all places were looked at, and none was left to others |
-//! | a registered step | it was run, for whomever |
-//! | emptying what vacant places have left; telling groups of hosts; declaring | it was done |
+//! | recovering the dead | all places were scanned, and none was left to others |
+//! | a registered step | it was run, for any worker |
+//! | emptying what vacant places have left; notifying groups of hosts; declaring | it was done |
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,10 +27,10 @@ use crate::memory::LocalWord;
 /// Failures that a process remembers.
 pub const FAILURES_MAX: usize = 64;
 
-/// Something that could not be recovered. It is left as it was, and tried again by whoever recovers next.
+/// Something that could not be recovered. It is left as it was, and the next recovery tries again.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Failure {
-    /// Whose recovery it was a part of.
+    /// The recovery that it was a part of.
     pub what: String,
     /// What was in the way.
     pub why: String,
@@ -53,7 +53,7 @@ pub(crate) enum Task {
     Vacant,
     /// Taking over the lists and reserves of idle workers.
     Idle,
-    /// Telling groups of hosts that died.
+    /// Notifying groups of hosts that died.
     Hosts,
     /// Declaring the dead of a host.
     Declaring,
@@ -63,7 +63,7 @@ pub(crate) enum Task {
 #[derive(Debug)]
 pub(in crate::pod) struct Failures {
     known: Mutex<Vec<Known>>,
-    /// How many those are.
+    /// Their number.
     count: LocalWord,
     /// Grows with each task that begins.
     now: LocalWord,
@@ -74,7 +74,7 @@ pub(in crate::pod) struct Failures {
 struct Known {
     task: Task,
     failure: Failure,
-    /// When it was met last.
+    /// The task number when it was met last.
     met: u64,
 }
 
@@ -89,14 +89,14 @@ impl Default for Failures {
 }
 
 impl Failures {
-    /// A task begins: what [`Failures::end`] is to be told.
+    /// A task begins; returns the argument for [`Failures::end`].
     pub(in crate::pod) fn begin(&self) -> u64 {
         // NO PAIR: count
         self.now.add(1);
         self.now.load()
     }
 
-    /// Writes one down.
+    /// Keeps a failure.
     pub(in crate::pod) fn note(&self, task: Task, what: impl Display, error: &Error) {
         let (why, now) = (error.to_string(), self.now.load());
         let mut all = self.locked();
@@ -117,7 +117,7 @@ impl Failures {
         self.count.store(all.len() as u64);
     }
 
-    /// A task was done as a whole: failures of it that were not met since it began are no more.
+    /// A task was done as a whole: forgets its failures that were not met since it began.
     pub(in crate::pod) fn end(&self, task: Task, began: u64) {
         if self.count.load() != 0 {
             let mut all = self.locked();
@@ -127,7 +127,7 @@ impl Failures {
         }
     }
 
-    /// Those until now, each reason once.
+    /// The failures until now, each reason once.
     pub(in crate::pod) fn all(&self) -> Vec<Failure> {
         let mut told: Vec<Failure> = Vec::new();
         for known in self.locked().iter() {
@@ -138,7 +138,7 @@ impl Failures {
         told
     }
 
-    /// Forgets them: who recovers anew finds those that are left.
+    /// Forgets them: the next recovery finds those that are left.
     pub(in crate::pod) fn forget(&self) {
         let mut all = self.locked();
         all.clear();

@@ -1,4 +1,4 @@
-//! What upper layers and folders hand to those below them, so that these can act on what they do not understand.
+//! Hooks: functions that upper layers and folders hand to lower ones, for structures that these do not understand.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,15 +10,15 @@ use crate::pod::format::record::State;
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
 pub type FinishRoot<M> = fn(&Worker<M>, Actor) -> Result<()>;
-/// Frees what a tagged extent refers to, before the extent itself is freed, following so many links. Whether nothing is left of it. Registered by the
-/// index layer.
+/// Frees what a tagged extent refers to, before the extent itself is freed, following a limited number of links. Returns whether nothing is
+/// left of it. Registered by the index layer.
 pub type DrainExtent<M> = fn(&Worker<M>, Actor, u64, &mut u64) -> Result<bool>;
 
 /// Calls its last argument for the lines that a tagged extent refers to; registered by the index layer. Other objects
 /// have none.
 pub type ExtentLines<M> = fn(&Worker<M>, u64, &mut dyn FnMut(u64)) -> Result<()>;
 
-/// Ends what the dead worker at a place of the worker table holds of locks; registered by the layer of locks.
+/// Ends a dead worker's holds of locks, by its place in the worker table; registered by the layer of locks.
 pub type RecoverHeld<M> = fn(&Worker<M>, u32) -> Result<()>;
 
 /// A worker that died.
@@ -31,7 +31,7 @@ pub struct Dead {
 }
 
 impl Dead {
-    /// The one that a place's state names.
+    /// The worker that a place's state names.
     pub fn at(index: u32, state: State) -> Self {
         Self {
             index,
@@ -39,7 +39,7 @@ impl Dead {
         }
     }
 
-    /// What locks, claims and members that it has hold.
+    /// Its identity, as in its locks, claims and memberships.
     pub fn identity(self) -> u64 {
         u64::from(self.index + 1) | u64::from(self.generation) << 32
     }
@@ -51,17 +51,17 @@ impl Display for Dead {
     }
 }
 
-/// How a structure recovers from the death of a worker. Steps are run by whoever has found the worker dead, in the order in
-/// which they are registered, before it claims the dead one's record: so who is stopped with the claim holds none of them back. They need no
-/// claim: several may run them for the same dead at a time, and whoever recovers it next runs all of them again.
+/// How a structure recovers from the death of a worker. A recoverer runs the steps, in the order in which they are registered, before it
+/// claims the dead worker's record: so a recoverer that is stopped with the claim holds none of them back. Steps need no claim: several
+/// threads may run them for the same dead worker at a time, and the next recoverer runs all of them again.
 pub struct Step<M: Memory> {
     /// Its name in figures.
     pub name: &'static str,
-    /// Does it; whether there was something to do.
+    /// Does it; returns whether there was something to do.
     pub run: fn(&Worker<M>, Dead) -> Result<bool>,
 }
 
-/// What the layers above register, so that recovery can finish what it does not understand.
+/// Functions that the layers above register, so that recovery can finish what it does not understand.
 #[derive(Clone, Copy)]
 pub struct Hooks<M: Memory> {
     /// See [`FinishRoot`].
@@ -72,18 +72,18 @@ pub struct Hooks<M: Memory> {
     pub extent_lines: ExtentLines<M>,
     /// See [`RecoverHeld`].
     pub recover_held: RecoverHeld<M>,
-    /// What the pod's own folders need of those above them.
+    /// Functions of the pod's own upper folders.
     pub inner: Inner<M>,
-    /// How structures recover that have no part in a worker's record. Groups come first, so that nobody waits for the rest.
+    /// Steps of structures that have no part in a worker's record. Groups come first, so that they are notified without waiting for the rest.
     pub steps: &'static [Step<M>],
 }
 
-/// What folders of the pod need of those above them: who allocates may have to free first, and who frees to recover the dead.
+/// What folders of the pod need of those above them: an allocation may have to free first, and freeing to recover the dead.
 #[derive(Clone, Copy)]
 pub struct Inner<M: Memory> {
     /// Frees what can be freed, and gives empty blocks back.
     pub make_room: fn(&Worker<M>) -> Result<()>,
-    /// Retires an object of the actor that nobody has seen, and that cannot be given back otherwise.
+    /// Retires an object of the actor that no other worker has seen, and that cannot be given back otherwise.
     pub retire: fn(&Worker<M>, Actor, u64) -> Result<()>,
     /// Recovers every dead process.
     pub recover_dead: fn(&Worker<M>) -> Result<()>,

@@ -7,8 +7,8 @@
 //! **Leaving.** Detach all workers, move the entry to `Free`, drop the lock.
 //!
 //! **In a pod**, where hosts have kernels of their own and see nothing of each other's locks, a place is claimed first:
-//! `Free(g) -> Joining(g + 1) -> Alive(g + 1)`, with the host's id and generation in the state. Whoever is of another
-//! host is judged by what the pool says of that host (see `host`), and by the kernel's lock only among its own.
+//! `Free(g) -> Joining(g + 1) -> Alive(g + 1)`, with the host's id and generation in the state. Whether a process of another
+//! host lives is judged by what the pool says of that host (see `host`); the kernel's lock counts only within a host.
 
 use super::crash::{Point, crash_point};
 use super::drain;
@@ -97,8 +97,8 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// Takes a free place; if there is none, that of a dead process, whose workers are then ours to recover. Looks twice: what
-    /// was a dead process's place when free ones were looked for may be free when those of the dead are.
+    /// Takes a free place; if there is none, that of a dead process, whose workers this process must then recover. Scans twice: a dead
+    /// process's place may become free between the scan for free places and the one for dead processes.
     fn take_place(&mut self) -> Result<()> {
         for phase in [Phase::Free, Phase::Alive, Phase::Free, Phase::Alive] {
             for index in self.geometry.places_of(self.identity.host) {
@@ -119,7 +119,7 @@ impl<M: Memory> Pod<M> {
         let word = record.state().load(&self.mem);
         let state = State::decode(word);
         let lock = self.liveness.as_ref().ok_or(Error::Forked)?;
-        // One that died while it joined has a place that can be taken, as one that died later.
+        // The place of a process that died while it joined can be taken, like that of one that died later.
         let found = match state.phase {
             Phase::Joining => Phase::Alive,
             other => other,
@@ -132,7 +132,7 @@ impl<M: Memory> Pod<M> {
             lock.unlock(index)?;
             return Ok(false);
         }
-        // What the dead one has left in this host's cache would come over what others make of its workers' places.
+        // What the dead process has left in this host's cache would overwrite what others make of its workers' places.
         drain::drain(self, index, state)?;
         if self.is_in_pod() {
             return self.claim_place(index, word);
@@ -151,7 +151,7 @@ impl<M: Memory> Pod<M> {
         let is_elsewhere = state.phase != Phase::Free && !self.is_judged_by_lock(state);
         let generation = state.generation.wrapping_add(1);
         let joining = self.entry(Phase::Joining, generation);
-        // One of which nobody can tell, as what the pool says of its host is damaged, keeps its place.
+        // A process whose host's entry is damaged may or may not live, and keeps its place.
         let may_live = || host::may_live(&self.mem, &self.geometry, index, state).unwrap_or(true);
         // PAIRS WITH: pod::hosts::agent::leave, pod::hosts::agent::is_all_dead, pod::hosts::fence::fence
         if (is_elsewhere && may_live())
@@ -188,7 +188,7 @@ impl<M: Memory> Pod<M> {
         self.claim_entry(index, joining.encode(), generation)
     }
 
-    /// Writes what the entry says of this process.
+    /// Describes this process in its entry.
     fn introduce(&self, record: ProcessRecord) {
         record.pid().set(&self.mem, u64::from(self.identity.name.pid));
         record.since().set(&self.mem, self.identity.since);
@@ -196,7 +196,7 @@ impl<M: Memory> Pod<M> {
         record
             .relies_on_barrier()
             .set(&self.mem, u64::from(self.relies_on_barrier()));
-        // If this host's cache has an older one, the background thread will serve rounds that it need not have served, and no more.
+        // If this host's cache has an older value, the background thread only serves rounds that it need not have served.
         let round = self.mem.load_speculative(superblock::FLUSH_ROUND.offset());
         // PAIRS WITH: pod::reclaim::flush::is_complete
         record.flushed().store(&self.mem, round);
@@ -216,7 +216,7 @@ impl<M: Memory> Pod<M> {
         }
         self.index = index;
         self.generation = generation;
-        // Who finds the entry alive reads them: a fence kills by them.
+        // A fence that finds the entry alive reads them, and kills by them.
         self.mem
             .must_be_in_memory(ProcessRecord::new(&self.geometry, index).pid().offset(), 64);
         crash_point(Point::OpenAlive);
@@ -234,8 +234,8 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// Drops the whole pool from this host's cache. A process that was here before may have left lines there, and since it
-    /// left nobody has waited for this host before memory was reused. From now on they do.
+    /// Drops the whole pool from this host's cache. An earlier process of this host may have left lines there, and since it left, memory
+    /// was reused without waiting for this host. From now on it is not.
     fn forget_cached(&self) {
         if !mutant::is(Mutant::JoinCacheKept) {
             drain::drop_cached(&self.mem, &self.geometry);
@@ -244,8 +244,8 @@ impl<M: Memory> Pod<M> {
 }
 
 impl<M: Memory> Pod<Snapshot<M>> {
-    /// A view of the pool by a process that takes no place, and of which nobody knows (`docs/protocols/snapshots.md`). `liveness` says who lives; without
-    /// it that cannot be asked. Whether a process of this host lives its kernel says only if the host is up here.
+    /// A view of the pool for a process that takes no place, and of which no other process knows (`docs/protocols/snapshots.md`). `liveness` says
+    /// which processes live; without it nothing does. The kernel can judge processes of this host only if the host is up here.
     pub fn observe(
         mem: Snapshot<M>,
         superblock: Superblock,
@@ -253,7 +253,7 @@ impl<M: Memory> Pod<Snapshot<M>> {
         liveness: Option<Box<dyn Liveness>>,
         hooks: Hooks<Snapshot<M>>,
     ) -> Result<Self> {
-        // Nothing is kept in mind from one attempt to the next.
+        // Nothing is remembered from one attempt to the next.
         let limits = Limits {
             cached_words: 0,
             ..Limits::usual::<M>()
@@ -274,7 +274,7 @@ impl<M: Memory> Pod<Snapshot<M>> {
 impl<M: Memory> Drop for Pod<M> {
     fn drop(&mut self) {
         if self.is_forked() {
-            // The descriptor was closed when this child was made, and its number may be somebody else's by now.
+            // The descriptor was closed when this child was made, and its number may be another file's by now.
             std::mem::forget(self.liveness.take());
             return;
         }
@@ -285,7 +285,7 @@ impl<M: Memory> Drop for Pod<M> {
         let record = ProcessRecord::new(&self.geometry, self.index);
         let free = State::free(self.generation);
         let mine = self.entry(Phase::Alive, self.generation);
-        // What its threads have stored is seen: they ended their places in the worker table by exchanges.
+        // Its threads' stores are visible: exchanges ended their places in the worker table.
         // NO PAIR: claim
         let _ = record
             .state()

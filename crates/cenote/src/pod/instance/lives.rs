@@ -1,4 +1,4 @@
-//! Who lives, as far as this process can know.
+//! Which processes and workers live, as far as this process can know.
 //!
 //! | who | lives if | page |
 //! |---|---|---|
@@ -17,8 +17,8 @@ use crate::pod::format::host;
 use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
 
 impl<M: Memory> Pod<M> {
-    /// Whether the process at a place lives: one system call for any but this one. In a pod it takes a round trip before
-    /// that, and for a process of another host two round trips in its stead.
+    /// Whether the process at a place lives: one system call, none for this process. In a pod it takes a round trip before
+    /// that, and for a process of another host two round trips instead.
     pub fn process_lives(&self, index: u32) -> Result<bool> {
         if index == self.index() {
             return Ok(true);
@@ -35,7 +35,7 @@ impl<M: Memory> Pod<M> {
         self.entry_lives(index, State::decode(entry))
     }
 
-    /// The same for a process of which the entry is known.
+    /// The same for a process whose entry is known.
     fn entry_lives(&self, index: u32, entry: State) -> Result<bool> {
         if index == self.index() {
             Ok(true)
@@ -46,14 +46,14 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// Whether this process's kernel knows whether the process of an entry lives: one of this host in this generation, which is on one machine, or one
-    /// that is of no host. One of an earlier generation is dead, wherever it was.
+    /// Whether this process's kernel knows whether the process of an entry lives: if it is of this host in this generation, which is on one
+    /// machine, or of no host. A process of an earlier generation is dead, wherever it was.
     pub(in crate::pod) fn is_judged_by_lock(&self, entry: State) -> bool {
         let is_fellow = entry.process == self.host() && entry.tag == self.host_generation() as u8;
         !self.is_in_pod() || is_fellow || entry.process == ALONE
     }
 
-    /// Whether the process that a worker's state names lives: that very generation, not a later one in its place. If it does
+    /// Whether the process that a worker's state names lives: exactly that generation, not a later one in its place. If it does
     /// not, nothing that it has begun takes effect any more, and nothing that it has left in a cache reaches memory any more.
     pub fn instance_lives(&self, worker: State) -> Result<bool> {
         if worker.process >= self.geometry().parameters.processes {
@@ -66,7 +66,7 @@ impl<M: Memory> Pod<M> {
         );
         let is_damaged = matches!(entry.phase, Phase::Damaged | Phase::Recovering);
         if is_damaged && self.entry_lives(worker.process, entry)? {
-            // Whether it is the one that is meant nobody can tell.
+            // Whether it is the process that is meant cannot be told.
             let at = ProcessRecord::new(self.geometry(), worker.process)
                 .state()
                 .offset();
@@ -84,7 +84,7 @@ impl<M: Memory> Pod<M> {
         Ok(lives)
     }
 
-    /// Whether the worker in a place lives, whose state was just read: its process does, and its thread was not seen to die.
+    /// Whether the worker in a place lives, given its state: its process does, and its thread was not seen to die.
     /// A record that is being recovered lives as long as its recoverer.
     ///
     /// What a dead thread of a living process has stored lies in that process's cache. Where caches are incoherent, only
@@ -128,8 +128,8 @@ impl<M: Memory> Pod<M> {
             && self.shares_kernel(state)
     }
 
-    /// Whether the process that a worker's state names has the same kernel as this one, so that its workers' death slots can be
-    /// slept by. One round trip in a pod, none on a single machine.
+    /// Whether the process that a worker's state names has the same kernel as this one, so that threads here can sleep by its workers' death
+    /// slots. One round trip in a pod, none on a single machine.
     pub fn shares_kernel(&self, worker: State) -> bool {
         if !self.is_in_pod() || worker.process == self.index() {
             return true;
@@ -150,7 +150,7 @@ impl<M: Memory> Pod<M> {
     }
 
     /// The places of processes that died; nothing that they have begun takes effect any more, as for [`Pod::instance_lives`].
-    /// One of which nobody can tell, as what the pool says of its host is damaged, is not among them: `unknown` is told.
+    /// A process whose host's entry is damaged may or may not live, and is not among them: `unknown` is called for it.
     pub fn dead_processes(&self, mut unknown: impl FnMut(u32, Error)) -> Vec<u32> {
         let mut dead = Vec::new();
         for index in (0..self.geometry().parameters.processes).filter(|&index| index != self.index()) {
@@ -180,8 +180,8 @@ impl<M: Memory> Pod<M> {
         Ok(true)
     }
 
-    /// Whether this process may recover others: not while its host is being fenced. Whoever dies from then on dies with the
-    /// host, and groups are to be told so. To be asked after somebody was found dead. One round trip in a pod.
+    /// Whether this process may recover others: not while its host is being fenced. Processes that die from then on die with the
+    /// host, and groups must be notified so. To be called after a death was found. One round trip in a pod.
     pub fn may_recover(&self) -> Result<bool> {
         let origin = host::HostInstance {
             host: self.host(),
@@ -191,7 +191,7 @@ impl<M: Memory> Pod<M> {
     }
 }
 
-/// Whether no other process has the pool open, nor is one dead in it; as far as this host's cache knows, which is enough to choose how
+/// Whether no other process has the pool open, nor is dead in it; as far as this host's cache knows, which is enough to choose how
 /// space is reserved.
 pub(crate) fn is_alone<M: Memory>(worker: &Worker<M>) -> bool {
     let geometry = worker.geometry();

@@ -1,4 +1,4 @@
-//! Who shares the pool: processes and workers, whether they live, what they announce, and what they keep in their own memory. Pages:
+//! Instances, which share the pool: processes and workers, whether they live, what they announce, and what they keep in their own memory. Pages:
 //! `docs/protocols/instances.md`, `docs/protocols/reclamation.md` for epochs.
 
 pub mod advance;

@@ -1,9 +1,9 @@
-//! What a worker remembers of the objects that its present operation has allocated.
+//! A worker's pending allocations, as its process remembers them.
 
 /// Objects that one operation may allocate.
 pub(crate) const PENDING_MAX: usize = 3;
 
-/// What was taken for an object, and from where: enough to put it back without looking for it.
+/// A pending allocation and its source: enough to put it back without a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pending {
     pub(crate) object: u64,
@@ -25,11 +25,11 @@ impl Default for Source {
     }
 }
 
-/// What a worker has taken for its present operation and is where it was still, or was when the operation was decided.
+/// The pending allocations of a worker's present operation: still in their sources, or in them when the operation was decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PendingAllocations {
     pub(crate) allocations: [Pending; PENDING_MAX],
     pub(crate) count: usize,
-    /// Whether it has left.
+    /// Whether they have left their sources.
     pub(crate) has_left: bool,
 }

@@ -1,4 +1,4 @@
-//! Processes: one's view of a pool, and how others see whether it lives.
+//! Processes: a process's view of a pool, and how others see whether it lives.
 //!
 //! Liveness is a byte lock that the kernel holds on the pool file (or a side file) for the process and drops when
 //! its last thread has gone; no process id and no timeout is involved, so it is right across PID namespaces and
@@ -19,14 +19,14 @@ use crate::pod::format::geometry::{ALONE, Geometry};
 use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::{self, Superblock};
 
-/// What a process says of itself.
+/// How a process describes itself.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The pool's file, for messages.
     pub path: PathBuf,
     /// The host's id, given by the administrator; 0 on a single machine.
     pub host: u32,
-    /// What the operating system knows it by; the process id is for people too.
+    /// Its name for the operating system; the process id is for people too.
     pub name: ProcessName,
     /// Seconds since 1970 when it joined, for people.
     pub since: u64,
@@ -61,19 +61,19 @@ pub struct Pod<M: Memory> {
     pub(crate) host_generation: u32,
     watch: ForkWatch,
     pub(crate) liveness: Option<Box<dyn Liveness>>,
-    /// The workers of this process whose announcements its background thread looks after.
+    /// The workers of this process whose announcements its background thread manages.
     pub(in crate::pod) local: Mutex<Vec<std::sync::Weak<LocalPin>>>,
     /// What [`Pod::extension`] has made.
     #[cfg(feature = "baselines")]
     extensions: Mutex<Vec<(u64, Extension)>>,
     words: WordCache,
-    /// Set when the background thread shall end.
+    /// Set when the background thread must end.
     closing: LocalWord,
-    /// Set while the background thread frees what others have retired, or must not.
+    /// Set while the background thread frees what other workers have retired, or must not.
     pub(crate) reclaiming: LocalWord,
-    /// The worker of the background thread, as in locks; 0 while there is none.
+    /// The identity of the background thread's worker; 0 while there is none.
     flush_server: LocalWord,
-    /// What could not be recovered by this process.
+    /// What this process could not recover.
     failures: Failures,
     /// Whether this machine is one of several that share the pool.
     pub(crate) is_in_pod: bool,
@@ -158,7 +158,7 @@ impl<M: Memory> Pod<M> {
         &self.limits
     }
 
-    /// What words of indexes held lately.
+    /// The cache of index words.
     #[inline]
     pub(crate) fn words(&self) -> &WordCache {
         &self.words
@@ -189,7 +189,7 @@ impl<M: Memory> Pod<M> {
         M::COHERENT && !self.is_in_pod() && self.mem.relies_on_barrier()
     }
 
-    /// Whether this process has no place: it only reads.
+    /// Whether this process is an observer: it has no place, and only reads.
     pub fn is_observer(&self) -> bool {
         self.index == NO_PLACE
     }
@@ -204,7 +204,7 @@ impl<M: Memory> Pod<M> {
         self.generation
     }
 
-    /// What tells a forked child that it is one.
+    /// How a forked child finds out that it is one.
     pub fn watch(&self) -> ForkWatch {
         self.watch
     }
@@ -221,15 +221,15 @@ impl<M: Memory> Pod<M> {
         self.closing.load() != 0
     }
 
-    /// The right to change what the pool has retired beside the own list, in the background, unless somebody has it: who accounts for
-    /// every byte.
+    /// The permission to change, in the background, retired objects of lists other than the caller's own. `None` if another thread has it: one that
+    /// accounts for every byte.
     pub(in crate::pod) fn may_reclaim(&self) -> Option<Reclaiming<'_, M>> {
         // PAIRS WITH: pod::instance::process::Reclaiming::drop
         let is_ours = self.reclaiming.exchange(0, 1);
         is_ours.then(|| Reclaiming { pod: self })
     }
 
-    /// Has the background thread of this process change nothing of what is retired until the guard is dropped.
+    /// Keeps the background thread of this process from changing retired objects until the guard is dropped.
     pub fn hold_still(&self) -> Reclaiming<'_, M> {
         loop {
             if let Some(right) = self.may_reclaim() {
@@ -268,8 +268,8 @@ impl<M: Memory> Pod<M> {
         })
     }
 
-    /// What the handles of this process share, in memory of the process, about the thing at an offset. It is made by the first of
-    /// them, and dropped with the last.
+    /// State in memory of this process that its handles share about the object at an offset. The first handle makes it, and it is dropped
+    /// with the last.
     #[cfg(feature = "baselines")]
     pub fn extension<T: Send + Sync + 'static>(
         &self,
@@ -292,38 +292,38 @@ impl<M: Memory> Pod<M> {
         extension
     }
 
-    /// Something begins that may fail in parts: what [`Pod::end_task`] is to be told.
+    /// A task begins that may fail in parts; returns the argument for [`Pod::end_task`].
     pub(crate) fn begin_task(&self) -> u64 {
         self.failures.begin()
     }
 
-    /// Writes down something that could not be done.
+    /// Keeps a failure.
     pub(crate) fn note_failure(&self, task: Task, what: impl Display, error: &Error) {
         self.failures.note(task, what, error);
     }
 
-    /// It was done as a whole: what failed of it before, and did not now, was mended.
+    /// The task was done as a whole: its earlier failures that were not met again were mended.
     pub(crate) fn end_task(&self, task: Task, began: u64) {
         self.failures.end(task, began);
     }
 
-    /// What this process could not recover of the dead, and has not found mended since.
+    /// What this process could not recover, and has not found mended since.
     pub fn failures(&self) -> Vec<Failure> {
         self.failures.all()
     }
 
-    /// Has it forget them: what cannot be recovered still is found again by who recovers next.
+    /// Forgets them: the next recovery finds again what still cannot be recovered.
     pub fn forget_failures(&self) {
         self.failures.forget();
     }
 
-    /// A worker is this process's background thread from now on, or nobody is.
+    /// From now on this worker is the process's background thread, or none is.
     pub(in crate::pod) fn flush_server_is(&self, worker: Option<&Worker<M>>) {
         // PAIRS WITH: pod::instance::process::has_lost_flush_server
         self.flush_server.store(worker.map_or(0, Worker::identity));
     }
 
-    /// Whether this process's background thread has died, and the process has not.
+    /// Whether this process's background thread has died although the process lives.
     ///
     /// Cost: a sync load if there is such a thread.
     pub fn has_lost_flush_server(&self) -> bool {
@@ -342,7 +342,7 @@ impl<M: Memory> Pod<M> {
                 .has_died(self.geometry.death_slot(index), generation)
     }
 
-    /// The file that has the liveness locks, by which a fence proves of whom it kills that it is of this pool.
+    /// The file of the liveness locks: by it a fence proves that a process which it kills is of this pool.
     pub(crate) fn lock_file(&self) -> Result<FileId> {
         let file = self.liveness.as_ref().and_then(|locks| locks.file());
         file.ok_or(Error::Forked)
@@ -358,8 +358,8 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// Has the background thread of this process leave a dead worker's announcement alone from now on: the record will be
-    /// another's. `false` if it is at it just now, for long.
+    /// Makes the background thread of this process leave a dead worker's announcement alone from now on: the record will have another
+    /// owner. `false` if the thread is at it just now, for long.
     pub(in crate::pod) fn disown(&self, index: u32, generation: u32) -> bool {
         let record = WorkerRecord::new(&self.geometry, index);
         let pins: Vec<_> = match self.local.lock() {
@@ -371,7 +371,7 @@ impl<M: Memory> Pod<M> {
             .all(|pin| pin.disown(&self.mem))
     }
 
-    /// Reads every worker's state: index and state of those that are not free.
+    /// Reads every worker's state; returns index and state of those that are not free.
     pub fn attached_workers(&self) -> Vec<(u32, State)> {
         (0..self.workers_high())
             .map(|index| {
@@ -395,7 +395,7 @@ impl<M: Memory> Drop for Reclaiming<'_, M> {
     }
 }
 
-/// The clock that people read.
+/// Wall-clock time.
 pub fn seconds_since_1970() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

@@ -1,6 +1,6 @@
-//! Recycling: what waits in a worker's own retired list is taken for its next objects, without a word that others write.
+//! Recycling: a worker's next objects come from its own retired list, without a word that others write.
 //!
-//! An entry of the list that is reclaimable, and flushed where that is needed, is put on the *shelf* of its object's class. Magazines are
+//! A reclaimable entry of the list, flushed where that is needed, is put into the *magazine* of its object's class. Magazines are
 //! this process's memory: in the pool the entry stays as it is. An allocation takes the entry that was put there
 //! last: the object is named in the operation's record, then the entry is *gone* (its last bit is set). So
 //!
@@ -10,10 +10,10 @@
 //! | after the name (`alloc.new`) | an object that is named, and retired | it happened: the entry goes; else the name does |
 //! | after the entry is gone (`alloc.taken`) | an object that is named only | as for one from a reserve |
 //!
-//! What is given back unpublished has its entry back, unless the list has moved on meanwhile.
+//! An object that is given back unpublished gets its entry back, unless the list has moved on meanwhile.
 //!
-//! **How much is kept.** Of what was not needed from one round of filling to the next half is really freed, the older half, and
-//! so is what a magazine has no room for. So magazines soon have no more than what is needed now and then.
+//! **How much is cached.** Of the entries not needed from one round of filling to the next, the older half is really freed, and so are entries
+//! for which a magazine has no room. So magazines soon hold no more than is needed now and then.
 
 use std::cell::Cell;
 
@@ -34,16 +34,16 @@ pub struct CachedEntry {
 #[derive(Default)]
 struct Magazine {
     cached: Cell<Vec<CachedEntry>>,
-    /// How many it had when it had fewest, since the last round.
+    /// The fewest entries that it had since the last round.
     least: Cell<usize>,
 }
 
 /// A worker's magazines.
 pub struct Recycler {
     magazines: Box<[Magazine]>,
-    /// What comes before it in the list is on a magazine, or gone; 0 for the list's head.
+    /// Entries before it in the list are in a magazine, or gone; 0 for the list's head.
     frontier: Cell<u64>,
-    /// Up to where entries may be freed, if filling the magazines has stopped before that, at the frontier; else 0.
+    /// If filling the magazines has stopped at the frontier: up to where entries may be freed; else 0.
     until: Cell<u64>,
     /// Grows when the list's head moves.
     round: Cell<u32>,
@@ -72,13 +72,13 @@ impl Default for Recycler {
 }
 
 impl Recycler {
-    /// Takes the entry that was put on a magazine last.
+    /// Takes the entry that was put into a magazine last.
     #[inline]
     pub(in crate::pod) fn take(&self, class: usize) -> Option<CachedEntry> {
         self.magazines.get(class)?.with(Vec::pop)
     }
 
-    /// Puts an entry on a magazine, which has so many bytes at most; `false` if that is full.
+    /// Puts an entry into a magazine of `bytes_max` bytes at most; `false` if that is full.
     pub(in crate::pod) fn put(&self, class: usize, cached: CachedEntry, bytes_max: u64) -> bool {
         let Some(magazine) = self.magazines.get(class) else {
             return false;
@@ -92,7 +92,7 @@ impl Recycler {
         })
     }
 
-    /// Takes from the magazines the older half of what was not needed since the last round.
+    /// Takes out of the magazines the older half of the entries not needed since the last round.
     pub(in crate::pod) fn take_idle(&self) -> Vec<CachedEntry> {
         let mut idle = Vec::new();
         for magazine in &self.magazines {
@@ -119,14 +119,14 @@ impl Recycler {
             .for_each(|magazine| magazine.with(Vec::clear));
     }
 
-    /// The list is another's now: whatever was remembered of it is forgotten.
+    /// The list has another owner now: everything about it is forgotten.
     pub(in crate::pod) fn forget(&self) {
         self.clear();
         self.passed(0, Position::decode(0));
         self.set_frontier(Position::decode(0));
     }
 
-    /// The first entry that is neither on a magazine nor gone; `head` if nothing was put on magazines yet.
+    /// The first entry that is neither in a magazine nor gone; `head` if none was put into magazines yet.
     pub(in crate::pod) fn frontier(&self, head: Position) -> Position {
         match self.frontier.get() {
             0 => head,
@@ -134,18 +134,18 @@ impl Recycler {
         }
     }
 
-    /// Moves it.
+    /// Moves the frontier.
     pub(in crate::pod) fn set_frontier(&self, position: Position) {
         self.frontier.set(position.encode());
         self.until.set(0);
     }
 
-    /// Filling the magazines stops at the frontier, where a range is to be freed part by part, though what comes before `until` may be freed.
+    /// Filling the magazines stops at the frontier, where an extent is to be freed part by part, though entries before `until` may be freed.
     pub(in crate::pod) fn stop_before(&self, until: Position) {
         self.until.set(until.encode());
     }
 
-    /// Up to where what comes after the frontier may be freed, if filling the magazines has stopped there.
+    /// Up to where entries after the frontier may be freed, if filling the magazines has stopped there.
     pub(in crate::pod) fn stopped_before(&self) -> Option<Position> {
         Some(self.until.get())
             .filter(|&word| word != 0)
@@ -160,7 +160,7 @@ impl Recycler {
         }
     }
 
-    /// The list's last chunk has been taken back to its beginning: none of its entries was on a magazine.
+    /// The list's last chunk has been taken back to its beginning: none of its entries was in a magazine.
     pub(in crate::pod) fn begin_anew(&self, start: Position) {
         self.passed(start.chunk, start);
         if Position::decode(self.until.get()).chunk == start.chunk {
@@ -168,7 +168,7 @@ impl Recycler {
         }
     }
 
-    /// A number that is another once an entry that is gone cannot come back.
+    /// A number that changes once an entry that is gone cannot come back.
     pub(in crate::pod) fn round(&self) -> u32 {
         self.round.get()
     }

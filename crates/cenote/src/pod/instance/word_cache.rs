@@ -1,11 +1,11 @@
-//! What sync words of an index held lately, for all threads of a process (incoherent memory).
+//! A cache of an index's sync words, for all threads of a process (incoherent memory).
 //!
-//! A thread that has just read a word past the caches keeps it here for the others. What it led to then is not reused as long as an
-//! announcement stands that was in memory before the word was read. So there is a clock of the process: a worker takes its time right after it
-//! has announced, an entry has the time of right before its word was read, and a worker uses no entry that is older than its announcement.
-//! The proof is in `docs/protocols/reclamation.md`.
+//! A thread that has just read a word past the caches keeps its value here for the others. What the word led to then is not reused as long as
+//! an announcement stands that was in memory before the word was read. So the process has a clock: a worker takes the time right after it
+//! has announced, an entry has the time from right before its word was read, and a worker uses no entry that is older than its announcement.
+//! `docs/protocols/reclamation.md` has the proof.
 //!
-//! An entry is three words under a version that is odd while they change. Who finds it odd does without it, be it to read or to write.
+//! An entry is three words under a version that is odd while they change. A thread that finds it odd neither reads nor writes the entry.
 
 use crate::memory::{LocalWord, SyncWord, zeroed_words};
 
@@ -13,7 +13,7 @@ use crate::memory::{LocalWord, SyncWord, zeroed_words};
 #[derive(Debug)]
 pub struct WordCache {
     clock: LocalWord,
-    /// Those of each entry.
+    /// The words of all entries.
     words: Box<[LocalWord]>,
 }
 
@@ -28,7 +28,7 @@ struct Entry<'c> {
 const ENTRY_WORDS: usize = 4;
 
 impl WordCache {
-    /// An empty cache of so many entries; of none it keeps nothing.
+    /// An empty cache of this many entries; with 0 it keeps nothing.
     pub fn new(entries: usize) -> Self {
         Self {
             clock: LocalWord::new(1),
@@ -36,7 +36,7 @@ impl WordCache {
         }
     }
 
-    /// The time now. What is read afterwards may be kept under it.
+    /// The time now. Words that are read afterwards may be kept under it.
     #[inline]
     pub fn now(&self) -> u64 {
         // PAIRS WITH: pod::instance::word_cache::tick
@@ -134,7 +134,7 @@ mod tests {
         );
         let late = cache.now();
         cache.keep(word, 8, late);
-        // One that was read earlier comes late.
+        // A word that was read earlier comes late.
         cache.keep(word, 7, early);
         assert_eq!(cache.find(word, announced), Some(8));
         assert_eq!(cache.find(other, early), None);

@@ -1,8 +1,8 @@
 //! A worker: one thread's place in the pool.
 //!
-//! How it comes and goes is in [`attach`](crate::pod::commit). Between the two the worker alone writes its record's owned words. What upper folders
-//! keep in mind for a worker are fields of it, whose types are here, and whose use is there. [`Worker::pin`] announces that it is reading: from then on, until the [`Pin`] is dropped,
-//! nothing that it can reach is reused.
+//! [`attach`](crate::pod::commit) describes how it attaches and detaches. In between, the worker alone writes its record's owned words. What
+//! upper folders remember for a worker are fields of it; their types are here, and their use is there. [`Worker::pin`] announces that the
+//! worker reads: until the [`Pin`] is dropped, nothing that it can reach is reused.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -31,13 +31,13 @@ pub struct LocalPin {
     pub(in crate::pod) record: WorkerRecord,
     /// Its generation.
     pub(in crate::pod) generation: u32,
-    /// 0 idle, 1 reading, 2 looked after by the background thread, 3 the worker is dead.
+    /// 0 idle, 1 reading, 2 managed by the background thread, 3 the worker is dead.
     pub(in crate::pod) active: LocalWord,
     /// What is announced in the pool.
     pub(in crate::pod) announced: LocalWord,
     /// Set when the announcement is out of date.
     pub(in crate::pod) refresh: LocalWord,
-    /// Who changes the worker's retired list; see `takeover`.
+    /// Which thread changes the worker's retired list; see `takeover`.
     pub(in crate::pod) busy: LocalWord,
     /// How often the list was taken over.
     pub(in crate::pod) list_version: LocalWord,
@@ -58,10 +58,10 @@ impl LocalPin {
     }
 }
 
-/// How often a recoverer looks whether the background thread is done with a dead worker's announcement.
+/// Polls of a recoverer for the background thread to be done with a dead worker's announcement.
 const DISOWN_TRIES: u32 = 1000;
 
-/// A thread's place in the pool. It stays in its thread, whose death is its own.
+/// A thread's place in the pool. It stays in its thread and dies with it.
 pub struct Worker<M: Memory> {
     /// Not [`Send`].
     _of_its_thread: PhantomData<*const ()>,
@@ -75,14 +75,14 @@ pub struct Worker<M: Memory> {
     generation: u32,
     pub(crate) registration: Registration,
     replicate: bool,
-    /// Whether announcements need no barrier, because whoever looks at them executes one for all.
+    /// Whether announcements need no barrier, because their readers execute one for all threads.
     lazy: bool,
     /// Whether [`Worker::briefly`] can announce: the epoch is its replica and no barrier is needed.
     brief: bool,
     depth: Cell<u32>,
     /// Bytes known to be committed.
     committed: Cell<u64>,
-    /// As many frames as are known to have memory.
+    /// Frames that are known to have memory.
     backed_frames: Cell<u64>,
     /// Incoherent memory: the epoch as it was seen when the announcement stood.
     epoch_since: Cell<u64>,
@@ -90,15 +90,15 @@ pub struct Worker<M: Memory> {
     stamp: Cell<u64>,
     local: Arc<LocalPin>,
     pub(in crate::pod) retired_since: Cell<u32>,
-    /// Bytes of what was retired since, about.
+    /// Bytes retired since, about.
     pub(in crate::pod) retired_bytes_since: Cell<u64>,
-    /// An operation that found the pool full is tried again: every block is looked at.
+    /// An operation that found the pool full is tried again: allocation scans every block.
     pub(in crate::pod) is_thorough: Cell<bool>,
-    /// The highest least announcement that it has seen: what was reclaimable stays so, whoever announces an older epoch later.
+    /// The highest least announcement that it has seen: what was reclaimable stays so, even if an older epoch is announced later.
     pub(in crate::pod) least_seen: Cell<u64>,
-    /// Looks at what is reclaimable.
+    /// Scans for reclaimable entries.
     pub(in crate::pod) scans: Cell<u32>,
-    /// Where the lists of others ended at the last look.
+    /// Where the lists of other workers ended in the last scan.
     pub(in crate::pod) tails_seen: Cell<Vec<u64>>,
     /// Holds of the own list; see `takeover`.
     pub(in crate::pod) holds: Cell<u32>,
@@ -106,7 +106,7 @@ pub struct Worker<M: Memory> {
     pub(in crate::pod) list_version: Cell<u64>,
     /// Whether its record was brought into order.
     pub(in crate::pod) is_tidy: Cell<bool>,
-    /// Whether the place came with a list that was not empty, and still is not.
+    /// Whether the place came with a list that was not empty, and that still is not.
     pub(in crate::pod) has_adopted: Cell<bool>,
     pub(in crate::pod) hint_cursor: Cell<u64>,
     pub(in crate::pod) last_allocated: Cell<Pending>,
@@ -120,12 +120,12 @@ pub struct Worker<M: Memory> {
     slots: OwnSlots,
     /// Numbers given to removals.
     removals: Cell<u32>,
-    /// What of its retired list may be allocated again.
+    /// Entries of its retired list that may be allocated again.
     pub(in crate::pod) recycler: super::recycle::Recycler,
 }
 
 impl<M: Memory> Worker<M> {
-    /// A worker at the beginning, which is `actor` in the pool.
+    /// A new worker, which is `actor` in the pool.
     pub(crate) fn assemble(
         pod: &Arc<Pod<M>>,
         actor: Actor,
@@ -206,7 +206,7 @@ impl<M: Memory> Worker<M> {
         forked(self.watch)
     }
 
-    /// What names it in locks, now and never again: its place plus one, and its generation.
+    /// Its identity in locks, never used again: its place plus one, and its generation.
     #[inline]
     pub fn identity(&self) -> u64 {
         u64::from(self.me()) | u64::from(self.generation()) << 32
@@ -220,8 +220,8 @@ impl<M: Memory> Worker<M> {
         }
     }
 
-    /// Waits until the end of the last operation is written back. Before a secondary object is named: that has a line of its own, which
-    /// must not reach memory while the other still says that the last operation happened.
+    /// Waits until the end of the last operation is written back. Called before a secondary object is named: the name has a line of its own, which
+    /// must not reach memory while the other line still says that the last operation happened.
     #[inline]
     pub(in crate::pod) fn await_end(&self) {
         if !M::COHERENT && self.is_end_in_flight.replace(false) && !mutant::is(Mutant::EndNotAwaited) {
@@ -269,14 +269,14 @@ impl<M: Memory> Worker<M> {
         &self.local
     }
 
-    /// Whether it announces without a barrier, because whoever looks executes one for all.
+    /// Whether it announces without a barrier, because readers of announcements execute one for all threads.
     #[inline]
     pub(in crate::pod) fn is_lazy(&self) -> bool {
         self.lazy
     }
 
-    /// A number of 44 bits for something that it removes. One that its place has had before comes again after 2^32 removals, or
-    /// with the 4096th worker after it there.
+    /// A number of 44 bits for a removal. It repeats an earlier one of its place after 2^32 removals, or with
+    /// the 4096th worker after it there.
     #[inline]
     pub fn next_removal(&self) -> u64 {
         let count = self.removals.get().wrapping_add(1);
@@ -284,7 +284,7 @@ impl<M: Memory> Worker<M> {
         u64::from(self.generation & 0xfff) << 32 | u64::from(count)
     }
 
-    /// What it knows of its slots for locks.
+    /// What it remembers of its slots for locks.
     #[inline]
     pub fn slots(&self) -> &OwnSlots {
         &self.slots
@@ -296,8 +296,8 @@ impl<M: Memory> Worker<M> {
         self.replicate
     }
 
-    /// The time of the present announcement, by the clock of the process's [`WordCache`](super::word_cache::WordCache). What was read under an
-    /// equal one is still protected, while pinned. On incoherent memory.
+    /// The time of the present announcement, by the clock of the process's [`WordCache`](super::word_cache::WordCache). What was read at an
+    /// equal time is still protected, while pinned. On incoherent memory.
     #[inline]
     pub fn stamp(&self) -> u64 {
         self.stamp.get()
@@ -372,7 +372,7 @@ impl<M: Memory> Worker<M> {
             self.mem().pause();
         }
         if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
-            // A name that is over would be taken for evidence once the object is used again, which the old announcement prevents.
+            // A name that is over could be taken for evidence once the object is reused, which the old announcement prevents.
             self.await_end();
             self.actor.record.expect_end_in_memory(self.mem());
             // NO PAIR: hint
@@ -387,7 +387,7 @@ impl<M: Memory> Worker<M> {
         }
     }
 
-    /// The epoch to tag with what an actor retires now: at most one behind the epoch.
+    /// The epoch with which to tag what an actor retires now: at most one behind the epoch.
     ///
     /// While an announcement stands, the epoch is at most one ahead of what was seen after it was made
     /// (`docs/protocols/reclamation.md`).
@@ -401,8 +401,8 @@ impl<M: Memory> Worker<M> {
         epoch::current(self.mem(), actor.record, self.replicate)
     }
 
-    /// Has the background thread leave this worker's announcement alone from now on: it may have its list of pins in hand, and the
-    /// record will be another's.
+    /// Makes the background thread leave this worker's announcement alone from now on: the thread may be using its list of pins, and the
+    /// record will have another owner.
     pub(crate) fn disown_pin(&self) {
         if M::COHERENT || mutant::is(Mutant::LeftWithPin) {
             return;
@@ -463,7 +463,7 @@ impl<M: Memory> Worker<M> {
         }
     }
 
-    /// Frames committed now. A number that has grown is believed when there is memory behind so many.
+    /// Frames committed now. A number that has grown is trusted when there is memory behind that many frames.
     ///
     /// Cost: a sync load; when it has grown, a system call.
     pub fn committed_frames(&self) -> Result<u64> {
@@ -487,7 +487,7 @@ impl<M: Memory> Worker<M> {
 }
 
 impl<M: Memory> Worker<Snapshot<M>> {
-    /// A worker without a place, for code that reads. Its announcements reach nobody, so what it reads may be believed as long as the attempt of
+    /// A worker without a place, for code that reads. Its announcements reach nobody, so what it reads is valid as long as the attempt of
     /// its memory [holds](Snapshot::holds).
     pub fn observe(pod: &Arc<Pod<Snapshot<M>>>) -> Self {
         let local = LocalPin {
@@ -501,14 +501,14 @@ impl<M: Memory> Worker<Snapshot<M>> {
         };
         let actor = Actor {
             record: WorkerRecord::nowhere(),
-            // Above all that there are.
+            // Above all indexes.
             me: u16::MAX,
         };
         Self::assemble(pod, actor, Arc::new(local), false, 0, Registration::default())
     }
 }
 
-/// Drops a death slot from this host's cache, where the next owner's host would not see that it was changed.
+/// Drops a death slot from this host's cache: the next owner may be on another host, and would not see this cache's changes.
 pub(in crate::pod) fn unregister<M: Memory>(mem: &M, death_slot: u64) {
     if !M::COHERENT {
         mem.invalidate(death_slot - 8, 16);
@@ -516,13 +516,13 @@ pub(in crate::pod) fn unregister<M: Memory>(mem: &M, death_slot: u64) {
     }
 }
 
-/// While it lives, nothing that its worker reaches is reused.
+/// While it lives, nothing that its worker can reach is reused.
 pub struct Pin<'w, M: Memory> {
     worker: &'w Worker<M>,
 }
 
 impl<M: Memory> Pin<'_, M> {
-    /// Plants [`Mutant::ValueUnpinned`]: what the pin keeps is not announced any more.
+    /// Plants [`Mutant::ValueUnpinned`]: the pin's announcement is withdrawn early.
     #[inline(always)]
     pub(crate) fn handed_out(&self) {
         if mutant::is(Mutant::ValueUnpinned) {

@@ -1,13 +1,14 @@
 //! The recoverable lock of the pool's own tables (Lupin, section 3.5): test-and-set, owner's identity inside.
 //!
 //! The word is 0, or the owner's worker index plus one in its low half and the owner's generation in its high half.
-//! Whoever waits looks, now and then, whether the owner lives; a dead owner's lock is taken over by one
-//! compare-exchange of identities; under the allocator's lock, what the owner had committed in its redo log is
-//! finished before anything else happens. An owner of whom damage lets nobody tell counts as living; who has waited long for one fails, and says what is damaged. Who held the trim lock may have died with the allocator's too, and with a log about a hole: who
-//! takes the trim lock over takes the allocator's once before. Not so for others: nothing that they guard is changed by a log, and a
-//! monitor, which tells groups of deaths, may wait for no allocation. Nobody waits for a timeout.
+//! Waiters poll now and then whether the owner lives; a waiter takes a dead owner's lock over by one compare-exchange of identities. Under the
+//! allocator's lock it first finishes what the owner had committed in its redo log. An owner that damage makes impossible to judge counts
+//! as living; after a long wait for it, a waiter fails and says what is damaged. A dead holder of the trim lock may have died with the
+//! allocator's too, and with a log about a hole: so a worker that takes the trim lock over takes the allocator's once before. Not so for
+//! other locks: no log changes what they guard, and a monitor, which notifies groups of deaths, must not wait for an allocation. No waiter
+//! waits for a timeout.
 //!
-//! Crash points: the holder may die anywhere; the taker over may die before, during or after the replay, and is
+//! Crash points: the holder may die anywhere. A worker that takes over may die before, during or after the replay, and is
 //! then itself a dead owner with nothing committed of its own, so the *first* owner's log must not be forgotten:
 //! replay happens while the word still names the dead owner's successor, and a successor that dies is succeeded by
 //! one that replays every log in the table (there are few, and only committed ones cost anything).
@@ -23,9 +24,9 @@ use crate::pod::instance::back_off::BackOff;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
 
-/// Failures after which a waiter yields its processor, and between two looks at the owner.
+/// Failures after which a waiter yields its processor, and between two polls of the owner.
 const FAILURES_PER_LOOK: u32 = 8;
-/// Looks at an owner of whom nobody can tell whether it lives, after which one waits no longer: some tenths of a second.
+/// Polls of an owner that cannot be judged, after which a waiter gives up: some tenths of a second.
 const UNKNOWN_POLLS: u32 = 1000;
 
 /// A held lock.
@@ -42,7 +43,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         return Err(Error::ReadOnly);
     }
     let mine = worker.identity();
-    // Those who wait leave the word alone for longer and longer: who releases it must get through.
+    // Waiters leave the word alone for longer and longer: the owner that releases it must get through.
     let timeout = BackOff::new(mine);
     let (mut waited, mut unknown) = (0u32, Unknown::default());
     loop {
@@ -56,7 +57,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         if waited < FAILURES_PER_LOOK {
             continue;
         }
-        // Nobody takes it twice, and nobody else writes this: who waited would wait for itself.
+        // No worker takes it twice, and no other one writes this: the worker would wait for itself.
         if owner == mine {
             return Err(Error::corrupt(
                 "a lock that says that its waiter holds it, seen",
@@ -65,7 +66,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         }
         if waited.is_multiple_of(FAILURES_PER_LOOK) && unknown.is_gone(worker, owner)? {
             if word == TRIM_LOCK && !mutant::is(Mutant::TakenOverUnapplied) {
-                // What the dead owner had committed under both locks is done before anybody else has this one.
+                // What the dead owner had committed under both locks is done before another worker has this one.
                 drop(acquire(worker, HEAP_LOCK)?);
             }
             // NO PAIR: claim
@@ -82,8 +83,8 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
     Ok(Held { word, worker })
 }
 
-/// An owner of whom nobody can tell whether it lives, as the pool is damaged: it counts as living, for a while. Most give the lock back, whatever has
-/// become of the entry of their host.
+/// An owner that cannot be judged, as the pool is damaged: it counts as living, for a while. Most give the lock back, whatever happened to
+/// their host's entry.
 #[derive(Default)]
 struct Unknown {
     owner: u64,
@@ -91,7 +92,7 @@ struct Unknown {
 }
 
 impl Unknown {
-    /// [`is_gone`], but that damage is an error only after many looks at the same owner.
+    /// [`is_gone`], but damage is an error only after many polls of the same owner.
     fn is_gone<M: Memory>(&mut self, worker: &Worker<M>, owner: u64) -> Result<bool> {
         match is_gone(worker, owner) {
             Err(error @ Error::Corrupt { .. }) => {
@@ -108,8 +109,8 @@ impl Unknown {
     }
 }
 
-/// Takes a lock that is held for long, if nobody alive has it; whether this worker has it now. Waits for nobody, and may be
-/// asked again and again: one sync load while somebody has it.
+/// Takes a lock that is held for long, unless a living worker has it; returns whether this worker has it now. Never waits, and may be
+/// called again and again: one sync load while another worker has it.
 pub fn hold<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<bool> {
     let mem = worker.mem();
     let mine = worker.identity();
@@ -122,20 +123,20 @@ pub fn hold<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<bool> {
     Ok(is_free && word.compare_exchange_acquire(mem, owner, mine).is_ok())
 }
 
-/// Gives a lock back that was taken by [`hold`], if this worker has it. It says who does something: what that one has stored may be seen
-/// after it.
+/// Gives a lock back that was taken by [`hold`], if this worker has it. The lock only says which worker acts: its earlier stores may be seen
+/// after the release.
 pub fn let_go<M: Memory>(worker: &Worker<M>, word: SyncWord) {
     // NO PAIR: claim
     let _ = word.compare_exchange_acquire(worker.mem(), worker.identity(), 0);
 }
 
-/// Whether an identity belongs to nobody alive.
+/// Whether no living worker has this identity.
 pub fn is_gone<M: Memory>(worker: &Worker<M>, identity: u64) -> Result<bool> {
     let generation = (identity >> 32) as u32;
     is_owner_gone(worker, identity as u16, |found| found == generation)
 }
 
-/// Whether nobody alive has this place in the worker table (index plus one) in a generation of which `is_meant` is true.
+/// Whether no living worker has this place in the worker table (index plus one) in a generation for which `is_meant` is true.
 ///
 /// Cost: up to two sync loads, and one system call for a worker of another process.
 pub fn is_owner_gone<M: Memory>(
@@ -151,7 +152,7 @@ pub fn is_owner_gone<M: Memory>(
     let state = State::decode(word.load(worker.mem()));
     let is_damaged = matches!(state.phase, Phase::Damaged | Phase::Joining);
     if is_damaged && worker.pod().instance_lives(state)? {
-        // It may be the one that is meant.
+        // It may be the worker that is meant.
         return Err(Error::corrupt("the state of a worker", word.offset()));
     }
     if !is_meant(state.generation) || state.phase != Phase::Alive {
@@ -160,8 +161,8 @@ pub fn is_owner_gone<M: Memory>(
     Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().worker_lives(index - 1, state)?)
 }
 
-/// Ends the hold that the dead worker with this index and generation has on a lock, if it has one, and its log is finished. Waits for
-/// nobody.
+/// Ends the hold that the dead worker with this index and generation has on a lock, if it has one, and its log is finished. Never
+/// waits.
 pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u32, generation: u32) {
     let dead = u64::from(index + 1) | u64::from(generation) << 32;
     // NO PAIR: claim
@@ -173,15 +174,15 @@ pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u3
     }
 }
 
-/// Replays the committed logs of all workers whose process is dead. Under the lock only its holder commits, and a
-/// log is cleared before its lock is released, so at most one is found, or its replay is repeated. It may be in our
-/// own record, if we have taken the place of the dead.
+/// Replays the committed logs of all dead workers. Under the lock only its holder commits, and a
+/// log is cleared before its lock is released, so at most one is found, or its replay is repeated. It may be in this worker's
+/// own record, if it has taken the place of the dead one.
 fn finish_for_the_dead<M: Memory>(worker: &Worker<M>) {
     let geometry = worker.geometry();
     if mutant::is(Mutant::ReplaySkipped) {
         return;
     }
-    // Damage may say more than may ever be committed: then nothing of the data is written.
+    // If the committed number is damaged, nothing of the data is written.
     let limit = geometry.frame_offset(worker.committed_frames().unwrap_or(0));
     for index in 0..worker.pod().workers_high() {
         redo::replay(worker.mem(), WorkerRecord::new(geometry, index), limit);
@@ -190,7 +191,7 @@ fn finish_for_the_dead<M: Memory>(worker: &Worker<M>) {
 
 impl<M: Memory> Drop for Held<'_, M> {
     fn drop(&mut self) {
-        // A failed exchange would mean that somebody took us for dead: then the lock is no longer ours to release.
+        // A failed exchange would mean that another worker took this one for dead: then the lock is no longer this worker's to release.
         // PAIRS WITH: pod::lock::acquire
         let _ = self
             .word

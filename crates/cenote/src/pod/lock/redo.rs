@@ -2,11 +2,11 @@
 //!
 //! A [`Transaction`] collects writes under the allocator's lock. `commit` writes them to the log in the worker's
 //! record, then a commit word that carries their number and checksum, then applies them, clears the commit word
-//! and leaves the lock to its holder. A crash before the commit word leaves nothing to do; after it, whoever takes
-//! the lock over applies the log again. Entries are absolute values, so that applying twice is applying once.
+//! and leaves the lock to its holder. A crash before the commit word leaves nothing to do; after it, the worker that takes
+//! the lock over applies the log again. Entries are absolute values, so applying twice is applying once.
 //!
-//! Under the lock nobody else changes a word that is read here, so where a read costs a round trip each is read from memory once; and a word
-//! that is written with what it was needs no entry.
+//! Under the lock nobody else changes a word that is read here. So where a read costs a round trip, each word is read from memory once; and a
+//! word that is written with its old value needs no entry.
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
@@ -49,11 +49,11 @@ impl<'m, M: Memory> Transaction<'m, M> {
         self.mem
     }
 
-    /// A word as this transaction leaves it.
+    /// A word as this transaction would leave it.
     ///
     /// Cost: a sync load, on incoherent memory the first time.
     pub fn read(&mut self, at: u64) -> u64 {
-        // What was read last is read again first, as trees are walked down and up.
+        // Words read last are read again first, as trees are walked down and up.
         if let Some(word) = self.words.iter().rev().find(|word| word.at == at) {
             return word.value;
         }
@@ -125,7 +125,7 @@ impl<'m, M: Memory> Transaction<'m, M> {
             value_word.set(self.mem, *value);
         }
         let (first, _) = self.log.redo_entry(0);
-        // Complete with the commit word. That one may reach memory first: without its entries it is no commit.
+        // Complete with the commit word. The commit word may reach memory first: without its entries it is no commit.
         if !mutant::is(Mutant::LogNotWrittenBack) {
             self.mem.write_back(first.offset(), 16 * count);
         }
@@ -200,7 +200,7 @@ pub fn replay<M: Memory>(mem: &M, log: WorkerRecord, limit: u64) -> bool {
         set_commit(mem, log, 0);
         return false;
     }
-    // Whoever wrote these words did so from another host: what this one has of their lines is old, and would be written
+    // The worker that wrote these words did so on another host: this host's cached lines are old, and would be written
     // back with them.
     for (at, _) in writes.iter().filter(|(at, _)| at & OWNED != 0) {
         mem.invalidate(at & !OWNED, 8);

@@ -1,12 +1,12 @@
-//! The directory: names of what a pool holds.
+//! The directory: names of the objects that a pool holds.
 //!
-//! An entry is published by its first word, which holds the offset of what is named, and its kind; the name is
-//! written before and never changed, but for those of locks, which can be removed ([`rename`](super::rename)). Entries are made under a
-//! recoverable lock of their own; looking one up takes none.
+//! An entry is published by its first word, which holds the object's offset and kind; the name is written before and never changes, except
+//! for locks, whose names can be removed ([`rename`](super::rename)). Entries are made under a recoverable lock of their own; looking one
+//! up takes none.
 //!
-//! A creator that dies before it has published leaves a free entry with a name, and the next one writes another there. If a thread dies
+//! A creator that dies before it has published leaves a free entry with a name, and the next one writes another name there. If a thread dies
 //! alone, or a process whose host has others, that host's cache keeps the lines of the first name, and nobody drops them: they were
-//! never anybody's memory. So names are read past what the cache has of them.
+//! never anybody's memory. So names are read past the cache.
 
 use super::rename::{self, is_named};
 use crate::error::{Error, Result};
@@ -34,13 +34,13 @@ pub const KIND_GROUP: u64 = 4;
 pub const KIND_TASKS: u64 = 5;
 /// The kind of an array of locks.
 pub const KIND_LOCKS: u64 = 6;
-/// The kind of an index made for comparison: one range, with all that it has.
+/// The kind of an index made for comparison: one extent, with all that it has.
 pub const KIND_BASELINE: u64 = 15;
 
 const KIND_MASK: u64 = 15;
 const NAME_AT: u64 = 64;
 
-/// A named thing.
+/// A named object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// Its name.
@@ -49,12 +49,12 @@ pub struct Named {
     pub kind: u64,
     /// Where it is.
     pub offset: u64,
-    /// Of a lock: how often its name was given and removed, an even number. 0 of everything else.
+    /// Of a lock: how often its name was given and removed, an even number. 0 for other kinds.
     pub incarnation: u64,
 }
 
-/// What an entry says behind its first word, as it is in memory now: the lines that its name needs. `None` as soon as `is_still` is not true any more,
-/// asked after each line: what is being written is not read any further.
+/// What an entry holds after its first word, as it is in memory now: the lines that its name needs. `None` as soon as `is_still` is false; it
+/// is called after each line, so that a name being written is not read any further.
 ///
 /// Cost: a line, two or three.
 fn name_area<M: Memory>(
@@ -87,13 +87,13 @@ fn name_area<M: Memory>(
     Some(area)
 }
 
-/// What an entry says, of which only the name may be damaged.
+/// An entry's contents, of which only the name may be damaged.
 pub struct Entry {
-    /// Which it is.
+    /// Its index.
     pub index: u32,
-    /// What it names is.
+    /// The kind of the object.
     pub kind: u64,
-    /// Where that is.
+    /// The object's offset.
     pub offset: u64,
     /// Of a lock: its incarnation.
     pub incarnation: u64,
@@ -112,7 +112,7 @@ impl Entry {
     }
 }
 
-/// What an entry says, if it names something. Begins anew if its name is removed meanwhile.
+/// An entry's contents, if it names something. Begins anew if its name is removed meanwhile.
 ///
 /// Cost: a load, and a line to three for the name; of a lock a load more, and one for each line.
 fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
@@ -144,7 +144,7 @@ fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
         if !is_named(incarnation) {
             return None;
         }
-        // Whoever writes a name has counted on before.
+        // A worker that writes a name has incremented the count before.
         let is_still = || count.load(mem) == incarnation || mutant::is(Mutant::NameNotReread);
         if let Some(name) = read_name(mem, at, is_still) {
             return Some(entry(incarnation, name));
@@ -152,7 +152,7 @@ fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
     }
 }
 
-/// The name of an entry; `None` if it is not still what it was.
+/// The name of an entry; `None` if the entry has changed meanwhile.
 fn read_name<M: Memory>(mem: &M, at: u64, is_still: impl Fn() -> bool) -> Option<Result<String>> {
     Some(decode(at, &name_area(mem, at, is_still)?))
 }
@@ -183,7 +183,7 @@ pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Named>> {
 ///
 /// # Errors
 ///
-/// If the name is not found and another is damaged: it may have been that.
+/// If the name is not found and another is damaged: that may have been the name.
 pub fn find<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> {
     let mut damaged = None;
     for entry in entries(worker) {
@@ -196,7 +196,7 @@ pub fn find<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> 
     damaged.map_or(Ok(None), Err)
 }
 
-/// Where the things of a kind are. Costs one load for each entry of the directory.
+/// The offsets of the objects of a kind. Costs one load for each entry of the directory.
 pub fn of_kind<M: Memory>(worker: &Worker<M>, kind: u64) -> Vec<u64> {
     (0..worker.geometry().parameters.entries)
         .map(|index| worker.mem().load(worker.geometry().entry(index)))
@@ -205,8 +205,8 @@ pub fn of_kind<M: Memory>(worker: &Worker<M>, kind: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Finds a name, or makes it for what `build` allocates as the worker's auxiliary object: it allocates nothing before, or has given
-/// that back, if it fails because the pool is full.
+/// Finds a name, or makes it for the object that `build` allocates as the worker's auxiliary object. If `build` fails because the pool is
+/// full, it has allocated nothing, or has given it back.
 pub fn find_or_create<M: Memory>(
     worker: &Worker<M>,
     name: &str,
@@ -220,7 +220,7 @@ pub fn find_or_create<M: Memory>(
     with_room(worker, || create(worker, name, kind, &mut build))
 }
 
-/// Whether something may have that name.
+/// Whether a name is allowed.
 pub(in crate::pod) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > NAME_MAX {
         return Err(Error::Name {
@@ -238,7 +238,7 @@ fn create<M: Memory>(
     build: &mut impl FnMut() -> Result<u64>,
 ) -> Result<Named> {
     let mem = worker.mem();
-    // Before the list is held: who waits leaves what it has retired to others.
+    // Before the list is held: a waiting worker leaves what it has retired to others.
     let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
     // Before it allocates: the first hold brings the record into order, and forgets what that names.
     let _hold = worker.hold_list()?;
@@ -263,7 +263,7 @@ fn create<M: Memory>(
     })
 }
 
-/// An entry that names nothing, and its first word: one that was never used, if there is one. The caller has the directory's lock.
+/// An entry that names nothing, and its first word: preferably one that was never used. The caller has the directory's lock.
 fn free_entry<M: Memory>(worker: &Worker<M>) -> Result<(u64, u64)> {
     let mut unnamed = None;
     for at in (0..worker.geometry().parameters.entries).map(|index| worker.geometry().entry(index)) {
@@ -287,7 +287,7 @@ pub(in crate::pod) fn is_unnamed<M: Memory>(worker: &Worker<M>, word: u64) -> bo
     word == 0 || word & KIND_MASK == KIND_LOCK && is_removed()
 }
 
-/// The error of one that finds no entry.
+/// The error when no entry is free.
 pub(in crate::pod) fn all_in_use<M: Memory>(worker: &Worker<M>) -> Error {
     Error::TooMany {
         what: "directory entries",
@@ -299,11 +299,11 @@ pub(in crate::pod) fn all_in_use<M: Memory>(worker: &Worker<M>) -> Error {
 pub(in crate::pod) fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
     mem.write_word(at + NAME_AT, name.len() as u64);
     mem.write(at + NAME_AT + 8, name.as_bytes());
-    // Complete before the entry is published, with the name of what it is for.
+    // Complete before the entry is published, together with the object that it names.
     mem.write_back(at + NAME_AT, ENTRY_BYTES - NAME_AT);
 }
 
-/// `fsck --repair`: gives what has a damaged name another one, `recovered-` and a number. Nobody else has the pool open. Who dies
+/// `fsck --repair`: gives an object with a damaged name another one, `recovered-` and a number. No other process has the pool open. A crash
 /// meanwhile leaves a damaged name.
 pub fn rename_damaged<M: Memory>(worker: &Worker<M>, index: u32) -> Result<String> {
     let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
@@ -318,7 +318,7 @@ pub fn rename_damaged<M: Memory>(worker: &Worker<M>, index: u32) -> Result<Strin
     Ok(name)
 }
 
-/// Leaves what a creator leaves that dies before it has published, once it is recovered. For tests.
+/// Leaves what a creator that dies before it has published leaves, once it is recovered. For tests.
 #[doc(hidden)]
 pub fn leave_half_made<M: Memory>(worker: &Worker<M>, name: &str) -> Result<()> {
     let _held = lock::acquire(worker, DIRECTORY_LOCK)?;

@@ -1,4 +1,4 @@
-//! Names of what is in a pool. Page: `docs/protocols/recovery.md`.
+//! Names of objects in a pool. Page: `docs/protocols/recovery.md`.
 
 pub mod directory;
 pub mod rename;

@@ -1,14 +1,15 @@
-//! Names of locks, which are removed and given again. The objects stay: nobody knows who still has a handle.
+//! Names of locks, which are removed and given again. The objects stay: nobody knows which workers still have a handle.
 //!
 //! **Words.** Each object counts its *incarnations* ([`COUNT_AT`]): even while it has a name, odd while it has none. An entry keeps an object of
-//! each of [`FORMS`] forms, in the words behind its first two; such a word is set once. The first word of an entry says which of them it names, if that one's count is even.
+//! each of [`FORMS`] forms, in the words after its first two; such a word is set once. The first word of an entry says which of these objects
+//! it names, if that object's count is even.
 //!
-//! **Removing.** By whoever has the lock exclusively, under the directory's lock: the count, then the lock's own words. **Making.** Under the directory's
-//! lock: an object for an entry that names nothing, if it has none of the form; the object is made ready, which fails for a moment if somebody alive still changes
-//! it; the name, the first word, the count. **Looking.** The count, the name, the count again.
+//! **Removing.** By the worker that has the lock exclusively, under the directory's lock: the count, then the lock's own words. **Making.** Under
+//! the directory's lock: an object for an entry that names nothing, if it has none of the form; the object is made ready, which fails for a
+//! moment if a living worker still changes it; the name, the first word, the count. **Looking up.** The count, the name, the count again.
 //!
-//! **A crash** leaves the count as it is, which decides alone. While it is odd, the next maker does everything again. An object that was not published is freed
-//! by recovery, which knows by the entry's word for its form, as that does not change again.
+//! **A crash** leaves the count as it is, which decides alone. While it is odd, the next maker does everything again. Recovery frees an object
+//! that was not published, which it recognises by the entry's word for its form, as that does not change again.
 
 use super::directory::{self, KIND_LOCK, Named};
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
 use crate::pod::reclaim::room::with_room;
 
-/// Where an object counts its incarnations: in the line of the word that decides who owns the lock.
+/// Where an object counts its incarnations: in the line of the word that names the lock's owner.
 pub const COUNT_AT: u64 = LINE + 24;
 /// Bytes that every object has.
 const LEAST_BYTES: u64 = 4 * LINE;
@@ -29,17 +30,17 @@ const LEAST_BYTES: u64 = 4 * LINE;
 pub const FORMS: u64 = 6;
 /// Where an entry says which objects it has.
 const OBJECTS_AT: u64 = 16;
-/// What an object counts when it is made: it has no name yet.
+/// The count of a new object: it has no name yet.
 pub const UNNAMED: u64 = 1;
 /// Beyond this an object is not named again: the count shares a word with other bits.
 const COUNT_MAX: u64 = 1 << 46;
 
-/// Whether an object that counts this has a name.
+/// Whether an object with this count has a name.
 pub fn is_named(count: u64) -> bool {
     count.is_multiple_of(2)
 }
 
-/// Where the object at an offset counts.
+/// The count of the object at an offset.
 pub(in crate::pod) fn count_of<M: Memory>(worker: &Worker<M>, object: u64) -> Result<SyncWord> {
     if !object.is_multiple_of(LINE) {
         return Err(Error::corrupt("the offset of a lock", object));
@@ -58,7 +59,7 @@ pub(in crate::pod) fn has_objects<M: Memory>(worker: &Worker<M>, at: u64) -> boo
     (0..FORMS).any(|form| object_word(at, form).load(worker.mem()) != 0)
 }
 
-/// The objects that entries have, whether they are named or not.
+/// All objects of entries, named or not.
 pub fn objects<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
     let words = (0..worker.geometry().parameters.entries)
         .map(|index| worker.geometry().entry(index))
@@ -73,9 +74,9 @@ pub fn objects<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
 pub struct Making<'a> {
     /// The form, below [`FORMS`].
     pub form: u64,
-    /// Allocates one as the worker's auxiliary object, which counts [`UNNAMED`].
+    /// Allocates an object, counted as [`UNNAMED`], as the worker's auxiliary object.
     pub build: &'a dyn Fn() -> Result<u64>,
-    /// Makes one ready for an incarnation; whether nobody alive keeps it from that.
+    /// Makes an object ready for an incarnation; `false` if a living worker still keeps it from that.
     pub ready: &'a dyn Fn(u64, u64) -> Result<bool>,
 }
 
@@ -123,7 +124,7 @@ fn make<M: Memory>(worker: &Worker<M>, name: &str, making: &Making<'_>) -> Resul
     })
 }
 
-/// An entry that names nothing, with an object that is ready for the next incarnation, and what that counts now.
+/// An entry that names nothing, with an object that is ready for the next incarnation, and its count now.
 fn unnamed<M: Memory>(worker: &Worker<M>, making: &Making<'_>) -> Result<(u64, u64, u64)> {
     let mem = worker.mem();
     let mut entries: Vec<(u8, u64)> = Vec::new();
@@ -167,8 +168,8 @@ fn unnamed<M: Memory>(worker: &Worker<M>, making: &Making<'_>) -> Result<(u64, u
     Err(directory::all_in_use(worker))
 }
 
-/// Removes the name of an object that counts this. The caller has the lock, where anybody can have it alone, and gives it up in `release`, to which the new count is told. Fails if somebody else
-/// was quicker.
+/// Removes the name of an object with this count. If the lock can be held exclusively, the caller holds it so, and gives it up in `release`,
+/// which gets the new count. Fails if another worker was quicker.
 pub fn remove<M: Memory>(
     worker: &Worker<M>,
     object: u64,

@@ -1,9 +1,9 @@
-//! What waits for readers: who holds reclamation back, since when, and how much waits.
+//! What waits for readers: which workers hold reclamation back, since when, and how much waits.
 //!
-//! The epoch is advanced only if all who read have announced it, so it is at most one ahead of whoever reads for long, and says
-//! nothing about how long that is. So the first who wants to advance an epoch and cannot writes down when that was
+//! The epoch is advanced only if all workers that read have announced it, so it is at most one ahead of a worker that reads for long, and does
+//! not tell for how long. So the first worker that wants to advance an epoch and cannot writes down when that was
 //! (`HELD_BACK`: seconds since 1970 in the high half, the low half of that epoch below). The note is about the present
-//! epoch, or says nothing: nobody has to clear it. It is for people; nothing depends on it. A crash leaves it or does not.
+//! epoch, or says nothing: nobody has to clear it. It is for people; nothing depends on it. A crash leaves it or not.
 
 use super::retire;
 use crate::error::Result;
@@ -23,7 +23,7 @@ pub struct Holder {
     pub state: State,
 }
 
-/// Objects, and the bytes of their places.
+/// Objects, and the bytes that they occupy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Amount {
     /// How many.
@@ -32,26 +32,26 @@ pub struct Amount {
     pub bytes: u64,
 }
 
-/// What is retired and not free.
+/// Retired objects that are not free.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
-    /// Those who hold the epoch back.
+    /// Workers that hold the epoch back.
     pub holders: Vec<Holder>,
-    /// When that was noticed first, in seconds since 1970; `None` if nobody does.
+    /// When that was noticed first, in seconds since 1970; `None` if no worker does.
     pub since: Option<u64>,
     /// All that is retired.
     pub retired: Amount,
-    /// What of it is not reclaimable: somebody may be reading it.
+    /// What of it is not reclaimable: readers may hold it.
     pub unreclaimable: Amount,
 }
 
-/// Looks at everybody. It advances the epoch as far as that goes, so that whoever holds it back shows.
+/// Scans all workers. Advances the epoch as far as possible, so that the workers that hold it back show.
 pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
     let mem = worker.mem();
     let least = match worker.pod().is_observer() {
-        // It moves nothing on: who began to read lately is one behind at most.
+        // This advances nothing: a worker that began to read lately is at most one behind.
         true => least(worker),
-        // After the first, who reads now is one behind at most; the second finds out.
+        // After the first, a worker that reads now is at most one behind; the second finds out.
         false => {
             advance(worker);
             advance(worker)
@@ -69,13 +69,13 @@ pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
     if !backlog.holders.is_empty() && noted as u32 == now as u32 {
         backlog.since = Some(noted >> 32);
     }
-    // Chunks that leave lists meanwhile stay what they are as long as this reads.
+    // Chunks that leave lists meanwhile stay intact while this reads.
     let _pin = worker.pin()?;
     for index in 0..worker.pod().workers_high() {
         let record = WorkerRecord::new(worker.geometry(), index);
         let (mut retired, mut unreclaimable) = (Amount::default(), Amount::default());
         let walked = retire::pending_tagged(worker, record, |object, tag| {
-            // An entry of a moment ago, whose object is somebody else's by now, is counted as what it is now.
+            // An entry of a moment ago, whose object has another owner by now, is counted as what it is now.
             let bytes = locate(worker, object).map_or(0, |place| place.capacity());
             let mut amounts = vec![&mut retired];
             if tag.peek_speculative(mem) >= least.saturating_sub(1) {

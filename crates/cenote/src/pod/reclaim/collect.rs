@@ -1,4 +1,4 @@
-//! Freeing what is retired, once no reader can hold it and no host has it in its cache.
+//! Freeing retired objects, once no reader can hold them and no host has them in its cache.
 //!
 //! **Freeing** some entries of a chunk, a batch:
 //!
@@ -7,18 +7,18 @@
 //! | *freeing* = chunk, *which* = the entries | entries of live objects | all of what follows |
 //! | their cells: live -> retired by me | some of them marked | the same |
 //! | *freeing* = chunk, decided; the entries are gone | marked objects, in no list (`collect.decided`) | all of what follows |
-//! | their cells: retired by me -> free | some of them free (`collect.freed`) | those that are marked still |
+//! | their cells: retired by me -> free | some of them free (`collect.freed`) | those that are still marked |
 //! | *freeing* = 0 | nothing | |
 //!
-//! Once it is decided, a cell that is not marked was freed, and may be anybody's: it can never be marked in this name again, as the
-//! record's worker is dead. So a cell that is free is in no list: this is what recovery of others relies on. An extent is a batch by itself:
-//! it is freed and *freeing* cleared by one transaction.
+//! Once it is decided, an unmarked cell was freed, and may have any owner: it can never be marked in this name again, as the record's worker
+//! is dead. So a cell that is free is in no list: recovery of other workers relies on this. An extent is a batch by itself:
+//! one transaction frees it and clears *freeing*.
 //!
 //! **The head** moves past entries that are gone. An exhausted chunk is retired itself, as others may be looking for something in it:
 //! `retiring = chunk | 1`; the head moves to the next; the chunk is entered into the list; `retiring = 0`.
 //!
-//! A worker that collects now and then keeps what it is likely to allocate again ([`crate::pod::instance::recycle`]). One that leaves may leave a list;
-//! whoever frees next adopts it.
+//! A worker that collects now and then caches what it is likely to allocate again ([`crate::pod::instance::recycle`]). A worker that leaves may
+//! leave a list; the next worker that frees adopts it.
 
 use super::flush;
 use super::retire::{
@@ -47,10 +47,10 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
 
-/// *Freeing* says that the batch is decided.
+/// Set in *freeing* once the batch is decided.
 const DECIDED: u64 = 1;
 
-/// Magazines and frees what may be, now and then.
+/// Fills the magazines and frees reclaimable objects, now and then.
 #[inline]
 fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let limits = worker.limits();
@@ -62,7 +62,7 @@ fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
     collect_now(worker)
 }
 
-/// What every operation that may retire does first: it holds the worker's list, collects if it is time, and makes room in the list. It
+/// The first step of every operation that may retire: holds the worker's list, collects if it is time, and makes room in the list. The operation
 /// pins only then.
 #[inline]
 pub fn begin_write<M: Memory>(worker: &Worker<M>) -> Result<ListHold<'_, M>> {
@@ -72,7 +72,7 @@ pub fn begin_write<M: Memory>(worker: &Worker<M>) -> Result<ListHold<'_, M>> {
     Ok(hold)
 }
 
-/// What [`collect_sometimes`] does when it is time.
+/// The slow path of [`collect_sometimes`].
 #[cold]
 pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let _hold = worker.hold_list()?;
@@ -87,7 +87,7 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     worker.scans.set(scans);
     let maintains = scans.is_multiple_of(worker.limits().maintain_every.max(1));
     if maintains || ORPHANS.load(worker.mem()) != 0 {
-        // Where lists are moved that takes the allocator's lock, and all workers may be at it: each takes one.
+        // Moving lists takes the allocator's lock, and all workers may be at it: each takes one.
         adopt(worker, least, if M::COHERENT { 1 } else { u32::MAX })?;
     }
     if maintains {
@@ -99,8 +99,8 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     Ok(())
 }
 
-/// Frees what the worker's place came with, as far as that can be freed now. For workers that retire nothing themselves:
-/// others come to it sooner or later, and whoever leaves leaves it to adopters.
+/// Frees what the worker's place came with, as far as that can be freed now. For workers that retire nothing themselves: others free it
+/// as they collect, and a leaving worker leaves it to adopters.
 pub fn collect_adopted<M: Memory>(worker: &Worker<M>) -> Result<()> {
     if worker.has_adopted.get()
         && let Some(_right) = worker.pod().may_reclaim()
@@ -115,27 +115,27 @@ pub fn collect_adopted<M: Memory>(worker: &Worker<M>) -> Result<()> {
     Ok(())
 }
 
-/// Has room in a list for the chunks that its head leaves, if there is memory for that: for a list to which nothing is retired, so
-/// that nobody makes room in it. Whether room was lacking, and is there now.
+/// Makes room in a list for the chunks that its head leaves, if there is memory for that: for a list to which nothing is retired, so
+/// that no operation makes room in it. Returns whether room was lacking and is there now.
 pub(in crate::pod) fn make_way<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
-    // As much as the head wants to find.
+    // As much as the head needs.
     let room = room_to_leave(worker, actor);
     let lacks_room =
         |(head, tail): (Position, Position)| head.chunk != tail.chunk && lacks(worker, tail, room);
     if !span(worker, actor.record).is_ok_and(lacks_room) {
         return false;
     }
-    // A full pool has those chunks wait. Under a pin nobody makes room in it for them.
+    // In a full pool those chunks wait. Under a pin no operation makes room in it for them.
     let made = worker.pin().and_then(|_pin| ensure_room_for(worker, actor, room));
     made.is_ok()
 }
 
-/// [`free_all_and_chunks`], for who does not count.
+/// [`free_all_and_chunks`] for callers that need no count.
 pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
     free_all_and_chunks(worker).map(drop)
 }
 
-/// [`free_all`], for who does not write: the list's own chunks are freed too. Each chunk of room takes those of some sixty that the head leaves.
+/// [`free_all`] for callers that do not write: also frees the list's own chunks. Each chunk of room takes some sixty of those that the head leaves.
 pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let mut freed = free_all(worker)?;
     let _hold = worker.hold_list()?;
@@ -150,7 +150,7 @@ pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     }
 }
 
-/// Frees all that can be freed without waiting for anybody who lives: what the dead, those who left, the idle and the caller have
+/// Frees all that can be freed without waiting for a living worker: what dead, departed and idle workers and the caller have
 /// retired. Returns how many objects.
 pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     (worker.pod().hooks().inner.recover_dead)(worker)?;
@@ -162,8 +162,8 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     }
     let adopted = adopt(worker, reclaimable_below(worker, least(worker)), u32::MAX)?;
     let mut freed = adopted + free_own(worker)?;
-    // Lists of workers that have no spare chunk, one after the other: each gets that of the caller's own list once nothing waits in it. Others may
-    // become idle as fast as their lists are taken.
+    // Lists of workers without a spare chunk, one after the other: each worker gets that of the caller's own list once nothing waits in it.
+    // Workers may become idle as fast as their lists are taken.
     let mut rounds_left = worker.pod().workers_high();
     while left > 0 && rounds_left > 0 {
         rounds_left -= 1;
@@ -177,18 +177,18 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     if freed == 0 && M::COHERENT {
         freed = free_scattered(worker)?;
     }
-    // Before there are entries behind those that are gone: a spare chunk may have been given away for this one.
+    // Before there are entries after those that are gone: a spare chunk may have been given away for this one.
     begin_anew(worker, worker.actor());
     Ok(freed)
 }
 
-/// Looks at all of the own list, from its beginning until something in it is not reclaimable. Returns how many objects were freed.
+/// Scans all of the own list, from its beginning until an entry is not reclaimable. Returns how many objects were freed.
 pub(in crate::pod) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let mut freed = 0;
-    // What is retired is reclaimable two epochs later; each look goes through a part of the list.
+    // A retired object is reclaimable two epochs later; each scan covers a part of the list.
     let mut looks_left = 4;
     let mut goes_on = false;
-    // A list that is a cycle has no end to come to.
+    // A list that is a cycle has no end.
     let mut steps_left = chunks_max(worker)? / worker.limits().collect_chunks.max(1) + 4;
     while looks_left > 0 {
         let least = reclaimable_below(worker, advance(worker));
@@ -208,8 +208,8 @@ pub(in crate::pod) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     Ok(freed)
 }
 
-/// Frees what is reclaimable behind what is not: of a list that was put together from several, or of one who reads for long. Coherent memory
-/// only; elsewhere a flush round is for what lies side by side.
+/// Frees reclaimable entries after ones that are not: in a list that was put together from several, or of a worker that reads for long. Coherent
+/// memory only; elsewhere a flush round covers only adjacent entries.
 ///
 /// Cost: a walk of the own list.
 fn free_scattered<M: Memory>(worker: &Worker<M>) -> Result<u64> {
@@ -229,21 +229,21 @@ fn free_scattered<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     Ok(freed)
 }
 
-/// What came of a look at a list.
+/// The result of a scan.
 struct Scan {
     /// Objects that were freed.
     freed: u64,
-    /// Whether it came further than the one before it.
+    /// Whether it came further than the last one.
     went_on: bool,
 }
 
-/// Frees the first entries of the actor's list whose tag is below `least - 1`, as many as one look goes through. Returns how many.
+/// Frees the first entries of the actor's list whose tag is below `least - 1`, as many as one scan covers. Returns how many.
 pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
     Ok(scan(worker, actor, least, false)?.freed)
 }
 
-/// Looks at a list from its beginning; if it goes on with the own list, from where the last look ended. All before that is gone then, but the head may not have
-/// moved as far, as there was no room for the chunks that it leaves: to walk through them in each look would take the square of the list.
+/// Scans a list from its beginning, or the own list from where the last scan ended if `goes_on`. All before that is gone then, but the head may
+/// be behind if there was no room for the chunks that it leaves: walking through them in each scan would take quadratic time.
 fn scan<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) -> Result<Scan> {
     let is_own = actor == worker.actor();
     let _hold = is_own.then(|| worker.hold_list()).transpose()?;
@@ -274,7 +274,7 @@ fn scan<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) 
     })
 }
 
-/// Puts the own entries whose tag is below `least - 1` on the magazines, and frees what was not needed since the last time. Returns how
+/// Puts the own entries whose tag is below `least - 1` into the magazines, and frees what was not needed since the last time. Returns how
 /// many entries that were.
 fn fill_magazines<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
     commit_pending(worker);
@@ -289,11 +289,11 @@ fn fill_magazines<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
     }
 }
 
-/// Goes on with the extent that filling the magazines has stopped at, and then with what comes after it.
+/// Goes on with the extent at which filling the magazines has stopped, and then with the entries after it.
 fn fill_magazines_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<()> {
     let (head, _) = span(worker, worker.record())?;
     let at = worker.recycler.frontier(head);
-    // Whatever comes of it: a damaged list is an error once.
+    // Whatever the result: a damaged list is reported once.
     worker.recycler.set_frontier(at);
     let object = entry(at.chunk, at.index).0.get(worker.mem());
     match is_left(worker, object, &mut links_at_a_time(worker)) {
@@ -303,8 +303,8 @@ fn fill_magazines_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<(
     Ok(())
 }
 
-/// Magazines the own entries from the frontier to one, and frees others besides. Stops at an extent that refers to more than is freed at a time: the
-/// next write goes on with that.
+/// Puts the own entries from the frontier to `until` into the magazines, and frees the others. Stops at an extent that refers to more than is
+/// freed at a time: the next write goes on with that.
 fn fill_magazines_until<M: Memory>(
     worker: &Worker<M>,
     until: Position,
@@ -349,7 +349,7 @@ fn fill_magazines_until<M: Memory>(
     Ok(found as u64)
 }
 
-/// So many links a write follows at a time.
+/// The links that a write follows at a time.
 fn links_at_a_time<M: Memory>(worker: &Worker<M>) -> u64 {
     worker.limits().drain_links.max(1)
 }
@@ -360,8 +360,8 @@ fn stop<M: Memory>(worker: &Worker<M>, until: Position) {
     worker.retired_since.set(worker.limits().collect_every);
 }
 
-/// Frees what an extent in the own list refers to, following so many links. Whether anything is left. What is damaged is met again, and forgotten, when
-/// the extent is freed.
+/// Frees what an extent in the own list refers to, following a limited number of links. Returns whether anything is left. Damage is met
+/// again, and skipped, when the extent is freed.
 fn is_left<M: Memory>(worker: &Worker<M>, object: u64, links_left: &mut u64) -> bool {
     match place_of(worker, object) {
         Ok(Location::Extent {
@@ -374,8 +374,8 @@ fn is_left<M: Memory>(worker: &Worker<M>, object: u64, links_left: &mut u64) -> 
 }
 
 /// Up to where the entries of a list from one on are reclaimable, and no host may still have their lines in its cache: the two halves of
-/// the reuse rule. The fences of a flush round also complete what the operations have written back that retired these objects:
-/// their records say that they are over.
+/// the reuse rule. The fences of a flush round also complete the write-backs of the operations that retired these objects: their
+/// records say that they are over.
 fn available_until<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
@@ -389,7 +389,7 @@ fn available_until<M: Memory>(
     flush::flushed_until(worker, record, from, reclaimable)
 }
 
-/// The first entry of a list that is not gone; its end if all are. A head may be far behind that, as long as there was no room for the
+/// The first entry of a list that is not gone; the list's end if all are. A head may be far before that, as long as there was no room for the
 /// chunks before it.
 fn first_there<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut from: Position) -> Result<Position> {
     let (_, tail) = span(worker, record)?;
@@ -438,13 +438,13 @@ fn indexes(which: u64) -> impl Iterator<Item = u64> {
     (0..CHUNK_ENTRIES).filter(move |index| which & 1 << index != 0)
 }
 
-/// Whether nobody can hold what was retired with this tag, given the least announcement.
+/// Whether no reader can hold what was retired with this tag, given the least announcement.
 fn is_reclaimable(tag: u64, least: u64) -> bool {
     let one = u64::from(!mutant::is(Mutant::EpochRuleWithoutOne));
     tag.saturating_add(one) < least
 }
 
-/// The first entry of a record's list, from one on, that somebody may still be reading, or that is too far off for one look; the
+/// The first entry of a record's list, from one on, that a reader may still hold, or that is too far off for one scan; the
 /// list's end if there is none.
 fn reclaimable_until<M: Memory>(
     worker: &Worker<M>,
@@ -496,7 +496,7 @@ fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: 
             }
             Ok(Location::Extent { frame, frames, .. }) => {
                 name(worker, actor, chunk, 1 << index);
-                // It may have been retired by another, whose list was taken over.
+                // Another worker may have retired it, whose list was taken over.
                 mark_extent(worker, actor, frame, frames);
                 decide(worker, actor, chunk, 1 << index);
                 free_large(worker, actor, object)?;
@@ -538,18 +538,18 @@ fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: 
     Ok(u64::from(which.count_ones()))
 }
 
-/// Says that entries are being freed.
+/// Records that entries are being freed.
 fn name<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
     let mem = worker.mem();
     if mutant::is(Mutant::BatchNotNamed) {
         return;
     }
-    // The chunk last: until it is there, nothing is said.
+    // The chunk last: until it is there, nothing is recorded.
     actor.record.freeing_which().set(mem, which);
     set(worker, actor.record.freeing(), chunk);
 }
 
-/// Says that entries will be free whatever happens, and has them gone.
+/// Records that entries will be freed whatever happens, and marks them gone.
 fn decide<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
     let mem = worker.mem();
     if !mutant::is(Mutant::BatchNotNamed) {
@@ -573,12 +573,12 @@ fn decide<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
 }
 
 /// A batch is over. Written back with the head or the tail, in whose line it is, before the chunk is retired or begun anew; until
-/// then, what is said to be freed is not marked any more.
+/// then, the objects that the record says are being freed are not marked any more.
 fn forget<M: Memory>(worker: &Worker<M>, actor: Actor) {
     actor.record.freeing().set_lazily(worker.mem(), 0);
 }
 
-/// Frees what an extent refers to that nobody can hold, following so many links. Whether nothing is left of it.
+/// Frees what an extent that no reader can hold refers to, following a limited number of links. Returns whether nothing is left of it.
 fn drain<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
@@ -626,7 +626,7 @@ pub(in crate::pod) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor
         return Ok(());
     }
     worker.check("a retired list", chunk, CHUNK_BYTES)?;
-    // Behind the last entry is another's object.
+    // After the last entry begins another object.
     if which >> CHUNK_ENTRIES != 0 {
         let at = actor.record.freeing_which().offset();
         return Err(Error::corrupt(
@@ -634,7 +634,7 @@ pub(in crate::pod) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor
             at,
         ));
     }
-    // What cannot be found was freed, and its block with it.
+    // An object that cannot be found was freed, and its block with it.
     let places = || {
         indexes(which).filter_map(|index| {
             let object = entry(chunk, index).0.get(mem) & !GONE;
@@ -667,7 +667,7 @@ pub(in crate::pod) fn finish_freeing<M: Memory>(worker: &Worker<M>, actor: Actor
     Ok(())
 }
 
-/// The room that a list's last chunk must have for the head to leave its first one. Who is in an operation needs the rest of it.
+/// The room that a list's last chunk must have for the head to leave its first one. An operation needs the rest of it.
 fn room_to_leave<M: Memory>(worker: &Worker<M>, actor: Actor) -> u64 {
     if actor == worker.actor() { ROOM + 1 } else { 1 }
 }
@@ -732,7 +732,7 @@ pub(in crate::pod) fn finish_chunk<M: Memory>(
         false => push(worker, actor, chunk)?,
     }
     await_entries(worker);
-    // Complete with the next fence: before the chunk can be freed, which is said to be retired as long as its entry is there.
+    // Complete with the next fence: before the chunk can be freed, which counts as retired as long as its entry is there.
     record.retiring().set_lazily(mem, 0);
     mem.write_back(record.retiring().offset(), 8);
     Ok(())
@@ -744,7 +744,7 @@ fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let least = least(worker);
     for (index, state) in worker.pod().attached_workers() {
         let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
-        // One of which nobody can tell is notified of by who recovers.
+        // Recovery reports a worker that may or may not live.
         if announced == least && matches!(worker.pod().worker_lives(index, state), Ok(false)) {
             (worker.pod().hooks().inner.recover_dead)(worker)?;
             return Ok(());

@@ -2,13 +2,13 @@
 //!
 //! Only on incoherent memory. A worker that wants to free entries of its list publishes them as a request in its
 //! record, then takes a round number; every process's background thread flushes the lines of all requests it has
-//! not seen yet and then acknowledges the round. When all who live have, the entries may be freed. A process that
+//! not seen yet and then acknowledges the round. When all living processes have, the entries may be freed. A process that
 //! joins later cannot have the lines: they were unreachable when it joined. One that dies is recovered.
 //!
 //! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
 //!
-//! **Idle background threads** look less often: they sleep by an event count, which is notified when a round was begun, when the epoch has moved on, and when lists are
-//! wanted. On other hosts it is [relayed](crate::pod::death::relay).
+//! **Idle background threads** poll less often: they sleep by an event count, which is notified when a round was begun, when the epoch has moved
+//! on, and when lists are wanted. On other hosts it is [relayed](crate::pod::death::relay).
 //!
 //! A background thread that dies alone would leave its process alive and silent. From then on the workers of the process serve
 //! rounds when they collect, until a handle is opened, which begins a new thread.
@@ -28,8 +28,8 @@ use crate::pod::format::superblock::{EPOCH, FLUSH_ROUND, LISTS_WANTED, ROUND_EVE
 use crate::pod::instance::event_count;
 use crate::pod::instance::worker::{LocalPin, Worker};
 
-/// Up to where every host has flushed a list, of which it has up to `from`; begins a round up to `reclaimable` if there is none. Never waits. The request is in the
-/// list's record, so that whoever adopts the list goes on with it.
+/// Up to where every host has flushed a list, which the caller has up to `from`; begins a round up to `reclaimable` if there is none. Never
+/// waits. The request is in the list's record, so that an adopter of the list goes on with it.
 pub(in crate::pod) fn flushed_until<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
@@ -41,12 +41,12 @@ pub(in crate::pod) fn flushed_until<M: Memory>(
     let [_, to, _, number] = record.flush_request();
     match number.get(mem) {
         0 if from == reclaimable || from.chunk == 0 => Ok(from),
-        // A round spans an entry that is there: that one keeps the head before the round's end, and so the end in the list.
+        // A round spans an entry that is not gone: that entry keeps the head before the round's end, and so the end in the list.
         0 if has_nothing(worker, record, from, reclaimable)? => Ok(reclaimable),
         0 => begin(worker, record, from, reclaimable).map(|()| from),
         begun if is_complete(worker, begun) => {
-            // With the next fence: before anything of it is freed, or is taken and published, and before the list begins anew. A round that is
-            // found complete again before that is complete.
+            // With the next fence: before anything of it is freed, or is taken and published, and before the list begins anew. If the round is found
+            // complete again before then, it still is.
             number.set_lazily(mem, 0);
             mem.write_back(number.offset(), 8);
             let to = Position::decode(to.get(mem));
@@ -110,7 +110,7 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
     // PAIRS WITH: pod::reclaim::flush::FlushServer::tick
     let round = FLUSH_ROUND.fetch_add(mem, 1) + 1;
     event_count::notify_waiting(mem, ROUND_EVENTS);
-    // Whenever it is written back: if it is lost with its host, another round is begun.
+    // Written back at any time: if it is lost with its host, another round is begun.
     request[3].set_lazily(mem, round << BEGINNER_BITS | u64::from(worker.pod().index()));
     Ok(())
 }
@@ -131,7 +131,7 @@ pub(in crate::pod) fn reached<M: Memory>(worker: &Worker<M>) -> u64 {
         .fold(0, u64::wrapping_add)
 }
 
-/// Whether all who live have flushed. The one who asks need not be the one who began: it may have adopted the list.
+/// Whether all living processes have flushed. The caller need not have begun the round: it may have adopted the list.
 fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
     let (round, beginner) = (
         number >> BEGINNER_BITS,
@@ -176,7 +176,7 @@ fn flush_between<M: Memory>(
                 continue;
             }
             if may_be_extent(worker, object) {
-                // First what is read of it through the cache.
+                // First its lines that are read through the cache.
                 (worker.pod().hooks().extent_lines)(worker, object, &mut |line| mem.invalidate(line, LINE))?;
             }
             mem.invalidate(object, place_of(worker, object)?.capacity());
@@ -199,7 +199,7 @@ fn stand_in<M: Memory>(worker: &Worker<M>) {
     }
     match flushed.load(worker.mem()) < FLUSH_ROUND.load(worker.mem()) {
         true => FlushServer::default().tick(worker, 1),
-        // No round begins as long as these hold the epoch back.
+        // No round begins while these hold the epoch back.
         false => withdraw_idle(worker, &pins(worker)),
     }
 }
@@ -216,7 +216,7 @@ pub struct FlushServer {
     idle: u32,
 }
 
-/// Ticks that found nothing new before a background thread is idle.
+/// Ticks that find nothing new before a background thread is idle.
 const IDLE_AFTER: u32 = 32;
 
 impl FlushServer {
@@ -231,14 +231,14 @@ impl FlushServer {
         worker.pod().flush_server_is(None);
     }
 
-    /// Says that the thread is about to sleep until there is something to do, if it has found nothing for a while; to be called before a tick.
+    /// If the thread has found nothing for a while, it is about to sleep until there is something to do; to be called before a tick.
     ///
     /// Cost: as [`event_count::prepare_wait`].
     pub fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> Option<(u64, u32)> {
         (self.idle >= IDLE_AFTER).then(|| event_count::prepare_wait(worker.mem(), ROUND_EVENTS))
     }
 
-    /// Serves the rounds of others and looks after the announcements of this process's idle workers; `ticks` since it did so last.
+    /// Serves the rounds of others and manages the announcements of this process's idle workers; `ticks` since the last call.
     pub fn tick<M: Memory>(&mut self, worker: &Worker<M>, ticks: u32) {
         let mem = worker.mem();
         // PAIRS WITH: pod::reclaim::flush::begin
@@ -260,7 +260,7 @@ impl FlushServer {
         }
         let pins = pins(worker);
         withdraw_idle(worker, &pins);
-        // A damaged pool is reported to those who use it.
+        // A damaged pool is reported to the threads that use it.
         let _ = self.quiet.take_over(worker, &pins, ticks);
     }
 
@@ -274,7 +274,7 @@ impl FlushServer {
             self.seen.resize(index as usize + 1, 0);
         }
         if serial != self.seen[index as usize] {
-            // A request that is over may lead anywhere, in this worker's own place too, where an earlier one has left it; what can be
+            // A request that is over may lead anywhere, also in this worker's own place, where an earlier worker has left it; what can be
             // found of it is flushed, which does no harm.
             let _ = flush_between(worker, false, Position::decode(from), Position::decode(to));
             self.seen[index as usize] = serial;
@@ -282,7 +282,7 @@ impl FlushServer {
     }
 }
 
-/// What the background thread looks after: this process's workers.
+/// The pins that the background thread manages: this process's workers.
 fn pins<M: Memory>(worker: &Worker<M>) -> Vec<Arc<LocalPin>> {
     match worker.pod().local.lock() {
         Ok(all) => all.iter().filter_map(Weak::upgrade).collect(),

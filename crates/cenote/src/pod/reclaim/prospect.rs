@@ -1,9 +1,9 @@
-//! What there would be room for, if all were free that waits to be: whether a write that found the pool full should wait for others.
+//! Prospects: whether there would be room if all that waits were free, so that a write which found the pool full should wait for others.
 //!
-//! For an object of a slab it is enough that as many bytes wait: a cell or a block may come of them, and what is missing may be a list's next chunk, for which
-//! there is no need once what is in the list is freed. All else needs adjacent frames. Frames would be free that
-//! are free, those in holes, extents that are retired, blocks of which all objects are free or wait, and those that the pool may grow by. All of it changes
-//! while it is looked at, so the answer is a guess, and good for a moment.
+//! For an object of a slab it is enough that as many bytes wait: a cell or a block may come of them; and if a list's next chunk is what is
+//! missing, it is not needed once the list's entries are freed. Everything else needs adjacent frames. These may come from free frames,
+//! holes, retired extents, blocks whose objects all are free or wait, and frames that the pool may grow by. All of it changes during the
+//! scan, so the answer is a guess, and good for a moment.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::WorkerRecord;
 use crate::pod::instance::worker::Worker;
 
-/// Objects of lists that are looked at, at most. Of more than that it is taken for granted that they make room.
+/// Objects of lists that are scanned, at most. More than that are assumed to make room.
 const OBJECTS_MAX: u32 = 1 << 16;
 
-/// Adjacent frames that are wanted, of which the first is a multiple of `align`.
+/// Wanted adjacent frames; the first is a multiple of `align`.
 struct Wanted {
     frames: u64,
     align: u64,
@@ -33,16 +33,16 @@ enum Waiting {
     Nothing,
     /// Enough.
     Enough,
-    /// Extents, and so many objects of each of these blocks.
+    /// Extents, and this many objects of each of these blocks.
     Blocks(BTreeMap<u64, u32>),
 }
 
-/// Whether there would be room for so many bytes, if all that waits in lists were free; `may_grow` says whether the file system lets the pool
-/// grow, and fill holes. Where nothing waits, what is free is not looked at, unless this `is_last_look`: others may have freed it since the caller
+/// Whether there would be room for `bytes`, if all that waits in lists were free; `may_grow` says whether the file system lets the pool grow,
+/// and fill holes. Where nothing waits, free frames are not scanned, unless this `is_last_look`: others may have freed some since the caller
 /// has tried.
 ///
-/// Cost: a sync load for each object that waits, up to [`OBJECTS_MAX`], and for each block and extent of the pool, and the cells
-/// of blocks of which something waits.
+/// Cost: a sync load for each waiting object, up to [`OBJECTS_MAX`], and for each block and extent of the pool, and the cells
+/// of blocks in which something waits.
 pub fn would_fit<M: Memory>(
     worker: &Worker<M>,
     bytes: u64,
@@ -95,7 +95,7 @@ impl Wanted {
     }
 }
 
-/// The frames for so many bytes.
+/// The frames for `bytes`.
 fn wanted<M: Memory>(bytes: u64) -> Wanted {
     match class_of::<M>(bytes) {
         Some(class) => {
@@ -151,8 +151,8 @@ fn waiting<M: Memory>(worker: &Worker<M>, bytes: u64) -> Waiting {
     }
 }
 
-/// What a worker is freeing just now: it is in no list any more, and not free yet. Where its worker has lost its processor, that lasts. What is
-/// found may be out of date: that costs a wait more or less.
+/// The objects that a worker is freeing just now: they are in no list any more, and not free yet. Where the worker has lost its processor, that
+/// lasts. The result may be out of date: that costs a wait more or less.
 fn being_freed<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> impl Iterator<Item = u64> {
     let mem = worker.mem();
     let chunk = record.freeing().peek_speculative(mem) & !INDEX_MASK;

@@ -1,22 +1,22 @@
 //! Retired objects: unlinked, and waiting until no reader can hold them.
 //!
 //! Each worker record has a list of them, in the pool, so that it outlives its worker: a chain of chunks, each an
-//! object of 1 KiB with 63 entries of (object, epoch). Entries are appended at the tail by the record's worker alone, or by
-//! whoever has claimed the record after the worker left or died.
+//! object of 1 KiB with 63 entries of (object, epoch). Only the record's worker appends entries at the tail, or
+//! the worker that has claimed the record after it left or died.
 //!
 //! ```text
 //! chunk:  next  count  (object, epoch) × 63        head = chunk | index     tail = chunk | count
 //! ```
 //!
-//! **That an object is retired is said by its entry alone.** Its cell stays live. An entry that says so no more has the
-//! last bit of its object's word set, or is 0: it is *gone*. An object is retired again only after its entry is gone, so there
-//! is at most one entry of it in all lists that is not gone.
+//! **Only its entry says that an object is retired.** Its cell stays live. An entry that says so no more has the
+//! last bit of its object's word set, or is 0: it is *gone*. An object is retired again only after its entry is gone, so all
+//! lists together have at most one entry of it that is not gone.
 //!
-//! **Retiring** `x`, which the record names, as *old*, as *new*, or as a level that left its map: an extent: its table word; the entry;
+//! **Retiring** `x`, which the record names as *old*, as *new*, or as a level that left its map: for an extent, its table word; the entry;
 //! `tail`; the name goes. Whatever step a crash follows, recovery looks for `x` in the list and sees what is left to do.
 //!
-//! **The tail may reach memory before the entry, or behind it.** A chunk begins as zeroes: an entry that is 0 is gone, and who
-//! does not have the list reads on from the tail to the first entry that is 0.
+//! **The tail may reach memory before the entry, or after it.** A chunk begins as zeroes: an entry that is 0 is gone, and a worker
+//! that does not have the list reads on from the tail to the first entry that is 0.
 //!
 //! The list needs memory that may not be had when an object must be retired; so operations that may retire first
 //! make room ([`ensure_room`]), and fail as a whole if they cannot. Entries go by [`super::collect`], which frees their objects, or by
@@ -64,8 +64,8 @@ pub fn span<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(Posi
     Ok((head, tail))
 }
 
-/// [`span`] for whoever is not the record's worker: this host's cache may hold what the record was long ago. That the list was mended may not have
-/// been written back: then there are entries behind the tail.
+/// [`span`] for callers other than the record's worker: this host's cache may have an old record. If the list was mended, that may not have
+/// been written back: then there are entries after the tail.
 fn span_afresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(Position, Position)> {
     let head = Position::decode(record.head().peek_speculative(worker.mem()));
     let tail = Position::decode(record.tail().peek_speculative(worker.mem()));
@@ -89,13 +89,13 @@ pub(in crate::pod) fn set<M: Memory>(worker: &Worker<M>, word: OwnedWord, value:
     worker.mem().persist(word.offset(), 8);
 }
 
-/// Makes room for what an operation may retire.
+/// Makes room for the objects that an operation may retire.
 #[inline]
 pub fn ensure_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     ensure_room_for(worker, actor, ROOM)
 }
 
-/// Makes room for an operation's worth of entries, unless there is room for so many.
+/// Makes room for an operation's worth of entries, unless there is room for `entries`.
 #[inline]
 pub(in crate::pod) fn ensure_room_for<M: Memory>(
     worker: &Worker<M>,
@@ -108,7 +108,7 @@ pub(in crate::pod) fn ensure_room_for<M: Memory>(
     }
 }
 
-/// Whether there is a last chunk, with room for so many entries.
+/// Whether there is a last chunk, with room for this many entries.
 #[inline]
 fn has_room<M: Memory>(worker: &Worker<M>, actor: Actor, entries: u64) -> Result<bool> {
     let tail = Position::decode(actor.record.tail().get(worker.mem()));
@@ -119,7 +119,7 @@ fn has_room<M: Memory>(worker: &Worker<M>, actor: Actor, entries: u64) -> Result
     Ok(!lacks(worker, tail, entries))
 }
 
-/// Whether the last chunk of a list has no room for so many entries.
+/// Whether the last chunk of a list lacks room for this many entries.
 #[inline]
 pub(in crate::pod) fn lacks<M: Memory>(worker: &Worker<M>, tail: Position, room: u64) -> bool {
     tail.index + room > worker.limits().chunk_entries
@@ -132,18 +132,18 @@ fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     if begin_anew(worker, actor) {
         return Ok(());
     }
-    // First: what is allocated later could move the list, and fill its last chunk.
+    // First: a later allocation could move the list, and fill its last chunk.
     have_spare(worker, actor)?;
     match append_chunk(worker, actor) {
-        // The attempt has freed what could be freed; perhaps that was all. Or it has taken over a list that ends with room.
+        // The attempt has freed what could be freed; perhaps that was enough. Or it has taken over a list that ends with room.
         Err(Error::Full { .. }) if begin_anew(worker, actor) || has_room(worker, actor, ROOM)? => Ok(()),
         Err(error @ Error::Full { .. }) => append_spare(worker, actor, error),
         other => other,
     }
 }
 
-/// Takes the last chunk back to its beginning, if all of its entries are gone: first the tail, then the head; recovery knows
-/// a head behind its tail for what it is.
+/// Takes the last chunk back to its beginning, if all of its entries are gone: first the tail, then the head; recovery recognises
+/// a head after its tail.
 pub(in crate::pod) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     let (mem, record) = (worker.mem(), actor.record);
     let (head, tail) = (
@@ -160,7 +160,7 @@ pub(in crate::pod) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) ->
     if (first..end).any(|index| !is_gone(worker, tail.chunk, index)) {
         return false;
     }
-    // Zeroes first: what lies behind the tail is no entry. That some were gone may not have been written back either.
+    // Zeroes first: nothing after the tail may look like an entry. That some were gone may not have been written back either.
     let (first_word, _) = entry(tail.chunk, 0);
     mem.zero(first_word.offset(), 16 * end);
     mem.persist(first_word.offset(), 16 * end);
@@ -172,7 +172,7 @@ pub(in crate::pod) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) ->
     if is_last {
         record.head().set(mem, start.encode());
     }
-    // One line. Complete before there is an entry: one before a head that is older would come back when the chunk is read from its beginning.
+    // One line. Complete before there is an entry: else an entry before an older head would come back when the chunk is read from its beginning.
     mem.persist(record.head().offset(), 24);
     if actor == worker.actor() {
         worker.recycler.begin_anew(start);
@@ -218,7 +218,7 @@ fn new_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<u64> {
     Ok(chunk)
 }
 
-/// The word that names the next chunk of a list, whose last one is closed.
+/// The word that names the next chunk of a list, whose last chunk is closed.
 fn link_behind<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<OwnedWord> {
     let tail = Position::decode(actor.record.tail().get(worker.mem()));
     if tail.chunk == 0 {
@@ -235,7 +235,7 @@ pub(in crate::pod) fn spare<M: Memory>(worker: &Worker<M>, record: WorkerRecord)
     as_spare(worker, record, record.spare().get(worker.mem()))
 }
 
-/// What a record says that its spare chunk is, if that can be one.
+/// A record's spare chunk, checked.
 pub fn as_spare<M: Memory>(worker: &Worker<M>, record: WorkerRecord, chunk: u64) -> Result<Option<u64>> {
     if chunk == 0 {
         return Ok(None);
@@ -261,11 +261,11 @@ fn append_spare<M: Memory>(worker: &Worker<M>, actor: Actor, error: Error) -> Re
     mem.zero(chunk, CHUNK_BYTES);
     mem.persist(chunk, CHUNK_BYTES);
     let link = link_behind(worker, actor)?;
-    // Recovery follows the link, and finds nothing behind it.
+    // Recovery follows the link, and finds nothing after it.
     mem.must_be_in_memory(chunk, CHUNK_BYTES);
     set(worker, link, chunk);
     crash_point(Point::RetireSpare);
-    // Others find what is behind it.
+    // Others find the entries after it.
     mem.must_be_in_memory(link.offset(), 8);
     record.tail().set(mem, Position { chunk, index: 0 }.encode());
     if !mutant::is(Mutant::SpareKept) {
@@ -279,14 +279,14 @@ fn append_spare<M: Memory>(worker: &Worker<M>, actor: Actor, error: Error) -> Re
     Ok(())
 }
 
-/// Has a spare chunk for the worker's own list, if there is memory: a full pool can be deleted from although the list's chunks have been freed, and
-/// others have taken that memory.
+/// Makes sure that the worker's own list has a spare chunk, if there is memory: so keys of a full pool can be removed although the list's chunks
+/// have been freed, and others have taken that memory.
 pub(in crate::pod) fn have_spare<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let spare = actor.record.spare();
     if actor != worker.actor() || spare.get(worker.mem()) != 0 {
         return Ok(());
     }
-    // Under a pin nobody makes room for it.
+    // Under a pin no operation makes room for it.
     let _pin = worker.pin()?;
     let chunk = match new_chunk(worker, actor) {
         Err(Error::Full { .. }) => return Ok(()),
@@ -307,7 +307,7 @@ pub fn retire<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resul
     Ok(())
 }
 
-/// [`retire`], unless somebody who died has done so.
+/// [`retire`], unless a worker that died has done so.
 pub fn retire_if_not<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     match find(worker, actor, object)? {
         Some(_) => Ok(()),
@@ -315,7 +315,7 @@ pub fn retire_if_not<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -
     }
 }
 
-/// Waits until what was entered into a list is written back.
+/// Waits until the entries of a list are written back.
 #[inline]
 pub(in crate::pod) fn await_entries<M: Memory>(worker: &Worker<M>) {
     if !M::COHERENT {
@@ -346,7 +346,7 @@ pub(in crate::pod) fn retire_named<M: Memory>(worker: &Worker<M>, actor: Actor, 
     Ok(())
 }
 
-/// About how many bytes an object of a slab has: enough to tell when much waits. No round trip.
+/// About how many bytes an object of a slab has: enough to tell whether much waits. No round trip.
 #[inline]
 fn weight<M: Memory>(worker: &Worker<M>, object: u64) -> u64 {
     let frame = worker.geometry().frame_of(object);
@@ -354,7 +354,7 @@ fn weight<M: Memory>(worker: &Worker<M>, object: u64) -> u64 {
         let class = worker.classes.get(frame).and_then(|class| TABLE.get(class));
         return class.map_or(LINE, |class| u64::from(class.size));
     }
-    // What a record names that somebody damages meanwhile may be anything.
+    // An object named in a record that is damaged meanwhile may be anything.
     if worker.check("", object, 1).is_err() {
         return 0;
     }
@@ -387,7 +387,7 @@ pub(in crate::pod) fn mark_extent<M: Memory>(worker: &Worker<M>, actor: Actor, f
         owner: actor.me,
     }
     .encode();
-    // It says who may free the extent; when, is said by the entry.
+    // It says which worker may free the extent; the entry says when.
     // NO PAIR: claim
     while let Err(found) = word.compare_exchange_acquire(mem, current, retired | current & 0xff00) {
         current = found;
@@ -410,7 +410,7 @@ pub(in crate::pod) fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: 
     let (object_word, epoch_word) = entry(tail.chunk, tail.index);
     let tag = worker.epoch_to_tag(actor);
     epoch_word.set(mem, if mutant::is(Mutant::TagZero) { 0 } else { tag });
-    // Behind the tag, in the same line: it says that there is an entry.
+    // After the tag, in the same line: it says that there is an entry.
     object_word.set(mem, object);
     if !M::COHERENT && !mutant::is(Mutant::EntryNotWrittenBack) {
         mem.write_back(object_word.offset(), 16);
@@ -432,7 +432,7 @@ pub(in crate::pod) fn write_back_ends<M: Memory>(mem: &M, record: WorkerRecord) 
     }
 }
 
-/// Recovery: moves the tail behind the entries that it should be behind. Written back by the caller.
+/// Recovery: moves the tail after the entries that it should follow. Written back by the caller.
 pub(in crate::pod) fn mend_tail<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     let (_, mut tail) = span(worker, actor.record)?;
@@ -465,12 +465,12 @@ pub(in crate::pod) fn find<M: Memory>(
     Ok(None)
 }
 
-/// More chunks than a list has; one that leads astray ends here.
+/// More chunks than a list has; a walk of a damaged list ends here.
 pub(in crate::pod) fn chunks_max<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     Ok(worker.committed_frames()? * 64 + 1)
 }
 
-/// The beginning of the chunk behind a position; `chunks_left` ends the walk of a damaged list that is a cycle.
+/// The beginning of the chunk after a position; `chunks_left` ends the walk of a damaged list that is a cycle.
 pub(in crate::pod) fn next_position<M: Memory>(
     worker: &Worker<M>,
     position: Position,
@@ -481,7 +481,7 @@ pub(in crate::pod) fn next_position<M: Memory>(
     if *chunks_left == 0 || next & INDEX_MASK != 0 {
         return Err(Error::corrupt("a retired list", position.chunk));
     }
-    // Nothing behind it: a list whose tail was about to be moved by one who died.
+    // Nothing after it: a list whose tail a worker was about to move when it died.
     if next != 0 {
         worker.check("a retired list", next, CHUNK_BYTES)?;
     }
@@ -491,8 +491,8 @@ pub(in crate::pod) fn next_position<M: Memory>(
     })
 }
 
-/// Drops the chunks of a list that another host has written from this host's cache, so that they are read as they are; and waits until
-/// that is done, and what was dropped before.
+/// Drops the chunks of a list that another host has written from this host's cache, so that they are read as they are in memory; waits until
+/// that and earlier drops are complete.
 pub(in crate::pod) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<()> {
     if M::COHERENT {
         return Ok(());
@@ -509,8 +509,8 @@ pub(in crate::pod) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecor
     chunks.map(drop)
 }
 
-/// Calls `each` for the objects that wait in a record's list, whoever has that. What is in it when the call begins and
-/// stays there is seen, and nothing that left it before. The caller is pinned, unless nobody takes entries out meanwhile.
+/// Calls `each` for the objects that wait in a record's list, whichever worker has it. Sees what is in it when the call begins and
+/// stays there, and nothing that left it before. The caller is pinned, unless no worker takes entries out meanwhile.
 pub fn pending<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut each: impl FnMut(u64)) -> Result<()> {
     pending_tagged(worker, record, |object, _| each(object))
 }

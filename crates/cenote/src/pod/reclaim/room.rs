@@ -1,10 +1,10 @@
-//! Room: what an operation does that found the pool full. It has published nothing: it gives back what it has allocated, ends its
-//! pin, so that what was retired lately can become reclaimable, has garbage collected, its own and that of others, and tries again.
+//! Room: what an operation does when it finds the pool full. It has published nothing: it gives back what it has allocated, ends its pin, so
+//! that what was retired lately can become reclaimable, collects its own and others' garbage, and tries again.
 //!
-//! It waits for others only while garbage waits that [would make room](super::prospect), together with what is free: for readers to end, a guard of the caller's own
-//! among them, and for hosts to flush. It does so for a bounded
-//! number of moments, on incoherent memory for more of them as long as it sees epochs and flush rounds move on: there each process drops all
-//! lines of what waits from its cache, which takes long for some hundred MiB where processors are few.
+//! It waits for others only while garbage waits that [would make room](super::prospect), together with what is free: for readers to end, a
+//! guard of the caller's own among them, and for hosts to flush. It waits a bounded number of times, on incoherent memory for more
+//! of them as long as it sees epochs and flush rounds move on: there each process drops all lines of what waits from its cache, which takes
+//! long for some hundred MiB where processors are few.
 
 use std::time::Duration;
 
@@ -18,27 +18,28 @@ use crate::pod::instance::worker::Worker;
 
 /// Attempts of one operation after the first, at most: what each of them frees, others may take.
 const ATTEMPTS_MAX: u32 = 256;
-/// Attempts that freed nothing while nothing moved on, at most: all of it comes to a second, and the attempts' own time; on incoherent memory to two, as the first look
-/// at what was reached has nothing to compare with and counts as one that moved on.
+/// Attempts that freed nothing while nothing moved on, at most: in all a second, plus the attempts' own time; on incoherent memory two, as the
+/// first check of progress has nothing to compare with and counts as progress.
 const WAITS_MAX: u32 = 64;
-/// Attempts that freed nothing, at most, whatever moves on: all of it comes to four seconds.
+/// Attempts that freed nothing, at most, whatever moves on: in all four seconds.
 const WAITS_OF_ALL_MAX: u32 = 160;
-/// Looks one after the other that must find too little garbage before nothing is waited for: one list that moves during a look is not counted.
+/// Scans in a row that must find too little garbage before the operation stops waiting: a list that moves during a scan is not counted.
 const LOOKS_MAX: u32 = 3;
-/// Attempts that freed no object but gave empty blocks back before that counts as no more than one attempt's room: they may be blocks that the attempts
-/// themselves take and leave.
+/// Attempts that freed no object but gave empty blocks back before that counts for no more than one attempt: the attempts themselves may
+/// take and leave these blocks.
 const BLOCKS_MAX: u32 = 32;
-/// Attempts that freed nothing but what idle workers had reserved before that counts as nothing: they may reserve it again between two writes.
+/// Attempts that freed only what idle workers had reserved before that counts as nothing: they may reserve it again between two writes.
 const WITHDRAWALS_MAX: u32 = 4;
-/// What is waited between two attempts that freed nothing: about half of what a background thread sleeps between flush rounds.
+/// The wait between two attempts that freed nothing: about half of what a background thread sleeps between flush rounds.
 const MOMENT: Duration = Duration::from_micros(500);
-/// And between those after [`SHORT_WAITS`]: who holds memory may wait for a processor.
+/// The wait after [`SHORT_WAITS`]: a worker that holds memory may wait for a processor.
 const LONG_MOMENT: Duration = Duration::from_millis(30);
 /// Waits of a short moment.
 const SHORT_WAITS: u32 = 32;
-/// Waits after each of which all blocks are looked at, and what waits in them; later ones look only now and then, as that costs a round trip or two a block.
+/// Waits after each of which all blocks, and what waits in them, are scanned; later waits scan only now and then: a scan costs a round
+/// trip or two a block.
 const WATCHFUL_WAITS: u32 = 4;
-/// Of the later waits, one in so many looks at all blocks, and the last.
+/// Of the later waits, one in this many scans all blocks, and so does the last.
 const WALK_EVERY: u32 = 8;
 
 /// The attempts of one operation.
@@ -46,15 +47,15 @@ pub struct Room<'w, M: Memory> {
     worker: &'w Worker<M>,
     attempts: u32,
     waits: u32,
-    /// Those of them since something moved on.
+    /// Waits since something moved on.
     waits_in_vain: u32,
-    /// What was reached when it was last looked at.
+    /// What was reached at the last check.
     reached: u64,
-    /// The last looks that found that what waits would not be enough.
+    /// The last scans in a row that found that what waits would not be enough.
     vain_looks: u32,
-    /// Attempts that counted what idle workers had reserved as room.
+    /// Attempts for which cells reserved by idle workers counted as room.
     withdrawals: u32,
-    /// Whether the last look at all blocks found empty ones.
+    /// Whether the last scan of all blocks found empty ones.
     had_blocks: bool,
 }
 
@@ -85,8 +86,8 @@ impl<'w, M: Memory> Room<'w, M> {
         }
     }
 
-    /// Makes room after an attempt that failed with this error, if the pool was full and there may be room now: then the operation shall
-    /// be tried again. Else returns the error. The caller has given back what it had allocated, and is in no pin of this operation.
+    /// Makes room after an attempt that failed with this error, if the pool was full and there may be room now: then the caller must try the
+    /// operation again. Else returns the error. The caller has given back what it had allocated, and is in no pin of this operation.
     #[cold]
     pub fn make_after(&mut self, error: Error) -> Result<()> {
         match error {
@@ -146,7 +147,7 @@ impl<'w, M: Memory> Room<'w, M> {
         Ok(waits)
     }
 
-    /// Whether the next attempt looks at all blocks, although it frees nothing.
+    /// Whether the next attempt scans all blocks, even if it frees nothing.
     fn walks(&self) -> bool {
         let is_last = self.waits_in_vain + 1 == WAITS_MAX || self.waits + 1 == WAITS_OF_ALL_MAX;
         let is_regular = self.waits < WATCHFUL_WAITS || self.waits.is_multiple_of(WALK_EVERY);
@@ -163,13 +164,13 @@ impl<M: Memory> Drop for Room<'_, M> {
     }
 }
 
-/// What was made.
+/// What was freed.
 struct Made {
     /// Objects that were freed.
     objects: u64,
-    /// Idle workers that have something reserved no longer.
+    /// Idle workers whose reserves were given back.
     withdrawn: u32,
-    /// Frames of empty blocks that were given back, if they were looked for.
+    /// Frames of empty blocks that were given back, if it searched for them.
     frames: Option<u64>,
 }
 
@@ -178,7 +179,7 @@ pub(in crate::pod) fn make_room<M: Memory>(worker: &Worker<M>) -> Result<()> {
     make_some(worker, true).map(drop)
 }
 
-/// Frees what can be freed; looks for empty blocks if that was something, or if it shall.
+/// Frees what can be freed; searches for empty blocks if that was something, or if `walks`.
 fn make_some<M: Memory>(worker: &Worker<M>, walks: bool) -> Result<Made> {
     let _hold = worker.hold_list()?;
     let objects = collect::free_all(worker)?;

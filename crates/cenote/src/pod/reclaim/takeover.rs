@@ -1,33 +1,34 @@
-//! Taking over the retired lists of idle workers, and what they have reserved: what a worker has retired must not wait until that worker
-//! writes again, nor may free cells be for it alone where others have no memory.
+//! Taking over the retired lists and the reserves of idle workers: what a worker has retired must not wait until that worker writes
+//! again, nor may free cells be for it alone where others have no memory.
 //!
-//! A worker *holds* its list and its reserves while it may change them: [`Worker::hold_list`], around each operation that writes. Who finds a
-//! list that is not held moves all of it behind its own, in one transaction under the allocator's lock. Reserves are given back by the steps that
-//! recovery gives those of the dead back by, in the same way ([`withdraw_reserves`]; coherent memory only).
+//! A worker *holds* its list and its reserves while it may change them: [`Worker::hold_list`], around each operation that writes. A worker that
+//! finds a list not held moves all of it to its own, in one transaction under the allocator's lock. Reserves are given back by the same steps
+//! by which recovery gives back those of the dead ([`withdraw_reserves`]; coherent memory only).
 //!
 //! | step | word | by | a crash leaves |
 //! |---|---|---|---|
-//! | take the allocator's lock | | who takes over | nothing |
-//! | say that the list is wanted | *list version*: odd | the same | an odd version: its worker makes it even when it writes next |
+//! | take the allocator's lock | | the taker | nothing |
+//! | mark the list as wanted | *list version*: odd | the same | an odd version: its worker makes it even when it writes next |
 //! | barrier on all cores | | the same | the same |
-//! | look whether the list is held | *busy* | the same | the same |
+//! | check whether the list is held | *busy* | the same | the same |
 //! | move the list, count it | redo log | the same | all of it or nothing |
 //! | or give back the reserves | cells, block table, *reserve* | the same | some cells free, some blocks nobody's: an odd version, as above, has their worker give back the rest |
-//! | give the lock back | | the same | a lock of the dead |
+//! | give the lock back | | the same | a dead worker's lock |
 //!
-//! **Coherent memory.** The worker stores *busy*, then loads *list version*; who takes over stores *list version*, then loads *busy*, with
+//! **Coherent memory.** The worker stores *busy*, then loads *list version*; the taker stores *list version*, then loads *busy*, with
 //! a full barrier between the two on both sides (the worker's is executed for it, as for announcements). So either the worker finds
-//! another version than it knows, or it is found busy. In the first case it waits for the allocator's lock, and then knows what has become of its
-//! list; in the second the list is left alone.
+//! another version than it knows, or it is found busy. In the first case it waits for the allocator's lock, and then learns what has become of
+//! its list; in the second the list is left alone.
 //!
 //! **Incoherent memory.** The list lies in the cache of the worker's host, so only the background thread of its process takes it over. The
-//! two agree by a word of the process. It does so after a second without change, as the worker begins with memory that lies in no cache after
-//! that; after 8 ms if somebody has asked for lists since it took this one last: who finds the pool full, or collects by hand ([`ask_for_lists`]).
+//! two agree by a word of the process. The thread takes a list after a second without change, as the worker then begins with memory that lies
+//! in no cache; after 8 ms if a worker has asked for lists since the thread last took this one: because the pool is full, or by hand
+//! ([`ask_for_lists`]).
 //!
-//! A worker that leaves holds its list until its record is free, and after that: the next to have the place begins anew.
+//! A worker that leaves holds its list until its record is free, and after that: the next worker of the place begins anew.
 //!
 //! **What others know of the list.** A worker that does not hold its list has begun nothing: its record names no object that is
-//! or may be in a list. Recovery that looks through the lists of others for an object counts moves before and after.
+//! or may be in a list. Recovery that searches the lists of others for an object counts moves before and after.
 
 use super::retire::{self, lacks, span};
 use crate::error::{Error, Result};
@@ -47,10 +48,10 @@ use crate::pod::instance::worker::{LocalPin, Worker};
 use crate::pod::lock;
 use crate::pod::lock::redo::Transaction;
 
-/// Looks of a background thread between which a list must not have changed to be taken over if somebody asks for it.
+/// Ticks of a background thread for which a list must not have changed to be taken over on request.
 const ASKED_TICKS: u32 = 8;
 
-/// While it lives, the worker may change its retired list, and nobody takes that over.
+/// While it lives, the worker may change its retired list, and no other takes that over.
 pub struct ListHold<'w, M: Memory> {
     worker: &'w Worker<M>,
 }
@@ -75,9 +76,9 @@ impl<M: Memory> Drop for ListHold<'_, M> {
     }
 }
 
-/// Values of [`LocalPin::busy`]: nobody changes the list.
+/// Values of [`LocalPin::busy`]: no thread changes the list.
 const FREE: u64 = 0;
-/// Its worker may.
+/// Its worker may change it.
 const HELD: u64 = 1;
 /// The background thread takes it over.
 const WANTED: u64 = 2;
@@ -88,7 +89,7 @@ impl<M: Memory> Worker<M> {
         ListHold { worker: self }
     }
 
-    /// Has the worker's retired list left to it until the guard is dropped. Holds nest. On coherent memory two stores to own lines;
+    /// Keeps the worker's retired list from being taken over until the guard is dropped. Holds nest. On coherent memory two stores to own lines;
     /// on incoherent memory two to words of the process.
     #[inline]
     pub fn hold_list(&self) -> Result<ListHold<'_, M>> {
@@ -130,7 +131,7 @@ impl<M: Memory> Worker<M> {
         self.holds.get() > 0
     }
 
-    /// Waits until nobody is about to take the list over, and forgets what was known of it. The first time brings the record into order.
+    /// Waits until no worker is about to take the list over, and forgets what was known of it. The first time brings the record into order.
     #[cold]
     fn learn_of_list(&self) -> Result<()> {
         let (mem, version) = (self.mem(), self.record().list_version());
@@ -156,12 +157,12 @@ impl<M: Memory> Worker<M> {
         drop(held);
         self.recycler.forget();
         if is_odd && self.is_tidy.get() {
-            // Somebody died, perhaps while giving back what this worker has reserved. A record that is not in order yet is brought into order below.
+            // A worker died, perhaps while giving back what this one has reserved. A record that is not in order yet is brought into order below.
             self.holds.set(1);
             let returned = heap::return_reserves(self, self.actor());
             self.holds.set(0);
             if let Err(error) = returned {
-                // Next time the record is brought into order as that of a new worker is: what cannot be right is forgotten.
+                // Next time the record is brought into order like a new worker's: what cannot be right is forgotten.
                 self.is_tidy.set(false);
                 self.list_version.set(!now);
                 // PAIRS WITH: pod::reclaim::takeover::of_idle
@@ -181,21 +182,21 @@ impl<M: Memory> Worker<M> {
 /// Whose lists are taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Of those who have not changed them since the last look.
+    /// Of workers that have not changed them since the last scan.
     Quiet,
-    /// Of all who are in no operation now.
+    /// Of all workers that are in no operation now.
     Idle,
 }
 
-/// How many lists were taken over, and how many were left as there was no chunk to leave to their workers.
+/// How many lists were taken over, and how many were not for lack of a chunk to leave to their workers.
 pub struct Takeover {
-    /// Those that were.
+    /// Lists taken over.
     pub taken: u32,
-    /// Those that can be once nothing waits in the caller's own list.
+    /// Lists that can be once nothing waits in the caller's own list.
     pub left: u32,
 }
 
-/// Moves the retired lists of idle living workers behind the caller's own, on coherent memory.
+/// Moves the retired lists of idle living workers to the caller's own, on coherent memory.
 ///
 /// Cost: three loads a worker; if there is something to take, the allocator's lock, a barrier on all cores, and a transaction a list.
 pub(in crate::pod) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<Takeover> {
@@ -234,11 +235,11 @@ pub(in crate::pod) fn ask_for_lists<M: Memory>(worker: &Worker<M>) {
     }
 }
 
-/// Gives back what idle living workers have reserved, cells and the blocks that they take them from, on coherent memory. Returns how many workers
-/// those were.
+/// Gives back what idle living workers have reserved, cells and the blocks that they take them from, on coherent memory. Returns how many
+/// workers that were.
 ///
-/// The steps are those of [`take_over`]. Who dies at it leaves an odd version: the worker gives its reserves back itself when it writes next, and
-/// finds those cells free that are.
+/// The steps are those of [`take_over`]. A worker that dies at it leaves an odd version: the idle worker gives its reserves back itself when it
+/// writes next, and finds the cells free that are.
 ///
 /// Cost: some fifty loads a worker; if one has something, the allocator's lock, a barrier on all cores, and two exchanges a block.
 pub(in crate::pod) fn withdraw_reserves<M: Memory>(worker: &Worker<M>) -> Result<u32> {
@@ -257,10 +258,10 @@ pub(in crate::pod) fn withdraw_reserves<M: Memory>(worker: &Worker<M>) -> Result
     })
 }
 
-/// Has something done with the records of those candidates who are idle, while they hold neither their lists nor anything that
-/// they have reserved; with the version that says so. Returns of how many it was done.
+/// Calls `each` for the records of candidates that are idle, while they hold neither their lists nor their reserves; with the version that
+/// says so. Returns for how many.
 ///
-/// A version that was odd before stays odd, whatever is done: somebody may have died while giving back what that worker has reserved, and it alone
+/// A version that was odd before stays odd: a worker may have died while giving back what that worker has reserved, and only that worker
 /// can tell.
 fn of_idle<M: Memory>(
     worker: &Worker<M>,
@@ -290,7 +291,7 @@ fn of_idle<M: Memory>(
     // PAIRS WITH: pod::reclaim::takeover::Worker::hold_list
     let has_barrier = mem.barrier_everywhere();
     if !has_barrier && !mutant::is(Mutant::TakenWithoutFence) {
-        // A kernel that cannot do it has executed none here either: `busy` must not be read before the versions are seen.
+        // A kernel that cannot do it has executed no barrier here either: `busy` must not be read before the versions are seen.
         mem.fence();
     }
     let is_certain = has_barrier || !somebody_relies_on_it(worker);
@@ -307,7 +308,7 @@ fn of_idle<M: Memory>(
             match each(record, after) {
                 Ok(was_done) => count += u32::from(was_done),
                 Err(error) => {
-                    // What was begun is its worker's to finish: the version stays odd. Nobody else fails by it.
+                    // Its worker must finish what was begun: the version stays odd. No other worker fails by it.
                     let what = format_args!("what worker {} holds", actor_of(worker, record).me - 1);
                     worker.pod().note_failure(Task::Idle, what, &error);
                     continue;
@@ -324,7 +325,7 @@ fn of_idle<M: Memory>(
     Ok(count)
 }
 
-/// Living workers but the caller who hold nothing now and have what is asked for, with the words of their states. On coherent
+/// Living workers other than the caller that hold nothing now and have what is asked for, with the words of their states. On coherent
 /// memory; else none.
 fn candidates<M: Memory>(
     worker: &Worker<M>,
@@ -349,7 +350,7 @@ fn candidates<M: Memory>(
     found
 }
 
-/// Whose record it is.
+/// The actor of a record.
 fn actor_of<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Actor {
     let place = (record.state().offset() - worker.geometry().worker_table) / WORKER_BYTES;
     Actor {
@@ -359,7 +360,7 @@ fn actor_of<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Actor {
 }
 
 /// Whether a record says that its worker is in no operation, and recovery would have nothing to finish. It is so whenever the
-/// list is not held, unless somebody died.
+/// list is not held, unless a worker died.
 pub(crate) fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> bool {
     let [first, second] = record.secondaries();
     let [third, fourth] = record.old_secondaries();
@@ -398,8 +399,8 @@ pub(in crate::pod) fn finish_what_was_begun<M: Memory>(worker: &Worker<M>, from:
     }
 }
 
-/// Moves a list to the caller's own: before it if it begins with what was retired earlier, else behind it. The caller has the allocator's
-/// lock, and nobody changes the list. `false` if it is empty or not in order.
+/// Moves a list to the caller's own: before it if it begins with what was retired earlier, else after it. The caller has the allocator's
+/// lock, and no worker changes the list. `false` if it is empty or not in order.
 fn move_list<M: Memory>(
     worker: &Worker<M>,
     from: WorkerRecord,
@@ -408,7 +409,7 @@ fn move_list<M: Memory>(
 ) -> Result<bool> {
     let mem = worker.mem();
     let own = worker.record();
-    // Where caches are incoherent, it is another thread of this process that has written them.
+    // Where caches are incoherent, another thread of this process has written them.
     let (head, tail) = (
         Position::decode(from.head().get(mem)),
         Position::decode(from.tail().get(mem)),
@@ -423,7 +424,7 @@ fn move_list<M: Memory>(
     }
     let (first, end) = span(worker, own)?;
     let mut txn = Transaction::new(mem, own);
-    // A flush round is for what comes first. A last chunk that has room stays the last one.
+    // A flush round covers the first entries. A last chunk that has room stays the last one.
     let may_be_first = may_begin_otherwise(worker);
     let left = chunk_to_leave(worker, from, whom)?;
     if matches!(left, Leaves::Nothing) && whom == Whom::Living {
@@ -467,7 +468,7 @@ fn move_list<M: Memory>(
     txn.write_owned(from.head(), 0);
     txn.write_owned(from.tail(), 0);
     if !M::COHERENT {
-        // A round that has begun was for another list.
+        // A round that has begun covers another list.
         txn.write_owned(from.flush_request()[3], 0);
     }
     let moved = txn.read(LISTS_TAKEN.offset());
@@ -484,15 +485,15 @@ fn move_list<M: Memory>(
     }
     crash_point(Point::TakeoverDone);
     if is_first {
-        // How far it had come says nothing of what lies before.
+        // Its progress says nothing of entries before.
         worker.recycler.forget();
     }
     worker.has_adopted.set(true);
     Ok(true)
 }
 
-/// Moves all chunks of an idle worker's list but the last one, which that worker needs, before the caller's own, on coherent memory. `false` if
-/// there are none, or the list is not in order.
+/// Moves all chunks of an idle worker's list but the last one, which that worker needs, to the front of the caller's own, on coherent memory.
+/// `false` if there are none, or the list is not in order.
 fn move_all_but_the_last<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: u64) -> Result<bool> {
     let own = worker.record();
     let (head, tail) = span(worker, from)?;
@@ -525,12 +526,12 @@ fn move_all_but_the_last<M: Memory>(worker: &Worker<M>, from: WorkerRecord, vers
     Ok(true)
 }
 
-/// Whether the caller's list may get another beginning: no flush round is for that.
+/// Whether the caller's list may get another beginning: no flush round covers it.
 fn may_begin_otherwise<M: Memory>(worker: &Worker<M>) -> bool {
     M::COHERENT || worker.record().flush_request()[3].get(worker.mem()) == 0
 }
 
-/// Whether no chunk is linked behind the last one: none was being appended when somebody died.
+/// Whether no chunk is linked after the last one: none was being appended when its worker died.
 fn is_closed<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> bool {
     let mem = worker.mem();
     match Position::decode(record.tail().get(mem)).chunk {
@@ -543,13 +544,13 @@ fn is_closed<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> bool {
 /// Whose list is moved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whom {
-    /// That of a worker that is idle.
+    /// An idle worker's.
     Living,
-    /// That of a place that nobody has.
+    /// A vacant place's.
     Vacant,
 }
 
-/// What a worker gets as its spare chunk for those of its list.
+/// What a worker gets as its spare chunk in exchange for its list's chunks.
 enum Leaves {
     /// It has a spare chunk.
     NotNeeded,
@@ -568,20 +569,20 @@ fn chunk_to_leave<M: Memory>(worker: &Worker<M>, from: WorkerRecord, whom: Whom)
     }
     let (first, end) = span(worker, own)?;
     let spare = retire::spare(worker, own).unwrap_or_default();
-    // On incoherent memory the caller is a background thread's, which removes nothing.
+    // On incoherent memory the caller is a background thread, which removes nothing.
     let needs_room = M::COHERENT && !gets_room(worker, from);
     if end.chunk != 0 && first == end && may_begin_otherwise(worker) && (!needs_room || spare.is_some()) {
         return Ok(Leaves::Own(end.chunk));
     }
     let keeps_room = end.chunk != 0 && has_much_room(worker, end) && may_begin_otherwise(worker);
     Ok(match spare {
-        // Who has left needs it less than the caller.
+        // A worker that has left needs it less than the caller.
         Some(spare) if whom == Whom::Living && (!needs_room || keeps_room) => Leaves::Spare(spare),
         _ => Leaves::Nothing,
     })
 }
 
-/// Whether who takes a list over can retire then without another chunk: its last chunk has room, or all that waits in it can be freed at once.
+/// Whether a worker that takes a list over can then retire without another chunk: its last chunk has room, or all its entries can be freed at once.
 fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> bool {
     let tail = Position::decode(from.tail().get(worker.mem()));
     if has_much_room(worker, tail) {
@@ -589,7 +590,7 @@ fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> bool {
     }
     let least = reclaimable_below(worker, least(worker));
     let mut is_reclaimable = true;
-    // One that is not in order is nobody's to take.
+    // A list that is not in order is not taken.
     let walked = retire::pending_while(worker, from, |_, tag| {
         is_reclaimable = tag.get(worker.mem()) + 1 < least;
         is_reclaimable
@@ -597,7 +598,7 @@ fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> bool {
     is_reclaimable && walked.is_ok()
 }
 
-/// Whether a list that ends there has room for about as much as a spare chunk has: for a few entries it is not given away.
+/// Whether a list that ends there has room for about as much as a spare chunk has: a spare chunk is not given away for a few entries.
 fn has_much_room<M: Memory>(worker: &Worker<M>, tail: Position) -> bool {
     !lacks(worker, tail, (worker.limits().chunk_entries / 2).max(ROOM))
 }
@@ -608,7 +609,7 @@ fn tag_at<M: Memory>(worker: &Worker<M>, at: Position) -> u64 {
     entry(at.chunk, at.index.min(last)).1.get(worker.mem())
 }
 
-/// How often lists were taken over, at a moment when none was being.
+/// How often lists were taken over, read while none was being taken.
 pub(in crate::pod) fn lists_taken<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     Ok(LISTS_TAKEN.load(worker.mem()))
@@ -617,23 +618,24 @@ pub(in crate::pod) fn lists_taken<M: Memory>(worker: &Worker<M>) -> Result<u64> 
 /// What a process's background thread remembers of the lists of its workers (incoherent memory).
 #[derive(Debug, Default)]
 pub(in crate::pod) struct Quiet {
-    /// By place.
+    /// The lists, by place.
     seen: Vec<Seen>,
 }
 
-/// What it remembers of one.
+/// What it remembers of a list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     /// The tail.
     tail: u64,
-    /// For how many ticks it was seen like that.
+    /// The number of ticks for which it was seen like that.
     times: u32,
     /// How often lists had been asked for when it was taken over.
     wanted: u64,
 }
 
 impl Quiet {
-    /// Takes over the lists of this process's workers that have not changed for some ticks, of which `ticks` have passed since the last look: fewer if somebody asks for them.
+    /// Takes over the lists of this process's workers that have not changed for some ticks, fewer on request; `ticks` have passed since the
+    /// last call.
     pub(in crate::pod) fn take_over<M: Memory>(
         &mut self,
         worker: &Worker<M>,
@@ -654,7 +656,7 @@ impl Quiet {
                 };
                 self.seen.resize(place + 1, begin);
             }
-            // Who has left holds its list for ever: its record may be another's.
+            // A worker that has left holds its list for ever: its record may have another owner.
             let is_unasked = mutant::is(Mutant::LeftWithPin);
             // PAIRS WITH: pod::reclaim::takeover::ListHold::drop
             if !is_unasked && !pin.busy.exchange(FREE, WANTED) {
@@ -688,7 +690,7 @@ impl Quiet {
     }
 }
 
-/// Takes over the list of a worker of this process, if that does not hold it; whether it has.
+/// Takes over the list of a worker of this process, if the worker does not hold it; returns whether it has.
 fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<bool> {
     let mem = worker.mem();
     let _hold = worker.hold_list()?;
@@ -703,7 +705,7 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<bo
     let state = State::decode(pin.record.state().load(mem));
     let is_its = state.phase == Phase::Alive && state.generation == pin.generation;
     if is_its {
-        // The end of its last operation may not have been written back; recovery would repeat that, and look into the list.
+        // The end of its last operation may not have been written back; recovery would repeat it, and search the list.
         pin.record.write_back_operation(mem);
         mem.fence();
         pin.record.expect_end_in_memory(mem);
@@ -729,14 +731,14 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<bo
     outcome
 }
 
-/// A word by which a worker and the background thread of its process agree who changes the worker's list. On incoherent memory the
-/// worker holds it from the beginning: what its host's cache has of the list is old.
+/// A word by which a worker and the background thread of its process agree which of them changes the worker's list. On incoherent memory the
+/// worker holds it from the beginning: its host's cache has an old list.
 pub(in crate::pod) fn first_owner<M: Memory>() -> LocalWord {
     LocalWord::new(if M::COHERENT { FREE } else { HELD })
 }
 
 /// Brings the record that a worker has just taken into order. Normally there is nothing to do: its last worker left
-/// in peace or was recovered. What a worker could not give back when it left is given back now; what cannot be right
+/// in peace or was recovered. What a leaving worker could not give back is given back now; what cannot be right
 /// is forgotten, so that nothing in the record of a living worker needs to be doubted.
 ///
 /// The worker holds its list, for the first time.

@@ -1,14 +1,14 @@
-//! The records of places that nobody has: what their last workers left in them.
+//! Vacant records: what the last workers of free places left in them.
 //!
 //! | step | word | a crash after it leaves | repaired by |
 //! |---|---|---|---|
-//! | claim the record | *state* | a claim of a dead worker | whoever recovers that: it finishes this record as well |
+//! | claim the record | *state* | a claim of a dead worker | recovery of that worker, which finishes this record as well |
 //! | drop it and its list from the host's cache | | | |
-//! | do what is to be done | as in [`super::collect`], [`super::takeover`] | as there | as there |
+//! | work on it | as in [`super::collect`], [`super::takeover`] | as there | as there |
 //! | write it back | | a claim | |
 //! | give it back | *state* | a vacant record | |
 //!
-//! A list that is damaged is left as it is, and [told](crate::pod::instance::failures): it keeps nobody who collects in passing from what he does.
+//! A damaged list is left as it is, and [kept as a failure](crate::pod::instance::failures): it keeps no worker from collecting.
 
 use super::collect::{collect, make_way};
 use super::retire::{refresh, spare};
@@ -25,16 +25,16 @@ use crate::pod::format::superblock::ORPHANS;
 use crate::pod::instance::failures::Task;
 use crate::pod::instance::worker::Worker;
 
-/// Takes what vacant records still hold, of so many at most: one that another takes meanwhile counts, one that cannot be emptied does not. On
-/// coherent memory their lists are moved to the caller's own, which it holds. Elsewhere a list stays where it is, as its flush round does, whoever
-/// goes on with it: as much is freed as one look goes through. Returns how many objects were freed.
+/// Takes what vacant records still hold, from `most` at most: a record that another worker takes meanwhile counts, one that cannot be emptied
+/// does not. On coherent memory their lists are moved to the caller's own, which it holds. Elsewhere a list stays where it is, as its flush
+/// round does, for any worker to go on with: as much is freed as one scan covers. Returns how many objects were freed.
 pub fn adopt<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u64> {
     let mem = worker.mem();
     let (mut freed, mut taken) = (0, 0);
     let before = ORPHANS.load(mem);
     let mut left = false;
     let began = worker.pod().begin_task();
-    // Not always those of the first places: whoever comes and goes there would keep others waiting.
+    // Not always those of the first places: workers that come and go there would keep others waiting.
     let (high, first) = (worker.pod().workers_high(), worker.scans.get());
     for n in 0..high {
         let index = (first % high + n) % high;
@@ -70,7 +70,7 @@ pub fn adopt<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u64
     match (left, before) {
         // NO PAIR: hint
         (false, 1..) => drop(ORPHANS.compare_exchange_acquire(mem, before, 0)),
-        // Somebody could not say that there are lists.
+        // A worker could not announce that there are lists.
         // NO PAIR: hint
         (true, 0) if taken == most => drop(ORPHANS.fetch_add(mem, 1)),
         _ => {}
@@ -78,8 +78,8 @@ pub fn adopt<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u64
     Ok(freed)
 }
 
-/// Takes what a record that the caller has claimed still holds, and that nobody will come back for: the caller's own list, which it holds, gets it on coherent
-/// memory; elsewhere as much is freed as one look goes through. Returns how many objects were freed.
+/// Takes what a record that the caller has claimed, and that has no worker, still holds: on coherent memory moves its list to the caller's own,
+/// which it holds; elsewhere frees as much as one scan covers. Returns how many objects were freed.
 pub(in crate::pod) fn empty<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
     match M::COHERENT {
         true => adopt_list(worker, actor),
@@ -96,7 +96,7 @@ fn collect_in_place<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> 
     Ok(freed)
 }
 
-/// `fsck --repair`: a vacant record forgets a spare chunk that cannot be one. Whether it has.
+/// `fsck --repair`: a vacant record forgets a spare chunk that cannot be one. Returns whether it has.
 pub fn forget_damaged_spare<M: Memory>(worker: &Worker<M>, index: u32) -> Result<bool> {
     let mem = worker.mem();
     let word = WorkerRecord::new(worker.geometry(), index).state().load(mem);
@@ -113,7 +113,7 @@ pub fn forget_damaged_spare<M: Memory>(worker: &Worker<M>, index: u32) -> Result
     Ok(forgot.unwrap_or(false))
 }
 
-/// `fsck --repair`: a vacant record forgets reserves that cannot be any. Whether it has.
+/// `fsck --repair`: a vacant record forgets reserves that cannot be any. Returns whether it has.
 pub fn forget_damaged_reserves<M: Memory>(worker: &Worker<M>, index: u32) -> Result<bool> {
     let mem = worker.mem();
     let word = WorkerRecord::new(worker.geometry(), index).state().load(mem);
@@ -134,7 +134,7 @@ pub fn forget_damaged_reserves<M: Memory>(worker: &Worker<M>, index: u32) -> Res
     Ok(forgot.unwrap_or(false))
 }
 
-/// Has something done with a vacant record while the caller has claimed it; `None` if somebody else has taken it since its state was `word`.
+/// Calls `act` with a vacant record under a claim; `None` if another worker has taken it since its state was `word`.
 fn with_claim<M: Memory, T>(
     worker: &Worker<M>,
     index: u32,
@@ -159,8 +159,8 @@ fn with_claim<M: Memory, T>(
     };
     let done = act(actor);
     record.write_back(mem);
-    // What was done is seen by now: on coherent memory a list was moved under a lock, elsewhere the record's lines were waited for. Not
-    // so what was left in the middle.
+    // The work is visible by now: on coherent memory a list was moved under a lock, elsewhere the record's lines were waited for. Not so
+    // work left in the middle.
     // PAIRS WITH: pod::commit::attach::attach_at, pod::reclaim::vacant::with_claim
     let _ = match done {
         Ok(_) => state.compare_exchange_acquire(mem, claimed, word),

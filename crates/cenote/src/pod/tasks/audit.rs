@@ -6,18 +6,23 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::alloc::slab::check_fits;
 
-/// What was found of a list.
+/// What the audit found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audited {
-    /// Tasks that have a result, or had one.
+    /// Tasks that have or had a result.
     pub done: u64,
-    /// Results that are there.
+    /// Results that are present.
     pub results: u64,
 }
 
 impl<M: Memory> TaskList<M> {
-    /// Walks the list: calls `reached` for each object that it refers to, and `suspect` for what cannot be right.
-    pub fn audit(&self, mut reached: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audited> {
+    /// Walks the list: calls `reached` for each object that it refers to, and `suspect` for each error found.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn audit(
+        &self,
+        mut reached: impl FnMut(u64),
+        mut suspect: impl FnMut(Error),
+    ) -> Result<Audited> {
         let _pin = self.worker.pin()?;
         let mut audited = Audited::default();
         reached(self.layout.header());

@@ -1,17 +1,17 @@
-//! Taking tasks: who works on what next. All of it is a hint.
+//! Taking tasks: which worker works on what next. All of it is a hint.
 //!
 //! Tasks are claimed by chunks. Each chunk has two claims: its *owner* works on it upwards, its *helper* downwards, until
 //! they meet. A claim is an identity, or 0. In this order a worker looks for work:
 //!
-//! 1. the next task of the chunk that it has, if the claim is its own still;
-//! 2. a chunk that nobody has claimed, by the hint;
+//! 1. the next task of the chunk that it has, if the claim is still its own;
+//! 2. an unclaimed chunk, by the hint;
 //! 3. a chunk with tasks left whose owner is dead, or is this worker itself, which lost track of it;
 //! 4. a chunk with two tasks left or more that has no helper, or a dead one;
-//! 5. a chunk about which nothing has changed for so many looks: its owner may be stopped, or lost in a task.
+//! 5. a chunk about which nothing has changed for a number of scans: its owner may be stopped, or lost in a task.
 //!
-//! Whose claim is taken over and lives all the same goes on until its next look, and commits, or is second.
+//! A living worker whose claim was taken over goes on until its next check, and commits, or is second.
 //!
-//! A worker that dies after it has claimed leaves the claim; step 3 and 4 of somebody else repair it. Nothing else is
+//! A worker that dies after it has claimed leaves the claim; another worker repairs it by step 3 or 4. Nothing else is
 //! left: what has been done is in the slots.
 
 use super::TaskList;
@@ -27,20 +27,20 @@ use crate::pod::lock::is_gone;
 pub enum Next {
     /// This task.
     Task(u64),
-    /// Nothing at present: others are at the phase's last tasks. Ask again in a while.
+    /// Nothing at present: other workers have the phase's last tasks. Ask again in a while.
     Wait,
-    /// Nothing any more: every task has its result.
+    /// No more: every task has its result.
     Done,
 }
 
-/// From which end a chunk is worked on.
+/// The end from which a worker works on a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Owner,
     Helper,
 }
 
-/// The chunk that a handle works on: which tasks of it are left to look at.
+/// The chunk that a handle works on, and which of its tasks are left to check.
 #[derive(Clone, Copy, Debug)]
 pub struct Mine {
     claim: SyncWord,
@@ -66,10 +66,10 @@ struct Seen {
 
 impl<M: Memory> TaskList<M> {
     /// Takes the next task. A chunk at which nothing has changed for `timeout` calls that ended with [`Next::Wait`] is
-    /// taken over, whoever has it.
+    /// taken over, even from a living worker.
     ///
     /// Cost: two loads for the next task of a chunk; a load and two compare-exchanges more for a fresh chunk. Where there is
-    /// none, a look at each chunk of the phase that has tasks left: lines of slots, two loads, and whether its claimers live
+    /// none, for each chunk of the phase that has tasks left: lines of slots, two loads, and whether its claimers live
     /// ([`is_gone`]).
     pub fn take(&self, timeout: u64) -> Result<Next> {
         loop {
@@ -165,7 +165,7 @@ impl<M: Memory> TaskList<M> {
         task
     }
 
-    /// Claims a chunk; whether it worked.
+    /// Claims a chunk; returns whether it succeeded.
     fn claim(&self, phase: &Phase, chunk: u64, role: Role, found: u64) -> bool {
         let [owner, helper] = self.layout.claims(chunk);
         let claim = match role {
@@ -195,7 +195,7 @@ impl<M: Memory> TaskList<M> {
         true
     }
 
-    /// Claims a chunk that nobody has; whether there was one.
+    /// Claims an unclaimed chunk; returns whether there was one.
     fn claim_fresh(&self, phase: &Phase) -> bool {
         let (mem, hint) = (self.worker.mem(), self.layout.hint());
         let found = hint.load(mem);
@@ -203,21 +203,21 @@ impl<M: Memory> TaskList<M> {
             .find(|chunk| self.claim(phase, *chunk, Role::Owner, 0));
         let next = fresh.map_or(phase.chunks.end, |chunk| chunk + 1);
         if next > found {
-            // Who fails has been told something newer.
+            // A worker that fails has seen a newer value.
             // NO PAIR: hint
             let _ = hint.compare_exchange_acquire(mem, found, next);
         }
         fresh.is_some()
     }
 
-    /// Claims a chunk that somebody has or had; whether there was one to claim.
+    /// Claims a chunk that another worker has or had; returns whether there was one to claim.
     fn claim_used(&self, phase: &Phase, below: u64, timeout: u64) -> bool {
         let (mem, me) = (self.worker.mem(), self.worker.identity());
         let is_free = |claimer: u64| {
             if claimer == me || claimer == 0 || mutant::is(Mutant::ClaimOfTheDead) {
                 return claimer == me || claimer == 0;
             }
-            // One of whom nobody can tell keeps its claim.
+            // A worker that may or may not live keeps its claim.
             matches!(is_gone(&self.worker, claimer), Ok(true))
         };
         let mut first = None;
@@ -243,12 +243,12 @@ impl<M: Memory> TaskList<M> {
         first.is_some_and(|seen| self.is_stuck(seen, timeout) && self.seize(phase, seen))
     }
 
-    /// Takes a chunk over from somebody who lives.
+    /// Takes a chunk over from a living worker.
     fn seize(&self, phase: &Phase, seen: Seen) -> bool {
         self.claim(phase, seen.chunk, Role::Owner, seen.owner)
     }
 
-    /// Takes down what was seen of the first chunk that is not done; whether it has been like that for too long.
+    /// Records what was seen of the first chunk that is not done; returns whether it has been like that for too long.
     fn is_stuck(&self, seen: Seen, timeout: u64) -> bool {
         let before = self.suspect.get();
         let looks = if before.seen == seen { before.looks + 1 } else { 0 };

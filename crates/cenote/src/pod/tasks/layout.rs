@@ -1,14 +1,14 @@
-//! Where everything of a task list is. It is one range of the pool, written once but for the words that coordinate.
+//! The layout of a task list. It is one extent of the pool, written once except for the words that coordinate.
 //!
 //! | at | | what |
 //! |---|---|---|
 //! | 0 | P | magic |
 //! | 8 | P | phases; tasks a chunk; shares; tasks in all; CRC-32C of these and of the phases' ends |
-//! | 64 | S | hint: the first chunk that nobody may have claimed |
+//! | 64 | S | hint: the first chunk that may be unclaimed |
 //! | 128 | O | shares, a line each |
-//! | behind them | P | the end of each phase, a task's number |
-//! | lines behind | S | claims, two words a chunk: who works on it upwards, who works on it downwards |
-//! | lines behind | S | slots, a word a task |
+//! | after them | P | the end of each phase, a task's number |
+//! | lines after | S | claims, two words a chunk: the workers that work on it upwards and downwards |
+//! | lines after | S | slots, a word a task |
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"CTASKS\x01\0");
 const SUM_AT: u64 = 40;
 const HINT_AT: u64 = 64;
 const SHARES_AT: u64 = 128;
-/// The smallest list is a range too: ranges begin at whole frames.
+/// The smallest list is an extent too: extents begin at whole frames.
 const BYTES_MIN: u64 = FRAME / 2 + 1;
 
 /// A phase's tasks and chunks.
@@ -77,7 +77,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Which chunks phases of so many tasks have, if there can be such phases.
+/// The chunks of phases with these numbers of tasks, if there can be such phases.
 fn phases_of(counts: impl Iterator<Item = u64>, chunk: u64) -> Option<Vec<Phase>> {
     let mut phases: Vec<Phase> = Vec::new();
     let (mut task, mut first) = (0u64, 0u64);
@@ -143,7 +143,7 @@ impl Layout {
         self.chunk == u64::from(plan.chunk) && counts.eq(plan.phases.iter().copied())
     }
 
-    /// The checksum of what says where everything is.
+    /// The checksum of the layout.
     fn sum(&self) -> u64 {
         let words = [self.phases.len() as u64, self.chunk, self.shares, self.tasks()];
         let ends = self.phases.iter().map(|phase| phase.tasks.end);
@@ -186,7 +186,7 @@ impl Layout {
         phase.chunks.start + (task - phase.tasks.start) / self.chunk
     }
 
-    /// The hint where fresh chunks are.
+    /// The hint to fresh chunks.
     pub fn hint(&self) -> SyncWord {
         SyncWord::at(self.header + HINT_AT)
     }
@@ -212,7 +212,7 @@ impl Layout {
         self.slots_at() + 8 * self.tasks() - self.header
     }
 
-    /// Who works on a chunk upwards, and who downwards.
+    /// The claims of the workers that work on a chunk upwards, and downwards.
     pub fn claims(&self, chunk: u64) -> [SyncWord; 2] {
         let at = self.claims_at() + 16 * chunk;
         [SyncWord::at(at), SyncWord::at(at + 8)]
@@ -251,7 +251,7 @@ pub fn create<M: Memory>(worker: &Worker<M>, plan: &Plan) -> Result<u64> {
     if mutant::is(Mutant::TasksNotWrittenBack) {
         return Ok(header);
     }
-    // From here on others use these words past the cache; no line of this host may cover them. Complete before the list is published,
+    // From here on other workers use these words past the cache; no line of this host may cover them. Complete before the list is published,
     // with its name.
     mem.invalidate(header, len);
     Ok(header)

@@ -1,28 +1,28 @@
 //! A task list: work that outlives its workers (Lupin, sections 3.5 and 4).
 //!
-//! A list has so many tasks, in phases. Any number of workers take tasks, and put one result each into the pool. A result
-//! is there exactly once, whoever has died: it is published in its task's slot by one compare-exchange, as a binding of a map
-//! is. Everything else is a hint.
+//! A list has a fixed number of tasks, in phases. Any number of workers take tasks, and put one result each into the pool. A result
+//! is there exactly once, whichever workers die: one compare-exchange publishes it in its task's slot, like a binding of a map.
+//! Everything else is a hint.
 //!
 //! | words | writer | what a crash leaves | who repairs it |
 //! |---|---|---|---|
-//! | slot, one a task (S) | who commits, by compare-exchange from 0 | all or nothing: the operation record decides | recovery (`publish`) |
-//! | claims, two a chunk (S) | who works on it, by compare-exchange | a claim by a dead identity | whoever finds nothing else to do takes it over |
-//! | hint (S) | who claims a fresh chunk | a hint that lags behind | the next one that claims |
-//! | shares, one a worker (O) | who commits: how many of its results there are | the count before, or after | recovery, in the dead one's name |
+//! | slot, one a task (S) | the worker that commits, by compare-exchange from 0 | all or nothing: the operation record decides | recovery (`publish`) |
+//! | claims, two a chunk (S) | the claiming worker, by compare-exchange | a claim by a dead identity | a worker that finds nothing else to do takes it over |
+//! | hint (S) | a worker that claims a fresh chunk | a hint that lags behind | the next worker that claims |
+//! | shares, one a worker (O) | the worker that commits: the number of its results | the count before, or after | recovery, in the dead worker's name |
 //!
-//! **A phase begins when all results of those before it are there.** Nobody has to be alive for that: slots say it, and who
-//! waits takes over what the dead have claimed. So there is no barrier that a death could hold up.
+//! **A phase begins when all results of those before it are there.** No worker has to be alive for that: slots say it, and a worker
+//! that waits takes over what the dead have claimed. So there is no barrier that a death could hold up.
 //!
-//! **Claims** only save double work. Two that work on one task both commit, one of them succeeds. Hence a claim may be
-//! taken over by mistake, and no clock decides anything but who works when.
+//! **Claims** only save double work. If two workers do one task, both commit, and one of them succeeds. Hence a claim may be
+//! taken over by mistake, and clocks decide only which worker works when.
 //!
 //! Protocol and crash analysis: `docs/protocols/tasks.md`.
 
 mod audit;
 mod claim;
 mod layout;
-mod result;
+pub mod result;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ use layout::Layout;
 pub use layout::{CHUNK_MAX, PHASES_MAX, TASKS_MAX};
 pub use result::{Committed, Outcome};
 
-/// What a list is made with.
+/// The parameters of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// How many tasks each phase has. Tasks are numbered through all phases.
@@ -72,10 +72,11 @@ pub struct TaskList<M: Memory> {
 }
 
 impl<M: Memory> TaskList<M> {
-    /// Opens the list of a name, or creates it. One that is there must have been made with the same plan.
+    /// Opens the list of a name, or creates it. An existing list must have been made with the same plan.
     ///
     /// Cost: a search of the directory; creation also writes the whole list, 8 bytes a task and 16 a chunk.
-    pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, plan: &Plan) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, plan: &Plan) -> Result<Self> {
         layout::check(plan)?;
         let named = directory::find_or_create(&worker, name, KIND_TASKS, || layout::create(&worker, plan))?;
         let list = Self::of(worker, named)?;
@@ -90,7 +91,8 @@ impl<M: Memory> TaskList<M> {
     }
 
     /// Opens the list of a name, if there is one.
-    pub fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         match directory::find(&worker, name)? {
             Some(named) => Self::of(worker, named),
             None => Err(Error::NoSuchTasks {
@@ -110,10 +112,11 @@ impl<M: Memory> TaskList<M> {
     }
 
     /// Opens the list whose header is at an offset.
-    pub fn at(worker: Rc<Worker<M>>, header: u64) -> Result<Self> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn at(worker: Rc<Worker<M>>, header: u64) -> Result<Self> {
         let layout = Layout::read(&worker, header)?;
         let share = layout.share(u64::from(worker.me() - 1));
-        // The place may have been used from another host since this one read it.
+        // Another host may have used the place since this one read it.
         if !M::COHERENT && !mutant::is(Mutant::TasksCountNotDropped) {
             worker.mem().fetch_line(share.offset());
         }
@@ -128,7 +131,8 @@ impl<M: Memory> TaskList<M> {
     }
 
     /// The worker.
-    pub fn worker(&self) -> &Rc<Worker<M>> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn worker(&self) -> &Rc<Worker<M>> {
         &self.worker
     }
 
@@ -159,7 +163,7 @@ impl<M: Memory> TaskList<M> {
         Some((n, task - phases[n].tasks.start))
     }
 
-    /// How many results have been committed: exact when nobody commits, else some number that it had meanwhile.
+    /// How many results have been committed: exact while no worker commits, else some number in between.
     ///
     /// Cost: one peek a worker of the pool.
     pub fn committed(&self) -> u64 {

@@ -1,12 +1,12 @@
-//! Results: committed exactly once, read where they lie, forgotten when they are not needed any more.
+//! Results: committed exactly once, read in place, forgotten when they are no longer needed.
 //!
 //! A result is an object of the pool: its length (8 bytes), its bytes. A task's slot holds 0, then the result's offset, and
-//! after it was forgotten the mark of who did that; it never goes back. So of all who commit one, the first is the one
-//! whose compare-exchange finds 0.
+//! after it was forgotten the mark of the worker that forgot it; it never goes back. So of all workers that commit one, the first is the
+//! one whose compare-exchange finds 0.
 //!
 //! **Crash.** The operation record says what is published where (`publish`): recovery finishes it, or gives the object back.
-//! The slot alone decides whether a commit has happened, or, if the result was forgotten since, the marks that are left by
-//! whoever forgot it.
+//! Only the slot decides whether a commit has happened, or, if the result was forgotten since, the evidence that the
+//! forgetting worker has left.
 
 use std::ops::Deref;
 
@@ -24,21 +24,21 @@ use crate::pod::reclaim::room::with_room;
 
 /// Bytes before a result's own.
 pub(super) const HEADER: u64 = 8;
-/// Marks a slot whose result was forgotten; above it is who did that.
+/// Marks a slot whose result was forgotten; the mark of the worker that did so is above it.
 const FORGOTTEN: u64 = 0b100;
 /// Results lie at multiples of this.
 const ALIGN: u64 = 16;
 
-/// What became of a result.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Committed {
     /// It is the task's result now.
     First,
-    /// Another was there before, and stays.
+    /// There was another result before, which stays.
     Second,
 }
 
-/// What a task's slot says.
+/// The contents of a task's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     Open,
@@ -58,7 +58,7 @@ impl Slot {
     }
 }
 
-/// A task's result, where it lies. It pins, so keep it briefly.
+/// A task's result, in place. It pins, so keep it briefly.
 pub struct Outcome<'l, M: Memory> {
     bytes: &'l [u8],
     _pin: Pin<'l, M>,
@@ -145,9 +145,9 @@ impl<M: Memory> TaskList<M> {
         Ok(self.layout.slot(task).load(self.worker.mem()) != 0)
     }
 
-    /// Frees a task's result, which nobody will read any more. The task stays done. Whether there was one to free.
+    /// Frees a task's result, which no worker will read any more. The task stays done. Returns whether there was one to free.
     ///
-    /// Cost: a load, one compare-exchange, and those by which an object is retired and freed.
+    /// Cost: a load, one compare-exchange, and the retiring and freeing of an object.
     pub fn forget(&self, task: u64) -> Result<bool> {
         self.check_task(task)?;
         with_room(&self.worker, || self.attempt_to_forget(task))

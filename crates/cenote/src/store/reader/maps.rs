@@ -1,4 +1,4 @@
-//! Maps that are only read: what they find is copied, and handed out once it may be believed.
+//! Maps read without a place in the pool: they copy what they find, and return it once it may be believed.
 
 use std::rc::Rc;
 
@@ -12,14 +12,14 @@ use crate::memory::{Memory, Snapshot};
 use crate::pod::Worker;
 use crate::pod::names::directory::Named;
 
-/// Groups of a hash map that one attempt looks at; half of it after each that failed.
+/// Groups of a hash map that one attempt reads; half as many after each that failed.
 const GROUPS_AT_ONCE: u32 = 32;
-/// Bytes of pairs at which an attempt looks at no further group.
+/// Bytes of pairs at which an attempt reads no further group.
 const BYTES_AT_ONCE: usize = 1 << 20;
-/// Pairs of an ordered map in descending order that one attempt copies; half of it after each that failed.
+/// Pairs of an ordered map in descending order that one attempt copies; half as many after each that failed.
 const PAIRS_AT_ONCE: u32 = 64;
 
-/// How much the next attempt takes, after so many that failed.
+/// How many the next attempt reads, after so many failed attempts.
 fn share(of: u32, failed: u32) -> u32 {
     (of.checked_shr(failed).unwrap_or(0)).max(1)
 }
@@ -34,7 +34,7 @@ impl<'r, M: Memory> MapReader<'r, M> {
     pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
         let header = crate::index::of_kind(named, crate::pod::names::directory::KIND_HASH)?;
         let map = Self { reader, header };
-        // What is wrong with it shows now.
+        // Damage shows now.
         map.read(|_, _| Ok(()))?;
         Ok(map)
     }
@@ -142,7 +142,7 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
         Ok(self.len()? == 0)
     }
 
-    /// The pairs of a range that are in the first leaf of it, all of one moment, and where the next leaf begins; see [`OrderedMap::step`].
+    /// The pairs of the first leaf of a range, all of one moment, and where the next leaf begins; see [`OrderedMap::step`].
     pub fn step(&self, range: Range<'_>) -> Result<(Vec<Pair>, Option<Vec<u8>>)> {
         self.read(|map, _| {
             let mut pairs = Vec::new();

@@ -1,9 +1,9 @@
-//! A pool that is only read, by a process that takes no place in it.
+//! Reading a pool without a place in it.
 //!
-//! It works when all places are taken, when the host has no agent, when records of workers are damaged, and for who may read the file and not write it.
-//! Nobody knows of such a reader, so nothing waits for it: what it reads may be used again under it. So it reads in *attempts*, each a
-//! [`Snapshot`] of its own, and believes what an attempt has read if the epoch has not moved on meanwhile; else it tries again. The rule and its proof are in
-//! `docs/protocols/snapshots.md`. Structures are walked by the code that all use, with a worker that has no place.
+//! This works when all places are taken, when the host has no agent, when records of workers are damaged, and for users who may read the file but not
+//! write it. Nobody knows of such a reader, so nothing waits for it: what it reads may be reused while it reads. So it reads in *attempts*, each a
+//! [`Snapshot`] of its own. It believes what an attempt has read if the epoch has not moved meanwhile; else it tries again. The rule and its
+//! proof are in `docs/protocols/snapshots.md`. It walks structures with the same code as all others, with a worker that has no place.
 
 mod maps;
 mod open;
@@ -26,19 +26,19 @@ use crate::pod::instance::process::Identity;
 use crate::pod::names::directory::{self, Named};
 use crate::pod::{Pod, Worker};
 
-/// Attempts one right after the other.
+/// Attempts without a pause between them.
 const QUICK_ATTEMPTS: u32 = 32;
-/// Attempts in all, the later ones with a moment between them: about half a second.
+/// Attempts in all, the later ones with pauses between them: about half a second.
 const ATTEMPTS: u32 = 256;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(2);
-/// Steps of an attempt beside those that what it reads takes.
+/// Steps that an attempt may take in any pool.
 const STEPS_MIN: u64 = 1 << 24;
-/// Bytes of the pool for each further step: the largest value that there can be is read in one attempt.
+/// Bytes of the pool for each further step: the largest possible value can be read in one attempt.
 const BYTES_PER_STEP: u64 = 512;
-/// How much longer a look at the whole pool may take.
+/// How many times as many steps a walk of the whole pool may take.
 const STEPS_OF_WHOLE: u64 = 64;
 
-/// A pool that this process only reads, without a place in it. Cheap to share among threads.
+/// A pool that this process reads without a place in it. Cheap to share among threads.
 ///
 /// ```
 /// # fn main() -> cenote::Result<()> {
@@ -61,13 +61,13 @@ pub struct Reader<M: Memory = Coherent> {
     geometry: Geometry,
     identity: Identity,
     locks: Option<Arc<Observer>>,
-    /// Bytes that there are to be touched now.
+    /// Bytes that may be read now.
     there: fn(&M) -> std::result::Result<u64, MapError>,
-    /// Committed frames that are known to be there.
+    /// Committed frames that the file is known to have.
     checked: LocalWord,
 }
 
-/// A share of what says who lives.
+/// The liveness locks, shared.
 struct Locks(Arc<Observer>);
 
 impl Liveness for Locks {
@@ -87,15 +87,16 @@ impl Liveness for Locks {
 /// How an attempt reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// What may be believed; ended as soon as that is nothing.
+    /// Ends as soon as what it has read may not be believed.
     Strict,
-    /// The whole pool, whatever happens meanwhile.
+    /// Reads the whole pool, whatever happens meanwhile.
     Whole,
 }
 
 impl<M: Memory> Reader<M> {
-    /// A reader of the pool in `mem`, all of which can be touched as far as it is committed. Who lives it does not know.
-    pub fn over(mem: M, superblock: Superblock, identity: Identity) -> Self {
+    /// A reader of the pool in `mem`, all committed bytes of which can be read. It does not know which processes live.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn over(mem: M, superblock: Superblock, identity: Identity) -> Self {
         Self {
             mem,
             geometry: Geometry::new(superblock.parameters),
@@ -116,7 +117,7 @@ impl<M: Memory> Reader<M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`] if the pool changes too quickly, as of all that reads.
+    /// [`Error::Busy`] if the pool changes too quickly, as of all functions that read.
     pub fn names(&self) -> Result<Vec<String>> {
         let all = self.read(|worker, _| directory::list(worker))?;
         Ok(all.into_iter().map(|named| named.name).collect())
@@ -141,7 +142,7 @@ impl<M: Memory> Reader<M> {
         })
     }
 
-    /// Reads until what was read may be believed. `work` is told how many attempts have failed, and hands out nothing that refers to its worker.
+    /// Reads until what was read may be believed. `work` gets the number of attempts that failed, and must return nothing that refers to its worker.
     fn read<R>(&self, mut work: impl FnMut(&Rc<Worker<Snapshot<M>>>, u32) -> Result<R>) -> Result<R> {
         for attempt in 0..ATTEMPTS {
             let (result, snapshot) = self.attempt(Manner::Strict, |worker| work(worker, attempt))?;
@@ -162,7 +163,7 @@ impl<M: Memory> Reader<M> {
         Err(Error::Busy)
     }
 
-    /// Makes one attempt; the view by which it was made says whether it holds.
+    /// Makes one attempt. The returned snapshot says whether it holds.
     fn attempt<R>(
         &self,
         manner: Manner,
@@ -195,18 +196,18 @@ impl<M: Memory> Reader<M> {
         Ok((work(&worker), snapshot))
     }
 
-    /// Frames that are committed, and there.
+    /// The committed frames, checked against the file's length.
     fn committed(&self) -> Result<u64> {
         let committed = COMMITTED.load(&self.mem);
         if committed > self.checked.load() {
-            // The length after that: the file grows before the pool does.
+            // The length is read after that: the file grows before the pool does.
             Superblock::check_committed(&self.geometry, committed, (self.there)(&self.mem)?)?;
             self.checked.store(committed);
         }
         Ok(committed)
     }
 
-    /// The error of an attempt that takes more steps than there can be.
+    /// The error for an attempt that takes more steps than possible.
     fn endless(&self) -> Error {
         Error::corrupt(
             "what has no end and is reached from the directory",

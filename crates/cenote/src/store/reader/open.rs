@@ -1,4 +1,4 @@
-//! Opening a pool to read it: by a file that is open for reading alone, and a mapping that cannot be written.
+//! Opening a pool to read it: the file is open for reading only, and the mapping cannot be written.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -37,11 +37,11 @@ pub(in crate::store) fn read_head(path: &Path, file: File) -> Result<[u8; HEAD_B
 }
 
 impl<M: Mapped> Pool<M> {
-    /// Opens a pool to read it, without a place in it: see [`Reader`], which has no operations that change anything.
+    /// Opens a pool for reading, without a place in it. See [`Reader`], which has no operations that change anything.
     ///
     /// # Errors
     ///
-    /// As of [`Pool::open`], but for those of places, hosts and permissions to write. What is damaged beside the superblock is found when it is read.
+    /// Those of [`Pool::open`], except for places, hosts and permission to write. Damage outside the superblock is found when it is read.
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Reader<M>> {
         Reader::open(path.as_ref(), options)
     }
@@ -71,7 +71,7 @@ impl<M: Mapped> Reader<M> {
         let lock_file = options.lock_file.as_deref().unwrap_or(path);
         let identity = Identity::here(path, lock_file, options.host);
         let reader = Self {
-            // Who cannot ask who lives takes all for living.
+            // Without the liveness locks, all processes count as alive.
             locks: Observer::open(lock_file, trust).ok().map(Arc::new),
             there: |mem: &M| mem.mapping().file_len(),
             ..Self::over(M::over(Arc::new(mapping))?, superblock, identity)

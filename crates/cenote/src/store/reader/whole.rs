@@ -1,4 +1,4 @@
-//! What is said of the whole pool: figures, and whether it is sound. Both take longer than an epoch may last, so they go on when it does, and say that.
+//! Reads of the whole pool: its figures, and `fsck`. Both take longer than an epoch may last, so they go on when it moves, and report that.
 
 use super::super::audit::{FsckReport, Passes, audit};
 use super::super::stat::{Stat, stat};
@@ -8,14 +8,14 @@ use crate::memory::{Memory, Snapshot};
 use crate::pod::Worker;
 use crate::pod::format::record::Phase;
 
-/// Passes at a pool that others write to, at most.
+/// The most passes over a pool that others write to.
 const LOOKS_MAX: u32 = 5;
 
 /// Processes that have the pool open, and those that died and were not recovered.
 fn processes<M: Memory>(worker: &Worker<Snapshot<M>>) -> (u32, u32) {
     let (mut living, mut dead) = (0, 0);
     for (index, state) in worker.pod().entries() {
-        // One of which nobody can tell may live.
+        // A process whose state is unknown may live.
         let is_dead = || matches!(worker.pod().process_lives(index), Ok(false));
         match state.phase {
             Phase::Free => {}
@@ -27,8 +27,8 @@ fn processes<M: Memory>(worker: &Worker<Snapshot<M>>) -> (u32, u32) {
 }
 
 impl<M: Memory> Reader<M> {
-    /// Reads the pool's figures: [`Pool::stat`](crate::Pool::stat), but for what only who has a place can know. Of a pool in use they may not fit
-    /// together.
+    /// Reads the pool's figures, as [`Pool::stat`](crate::Pool::stat), without those that only a process with a place can know. Of a pool in use
+    /// they may not fit together.
     pub fn stat(&self) -> Result<Stat> {
         let mut looks = 0;
         loop {
@@ -48,10 +48,11 @@ impl<M: Memory> Reader<M> {
         }
     }
 
-    /// Checks the pool as it is: [`Pool::fsck`](crate::Pool::fsck), but nobody is recovered and nothing is freed before. What the dead had begun counts as
-    /// in their hands.
+    /// Checks the pool as it is: as [`Pool::fsck`](crate::Pool::fsck), but recovers and frees nothing first. What dead workers had begun counts as
+    /// held by them.
     ///
-    /// A look that finds something wrong while others have the pool open is repeated, as by [`Pool::fsck`](crate::Pool::fsck). It takes memory for the keys and the pages of ordered maps beside what `fsck` takes.
+    /// A pass that finds something wrong while others have the pool open is repeated, as by [`Pool::fsck`](crate::Pool::fsck). It takes more memory
+    /// than that: also for the keys and the pages of ordered maps.
     pub fn fsck(&self) -> Result<FsckReport> {
         let (mut looks, mut failed) = (Passes::default(), 0);
         loop {

@@ -1,20 +1,20 @@
-//! Supervision: worker processes that are started, started again with the same number, moved to other hosts, and ended.
+//! Supervision of worker processes: starts them, restarts them under the same number, moves them to other hosts, and ends them.
 //!
-//! It needs no pool. A worker is known by its *number*, from 0 on, whatever process runs it: what it left under that number
-//! (a claim, a share, a file) is found again by the next process of that number.
+//! It needs no pool. A worker is known by its *number*, from 0 on, whatever process runs it: what a process left under its number
+//! (a claim, a share, a file) the next process of that number finds again.
 //!
-//! A [`Supervisor`] does nothing by itself: its owner calls [`Supervisor::poll`] again and again, which waits until a worker
-//! ends or is due, does what the [policy](Policy) says, and tells what happened. It waits in the kernel and reaps every child.
-//! When it is dropped, the workers are killed. If it is killed itself, they go on; a pool's task list does not mind that.
+//! A [`Supervisor`] does nothing by itself. Its owner calls [`Supervisor::poll`] in a loop, which waits until a worker
+//! ends or is due, does what the [policy](Policy) says, and returns what happened. It waits in the kernel and reaps every child.
+//! Dropping it kills the workers. If it is killed itself, they go on; a pool's task list allows that.
 //!
 //! | state of a number | becomes | when |
 //! |---|---|---|
 //! | due at a time | running | the time has come and the start worked |
 //! | due at a time | due later, or over | the start failed |
-//! | running | due later | it ended and the policy starts it again |
-//! | running | over | it ended and the policy does not, or it was given up, or all shall stop |
+//! | running | due later | it ended and the policy restarts it |
+//! | running | over | it ended and the policy does not restart it, or gives it up, or the supervisor is stopping |
 //!
-//! **Hosts** are numbers too; what a host is, the function knows that makes commands: a prefix such as `ssh name`, a namespace, a
+//! **Hosts** are numbers too. The function that makes commands knows what they stand for: a prefix such as `ssh name`, a namespace, a
 //! pool's host id.
 //!
 //! Threads of one process are supervised in the same way: [`run_threads`].
@@ -65,7 +65,7 @@ impl End {
         }
     }
 
-    /// Whether that is a failure.
+    /// Whether the end is a failure.
     pub fn is_failure(&self) -> bool {
         *self != Self::Code(0)
     }
@@ -96,18 +96,18 @@ impl std::fmt::Display for End {
 pub enum Then {
     /// Another start, after so long.
     Restart(Duration),
-    /// Nothing: the policy is not to, or all shall stop.
+    /// Nothing: the policy does not restart it, or the supervisor is stopping.
     Over,
-    /// Nothing: it was started again too often.
+    /// Nothing: it was restarted too often.
     GivenUp,
 }
 
-/// What happened.
+/// What a poll saw or did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A worker's process began.
     Started {
-        /// Which, and for the how-manieth time.
+        /// Which worker, and how often it was started before.
         start: Start,
         /// Its process id.
         process: u32,
@@ -168,12 +168,12 @@ pub struct Supervisor<F> {
     slots: Vec<Slot>,
     hosts: Vec<Host>,
     jitter: Jitter,
-    /// When those that still run are killed, if all shall stop.
+    /// When the processes that still run are killed, if the supervisor is stopping.
     stopping: Option<Instant>,
 }
 
 impl<F: FnMut(&Start) -> Command> Supervisor<F> {
-    /// So many workers, in turn on so many hosts. They are started by the first [`Supervisor::poll`].
+    /// So many workers, distributed over so many hosts in turn. The first [`Supervisor::poll`] starts them.
     pub fn new(workers: u32, hosts: usize, policy: Policy, command: F) -> Self {
         let (now, hosts) = (Instant::now(), hosts.max(1));
         let slot = |worker: u32| Slot {
@@ -193,7 +193,7 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
         }
     }
 
-    /// Starts what is due, waits for an end or for what is due next, at most for so long, and tells what happened.
+    /// Starts the workers that are due, waits for an end or for the next that is due, for this long at most, and returns what happened.
     pub fn poll(&mut self, at_most: Duration) -> Vec<Event> {
         let mut events = Vec::new();
         self.start_due(&mut events);
@@ -219,20 +219,20 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
         events
     }
 
-    /// Whether nobody runs, and nobody will.
+    /// Whether no worker runs, and none will.
     pub fn is_over(&self) -> bool {
         self.slots.iter().all(|slot| matches!(slot.state, State::Over))
     }
 
-    /// Sends all that run a signal.
+    /// Sends a signal to all processes that run.
     pub fn signal(&self, signal: Signal) {
         for child in self.children() {
-            // One that has ended meanwhile does not need it.
+            // A process that has ended meanwhile does not need it.
             let _ = child.signal(signal);
         }
     }
 
-    /// Has all workers end: SIGTERM now, SIGKILL after the grace. Nobody is started any more.
+    /// Ends all workers: SIGTERM now, SIGKILL after the grace. No worker is started any more.
     pub fn stop(&mut self) {
         if self.stopping.is_none() {
             self.signal(Signal::Terminate);
@@ -245,8 +245,8 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
         }
     }
 
-    /// A host is known to be lost: what runs for it here is killed, and its workers are started on the others. Whether there
-    /// are others; if not, nothing changes.
+    /// Counts a host as lost: kills its processes here, and starts its workers on the other hosts. Returns `false`, and changes nothing, if
+    /// there are no others.
     pub fn lose_host(&mut self, host: usize) -> bool {
         let is_last = (0..self.hosts.len()).all(|other| other == host || self.hosts[other].is_lost);
         if is_last || self.hosts.get(host).is_none_or(|host| host.is_lost) {
@@ -264,7 +264,7 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
         true
     }
 
-    /// A host that was lost is there again: workers that are started later may go to it.
+    /// Counts a lost host as there again: workers that are started later may go to it.
     pub fn regain_host(&mut self, host: usize) {
         if let Some(host) = self.hosts.get_mut(host) {
             *host = Host::default();
@@ -342,7 +342,7 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
         }
     }
 
-    /// Decides what follows the end of a worker's process, which ran on a host since some time.
+    /// Decides what follows the end of a worker's process, which ran on `host` since `since`.
     fn ended(
         &mut self,
         n: usize,

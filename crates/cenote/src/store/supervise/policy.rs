@@ -1,4 +1,4 @@
-//! When a worker is started again, after how long, and when that is given up.
+//! When a worker is restarted, after how long, and when it is given up.
 
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::Then;
 pub enum Restart {
     /// All.
     Always,
-    /// Those with another exit status than 0, or by a signal.
+    /// Ends with another exit status than 0, or by a signal.
     OnFailure,
     /// None.
     Never,
@@ -52,8 +52,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// How long a restart waits after so many failures in a row: between half of the time and all of it, so that workers that
-    /// failed together do not come back together.
+    /// How long a restart waits after so many failures in a row. Random between half of the time and all of it, so that workers that
+    /// failed together do not restart together.
     fn wait(&self, failures: u32, jitter: &mut Jitter) -> Duration {
         let doubled = self
             .wait_first
@@ -63,17 +63,17 @@ impl Policy {
     }
 }
 
-/// How it went with a worker of late.
+/// A worker's recent ends.
 #[derive(Default)]
 pub(super) struct History {
-    /// When it was started again, within the window.
+    /// When it was restarted, within the window.
     recent: Vec<Instant>,
     /// Failures in a row.
     failures: u32,
 }
 
 impl History {
-    /// What follows an end, after it ran for so long.
+    /// What follows the end of a process that ran for so long.
     pub(super) fn follow(
         &mut self,
         policy: &Policy,
@@ -104,7 +104,7 @@ impl History {
     }
 }
 
-/// As good as for ever; a clock can be asked for it.
+/// Practically for ever, and within the range of a clock.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
 /// The time so long from now.
@@ -112,7 +112,7 @@ pub(super) fn after(wait: Duration) -> Instant {
     Instant::now() + wait.min(FOR_EVER)
 }
 
-/// Numbers from 0 to 1 that no other process draws.
+/// Random numbers from 0 to 1, different in each process.
 pub(super) struct Jitter(u64);
 
 impl Jitter {

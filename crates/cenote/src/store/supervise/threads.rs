@@ -1,7 +1,7 @@
-//! Supervision of threads: those of one process that panic or fail are started again, each as a thread of its own, under the same number.
+//! Supervision of threads: restarts threads of one process that panic or fail, each as a new thread under the same number.
 //!
-//! What a thread that panicked held in a pool is given back as it unwinds; who takes a lock next is told. A thread that is started again has nothing of the
-//! last one: its pool's worker, its locks and its notes are its own.
+//! A thread that panics gives back what it held in a pool as it unwinds; the next owners of its locks are told. A restarted thread has
+//! nothing of the last one: its pool's worker, its locks and its notes are its own.
 
 use std::fmt::Display;
 use std::ops::ControlFlow;
@@ -29,7 +29,7 @@ pub struct ThreadStart {
 pub enum ThreadEnd {
     /// It returned.
     Well,
-    /// It returned an error, as it reads.
+    /// It returned an error, with this text.
     Failed(String),
     /// It panicked, with this message.
     Panicked(String),
@@ -68,7 +68,7 @@ pub struct ThreadFate {
     pub end: ThreadEnd,
 }
 
-/// Which start ended, how, and after how long. That is not asked when it is heard: `ended` may take its time for others.
+/// Which start ended, how, and after how long. The thread measures the time itself, as the receiver may be busy with `ended` of others.
 type Told = (ThreadStart, ThreadEnd, Duration);
 
 struct Slot {
@@ -78,9 +78,9 @@ struct Slot {
     fate: ThreadFate,
 }
 
-/// Runs so many threads, starts those again that panic or fail, as the [policy](Policy) says, and returns when no thread runs and none will: what became of
-/// each. `ended` hears of each end, in the calling thread; if it breaks off, nobody is started again. Of the policy the
-/// grace and lost hosts mean nothing here: threads cannot be ended from outside.
+/// Runs so many threads, and restarts threads that panic or fail, as the [policy](Policy) says. Returns the fate of each when no thread runs
+/// and none will. Calls `ended` for each end, in the calling thread; if it breaks off, no thread is restarted. The policy's grace and lost
+/// hosts mean nothing here: threads cannot be ended from outside.
 ///
 /// Panics only if `ended` does; with `panic = "abort"` a panic of a thread ends the process.
 pub fn run_threads<E: Display>(
@@ -166,8 +166,8 @@ fn begin<'scope, E: Display>(
     let refused = tell.clone();
     let body = move || {
         let began = Instant::now();
-        // What a panic leaves half done is seen by others only in the pool, which is made for that, or in what `work` shares by itself. An error may panic
-        // too, as it is read or dropped; who does not say that it ended would be waited for for ever.
+        // Others see what a panic leaves half done only in the pool, which is made for that, or in what `work` shares itself. An error may panic too,
+        // when it is formatted or dropped; a thread that did not report its end would be waited for for ever.
         let end = match catch_unwind(AssertUnwindSafe(|| {
             work(&start).map_err(|error| error.to_string())
         })) {
@@ -175,14 +175,14 @@ fn begin<'scope, E: Display>(
             Ok(Err(why)) => ThreadEnd::Failed(why),
             Err(panic) => {
                 let message = message_of(&*panic);
-                // So may what was panicked with, and what that panics with.
+                // Dropping the panic's payload may panic again.
                 if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
                     std::mem::forget(another);
                 }
                 ThreadEnd::Panicked(message)
             }
         };
-        // Whoever listens has panicked itself, if it does not.
+        // If nobody receives it, the receiver has panicked itself.
         let _ = tell.send((start, end, began.elapsed()));
     };
     let named = Builder::new().name(format!("worker {}", start.worker));
