@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod api;
 mod deny;
 mod guests;
 mod mutants;
@@ -18,6 +19,8 @@ const HELP: &str = "\
 The chores of the Cenote workspace.
 
     cargo xtask tidy      check layers, style, links and PAIRS WITH comments; starts nothing, takes a moment
+    cargo xtask api       compare the public interface of the library, without features, with docs/api.txt
+        --write           keep it as it is now
     cargo xtask deny      check what is depended on against deny.toml: licences, sources, versions that are there twice
     cargo xtask test      run everything that must pass: formatting, clippy, tidy, dependencies, tests, crash points,
                           elections by a real etcd, planted faults, a torture run of real processes
@@ -57,6 +60,13 @@ fn main() -> ExitCode {
     match command {
         "help" | "--help" | "-h" => help(),
         "tidy" if rest.is_empty() => exit_code(tidy::run(&root)),
+        "api" if rest.iter().all(|argument| argument == "--write") => {
+            exit_code(api::run(&root, !rest.is_empty()))
+        }
+        "api" => misuse(&format!(
+            "`api` takes `--write` or nothing, got `{}`",
+            rest.join(" ")
+        )),
         "deny" if rest.is_empty() => exit_code(deny::run(&root)),
         "deny" => misuse(&format!("`deny` takes no arguments, got `{}`", rest.join(" "))),
         "tidy" => misuse(&format!("`tidy` takes no arguments, got `{}`", rest.join(" "))),

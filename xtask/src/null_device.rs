@@ -1,5 +1,5 @@
-//! `/dev/null` must be a device. Cargo gives it to compilers as their input; a program that runs as root and replaces what it is told to write
-//! to leaves a file there, whose lines they then take for a program.
+//! `/dev/null` must be a device. Cargo gives it to compilers as their input. A program that runs as root and replaces its output file
+//! may leave an ordinary file there, whose lines compilers then take for source.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const NULL: &str = "/dev/null";
 
-/// Makes it one again if it is something else, and says so; an error where that is not allowed.
+/// Makes it a device again if it is something else, and says so; an error where that is not allowed.
 pub fn restore() -> Result<(), String> {
     if is_device(Path::new(NULL)) {
         return Ok(());

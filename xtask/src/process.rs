@@ -1,4 +1,4 @@
-//! Runs a command with a time limit, so that a test that is stuck is told apart from one that failed.
+//! Runs a command with a time limit, and tells a stuck test from one that failed.
 
 use std::fmt;
 use std::process::{Child, Command, ExitStatus};

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check that must pass, one step after the other; stops at the first that fails.
 
-use crate::{deny, null_device, packages, process, tidy};
+use crate::{api, deny, null_device, packages, process, tidy};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ const SOAK_CASES: [(&str, u64); 3] = [
     ("damage_ordered", 20_000),
     ("damage_live", 4_000),
 ];
-/// Of a soak's torture by damage, on each memory.
+/// How long a soak's torture by damage takes, on each memory.
 const SOAK_DAMAGE_SECONDS: u64 = 1_800;
 /// No part of a soak takes longer.
 const SOAK_LIMIT: Duration = Duration::from_secs(6 * 60 * 60);
@@ -71,9 +71,10 @@ enum Work {
     Packages,
     Tidy,
     Deny,
+    Api,
     /// The arguments of one cargo command.
     Cargo(Vec<String>),
-    /// The arguments of one that may take hours, how many cases its test has, and the first of them.
+    /// The arguments of a cargo command that may take hours, how many cases its test has, and the first of them.
     Soak(Vec<String>, u64, u64),
     /// The planted faults that take few seeds, by the program that was built with the tests.
     Mutants,
@@ -110,6 +111,7 @@ impl Step {
             Work::Packages => "apt-get install, if something is missing".into(),
             Work::Tidy => "cargo xtask tidy".into(),
             Work::Deny => "cargo xtask deny".into(),
+            Work::Api => "cargo xtask api".into(),
             Work::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
             Work::Soak(arguments, 0, _) => format!("cargo {}", arguments.join(" ")),
             Work::Soak(arguments, cases, seed) => format!(
@@ -127,6 +129,11 @@ impl Step {
                 return packages::install_missing(packages::NEEDED).map(|outcome| println!("{outcome}"));
             }
             Work::Tidy => return tidy::run(root).then_some(()).ok_or_else(|| "found errors".into()),
+            Work::Api => {
+                return api::run(root, false)
+                    .then_some(())
+                    .ok_or_else(|| "the interface has changed".into());
+            }
             Work::Deny => return deny::run(root).then_some(()).ok_or_else(|| "found errors".into()),
             Work::Cargo(arguments) => {
                 let mut command = Command::new(cargo());
@@ -147,7 +154,7 @@ impl Step {
             Work::Mutants => {
                 let beside = std::env::current_exe().map_err(|error| error.to_string())?;
                 let mut command = Command::new(beside.with_file_name("mutants"));
-                // It was told ours, and looks for its table from its own.
+                // It finds its table from its crate's folder; without this the variable names the folder of `xtask`.
                 command
                     .arg("--quick")
                     .env("CARGO_MANIFEST_DIR", root.join("crates/cenote-sim"));
@@ -178,6 +185,14 @@ fn steps(options: &Options) -> Vec<Step> {
         Step {
             name: "dependencies".into(),
             work: Work::Deny,
+        },
+        Step::cargo(
+            "clippy, what users have",
+            "clippy --package cenote --package cenote-mapreduce --lib -- -D warnings",
+        ),
+        Step {
+            name: "public interface".into(),
+            work: Work::Api,
         },
         Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
         Step::cargo(

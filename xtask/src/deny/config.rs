@@ -1,5 +1,5 @@
-//! `deny.toml`: the part of cargo-deny's form that is judged here. A field that is not known here is an error, so that none is believed to
-//! work that does not.
+//! `deny.toml`: the part of cargo-deny's format that is judged here. An unknown field is an error, so that nobody relies on a field that does
+//! nothing.
 
 use std::path::Path;
 
@@ -65,7 +65,7 @@ pub struct Bans {
     pub skip: Vec<Skip>,
 }
 
-/// The only word that is understood where cargo-deny knows more: anything milder would have to be looked at by somebody.
+/// The only level that is understood; cargo-deny knows more. A person would have to read anything milder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deny {

@@ -1,4 +1,4 @@
-//! What is linked or run in a build, as `cargo metadata` tells it.
+//! The packages that are linked or run in a build, by `cargo metadata`.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -16,11 +16,11 @@ pub struct Package {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What tells it from all others.
+    /// Its identity, as cargo has it.
     pub id: String,
     /// An expression; none if it states none.
     pub license: Option<String>,
-    /// Where it comes from; none of the workspace's own.
+    /// Where it comes from; `None` for the workspace's own.
     pub source: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub fn packages(root: &Path, graph: &Graph) -> Result<Vec<Package>, String> {
     parse(&output.stdout)
 }
 
-/// Those packages that a build uses.
+/// The packages that a build uses.
 pub fn parse(metadata: &[u8]) -> Result<Vec<Package>, String> {
     let metadata: Metadata =
         serde_json::from_slice(metadata).map_err(|error| format!("cargo metadata: {error}"))?;

@@ -1,6 +1,6 @@
-//! `cargo xtask deny`: whether everything that is depended on may be, by `deny.toml`: licences, sources, versions that are there twice.
+//! `cargo xtask deny`: checks all dependencies against `deny.toml`: licences, sources, duplicate versions.
 //!
-//! cargo-deny judges the same and more; to build it takes longer than all other steps of the test command together (90 of its 211
+//! cargo-deny judges the same and more; building it takes longer than all other steps of the test command together (90 of its 211
 //! packages in seven minutes on two busy cores). Where it is installed it is asked for advisories, if it reaches their database.
 
 mod config;
@@ -16,7 +16,7 @@ use graph::Package;
 
 use crate::test::cargo;
 
-/// Judges; prints what is wrong. Whether nothing was.
+/// Judges, and prints what is wrong. Returns whether nothing is.
 pub fn run(root: &Path) -> bool {
     match check(root) {
         Ok(text) => {
@@ -132,7 +132,7 @@ fn versions(config: &Config, packages: &[Package]) -> Vec<String> {
     wrong
 }
 
-/// Asks cargo-deny for advisories, where it is installed and their database can be had; what came of it.
+/// Asks cargo-deny for advisories, where it is installed and reaches their database. Returns the outcome.
 fn advisories(root: &Path) -> Result<&'static str, String> {
     let deny = |arguments: &[&str]| {
         let mut command = Command::new(cargo());

@@ -1,4 +1,4 @@
-//! What a guest starts from: a kernel, and a first file system with the command, the application and what they need.
+//! The image that a guest boots: a kernel, and a first file system with the command, the application and what they need.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -132,7 +132,7 @@ fn kernel(cache: &Path) -> Result<PathBuf, String> {
         fs::rename(&tree, &unpacked).map_err(|error| format!("{}: {error}", unpacked.display()))
     };
     let done = come();
-    // What cannot be removed is in the way of nobody.
+    // A leftover that cannot be removed does no harm.
     let _ = fs::remove_dir_all(&coming);
     done.map(|()| unpacked)
 }

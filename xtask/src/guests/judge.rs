@@ -1,7 +1,7 @@
 //! What an application said was acknowledged, beside what is in the pool.
 //!
-//! Each thread of each run of the application on each host writes numbers from 0 on, one after the other. So what was acknowledged is known by
-//! the highest number, and what is there by the highest and the count.
+//! Each thread of each run of the application on each host writes numbers from 0 on, one after the other. So the highest number says what was
+//! acknowledged, and the highest number and the count say what is in the pool.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub enum Kind {
     /// Records of its own.
     Own,
-    /// Entries that all make, under a lock.
+    /// Entries that all threads make, under a lock.
     Entry,
 }
 
@@ -52,18 +52,18 @@ impl Acknowledged {
         }
     }
 
-    /// Of one thread's.
+    /// How many of one thread's writes were acknowledged.
     pub fn of(&self, writer: Writer) -> u64 {
         self.counts.get(&writer).copied().unwrap_or(0)
     }
 
-    /// Of all of a host's.
+    /// How many of a host's.
     pub fn of_host(&self, host: u32) -> u64 {
         let ours = self.counts.iter().filter(|((_, of, _), _)| *of == host);
         ours.map(|(_, count)| count).sum()
     }
 
-    /// Of all.
+    /// How many in all.
     pub fn all(&self) -> u64 {
         self.counts.values().sum()
     }
@@ -72,14 +72,14 @@ impl Acknowledged {
     pub fn missing_in(&self, found: &Found) -> u64 {
         let of = |(writer, acknowledged): (&Writer, &u64)| {
             let (count, numbers) = found.counts.get(writer).copied().unwrap_or((0, 0));
-            // Those that the highest number tells of and that are not there may be any.
+            // If fewer are there than the highest number says, any of them may be missing.
             acknowledged.saturating_sub(numbers) + numbers.saturating_sub(count)
         };
         self.counts.iter().map(of).sum()
     }
 }
 
-/// What is in the pool.
+/// What a guest finds in the pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Of each thread's: how many there are, and one more than the highest number.
@@ -89,7 +89,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Reads what the application prints of the pool; `None` if that is not all.
+    /// Reads what the application prints of the pool; `None` if the text is incomplete.
     pub fn read(lines: &[String]) -> Option<Self> {
         let mut found = Self::default();
         for line in lines {
@@ -108,7 +108,7 @@ impl Found {
         None
     }
 
-    /// How much more of a host's run there is than there was, or less.
+    /// By how much the writes of a host's run have grown since, or shrunk.
     pub fn written_since(&self, before: &Self, host: u32, run: u64) -> u64 {
         let of = |found: &Self, kind| found.counts.get(&(kind, host, run)).map_or(0, |found| found.0);
         let changed = |kind| of(self, kind).abs_diff(of(before, kind));

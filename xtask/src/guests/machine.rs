@@ -38,25 +38,25 @@ pub struct Parts<'a> {
     pub shared: &'a Path,
     /// How they see it.
     pub memory: Memory,
-    /// Whether agents tell each other by datagrams.
+    /// Whether agents notify each other by datagrams.
     pub tells: bool,
-    /// For its sockets, and what its kernel says.
+    /// The folder for its sockets, and for its kernel's messages.
     pub folder: &'a Path,
 }
 
-/// One that is on. Dropped, it is off.
+/// A machine that is on. Dropping it switches it off.
 pub struct Machine {
     child: Child,
     qmp: BufReader<UnixStream>,
     ports: Vec<UnixStream>,
-    /// Resets that QEMU has told of.
+    /// Resets that QEMU has reported.
     resets: u64,
-    /// What its kernel says goes here.
+    /// The file of its kernel's messages.
     pub console: PathBuf,
 }
 
 impl Machine {
-    /// Switches one on. What it says is sent to `to`.
+    /// Switches a machine on. Lines from its ports are sent to `to`.
     pub fn start(parts: &Parts<'_>, to: &Sender<Said>) -> Result<Self, String> {
         let name = format!("guest{}", parts.guest + 1);
         let socket = |what: &str| parts.folder.join(format!("{name}.{what}"));
@@ -153,7 +153,7 @@ impl Machine {
     pub fn reset(&mut self) -> Result<(), String> {
         let before = self.resets;
         self.order("system_reset")?;
-        // QEMU tells of it before or after it answers.
+        // QEMU reports it before or after it answers.
         while self.resets == before {
             self.qmp_line("")?;
         }

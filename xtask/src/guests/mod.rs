@@ -1,7 +1,7 @@
-//! `cargo xtask guests`: two virtual machines with kernels of their own share a pool. An agent is killed, guests are stopped and switched off;
-//! what was acknowledged must be there, the others must go on, and nobody may write after its fence. See `docs/guests.md`.
+//! `cargo xtask guests`: two virtual machines with kernels of their own share a pool. An agent is killed, guests are stopped and switched off.
+//! Acknowledged writes must be there, the other guest must go on, and no guest may write after its fence. See `docs/guests.md`.
 //!
-//! A control run has a fence that lies: its writes after the fence must be seen.
+//! A control run has a fence that lies: the checks must see the writes after it.
 
 mod cpio;
 mod image;
@@ -25,7 +25,7 @@ const PREFIX: &str = "cenote-guests-";
 /// Where they are: what guests share should be memory.
 const PLACE: &str = "/dev/shm";
 
-/// Runs what the plan says; whether all is well is the exit code.
+/// Runs the plan; the exit code says whether all is well.
 pub fn run(root: &Path, plan: &Plan) -> ExitCode {
     match try_run(root, plan) {
         Ok(true) => ExitCode::SUCCESS,

@@ -36,7 +36,7 @@ pub struct Plan {
     pub noncoherent: Vec<bool>,
     /// Whether a pod whose fence lies is run, too.
     pub control: bool,
-    /// Measure only how soon one guest is told of a death in the other.
+    /// Measure only how soon one guest is notified of a death in the other.
     pub told: bool,
     /// A JSON object a line instead of tables.
     pub json: bool,

@@ -1,8 +1,8 @@
-//! The two guests, what they say, and who has their power switches: a monitor's fence in one of them asks here, as it would ask a management
-//! controller, and is told that a host is down when that is certain.
+//! The two guests, what they print, and their power switches: a monitor's fence in a guest asks here, as it would ask a management
+//! controller, and gets its answer when it is certain that the host is down.
 //!
-//! A *run* is one start of a guest, counted from 1. Each agent says in which run it brought its host up in which generation. So a fence that
-//! is asked for after its guest was started anew needs no second reset. All happens on one thread: it reads what guests say while it
+//! A *run* is one start of a guest, counted from 1. Each agent says in which run it brought its host up in which generation. So a fence of a
+//! guest that has started again since needs no second reset. All happens on one thread, which reads what guests print while it
 //! waits for something.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ struct Guest {
     machine: Option<Machine>,
     /// How often it was reset or switched off.
     switched: u64,
-    /// The start of its kernel that waits to be told to begin.
+    /// The start of its kernel that waits for the order to begin.
     waiting: Option<String>,
     /// Whether it begins by itself.
     begins: bool,
@@ -60,11 +60,11 @@ pub struct Pod<'a> {
     leaders: Vec<u32>,
     /// Whether fences say that hosts are down which are not.
     lies: bool,
-    /// Whether agents tell each other by datagrams.
+    /// Whether agents notify each other by datagrams.
     tells: bool,
     /// What applications have said.
     pub acknowledged: Acknowledged,
-    /// What was told of a group's members, and that one was killed: when, and the line.
+    /// Lines about a group's members, and that one was killed, with their times.
     pub told: Vec<(Instant, String)>,
     /// The last lines of agents and monitors.
     heard: Vec<String>,
@@ -101,7 +101,7 @@ impl<'a> Pod<'a> {
         }
     }
 
-    /// Switches a guest on, and waits until its kernel has started; it begins when it is told to, or by itself.
+    /// Switches a guest on, and waits until its kernel has started. The guest begins on an order, or by itself.
     pub fn switch_on(&mut self, guest: usize, begins: bool) -> Result<(), String> {
         let parts = Parts {
             guest,
@@ -119,7 +119,7 @@ impl<'a> Pod<'a> {
         self.wait("a guest to start", |pod| pod.guests[guest].waiting.is_some())
     }
 
-    /// Has a guest that waits for it go up as a host of the pod, and from now on whenever it starts.
+    /// Has a guest that waits go up as a host of the pod, now and whenever it starts again.
     pub fn begin(&mut self, guest: usize) -> Result<(), String> {
         self.guests[guest].begins = true;
         match self.guests[guest].waiting.take() {
@@ -326,7 +326,7 @@ impl<'a> Pod<'a> {
         Ok(())
     }
 
-    /// Makes certain that a host is down in a generation, and says so to the fence that has asked. If that ran on the very guest it is never told.
+    /// Makes certain that a host is down in a generation, and answers the fence that has asked. A fence that ran on that very guest gets no answer.
     fn fence(&mut self, asks: usize, host: u32, generation: u64) -> Result<(), String> {
         let target = ((host - 1) % GUESTS) as usize;
         let run = self.brought_up.get(&(host, generation)).copied();

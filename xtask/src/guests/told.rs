@@ -1,5 +1,5 @@
-//! How soon one guest is told of the death of a process in the other: with agents that tell each other by datagrams, and with such as only
-//! look every few milliseconds.
+//! How soon one guest is notified of the death of a process in the other: with agents that notify each other by datagrams, and with agents that
+//! only poll every few milliseconds.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::trial::Trial;
 /// Deaths of a measurement.
 const DEATHS: usize = 30;
 
-/// What was measured of one pod.
+/// The measurement of one pod.
 pub struct Told {
     memory: &'static str,
     noncoherent: bool,
     tells: bool,
-    /// From when a death was said by the one guest to when it was told by the other, as their lines came to this process; in ascending order.
+    /// From one guest's line about a death to the other guest's notification, as their lines came to this process; in ascending order.
     times: Vec<Duration>,
 }
 
@@ -28,7 +28,7 @@ pub fn told(trial: &Trial<'_>) -> Result<Told, String> {
         run(pod, 1, "watch told &")?;
         let mut times = Vec::new();
         for n in 0..DEATHS {
-            // The relays look at regular times: deaths come at others.
+            // The relays poll at regular times: deaths come at others.
             pod.listen_for(Duration::from_millis(300 + 7 * n as u64))?;
             pod.told.clear();
             run(pod, 0, &format!("join told member{n}"))?;

@@ -1,4 +1,4 @@
-//! What is done to a pod of two guests, and what is looked at after each of it.
+//! The cases: what is done to a pod of two guests, and what is checked after each.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::pod::{GUESTS, Pod};
 
 /// Bytes that the guests share.
 const SHARED: u64 = 64 << 20;
-/// Writes of each kind that are waited for before and after something is done.
+/// How many writes of each kind a trial waits for before and after each case.
 const WRITES: u64 = 40;
 /// A guest that is stopped for so long is not fenced: its monitors wait two seconds.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -26,7 +26,7 @@ pub struct Row {
     pub case: &'static str,
     /// Whether the host should have been fenced.
     pub to_fence: bool,
-    /// From when it was done until a monitor said that the generation is over; `None` if nobody was fenced.
+    /// From the failure until a monitor said that the generation is over; `None` if nobody was fenced.
     pub fenced_after: Option<Duration>,
     /// Writes that were acknowledged until the end, in all.
     pub acknowledged: u64,
@@ -36,7 +36,7 @@ pub struct Row {
     pub wrong: u64,
     /// Writes of the fenced host that came into the pool after its generation was over.
     pub after_fence: u64,
-    /// Writes of the other host, from when it was done until the fence.
+    /// Writes of the other host between the failure and the fence.
     pub meanwhile: u64,
     /// What `cenote fsck` has said: only of the last one.
     pub is_clean: Option<bool>,
@@ -59,11 +59,11 @@ pub struct Trial<'a> {
     pub memory: Memory,
     /// Whether the pool is for incoherent memory.
     pub noncoherent: bool,
-    /// Whether agents tell each other by datagrams.
+    /// Whether agents notify each other by datagrams.
     pub tells: bool,
     /// The run's folder.
     pub folder: &'a Path,
-    /// Learns of each row.
+    /// Called with each row.
     pub tell: &'a dyn Fn(&Row),
 }
 
@@ -175,7 +175,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Something that guest 1 survives.
+    /// A case that guest 1 survives.
     fn spared(
         &self,
         pod: &mut Pod<'_>,
@@ -195,7 +195,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Something for which a guest is fenced. A guest that is stopped is continued then, one that is off is switched on.
+    /// A case in which a guest is fenced. A stopped guest is continued then; one that is off is switched on.
     fn fenced(
         &self,
         pod: &mut Pod<'_>,
@@ -234,7 +234,7 @@ impl Trial<'_> {
         })
     }
 
-    /// What a guest finds of what was acknowledged.
+    /// How many of the acknowledged writes a guest finds.
     fn row(
         &self,
         case: &'static str,

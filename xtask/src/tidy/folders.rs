@@ -1,7 +1,7 @@
-//! A layer's folders use only the folders below them, and files that use each other in a circle are few.
+//! A layer's folders use only the folders below them, and cycles of files that use each other are small.
 //!
-//! [`FOLDERS`] has the order of the folders of a layer. Its `mod.rs` is above all of them: it hands to the lower ones what they need of the
-//! upper ones. A name that it re-exports is of the folder that it comes from, and may be used by all of them.
+//! [`FOLDERS`] has the order of the folders of a layer. The layer's `mod.rs` is above all of them: it hands to the lower ones what they need of the
+//! upper ones. A name that it re-exports belongs to the folder that it comes from, and all folders may use it.
 
 use super::Finding;
 use super::layers::{in_library, library_sources, module_path};
@@ -18,10 +18,10 @@ pub const FOLDERS: &[(&str, &[&str])] = &[(
     ],
 )];
 
-/// Files in one circle, at most: two or three that are one thought.
+/// Files in one cycle, at most: two or three that are one concept.
 const CIRCLE: usize = 3;
 
-/// Circles that are larger: one file of each, and why it is left.
+/// Cycles that may be larger: one file of each, and why it is left.
 const LEFT: &[(&str, &str)] = &[
     (
         "sync/held.rs",
@@ -40,7 +40,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What names what, among the files of the library.
+/// Which files of the library name which others.
 struct Files {
     /// Modules by their path from the crate's root, and the files that they are.
     modules: BTreeMap<Vec<String>, String>,
@@ -110,7 +110,7 @@ impl Files {
         findings
     }
 
-    /// Circles that are too large.
+    /// Cycles that are too large.
     fn circles(&self) -> Vec<Finding> {
         let reached: BTreeMap<&String, BTreeSet<&String>> =
             self.uses.keys().map(|file| (file, self.reached(file))).collect();
@@ -141,7 +141,7 @@ impl Files {
         findings
     }
 
-    /// All files that one leads to, by however many steps; but not through the `mod.rs` of a folder, which names all that is in it.
+    /// All files that a file leads to, directly or not; but not through the `mod.rs` of a folder, which names all that is in it.
     fn reached(&self, file: &String) -> BTreeSet<&String> {
         let mut reached = BTreeSet::new();
         let mut left: Vec<&String> = self.uses[file].keys().collect();
@@ -154,7 +154,7 @@ impl Files {
     }
 }
 
-/// A file's layer, its folder in that, and how high the folder is; nothing of a file beside the folders.
+/// A file's layer, its folder in that, and how high the folder is; `None` for a file beside the folders.
 fn place(file: &str) -> Option<(&'static str, &'static str, usize)> {
     let mut parts = in_library(file)?.split('/');
     let (layer, folder) = (parts.next()?, parts.next()?);

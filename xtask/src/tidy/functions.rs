@@ -10,7 +10,7 @@ pub struct Function<'a> {
     last: usize,
 }
 
-/// All functions of a file; of two that lie in one another the outer one first.
+/// All functions of a file; of nested ones the outer one first.
 pub fn functions(source: &Source) -> Vec<Function<'_>> {
     let is_named = |at: &usize| source.word(*at) == "fn" && source.word(at + 1).starts_with(is_word);
     (0..source.tokens.len())

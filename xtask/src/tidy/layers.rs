@@ -97,7 +97,7 @@ impl Library {
                 Some(_) => {}
             }
         }
-        // Helpers may name each other, even in a circle: raise them until nothing changes.
+        // Helpers may name each other, even in a cycle: raise them until nothing changes.
         loop {
             let before = library.helpers.clone();
             for (helper, targets) in &named {

@@ -1,6 +1,6 @@
 //! Relative links in Markdown lead to files that exist.
 //!
-//! Looked at: `[text](target)`, `![image](target)` and `[label]: target`, outside code. A target that starts with `/` is
+//! Links are `[text](target)`, `![image](target)` and `[label]: target`, outside code. A target that starts with `/` is
 //! taken from the root of the tree. Addresses of other sites and anchors within the page are not followed.
 
 use super::Finding;

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: rules of this project that the compiler and clippy do not know.
 //!
 //! A check is one file here. It reads a [`Tree`] of loaded files and returns [`Finding`]s; it writes nothing and starts
-//! nothing. Each has tests that plant a fault in a temporary tree and want it found: a check that cannot fail is none.
+//! nothing. Each has tests that plant a fault in a temporary tree and demand that it is found: a check that cannot fail is none.
 
 mod folders;
 mod functions;

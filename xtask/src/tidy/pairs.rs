@@ -2,8 +2,8 @@
 //!
 //! Several names are separated by commas; words behind a name explain it. A name is a module path from the root of the
 //! crate that the comment is in, or of the library; the parts behind the deepest module are types and functions, and all
-//! of them must occur in the code of that module. The function that is named has a comment that leads back to the function that this one is in:
-//! it must where [releases](super::releases) have to name who acquires them; elsewhere it is only wished for.
+//! of them must occur in the code of that module. The named function has a comment that leads back to the function of the first comment:
+//! an error where [releases](super::releases) must have pairs, elsewhere a warning.
 
 use super::functions::{Function, function_at, functions};
 use super::source::{Source, is_word};
@@ -19,14 +19,14 @@ struct Pair<'a> {
     line: usize,
     /// The name as segments; empty if the comment names nothing.
     name: Vec<&'a str>,
-    /// The function that it is in.
+    /// The function that the comment is in.
     function: Option<&'a str>,
-    /// Those of its file.
+    /// All functions of its file.
     functions: Rc<Vec<Function<'a>>>,
 }
 
 impl Pair<'_> {
-    /// Whether the comment stands where `name` leads in its file: everywhere, if the last part of that is none of the file's functions.
+    /// Whether `name` leads to where the comment stands in its file: to all of it, if the last part of `name` is none of the file's functions.
     fn is_at(&self, name: &[&str]) -> bool {
         let (Some(function), Some(last)) = (self.function, name.last()) else {
             return true;
@@ -290,7 +290,7 @@ mod tests {
                 .any(|error| error.starts_with(&start) && error.contains("leads back"));
             assert_eq!(found, *is_error, "{answer:?}: {errors:#?}");
         }
-        // An answer in another function than the one that is named.
+        // The answer is not in the named function.
         let get = "fn get() {}\nfn look() {\n// PAIRS WITH: sync::put::insert\n}\n";
         let planted = Planted::new(
             "pairs-elsewhere",

@@ -1,11 +1,11 @@
 //! In the pod, the indexes and the locks, whatever releases names who acquires it.
 //!
-//! That is each store, announcement and read-modify-write of a word that others may look at ([`OPERATIONS`]): it has a `PAIRS WITH` (see
-//! [`pairs`](super::pairs)), or says by `NO PAIR: kind` which of the few [`KINDS`] it is of that need no other side. The comment stands on a line of
-//! the statement or of the arm, or directly above it. What calls of wrappers do is said once, in the wrapper.
+//! That is each store, announcement and read-modify-write of a word that others may read ([`OPERATIONS`]). It has a `PAIRS WITH` (see
+//! [`pairs`](super::pairs)), or a `NO PAIR: kind` with one of the few [`KINDS`] that need no other side. The comment stands on a line of
+//! the statement or of the arm, or directly above it. A wrapper has the comment for all of its calls.
 //!
-//! Not asked of: tests, what a planted fault alone does, indexes made for comparison; and stores of owned words and unpublished data, which others
-//! rely on only once a word says so that is asked.
+//! Exempt are tests, code that only a planted fault enters, and indexes made for comparison; and stores of owned words and unpublished data, as
+//! others rely on them only once a word is published that is covered.
 
 use super::source::Source;
 use super::tree::{File, Tree};
@@ -45,7 +45,7 @@ const KINDS: &[(&str, &str)] = &[
 const CLAIM: &str = "claim";
 const ACQUIRES: &[&str] = &["compare_exchange_acquire", "exchange"];
 
-/// Methods of words and of memory that release, with the least and the most arguments that such a call has. What has other numbers is another method.
+/// Methods of words and of memory that release, with the least and the most arguments of such a call. A call with another number is another method.
 const OPERATIONS: &[(&str, usize, usize)] = &[
     ("store", 1, 2),
     ("store_line", 2, 2),
@@ -142,7 +142,7 @@ impl<'a> Checked<'a> {
                 findings.push(Finding::error(&file.path, line, what, remedy));
             }
         }
-        // What says so of nothing is what is left of code that went elsewhere.
+        // A mark without an operation is left over from code that went elsewhere.
         let last = self.source.line(self.end);
         for (index, comment) in self.comments.iter().enumerate().take(last) {
             if !used[index + 1]
@@ -168,7 +168,7 @@ impl<'a> Checked<'a> {
         (!is_quoted).then_some(Says::Kind(kind))
     }
 
-    /// Whether token `at` is the name of an operation in a call of it, other than of one that the caller's own type wraps.
+    /// Whether token `at` names an operation in a call of it, but not of a wrapper of the caller's own type.
     fn is_release(&self, at: usize) -> bool {
         let word = |at| self.source.word(at);
         if at < 2 || word(at - 1) != "." || word(at + 1) != "(" {
@@ -208,7 +208,7 @@ impl<'a> Checked<'a> {
         count + usize::from(is_begun)
     }
 
-    /// The lines whose comments are about token `at`: those of its arm or statement up to it, and the lines of comment directly above those, and
+    /// The lines whose comments are about token `at`: its arm or statement up to it, and the comments directly above these and
     /// above the statement that the arm is in.
     fn about(&self, at: usize) -> Vec<usize> {
         let begins = self.begins(at);
@@ -269,7 +269,7 @@ impl<'a> Checked<'a> {
         header.any(|word| word == "match") && self.source.word(at - 1) != ">"
     }
 
-    /// The token that opens what the token at `close` closes.
+    /// The opening token that belongs to the closing one at `close`.
     fn opening(&self, close: usize) -> usize {
         let mut depth = 0;
         for at in (0..=close).rev() {

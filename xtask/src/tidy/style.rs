@@ -174,7 +174,7 @@ fn reasons_for_unsafe(file: &File, source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Looks at the line itself, the few above it, and the whole of a comment that starts higher and reaches into them.
+/// Searches the line itself, the few above it, and the whole of a comment that starts higher and reaches into them.
 fn has_safety_comment(comments: &[&str], line: usize) -> bool {
     let own = line - 1;
     let mut first = own.saturating_sub(SAFETY_LINES);
@@ -217,7 +217,7 @@ fn reasons_for_ignoring(file: &File, source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Whether `= "…"` follows the token and says something. The code has no insides of strings, so the text is asked.
+/// Whether `= "…"` follows the token and is not empty. The blanked code has no insides of strings, so this reads the text.
 fn has_reason(file: &File, source: &Source, index: usize) -> bool {
     let (Some(open), Some(close)) = (source.tokens.get(index + 2), source.tokens.get(index + 3)) else {
         return false;

@@ -60,7 +60,7 @@ impl Tree {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
-            // A link is not followed: it could lead out of the tree or round in a circle.
+            // A link is not followed: it could lead out of the tree or into a cycle.
             let kind = entry.file_type()?;
             if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
                 self.load_folder(&entry.path(), &format!("{path}/"))?;
