@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
-use cenote::memory::Mapped;
-use cenote::{Coherent, Noncoherent, Options, Pool};
+use cenote::{Backend, Coherent, Noncoherent, Options, Pool};
 use cenote_mapreduce::{Error, Joined, Spec, Workload, alone, generate, join, open, undedup};
 
 struct Case {
@@ -39,7 +38,7 @@ impl Case {
     }
 
     /// By three threads.
-    fn pooled<M: Mapped>(&self, spec: &Spec) -> Vec<u8> {
+    fn pooled<M: Backend>(&self, spec: &Spec) -> Vec<u8> {
         let path = self.folder.path().join("pool");
         let options = Options {
             size: 1 << 20,

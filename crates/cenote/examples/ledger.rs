@@ -22,8 +22,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cenote::memory::Mapped;
-use cenote::{Acquired, Coherent, Delegated, Kind, Noncoherent, Options, Pool};
+use cenote::{Acquired, Backend, Coherent, Delegated, Kind, Noncoherent, Options, Pool};
 
 /// Between two writes of a thread.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -73,7 +72,7 @@ fn parse() -> Option<Arguments> {
     Some(arguments)
 }
 
-fn start<M: Mapped>(arguments: &Arguments) -> Outcome {
+fn start<M: Backend>(arguments: &Arguments) -> Outcome {
     let pool = Pool::<M>::open(&arguments.pool, &arguments.options)?;
     if !arguments.writes {
         return read(&pool);
@@ -87,7 +86,7 @@ fn start<M: Mapped>(arguments: &Arguments) -> Outcome {
     })
 }
 
-fn write_own<M: Mapped>(pool: &Pool<M>, host: u32, run: u64) -> Outcome {
+fn write_own<M: Backend>(pool: &Pool<M>, host: u32, run: u64) -> Outcome {
     let own = pool.map("own")?;
     for n in 0u64.. {
         own.put(
@@ -100,7 +99,7 @@ fn write_own<M: Mapped>(pool: &Pool<M>, host: u32, run: u64) -> Outcome {
     Ok(())
 }
 
-fn write_entries<M: Mapped>(pool: &Pool<M>, host: u32, run: u64) -> Outcome {
+fn write_entries<M: Backend>(pool: &Pool<M>, host: u32, run: u64) -> Outcome {
     let entries = pool.map("entries")?;
     let next = pool.map("next")?;
     let lock = pool.mutex("ledger")?;
@@ -140,7 +139,7 @@ fn count(found: &mut Found, name: &[u8]) -> Option<u64> {
     Some(n)
 }
 
-fn read<M: Mapped>(pool: &Pool<M>) -> Outcome {
+fn read<M: Backend>(pool: &Pool<M>) -> Outcome {
     let (mut seen, mut own, mut entries) = (Found::new(), Found::new(), Found::new());
     let mut wrong = 0u64;
     let records = pool.map("own")?;

@@ -4,7 +4,7 @@
 //! What is checked, as far as the events that were read have no gaps:
 //!
 //! - a host's death comes once; the deaths of all its members that were there follow it directly, and none of its threads joins afterwards;
-//! - if a host was fenced, the group is notified of its death before the deaths of its members;
+//! - once a host is fenced, the group is not notified of a death of its members before its own death;
 //! - when all members are gone, the group knows it.
 
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! A group that threads join, leave and die in, with hardly more room than their ends need. What they read must be one
 //! sequence, the same for all; in it each member joins, ends once, and rejoins. When all are gone, the group knows it. A worker
-//! whose record a recoverer has claimed is no member any more: even if that recoverer is stopped, the group is notified of the death.
+//! whose record a recoverer has claimed is no member any more: the group has been notified of the death, even if the recoverer is stopped.
 //!
 //! In every other run there is a damaged group too. It must not keep any worker from being recovered.
 

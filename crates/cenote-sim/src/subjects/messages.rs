@@ -1,8 +1,8 @@
 //! Maps by messages: the first thread of each process is a server, the others are clients. With one thread a process, the
 //! first process serves.
 //!
-//! Servers end when all clients have. Clients that died are not counted; then a server ends when no request has come for long,
-//! and a client that comes later has no answer.
+//! Servers end when all clients have ended. A client that died never counts as ended; then a server ends when no request has come
+//! for long, and a client that comes later has no answer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

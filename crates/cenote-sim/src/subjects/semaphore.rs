@@ -1,8 +1,8 @@
 //! A semaphore. Threads ask for permits, with long and short timeouts, hold several at a time, leave notes, and die anywhere.
 //!
 //! No two living threads have the same permit. A thread that gets a permit of a dead one is notified, with the note, and no other thread is.
-//! In the end all permits can be acquired, and no slot is in use. In some runs the semaphore's name is removed meanwhile: then no thread
-//! waits for ever.
+//! In the end all permits can be acquired, and every slot is at rest. In some runs the semaphore's name is removed meanwhile: then no
+//! thread waits for ever.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

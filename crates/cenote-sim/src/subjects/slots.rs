@@ -6,7 +6,7 @@ use cenote::pod::format::slots::{SLOTS, Slot, Stand, Turn};
 use super::Log;
 use crate::exec::SimMemory;
 
-/// No slot is in use.
+/// Checks that every slot is at rest.
 pub fn all_at_rest<const C: bool>(worker: &Worker<SimMemory<C>>, log: &Log) {
     for place in 0..worker.pod().workers_high() {
         for n in 0..SLOTS {

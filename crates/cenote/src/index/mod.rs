@@ -14,7 +14,7 @@ use crate::pod::names::directory::{
 };
 use crate::sync::recovery::recover_held;
 
-/// Where a named map is, if it is of this kind.
+/// The offset of a named map, if it is of this kind.
 pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
     let kind_of = |kind| match kind {
         KIND_HASH => "a hash map",
@@ -35,7 +35,7 @@ pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
     }
 }
 
-/// What the indexes and locks hand in to the pod layer.
+/// The functions that the indexes and locks hand in to the pod layer.
 pub fn hooks<M: Memory>() -> Hooks<M> {
     Hooks {
         finish_root: hash::resize::finish_root,

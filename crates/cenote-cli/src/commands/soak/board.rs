@@ -53,8 +53,8 @@ pub struct Sum {
     pub fragments: u64,
     /// Bytes unlinked so far.
     pub unlinked: u64,
-    /// Bytes that were unlinked since the oldest began of the workers that keep them from being freed: those in an operation, those that
-    /// hold a value, and those that are stopped.
+    /// Bytes unlinked since the oldest worker began that keeps garbage from being freed: one that is in an operation, holds a value, or is
+    /// stopped.
     pub garbage: u64,
     /// A worker is stopped, or was just now.
     pub is_silent: bool,

@@ -1,5 +1,5 @@
-//! The server lease in etcd: a key that says which host executes a pool's exchanges. It is only ever changed by compare-exchange, so that of
-//! two monitors that name their hosts only one succeeds first.
+//! The server lease in etcd: a key that says which host executes a pool's exchanges. It is changed by compare-exchange only, so two
+//! monitors that name their hosts do so one after the other.
 //!
 //! The key is that of the election followed by `-lease`; no etcd lease is attached to it. Its value is a line of `HOST.GENERATION`, the
 //! newest first.

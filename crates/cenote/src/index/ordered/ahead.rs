@@ -1,26 +1,26 @@
-//! What a scan will read next, as far as the parent of its leaves says: hints, on coherent memory alone.
+//! Prefetching for scans, by the parent of the leaves; on coherent memory only.
 //!
-//! From leaf to leaf it is two misses, one after the other: the word of the next node, and its page. The parent has the
-//! nodes of many leaves side by side. So their words are asked for some leaves ahead, and their pages when the words are
-//! there, while others are read. The parent's page may be out of date: then what is asked for is not what is read, and
-//! nothing else happens. It stays readable as long as the pin under which it was reached.
+//! Each step to the next leaf costs two misses, one after the other: the word of the next node, and its page. The parent has the
+//! nodes of many leaves side by side. So a scan prefetches their words some leaves ahead, and their pages when the words are
+//! there, while it reads other leaves. The parent's page may be out of date: then the scan prefetches what it does not read, and
+//! nothing else happens. The page stays readable as long as the pin under which it was reached.
 
 use super::find::Reached;
 use super::page::Page;
 use super::{FROZEN, OrderedMap};
 use crate::memory::{Memory, SyncWord};
 
-/// Leaves ahead of the present one whose words are asked for, and whose pages are.
+/// How many leaves ahead a scan prefetches words, and pages.
 const WORD_AHEAD: usize = 3;
 const PAGE_AHEAD: usize = 2;
 
-/// Where in its parent the leaf is that is read at present.
+/// The place of the present leaf in its parent.
 pub(super) struct Ahead<'m> {
     parent: Option<(Page<'m>, usize)>,
 }
 
 impl<'m> Ahead<'m> {
-    /// From the leaf that a search came to, for a scan of so many leaves: asks for the words of the next ones.
+    /// Begins at the leaf that a search came to, for a scan of so many leaves: prefetches the words of the next leaves.
     #[inline]
     pub(super) fn of<M: Memory>(map: &'m OrderedMap<M>, reached: &Reached, leaves: u32) -> Self {
         let parent = match reached.parent {
@@ -34,20 +34,20 @@ impl<'m> Ahead<'m> {
         ahead
     }
 
-    /// Asks for the pages of the next leaves but the one that [`Ahead::advance`] will ask for.
+    /// Prefetches the pages of the next leaves, except the one that [`Ahead::advance`] will prefetch.
     #[inline]
     pub(super) fn begin<M: Memory>(&self, map: &OrderedMap<M>) {
         (1..PAGE_AHEAD).for_each(|n| self.expect_page(map, n));
     }
 
-    /// Asks for what is some leaves ahead.
+    /// Prefetches the next word and the next page.
     #[inline]
     pub(super) fn advance<M: Memory>(&self, map: &OrderedMap<M>) {
         self.expect_word(map, WORD_AHEAD);
         self.expect_page(map, PAGE_AHEAD);
     }
 
-    /// The scan is at the leaf of this word now. A leaf that the parent does not know changes nothing.
+    /// Moves to the leaf of a word. A leaf that the parent does not know changes nothing.
     #[inline]
     pub(super) fn move_to<M: Memory>(&mut self, map: &'m OrderedMap<M>, word: SyncWord) {
         let Some((page, child)) = &mut self.parent else {

@@ -1,4 +1,4 @@
-//! Walking an ordered map for `fsck`: everything it refers to, and whether it is what it should be. Nobody writes meanwhile.
+//! Walking an ordered map for `fsck`: everything that it refers to, and whether that is sound.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub struct Audit {
     pub nodes: u64,
 }
 
-/// What has to be seen on a level: the nodes that the level above knows, in their order.
+/// The nodes that a level must have: those that the level above knows, in their order.
 type Known = Vec<KnownNode>;
 
 struct KnownNode {
@@ -30,13 +30,13 @@ struct KnownNode {
     low: Vec<u8>,
     /// Its word.
     node: u64,
-    /// It is being merged into the one before it, or takes the root's place: perhaps the level does not have it any more.
+    /// Whether it is being merged into the one before it, or takes the root's place: the level may no longer have it.
     is_merging: bool,
 }
 
 impl<M: Memory> OrderedMap<M> {
     /// Calls `reach` for every allocation that the map refers to (its header, nodes, pages, records), and `suspect` for
-    /// what is not as it should be.
+    /// what is wrong.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn audit(&self, mut reach: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audit> {
         let worker = &*self.worker;
@@ -64,7 +64,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Walks a level from its first node to its last. The nodes that the level above knows must come by in their order.
+    /// Walks a level from its first node to its last. It must meet the nodes that the level above knows in their order.
     fn audit_level(
         &self,
         level: u8,
@@ -143,7 +143,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(below)
     }
 
-    /// The first node of a level; frozen perhaps, if it takes the root's place.
+    /// The first node of a level; it may be frozen if it takes the root's place.
     fn first_of_level(&self, word: SyncWord, level: u8, is_lowering: bool) -> Result<Visit<'_>> {
         let mem = self.worker.mem();
         let at = word.load(mem);

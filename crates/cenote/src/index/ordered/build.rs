@@ -1,4 +1,4 @@
-//! Building pages: in private memory first, then written once.
+//! Building pages: in private memory first, then written to the pool once.
 
 use super::key::head_of;
 use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta, Page, second_at, stride};
@@ -19,7 +19,7 @@ pub struct Fences<'a> {
 }
 
 impl<'a> Fences<'a> {
-    /// That of a page.
+    /// The fences of a page.
     pub fn of(page: &Page<'a>) -> Result<Self> {
         let (low, high) = page.fences()?;
         Ok(Self {
@@ -55,7 +55,7 @@ impl Leaf {
         self.entries
     }
 
-    /// The entries of a page from one on, up to one before another.
+    /// The entries `from..to` of a page.
     pub fn part(page: &Page<'_>, from: usize, to: usize) -> Self {
         let below = |n: usize| (1u64 << n) - 1;
         Self {
@@ -82,14 +82,14 @@ impl Leaf {
         self.records = self.records & !(1 << n) | u32::from(is_record) << n;
     }
 
-    /// Takes entry `n` out.
+    /// Removes entry `n`.
     pub fn remove(&mut self, n: usize) {
         self.entries.drain(16 * n..16 * n + 16);
         let below = (1u32 << n) - 1;
         self.records = self.records & below | self.records >> 1 & !below;
     }
 
-    /// Adds the entries of a page behind its own; there must be room.
+    /// Appends the entries of a page; there must be room.
     pub fn append(&mut self, page: &Page<'_>) {
         self.records |= page.meta.records() << (self.entries.len() / 16);
         self.entries.extend_from_slice(page.entries());
@@ -117,7 +117,7 @@ impl Leaf {
     }
 }
 
-/// Another node's page that is being built: separators and children in order; the first separator means nothing.
+/// An inner node's page that is being built: separators and children in order; the first separator is meaningless.
 #[derive(Debug, Default)]
 pub struct Inner {
     entries: Vec<(Vec<u8>, u64)>,
@@ -125,7 +125,7 @@ pub struct Inner {
 }
 
 impl Inner {
-    /// The entries of a page from one on, up to one before another.
+    /// The entries `from..to` of a page.
     pub fn part(page: &Page<'_>, from: usize, to: usize) -> Result<Self> {
         (from..to)
             .map(|n| Ok((page.separator(n)?.1.bytes().to_vec(), page.child(n))))
@@ -146,7 +146,7 @@ impl Inner {
         self.entries.insert(n, (separator.to_vec(), child));
     }
 
-    /// Takes child `n` out.
+    /// Removes child `n`.
     pub fn remove(&mut self, n: usize) {
         self.entries.remove(n);
     }
@@ -161,7 +161,7 @@ impl Inner {
         self.merging = LOWERING;
     }
 
-    /// Adds the entries of a page behind its own; the page's low fence separates them.
+    /// Appends the entries of a page; the page's low fence separates them.
     pub fn append(&mut self, page: &Page<'_>) -> Result<()> {
         let mut other = Self::part(page, 0, page.count())?;
         other.entries[0].0 = page.fences()?.0.to_vec();
@@ -175,7 +175,7 @@ impl Inner {
         let mut bytes = Vec::with_capacity(24 * stride + 384);
         let add = |bytes: &mut Vec<u8>, word: u64| bytes.extend_from_slice(&word.to_le_bytes());
         let fill = |bytes: &mut Vec<u8>| (count..stride).for_each(|_| add(bytes, u64::MAX));
-        // The first separator means nothing, and is below every key.
+        // The first separator is meaningless, and below every key.
         let head = |n: usize| match n {
             0 => 0,
             n if n < count => head_of(&self.entries[n].0),
@@ -204,7 +204,7 @@ impl Inner {
     }
 }
 
-/// A page with the entries of another, and what else it shall say.
+/// A page with the entries of another, and these fences.
 pub fn copy(page: &Page<'_>, fences: &Fences<'_>) -> Result<Vec<u8>> {
     match page.level() {
         0 => Leaf::part(page, 0, page.count()).finish(fences),
@@ -212,8 +212,7 @@ pub fn copy(page: &Page<'_>, fences: &Fences<'_>) -> Result<Vec<u8>> {
     }
 }
 
-/// A leaf's page in which the second word of entry `n` is another one, in memory that was used before. All else stays, so nothing of it is built
-/// anew.
+/// A leaf's page with another second word of entry `n`, in memory that was used before. All else stays the same and is copied.
 pub fn replaced(
     page: &Page<'_>,
     n: usize,
@@ -221,7 +220,7 @@ pub fn replaced(
     is_record: bool,
     mut bytes: Vec<u8>,
 ) -> Result<Vec<u8>> {
-    // Without what it was padded with.
+    // Without padding.
     let len = page.built_len()?;
     bytes.clear();
     bytes.extend_from_slice(&page.bytes()[..len]);
@@ -268,7 +267,7 @@ pub fn at_any_size<R>(page: &[u8], mut place: impl FnMut(&[u8]) -> Result<R>) ->
     })
 }
 
-/// Makes a page longer than it needs to be.
+/// Pads a page to a length.
 fn pad(bytes: &mut Vec<u8>, len: u64) {
     if let Some(first) = bytes.first_chunk() {
         let meta = Meta(u64::from_le_bytes(*first)).with_len(len);
@@ -277,8 +276,7 @@ fn pad(bytes: &mut Vec<u8>, len: u64) {
     }
 }
 
-/// Whether a page is as it is built from its entries and its frame; all of it but the first word follows from them, and behind that
-/// comes nothing.
+/// Whether a page is as it is built from its entries and fences: they determine all but the first word, and nothing follows but padding.
 pub fn is_as_built(page: &Page<'_>) -> Result<bool> {
     let built = copy(page, &Fences::of(page)?)?;
     let Some((found, padding)) = page.bytes().split_at_checked(built.len()) else {
@@ -289,11 +287,11 @@ pub fn is_as_built(page: &Page<'_>) -> Result<bool> {
         && padding.iter().all(|&byte| byte == 0))
 }
 
-/// Bytes for a leaf's page on incoherent memory: those of a full one with short fences. There, a page that is replaced should do for any other
-/// leaf's next one: to free it, and to find another, is some round trips.
+/// Bytes for a leaf's page on incoherent memory: those of a full page with short fences. So a page that is replaced can be recycled for any
+/// leaf's next page: to free it, and to allocate another, costs some round trips there.
 const LEAF_ROOM: u64 = (64 + 16 * LEAF_MAX as u64 + 64).next_multiple_of(LINE);
 
-/// Has memory allocated for a page, and writes it there.
+/// Allocates memory for a page, and writes it there.
 pub fn place<M: Memory>(mem: &M, page: &[u8], allocate: impl Fn(u64) -> Result<u64>) -> Result<u64> {
     let len = page.len() as u64;
     let is_leaf = page
@@ -311,7 +309,7 @@ pub fn place<M: Memory>(mem: &M, page: &[u8], allocate: impl Fn(u64) -> Result<u
     Ok(at)
 }
 
-/// Writes a page to memory that is not published, and has it written back: complete by the fence of `pod::commit::publish`.
+/// Writes a page to unpublished memory, and begins its write-back: complete with the fence of `pod::commit::publish`.
 fn write<M: Memory>(mem: &M, at: u64, bytes: &[u8]) {
     mem.write(at, bytes);
     if !M::COHERENT && !mutant::is(Mutant::PageNotWrittenBack) {

@@ -1,10 +1,10 @@
 //! The fast path down to a leaf, on coherent memory.
 //!
-//! The general search ([`find`](super::find)) is prepared for everything that may be on its way. This one goes where nearly
-//! all searches go: the heads of separators decide, no child that it comes to is being merged, and no node was split without
-//! its parent's knowledge. It looks at what it needs of each page and checks that alone: the first word, the heads of the
-//! lines of heads, one of those lines, one child. Whatever else it finds, damage too, it leaves to the general search, which
-//! begins anew and says what is wrong. It reads and relies on what that one does, and writes nothing.
+//! The slow path ([`find`](super::find)) is prepared for everything. The fast path goes where nearly
+//! all searches go: the heads of separators decide, no child on the path is being merged, and each parent knows the nodes that its
+//! children were split into. It reads and checks only what it needs of each page: the first word, the heads of the
+//! lines of heads, one of those lines, one child. Whatever else it finds, also damage, it leaves to the slow path, which
+//! starts again from the root and reports what is wrong. It relies on nothing that the slow path does not rely on, and writes nothing.
 
 use std::hint::select_unpredictable;
 
@@ -17,7 +17,7 @@ use crate::memory::{LINE, Memory, SyncWord};
 const FIRST: usize = HEADS_AT;
 /// Bytes up to the end of the children in the fullest page.
 const UP_TO_CHILDREN: u64 = (HEADS_AT + 16 * INNER_MAX) as u64;
-/// The longest separator that is in its head as a whole.
+/// The longest separator that fits into its head.
 const HEAD_BYTES: u64 = 8;
 
 /// Where the fast path leads.
@@ -49,9 +49,9 @@ pub(super) fn word<const BYTES: usize>(bytes: &[u8; BYTES], n: usize) -> u64 {
     u64::from_le_bytes(words[n])
 }
 
-/// How many of ascending words of a line or two, from one on, are not above a number. All are compared, so that no branch has to
-/// be guessed: in chains of selections, as compilers make something slow of a sum of comparisons, and in short ones, which are
-/// executed beside each other.
+/// How many of the ascending words of a line or two, from word `from` on, are not above a number. All are compared, so that no branch has to
+/// be guessed. The comparisons are chains of selections, as compilers make slow code of a sum of comparisons; the chains are short, so that the
+/// processor executes them side by side.
 #[inline(always)]
 pub(super) fn up_to<const BYTES: usize>(bytes: &[u8; BYTES], from: usize, own: u64) -> usize {
     let (words, _) = bytes.as_chunks::<8>();
@@ -66,11 +66,11 @@ pub(super) fn up_to<const BYTES: usize>(bytes: &[u8; BYTES], from: usize, own: u
     count
 }
 
-/// Selections that wait for each other.
+/// Selections in a chain, each of which waits for the one before.
 const CHAIN: usize = 4;
 
 impl<M: Memory> OrderedMap<M> {
-    /// Bytes of a fixed number at the start of a line, if they are committed.
+    /// A fixed number of bytes from the start of a line on, if they are committed.
     #[inline(always)]
     pub(super) fn lines_at<const BYTES: usize>(&self, at: u64) -> Option<&[u8; BYTES]> {
         let is_there = at & (LINE - 1) == 0 && self.worker.is_committed(at, BYTES as u64);
@@ -84,7 +84,7 @@ impl<M: Memory> OrderedMap<M> {
         self.fast_path_to(head, is_head).map(Reached::from)
     }
 
-    /// [`reach_by_fast_path`](Self::reach_by_fast_path) for who needs no more than that.
+    /// [`reach_by_fast_path`](Self::reach_by_fast_path) for callers that need no more.
     #[inline(always)]
     pub(super) fn fast_path_to(&self, head: u64, is_head: bool) -> Option<FastPath> {
         let (worker, mem) = (&*self.worker, self.worker.mem());

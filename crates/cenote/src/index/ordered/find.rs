@@ -1,12 +1,11 @@
 //! Finding the node of a level that holds a place in the order.
 //!
-//! From the root down, and to the right where a node has been split and its parent does not know yet. The part of the
-//! order that a node holds begins where it always began, and its end only moves to the left: so a page of a node that is
-//! not a leaf may be out of date by any amount, and leads to the right node or to one left of it. Only the pages that
-//! answer a question are read afresh.
+//! A search goes from the root down, and right where a node was split and its parent does not know yet. A node's lower bound
+//! never changes, and its upper bound only moves left: so a page of an inner node may be out of date by any amount, and still
+//! leads to the right node or to one left of it. Only the pages that answer a question are read afresh.
 //!
-//! A node that was merged into the one before it is frozen for ever. Whoever comes to a frozen node from its parent goes to
-//! the one before it, and right from there: if it comes by again, it is not merged yet, and has what it had when it was frozen.
+//! A node that was merged into the one before it is frozen for ever. A search that comes to a frozen node from its parent goes to
+//! the node before it, and right from there: if it meets the frozen node again, that is not merged yet, and has what it had when it was frozen.
 //! The only child of a root may be frozen too: it takes the root's place, and has what it had until the root has changed.
 
 use super::key::Target;
@@ -16,11 +15,11 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
-/// Lines of a leaf that are asked for at once.
+/// Lines of a leaf that are prefetched at once.
 const LEAF_LINES: u64 = 7;
-/// Of so many steps to the right of a handle whose searches were led too far left, one has the page that led there read afresh.
+/// Of so many steps right, in searches that were led too far left, one makes the page that led there be read afresh.
 const DETOURS: u32 = 16;
-/// Searches that began anew, because a merge was faster, before the map counts as damaged.
+/// Restarts of a search, because a merge was faster, before the map counts as damaged.
 const LOST_MAX: u32 = 10_000;
 
 /// A node, as it was found.
@@ -30,8 +29,8 @@ pub struct Visit<'m> {
     pub word: SyncWord,
     /// The page that the word referred to.
     pub page: Page<'m>,
-    /// A node that is being merged into the one before it: the nearest before it that is not, and what its word held. One that takes
-    /// the root's place: the root, and what that held. While it still does, the merge is not done, and the page is what the node holds.
+    /// If the node is being merged into the one before it: the nearest node before it that is not, and what that node's word held. If it takes
+    /// the root's place: the root, and what the root held. While the anchor still holds that, the merge is not done, and the page is valid.
     pub anchor: Option<(SyncWord, u64)>,
 }
 
@@ -44,7 +43,7 @@ impl Visit<'_> {
         }
     }
 
-    /// What the merge of the node behind it waits for.
+    /// The anchor for the node behind this one.
     pub fn anchor_of_next(&self) -> (SyncWord, u64) {
         self.anchor.unwrap_or((self.word, self.page.at))
     }
@@ -59,14 +58,14 @@ pub(super) struct Reached {
     pub at: u64,
     /// See [`Visit`].
     pub anchor: Option<(SyncWord, u64)>,
-    /// The page that led here and which of its children this is, if it was the fast path.
+    /// The page that led here and which of its children this is, if the search took the fast path.
     pub parent: Option<(u64, usize)>,
-    /// The node whose page led here, if that is cached perhaps.
+    /// The node whose page led here, if that page may be cached.
     pub above: Option<SyncWord>,
 }
 
 impl Reached {
-    /// A node that was not found through a page.
+    /// A node without anchor and parent.
     fn new(word: SyncWord, at: u64) -> Self {
         Self {
             word,
@@ -79,7 +78,7 @@ impl Reached {
 }
 
 impl<M: Memory> OrderedMap<M> {
-    /// The node of a level that holds a place; `None` if the map is empty, or lower than that. The worker is pinned.
+    /// The node of a level that holds a place; `None` if the map is empty, or has no such level. The worker is pinned.
     pub(super) fn descend(&self, target: Target<'_>, level: u8) -> Result<Option<Visit<'_>>> {
         match self.reach(target, level)? {
             Some(reached) => self.move_right(reached, target, level, true).map(Some),
@@ -87,18 +86,18 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// The leaf that holds a place, unopened: perhaps the place is in one behind it.
+    /// The leaf that holds a place, unopened: the place may be in a leaf behind it.
     #[inline]
     pub(super) fn reach_leaf(&self, target: Target<'_>) -> Result<Option<Reached>> {
         self.reach(target, 0)
     }
 
-    /// The page of a leaf, or of the one behind it that holds a place.
+    /// The leaf that holds a place: this one, or one behind it.
     pub(super) fn move_right_from_leaf(&self, leaf: Reached, target: Target<'_>) -> Result<Visit<'_>> {
         self.move_right(leaf, target, 0, true)
     }
 
-    /// The node that holds a place, from a child of a page on; `None` if that child is being merged.
+    /// The node that holds a place, from a child of a page rightwards; `None` if that child is being merged.
     pub(super) fn move_right_below(
         &self,
         page: &Page<'_>,
@@ -114,7 +113,7 @@ impl<M: Memory> OrderedMap<M> {
             .map(Some)
     }
 
-    /// Goes down to a level, and right above it.
+    /// Goes down to a level, and right on the levels above it.
     #[inline]
     fn reach(&self, target: Target<'_>, level: u8) -> Result<Option<Reached>> {
         if M::COHERENT
@@ -133,12 +132,12 @@ impl<M: Memory> OrderedMap<M> {
         let mut word = self.root();
         let (mut expected, mut passed) = (None, None);
         let mut above: Option<SyncWord> = None;
-        // The page and the child that led here; none if the node before it did.
+        // The page and the child that led here; none if the node before led here.
         let mut way: Option<(Page<'_>, usize)> = None;
-        // Whether that page was read by this search, and was not in the cache.
+        // Whether this search read that page's word afresh, not from the cache.
         let mut is_way_fresh = false;
         let mut lost = 0;
-        // Before any word is read.
+        // Taken before any word is read.
         let mut began = worker.pod().words().now();
         loop {
             let is_above = expected != Some(level);
@@ -151,11 +150,11 @@ impl<M: Memory> OrderedMap<M> {
                 cached
             };
             let mut anchor = None;
-            // A node that is merged may be gone before another's announcement, although it is read after that.
+            // A node that is merged may be freed before the announcement of a thread that would use the cached word.
             let may_keep = cached == 0 && (at & FROZEN == 0 || mutant::is(Mutant::FrozenCached));
             if at & FROZEN != 0 {
                 match &mut way {
-                    // The root is never merged: a write to it would be tried for ever.
+                    // The root is never frozen: a write to it would be retried for ever.
                     None if expected.is_none() => {
                         return Err(Error::corrupt("a root that is frozen", word.offset()));
                     }
@@ -166,12 +165,12 @@ impl<M: Memory> OrderedMap<M> {
                         word = self.node(page.child(*child))?;
                         continue;
                     }
-                    // It takes the root's place, and has not yet.
+                    // It is to take the root's place.
                     Some((page, _)) if page.meta.is_lowering() && is_way_fresh => {
                         anchor = Some((self.root(), page.at));
                         at &= !FROZEN;
                     }
-                    // The page is out of date: a first child is not merged as long as it is one.
+                    // The page is out of date: a first child is not merged while it is the first.
                     Some(_) => {
                         lost += 1;
                         if lost > LOST_MAX {
@@ -206,7 +205,7 @@ impl<M: Memory> OrderedMap<M> {
                 return Err(Error::corrupt("the level of a page", at));
             }
             if page.level() <= level {
-                // Only the root: it may have been replaced by a higher one since it was cached.
+                // Only the root can be here: it may have been replaced by a higher one since it was cached.
                 if cached == 0 {
                     return Ok((page.level() == level).then_some(Reached::new(word, at)));
                 }
@@ -217,7 +216,7 @@ impl<M: Memory> OrderedMap<M> {
                 self.cache(word, at, began);
             }
             let child = page.child_for(self.worker.mem(), target)?;
-            // Only behind the last child there may be a node that the page does not know.
+            // Only behind the last child there may be a node that this page does not know.
             if child + 1 == page.count() && page.is_beyond_its_last(worker.mem(), target)? {
                 self.forget_way(above);
                 word = self.right_of(&page, &mut passed)?;
@@ -262,7 +261,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// What the word of the node behind one holds.
+    /// Loads the word of the node behind another.
     fn reach_from(&self, before: &Visit<'_>, word: SyncWord) -> Reached {
         // PAIRS WITH: pod::commit::publish::exchange
         let at = word.load(self.worker.mem());
@@ -282,8 +281,8 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// The word of the node behind a page. `passed` is the high fence of the page before on the same level: fences ascend, or a
-    /// damaged level might be a cycle.
+    /// The word of the node behind a page. `passed` is the high fence of the page before on the same level: fences must ascend, as a
+    /// damaged level may be a cycle.
     fn right_of<'m>(&self, page: &Page<'m>, passed: &mut Option<&'m [u8]>) -> Result<SyncWord> {
         let word = self.node(page.next())?;
         let (_, high) = page.fences()?;
@@ -294,7 +293,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(word)
     }
 
-    /// Keeps in mind that the parent may not know the node behind a page.
+    /// Notes that the parent may not know the node behind a page.
     fn note(&self, page: &Page<'_>, node: SyncWord) -> Result<()> {
         let mut unposted = self.unposted.borrow_mut();
         if unposted.len() < self.notes_max && page.level() < LEVEL_MAX {
@@ -317,7 +316,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(SyncWord::at(at))
     }
 
-    /// Brings all lines of a leaf near at once. On incoherent memory a hint would drop them. The offset is not validated yet.
+    /// Prefetches all lines of a leaf. On incoherent memory a hint would drop them. The offset is not validated yet.
     #[inline(always)]
     pub(super) fn expect_soon(&self, at: u64) {
         if M::COHERENT {
@@ -329,7 +328,7 @@ impl<M: Memory> OrderedMap<M> {
 
     // ---------------------------------------------------------------------------------------------- the cache
 
-    /// The page that a node that is no leaf had lately, or 0. It was read under an announcement that still stands.
+    /// The cached page of an inner node, or 0. It was read under an announcement that still stands.
     #[inline(always)]
     fn cached(&self, word: SyncWord) -> u64 {
         if M::COHERENT || !self.may_cache(word) {
@@ -344,7 +343,7 @@ impl<M: Memory> OrderedMap<M> {
         self.worker.pod().words().find(word, since).unwrap_or(0)
     }
 
-    /// Keeps a page that a node had after a time, for all threads of the process.
+    /// Caches a page that a node had after a time, for all threads of the process.
     fn cache(&self, word: SyncWord, at: u64, time: u64) {
         if !M::COHERENT && self.may_cache(word) {
             let words = self.worker.pod().words();
@@ -356,15 +355,15 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// The root by replication, all nodes by speculation.
+    /// Whether a node may be cached: with replication the root, with speculation all nodes.
     #[inline(always)]
     fn may_cache(&self, word: SyncWord) -> bool {
         self.guidelines.speculate || self.guidelines.replicate && word == self.root()
     }
 
-    /// A step to the right. Has a node read afresh whose page, perhaps out of date, led too far left; not each time: perhaps the page is as it is in
-    /// memory, as nobody has posted the node behind, and nobody will while all only read. Then each of these would be a sync load of a word that many
-    /// want. Steps are counted, not searches: a way that costs a search so many steps is not taken again.
+    /// Called for a step right. Makes the node above, whose page may be out of date, be read afresh; not at each step: the cached page may be
+    /// current, if nobody has posted the node behind, and nobody will while all only read. Then each of these would be a sync load of a contended
+    /// word. It counts steps, not searches: a path that costs a search so many steps is not taken again.
     fn forget_way(&self, above: Option<SyncWord>) {
         if !M::COHERENT
             && let Some(word) = above
@@ -377,7 +376,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Has this handle read all nodes afresh; the time from which on.
+    /// Makes this handle read all nodes afresh. Returns the time from which on it does.
     fn forget_cached(&self) -> u64 {
         if !M::COHERENT {
             self.read_since.set(self.worker.pod().words().tick());

@@ -15,14 +15,14 @@ use crate::memory::{LINE, Memory};
 enum Found<'m> {
     /// The key has this value.
     Hit(&'m [u8]),
-    /// The key is not in the leaf, and belongs there.
+    /// The key is not in the map: it belongs in the leaf, and is not there.
     Miss,
-    /// It did not find out.
+    /// The fast path cannot tell.
     Unknown,
 }
 
 impl<M: Memory> OrderedMap<M> {
-    /// The value of a key. Nothing is copied: while the [`Value`] lives, the bytes stay.
+    /// The value of a key. Nothing is copied: the bytes stay in place while the [`Value`] lives.
     ///
     /// Cost on incoherent memory, with all guidelines: one sync load, of the leaf's word; at most two misses for the leaf
     /// if key and value have 8 bytes, else some more and the record's. Without speculation one sync load more for each
@@ -34,8 +34,8 @@ impl<M: Memory> OrderedMap<M> {
         Ok(found.map(|bytes| Value::new(Bytes::Shared(bytes), pin)))
     }
 
-    /// The value of an 8-byte key, if it has 8 bytes. Keys are ordered as their bytes are, so as numbers if they are
-    /// stored with the highest byte first: the key here is the one that `u64::to_be_bytes` gives.
+    /// The value of an 8-byte key, if it has 8 bytes. Keys are ordered by their bytes, so numbers must be stored with the
+    /// highest byte first: the key is `key.to_be_bytes()`.
     #[inline]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
         let _pin = self.worker.pin()?;
@@ -50,7 +50,7 @@ impl<M: Memory> OrderedMap<M> {
             return self.find_from(self.reach_leaf(target)?, key);
         };
         let short = u64::from_be_bytes(short);
-        // What a hit needs of the fast path stays in registers; the rest is made where it is used.
+        // What a hit needs of the fast path stays in registers; the rest is built where it is used.
         let way = if M::COHERENT {
             self.fast_path_to(short, true)
         } else {
@@ -73,7 +73,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// [`OrderedMap::find`] for all keys, from a leaf on; none has none.
+    /// [`OrderedMap::find`] for all keys, from a leaf on; without a leaf, there are no keys.
     #[inline(never)]
     fn find_from(&self, leaf: Option<Reached>, key: &[u8]) -> Result<Option<&[u8]>> {
         let (worker, target) = (&*self.worker, Target::at(key));
@@ -87,8 +87,8 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Looks for an 8-byte key in the page of a leaf: its first line says in which other line the key is. A hit is one
-    /// whatever part of the order the leaf holds; a miss is one only between two keys.
+    /// Searches the page of a leaf for an 8-byte key: the first line says in which other line the key is. A hit is certain
+    /// whatever part of the order the leaf holds; a miss is certain only between two keys.
     #[inline(always)]
     fn get_by_fast_path(&self, at: u64, key: u64) -> Found<'_> {
         let Some(first) = self.lines_at::<{ LINE as usize }>(at) else {

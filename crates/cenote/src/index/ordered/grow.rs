@@ -1,10 +1,10 @@
-//! Splits, separators, and higher roots. Each is one new page of one node, and by itself leaves a tree that is whole.
+//! Splits, separators, and higher roots. Each is one new page of one node, and leaves a consistent tree.
 //!
 //! | step | word | by | a crash leaves |
 //! |---|---|---|---|
-//! | split | the node's: page to lower part, which refers to a new node | who found it full | a node behind it that its parent does not know |
-//! | post | the parent's: page to page with one separator more | the same, or any writer who came by the new node | nothing |
-//! | raise | the root's: page to page with one child, which has what the root had | who found the root full | nothing |
+//! | split | the node's: page to lower part, which refers to a new node | the writer that found it full | a node behind it that its parent does not know |
+//! | post | the parent's: page to page with one separator more | the same, or any writer that came by the new node | nothing |
+//! | raise | the root's: page to page with one child, which has what the root had | the writer that found the root full | nothing |
 
 use super::build::{self, Fences, Inner, Leaf};
 use super::find::Visit;
@@ -18,19 +18,19 @@ use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::{alloc::heap, format::class};
 
-/// Bytes of a page from which on it counts as full if it has [`LONG_MIN`] entries: its separators are long.
+/// A page of this many bytes counts as full if it has [`LONG_MIN`] entries: its separators are long.
 pub(super) const LONG_BYTES: usize = 16 << 10;
 /// See [`LONG_BYTES`].
 pub(super) const LONG_MIN: usize = 4;
 
-/// Posts that one write makes before it splits nodes, at most: others may merge and split what it looks at.
+/// The most posts that one write makes before it splits nodes: others may merge and split the nodes that it reads.
 const POSTS_MAX: u32 = 64;
 
-/// Bytes of a node: the word that says which page is its own.
+/// Bytes of a node: the word that refers to its page, and padding.
 const NODE_BYTES: u64 = 16;
 
 impl<M: Memory> OrderedMap<M> {
-    /// Splits a full node, or makes a higher root if it is the root. The caller searches again in any case.
+    /// Splits a full node, or makes a higher root if the node is the root. The caller searches again in any case.
     pub(super) fn split(&self, visit: &Visit<'_>, key: &[u8]) -> Result<()> {
         if visit.word == self.root() {
             return self.raise(visit);
@@ -105,7 +105,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(node)
     }
 
-    /// [`Self::new_node`] for what makes pages fewer: both objects may be larger ones.
+    /// [`Self::new_node`] for changes that make pages fewer: both objects may be larger than needed.
     pub(super) fn new_node_at_any_size(&self, page: &[u8]) -> Result<SyncWord> {
         let worker = &*self.worker;
         let at = build::at_any_size(page, |page| {
@@ -118,7 +118,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(node)
     }
 
-    /// Makes a higher root: its one child is a new node with what the root has.
+    /// Makes a higher root: its one child is a new node with what the root had.
     fn raise(&self, root: &Visit<'_>) -> Result<()> {
         let page = &root.page;
         let fences = Fences::of(page)?;
@@ -140,8 +140,8 @@ impl<M: Memory> OrderedMap<M> {
         Ok(())
     }
 
-    /// Tells parents of nodes that they may not know. A parent that cannot learn now, for want of memory, is told by whoever comes by
-    /// next, or before a node beside it is split.
+    /// Posts the nodes that this handle has noted to their parents. If the pool is full, the next writer that comes by posts a node, or
+    /// a writer does so before it splits a node beside it.
     pub(super) fn post_all(&self) -> Result<()> {
         loop {
             let Some(unposted) = self.unposted.borrow_mut().pop() else {
@@ -158,9 +158,9 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Whether a full node may be split now: not while its parent does not know it, or the node behind it. A pool that has room
-    /// for leaves, and none for their parents' pages, would make a list of the tree, whoever writes. If not, this attempt has
-    /// told the parent, or has come a step nearer to it.
+    /// Whether a full node may be split now: not while its parent does not know it, or the node behind it. Else in a pool with room
+    /// for leaves, and none for their parents' pages, the tree would become a list. If not, this attempt has
+    /// posted the node, or has come a step nearer to that.
     pub(super) fn may_split(&self, visit: &Visit<'_>, key: &[u8]) -> Result<bool> {
         if self.posts.get() < POSTS_MAX
             && let Some(unposted) = self.unknown_at(visit, key)?
@@ -173,7 +173,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(true)
     }
 
-    /// A node that its parent does not know: one that was found to hold a key, or the one behind it.
+    /// A node that its parent does not know: the one that was found to hold a key, or the one behind it.
     fn unknown_at(&self, visit: &Visit<'_>, key: &[u8]) -> Result<Option<Unposted>> {
         let (page, target) = (&visit.page, Target::at(key));
         if visit.word == self.root() {
@@ -205,8 +205,8 @@ impl<M: Memory> OrderedMap<M> {
         }))
     }
 
-    /// One attempt to tell a parent of the node that a note is about, if there is one: the node of the level below that has
-    /// the separator as its low fence. It is found now, under this pin, and not taken from the note.
+    /// One attempt to post the node that a note is about, if there is one: the node of the level below that has
+    /// the separator as its low fence. It is searched now, under this pin, and not taken from the note.
     fn post(&self, unposted: &Unposted) -> Result<Option<()>> {
         let separator = &unposted.separator[..];
         let target = Target::at(separator);
@@ -223,7 +223,7 @@ impl<M: Memory> OrderedMap<M> {
         }
         let found = match self.move_right_below(page, child, target)? {
             Some(found) => found,
-            // A child that is merged is one that its parent's page names, or does not have any more.
+            // A child that is being merged is named by its parent's page, or no longer in it.
             None if visit.word.load(self.worker.mem()) == page.at => {
                 return Err(Error::corrupt("a node that is merged and has a parent", page.at));
             }
@@ -254,7 +254,7 @@ impl<M: Memory> OrderedMap<M> {
 }
 
 impl<M: Memory> OrderedMap<M> {
-    /// There is no level above the root any more: its nodes went with it.
+    /// The level of the parent is gone, and its nodes with it.
     fn forget_above_root(&self) -> Result<Option<()>> {
         let at = self.root().load(self.worker.mem());
         match Page::open(&self.worker, at)?.next() {
@@ -265,7 +265,7 @@ impl<M: Memory> OrderedMap<M> {
 }
 
 impl Unposted {
-    /// Whether it is about a node that was found where it says.
+    /// Whether it is about the node that was found.
     fn is_about(&self, found: &Visit<'_>) -> Result<bool> {
         match () {
             () if mutant::is(Mutant::PostUnchecked) => Ok(true),

@@ -1,11 +1,11 @@
-//! Keys: byte strings in lexicographic order, compared by their first eight bytes before anything else.
+//! Keys: byte strings in lexicographic order, compared by their first eight bytes first.
 
 use std::cmp::Ordering;
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 1 << 16;
 
-/// The first eight bytes of a key as a number, with zeroes behind a shorter one. Where two heads differ, the keys differ
+/// The first eight bytes of a key as a number, a shorter key padded with zeroes. Where two heads differ, the keys differ
 /// the same way.
 #[inline(always)]
 pub fn head_of(key: &[u8]) -> u64 {
@@ -19,7 +19,7 @@ pub fn head_of(key: &[u8]) -> u64 {
     }
 }
 
-/// How two keys compare: nearly always their heads tell.
+/// How two keys compare: nearly always their heads decide.
 #[inline(always)]
 pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     let (left_head, right_head) = (head_of(left), head_of(right));
@@ -29,12 +29,12 @@ pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     }
 }
 
-/// Which place in the order is looked for.
+/// A place in the order, to be searched.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'k> {
-    /// That of a key: the key, and its head.
+    /// The place of a key: the key, and its head.
     At(&'k [u8], u64),
-    /// That of the largest keys below one: the key, and its head.
+    /// The place just before a key: the key, and its head.
     Before(&'k [u8], u64),
     /// The end.
     Last,

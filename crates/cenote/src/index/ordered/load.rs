@@ -1,4 +1,4 @@
-//! Many pairs at once: those of a leaf in one new page.
+//! Putting many pairs at once: all pairs of a leaf in one new page.
 
 use super::OrderedMap;
 use super::build::{Fences, Leaf};
@@ -13,10 +13,10 @@ use crate::memory::Memory;
 type Pairs<'p> = &'p [(u64, u64)];
 
 impl<M: Memory> OrderedMap<M> {
-    /// Puts pairs, best in ascending order of their keys: those with 8-byte keys and values that belong to one leaf are put
+    /// Puts pairs, best in ascending order of their keys: pairs with 8-byte keys and values that belong to one leaf are put
     /// together. Returns how many keys were new.
     ///
-    /// Each pair is put as by [`OrderedMap::put`]; whoever reads meanwhile sees some of them. Keys that come behind all
+    /// Each pair is put as by [`OrderedMap::put`]; concurrent readers may see some of them. Keys after all
     /// others fill leaves one by one, at the cost of two small writes and one page for each 28 of them.
     pub fn put_all<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
@@ -40,7 +40,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(new + self.put_batch(&mut batch)?)
     }
 
-    /// Puts pairs in ascending order, and forgets them. How many keys were new.
+    /// Puts pairs in ascending order, and clears them. Returns how many keys were new.
     fn put_batch(&self, batch: &mut Vec<(u64, u64)>) -> Result<u64> {
         let (mut done, mut new) = (0, 0);
         while done < batch.len() {
@@ -53,7 +53,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(new)
     }
 
-    /// One attempt to put the first of some pairs, at least one: how many, and how many keys of them were new.
+    /// One attempt to put the first of some pairs, at least one. Returns how many it put, and how many keys of them were new.
     fn attempt_batch(&self, pairs: Pairs<'_>) -> Result<Option<(usize, u64)>> {
         let first = pairs[0].0.to_be_bytes();
         let Some(visit) = self.descend(Target::at(&first), 0)? else {
@@ -74,7 +74,7 @@ impl<M: Memory> OrderedMap<M> {
             if is_full || is_record || high.is_some_and(|high| &key[..] >= high) {
                 break;
             }
-            // Those before it are in front of it already.
+            // The pairs put before are in front of it.
             if is_there {
                 leaf.remove(n + new);
             }

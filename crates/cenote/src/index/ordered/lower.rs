@@ -2,14 +2,14 @@
 //!
 //! | step | word | by | a crash leaves |
 //! |---|---|---|---|
-//! | begin | the root's: page to page that says so | who merged the last but one child away | what follows, for whoever writes there |
-//! | freeze | the child's: its page, frozen, if no node is behind it | whoever is there first | the same |
+//! | begin | the root's: page to page that says so | the worker that merged the last but one child away | the steps that follow, to the next writer there |
+//! | freeze | the child's: its page, frozen, if no node is behind it | the first worker there | the same |
 //! | end | the root's: page to a copy of the child's page | the same | nothing |
 //!
-//! If the child was split after the beginning, the root says nothing any more instead, and the new node is posted. Once it is frozen
-//! it stays alone on its level: so the root, with the child's page, is all there is of it.
+//! If the child was split after the first step, the lowering is called off, and the new node is posted. Once the child is frozen
+//! it stays alone on its level: so the root, with a copy of the child's page, has all of that level.
 //!
-//! The root gets a copy, as whoever finds the page itself in the root's word could not tell which of several helpers had put it there.
+//! The root gets a copy: if it got the page itself, several helpers could all take the root's new word for their own success.
 
 use super::OrderedMap;
 use super::build::{self, Fences, Inner};
@@ -24,8 +24,8 @@ use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 
-/// Whether the only child of a root is alone on its level, and has room left: a root that is raised has one child too, which is about
-/// to be split.
+/// Whether the only child of a root is alone on its level, and has room left: a root that was just raised has one child too, which is
+/// about to be split.
 fn may_replace_root(child: &Page<'_>) -> Result<bool> {
     let is_alone = child.next() == 0 || mutant::is(Mutant::LoweredWithNext);
     Ok(is_alone
@@ -52,7 +52,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(has_begun.then_some(Begun::Yes))
     }
 
-    /// The next step: `None` if there may be another.
+    /// The next step of a lowering; `None` if there may be another.
     pub(super) fn lowering_step(&self, root: &Visit<'_>) -> Result<Option<Ended>> {
         let (worker, page) = (&*self.worker, &root.page);
         let node = self.node(page.child(0))?;

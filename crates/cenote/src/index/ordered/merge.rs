@@ -2,13 +2,13 @@
 //!
 //! | step | word | by | a crash leaves |
 //! |---|---|---|---|
-//! | begin | the parent's: page to page that says which child is merged | who made the child thin | all that follows, for whoever writes there |
-//! | freeze | the child's: its page, frozen | whoever is there first | the same |
+//! | begin | the parent's: page to page that says which child is merged | the worker that made the child thin | the steps that follow, to the next writer there |
+//! | freeze | the child's: its page, frozen | the first worker there | the same |
 //! | join | that of the node before it: page to page with both their entries | the same | the same |
 //! | end | the parent's: page to page without the child | the same | nothing |
 //!
-//! The child is never its parent's first, and the parent is neither split nor merged meanwhile. Readers wait for nothing. Where the root
-//! is left with one child, that takes its place ([`super::lower`]).
+//! The child is never its parent's first, and the parent is neither split nor merged meanwhile. Readers wait for nothing. If the root
+//! is left with one child, the child takes its place ([`super::lower`]).
 
 use super::build::{self, Fences, Inner, Leaf};
 use super::find::Visit;
@@ -22,14 +22,14 @@ use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 
-/// A node above the leaves: its level, and a key that it is responsible for.
+/// An inner node: its level, and a key that it is responsible for.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub level: u8,
     pub key: Vec<u8>,
 }
 
-/// Whether a leaf that has just lost a key, and has so many left, shall be merged. Not asked at every key: neighbours may be
+/// Whether to try to merge a leaf that has just lost a key and has so many left. Not true at every number: the neighbours may be
 /// too full.
 pub(super) fn is_thin(count: usize) -> bool {
     const QUARTER: usize = LEAF_MAX / 4;
@@ -37,35 +37,35 @@ pub(super) fn is_thin(count: usize) -> bool {
     matches!(count, 0 | EIGHTH | QUARTER)
 }
 
-/// Whether two neighbours may be joined; room is left, or the next insertion would split them again.
+/// Whether two neighbours may be joined: only if room is left, or the next insertion would split them again.
 fn may_join(left: &Page<'_>, right: &Page<'_>) -> Result<bool> {
     let count = left.count() + right.count();
     Ok(match left.level() {
         0 => count <= LEAF_MAX * 3 / 4 || left.count() == 0 || right.count() == 0,
-        // One that has a single child can be merged only here: its neighbour may be nearly full.
+        // A node with a single child can be merged nowhere else: its neighbour may be nearly full.
         _ if left.count().min(right.count()) == 1 => count <= INNER_MAX && is_short(left, right)?,
         _ => count <= INNER_MAX * 3 / 4 && is_short(left, right)?,
     })
 }
 
-/// Whether two nodes above the leaves, joined, would not count as full for their length. What they are padded with is not joined.
+/// Whether two inner nodes, joined, would not count as full for their length. Their padding is not joined.
 fn is_short(left: &Page<'_>, right: &Page<'_>) -> Result<bool> {
     Ok(left.count() + right.count() < LONG_MIN
         || left.built_len()? + right.built_len()? <= LONG_BYTES * 3 / 4)
 }
 
-/// What came of an attempt to begin a merge.
+/// The result of an attempt to begin a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
     /// It has begun.
     Yes,
     /// There is nothing to merge.
     Nothing,
-    /// The node has one child: that has a neighbour once this node has been merged itself.
+    /// The node has one child, which gets a neighbour once this node has been merged itself.
     OnlyChild,
 }
 
-/// What there is to do after a merge has ended, or after the root was replaced by its only child.
+/// What is left to do after a merge has ended, or after the root was replaced by its only child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// Nothing.
@@ -78,15 +78,15 @@ pub(super) enum Ended {
     Lowered,
 }
 
-/// Merges, and attempts, that one emptied leaf may lead to.
+/// The most merges, and attempts, that one emptied leaf may lead to.
 const STEPS_MAX: u32 = 4 * LEVEL_MAX as u32;
 
 impl<M: Memory> OrderedMap<M> {
     /// After a leaf has become thin: merges it, and the nodes above it that become thin by that; a root with one child gives way to
-    /// it. Without memory it is left for another time.
+    /// it. If the pool is full, that is left for another time.
     pub(super) fn merge_thin(&self, key: &[u8]) -> Result<()> {
         let mut level = 1;
-        // The lowest level where a node had one child, and whether anything has changed above since.
+        // The lowest level where a node had one child, and whether anything above has changed since.
         let (mut only_child, mut has_changed) = (None, false);
         for _ in 0..STEPS_MAX {
             let place = Place {
@@ -134,8 +134,8 @@ impl<M: Memory> OrderedMap<M> {
         self.post_all()
     }
 
-    /// Says in a page that one of its children is merged: the one that holds the key into the one before it, or the one behind it
-    /// into that.
+    /// Says in a page that one of its children is merged: the child that holds the key into the one before it, or the one behind it
+    /// into that child.
     fn begin_merge(&self, place: &Place) -> Result<Option<Begun>> {
         let target = Target::at(&place.key);
         let Some(visit) = self.descend(target, place.level)? else {
@@ -183,7 +183,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(has_begun.then_some(Begun::Yes))
     }
 
-    /// The page of a child, unless that is being merged.
+    /// The page of a child, unless the child is being merged.
     pub(super) fn child(&self, page: &Page<'_>, child: usize) -> Result<Option<Page<'_>>> {
         let at = self.node(page.child(child))?.load(self.worker.mem());
         match at & FROZEN {
@@ -200,8 +200,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Finishes the merge that a node says is under way below it, or the root's replacement, if there is one. Waits for room as who
-    /// came by it does.
+    /// Finishes the merge that is under way below a node, or the root's replacement, if there is one. Waits for room as the caller does.
     pub(super) fn finish_merge(
         &self,
         place: &Place,
@@ -229,7 +228,7 @@ impl<M: Memory> OrderedMap<M> {
         let node = self.node(page.child(child))?;
         let (head, separator) = page.separator(child)?;
         let end = Target::Before(separator.bytes(), head);
-        // The child before it, or one behind that, which the parent does not know. None of them is merged now.
+        // The child before it, or a node behind that child, which the parent does not know. None of them is merged now.
         let left = match self.move_right_below(page, child - 1, end)? {
             Some(left) if left.anchor.is_none() => left,
             _ if parent.word.load(self.worker.mem()) == page.at => {
@@ -240,7 +239,7 @@ impl<M: Memory> OrderedMap<M> {
         if left.page.next() != node.offset() {
             return self.end_merge(&parent, child, node);
         }
-        // It was not joined when the node before it was read, so its page is still there.
+        // The child was not joined when the node before it was read, so its page is still there.
         let seen = node.load(self.worker.mem());
         let right = self.page_of(seen & !FROZEN, page.level() - 1)?;
         let busy = [&right, &left.page]
@@ -263,7 +262,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(None)
     }
 
-    /// Gives a frozen node's entries to the node before it. What has no room there, as that has got more since, goes to
+    /// Gives a frozen node's entries to the node before it. If that has no room, as it has got more entries since, they go to
     /// a new node in the frozen one's place.
     fn join(&self, left: &Visit<'_>, right: &Page<'_>) -> Result<bool> {
         let page = &left.page;
@@ -312,7 +311,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(is_joined)
     }
 
-    /// Publishes a new page for a node, in the place of its own and of the one behind it.
+    /// Publishes a new page for a node, which replaces its page and that of the node behind it.
     fn replace_two(&self, left: &Visit<'_>, right: &Page<'_>, bytes: &[u8]) -> Result<bool> {
         let joined = match () {
             () if mutant::is(Mutant::JoinedPageKept) => 0,
@@ -337,7 +336,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Takes a child that was joined out of its parent, and retires it.
+    /// Removes a child that was joined from its parent, and retires it.
     fn end_merge(&self, parent: &Visit<'_>, child: usize, node: SyncWord) -> Result<Option<Ended>> {
         let page = &parent.page;
         let mut inner = Inner::part(page, 0, page.count())?;

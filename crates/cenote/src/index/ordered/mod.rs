@@ -1,17 +1,17 @@
 //! The ordered map: a B-link tree of nodes whose pages are replaced as a whole, after the Bw-tree as the paper converts it
 //! (pcc-indexes, section 6.2), with the P³ guidelines.
 //!
-//! A *node* is a sync word; it refers to the node's *page*, which is written once. A change makes a new page and
+//! A *node* is a sync word that refers to the node's *page*, which is written once. A change makes a new page and
 //! exchanges the word: one compare-exchange, by `pod::commit::publish`, for a write, a split, a separator, a new root alike. A
-//! node that is split keeps the lower part and refers to a new node behind it; its parent learns of that later, by
-//! whoever comes by. The part of the order that a node holds begins where it always did: so whatever way leads to a leaf, it
-//! leads to the right one or to one left of it, or to one that was merged into the one before it, and says so.
+//! node that is split keeps the lower part and refers to a new node behind it; a worker that comes by later tells its parent.
+//! A node's lower bound never changes. So every path to a leaf leads to the right leaf, or to one left of it, or to one that was
+//! merged into the leaf before it, and is marked as such.
 //!
-//! What is not as in the paper, and why:
-//! - no delta records: a page of a few lines is copied, so that a lookup loads one word and looks at two lines;
+//! Differences from the paper, and why:
+//! - no delta records: a page of a few lines is copied, so that a lookup loads one word and reads two lines;
 //! - the words of nodes are objects like all others, not entries of a table that must grow;
-//! - a leaf says which keys it holds: a miss on a way that is out of date is as good as any other, and needs no retry;
-//! - what is cached of nodes is cached under the announcement, so nobody has to be told before a page is freed.
+//! - a leaf says which keys it holds: a miss on a path that is out of date is as good as any other, and needs no retry;
+//! - nodes are cached under the announcement, so nobody must be told before a page is freed.
 //!
 //! Protocol, proofs and crash analysis: `docs/protocols/ordered.md`.
 
@@ -50,18 +50,18 @@ const HEADER_BYTES: u64 = 128;
 const SHARE_BYTES: u64 = 64;
 const MAGIC: u64 = u64::from_le_bytes(*b"ORDERED\x01");
 
-/// Set in the word of a node that is being merged into the one before it or takes the root's place, or did: the node has its last page.
+/// Set in the word of a node that is being merged into the one before it, or that takes the root's place, or did so: the node has its last page.
 const FROZEN: u64 = 1;
 
 /// A note that a node's parent may not know it. It outlives the pin under which the node was seen, so it does not say
-/// where the node is: by the time it is read, another may be there. The node is looked for by its low fence.
+/// where the node is: another may be there by then. The node is found by its low fence.
 #[derive(Clone, Debug)]
 struct Unposted {
     /// The parent's level.
     level: u8,
     /// The node's low fence.
     separator: Vec<u8>,
-    /// Where the node's word was. Nothing relies on it but a mutant that does.
+    /// Where the node's word was. Only a mutant relies on it.
     was_at: u64,
 }
 
@@ -71,16 +71,16 @@ pub struct OrderedMap<M: Memory> {
     header: u64,
     guidelines: Guidelines,
     count: OwnedWord,
-    /// No page that a node had before is used: by the clock of the process's cache of words.
+    /// Pages that were cached before this time are not used, by the clock of the process's cache of words.
     read_since: Cell<u64>,
     /// Steps to the right of searches that were led too far left.
     detours: Cell<u32>,
     unposted: RefCell<Vec<Unposted>>,
     notes_max: usize,
-    /// Posts that the write has made before splits.
+    /// Posts that the present write has made before splits.
     posts: Cell<u32>,
     merging: RefCell<Option<merge::Place>>,
-    /// The low fence of an empty leaf that this handle has read. The next write has it merged, if it can be: whoever emptied it could
+    /// The low fence of an empty leaf that this handle has read. The next write merges it, if it can: the worker that emptied it could
     /// not, or died.
     empty: RefCell<Option<Vec<u8>>>,
     scratch: Cell<Scratch>,
@@ -145,14 +145,14 @@ impl<M: Memory> OrderedMap<M> {
         })
     }
 
-    /// The same handle, which keeps so many nodes in mind that their parents may not know. Any number is right: other writers
+    /// The same handle with room for so many notes of nodes that their parents may not know. Any number is correct: other writers
     /// post what this one does not.
     pub fn with_notes(mut self, most: usize) -> Self {
         self.notes_max = most;
         self
     }
 
-    /// Keeps a node in mind that this handle made. An older note gives way: whoever comes by that node takes it again.
+    /// Notes a node that this handle made. It replaces an older note: a worker that comes by that node notes it again.
     fn note_own(&self, unposted: Unposted) {
         let mut notes = self.unposted.borrow_mut();
         if self.notes_max > 0 {
@@ -161,7 +161,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// The worker.
+    /// The handle's worker.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn worker(&self) -> &Rc<Worker<M>> {
         &self.worker
@@ -176,8 +176,8 @@ impl<M: Memory> OrderedMap<M> {
         SyncWord::at(self.header)
     }
 
-    /// The number of keys: exact when nobody writes, else some number it had meanwhile, give or take the writes
-    /// in flight. Cost: one peek a worker.
+    /// The number of keys: exact when nobody writes, else a number that it had during the call, give or take the writes
+    /// in flight. Cost: one peek for each worker.
     pub fn len(&self) -> u64 {
         let workers = u64::from(self.worker.pod().workers_high());
         let sum = (0..workers)
@@ -198,7 +198,7 @@ fn share(header: u64, worker: u64) -> u64 {
     header + HEADER_BYTES + worker * SHARE_BYTES
 }
 
-/// Allocates and writes a map's header as the worker's auxiliary object. Written back with the next fence, which comes before it is
+/// Allocates and writes a map's header as the worker's auxiliary object. It is written back with the next fence, before it is
 /// published.
 fn create<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let workers = u64::from(worker.geometry().parameters.workers);

@@ -12,10 +12,10 @@
 //! then           length of the low fence, of the high fence (4 bytes each), the fences, the separators
 //! ```
 //!
-//! A leaf has level 0. It holds the keys from its low fence on, below its high fence; so do the nodes below another node.
+//! A leaf has level 0. It holds the keys from its low fence on, below its high fence; an inner node has the nodes for such keys below it.
 //! The last node of a level has no high fence. A leaf's entry is a *record* unless key and value have 8 bytes: an object
-//! of its own with both. The separator before a child is its low fence; its first 8 bytes are its head, and if it has no
-//! more than those, it is nowhere else.
+//! of its own with both. The separator before a child is the child's low fence. Its first 8 bytes are its head; a separator of no
+//! more than 8 bytes is only there.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -26,25 +26,25 @@ use crate::index::hash::object::{self, Pair};
 use crate::memory::{LINE, Memory, read_once};
 use crate::pod::Worker;
 
-/// Most entries of a leaf.
+/// The most entries of a leaf.
 pub const LEAF_MAX: usize = 28;
-/// Most entries of any other node.
+/// The most entries of an inner node.
 pub const INNER_MAX: usize = 120;
 /// Entries of a leaf that share a line.
 pub const LINE_ENTRIES: usize = 4;
-/// The highest level there is room for; far more than there ever are.
+/// The highest possible level; far more than there ever are.
 pub const LEVEL_MAX: u8 = 32;
 /// Where a leaf's entries begin.
 const ENTRIES_AT: usize = 64;
 /// Words of a line.
 pub const LINE_WORDS: usize = LINE as usize / 8;
-/// Where the heads of any other node begin.
+/// Where the heads of an inner node begin.
 pub const HEADS_AT: usize = 128;
 
-/// What a root's page says, instead of a child that is being merged, while it is to give way to its only child.
+/// What a root's page says, instead of a child that is being merged, while its only child is to take its place.
 pub const LOWERING: u32 = 0xfff;
 
-/// Words of each array of a page that is no leaf's.
+/// Words of each array of an inner node's page.
 #[inline(always)]
 pub fn stride(count: usize) -> usize {
     count.next_multiple_of(LINE_WORDS)
@@ -71,18 +71,18 @@ impl Meta {
         )
     }
 
-    /// The same of a page that is longer than it needs to be.
+    /// The same for a page that is longer than it needs to be.
     pub fn with_len(self, len: u64) -> Self {
         Self(self.0 & !(0xf_ffff << 16) | ((len / LINE) & 0xf_ffff) << 16)
     }
 
-    /// The same of a leaf whose entry `n` is a record, or is none.
+    /// The same for a leaf whose entry `n` is a record, or is not.
     #[inline(always)]
     pub fn with_record(self, n: usize, is_record: bool) -> Self {
         Self(self.0 & !(1 << (36 + n)) | u64::from(is_record) << (36 + n))
     }
 
-    /// Entries.
+    /// The number of entries.
     #[inline(always)]
     pub fn count(self) -> usize {
         (self.0 & 0xff) as usize
@@ -106,7 +106,7 @@ impl Meta {
         (self.0 >> 36) as u32
     }
 
-    /// The child of a node above the leaves that is being merged into the one before it, if there is one.
+    /// The child of an inner node that is being merged into the one before it, if there is one.
     #[inline(always)]
     pub fn merging(self) -> Option<usize> {
         (self.is_changing() && !self.is_lowering()).then_some(self.records() as usize)
@@ -133,7 +133,7 @@ impl Meta {
         }
     }
 
-    /// Whether it can be a first word.
+    /// Whether it is a valid first word.
     #[inline(always)]
     fn is_right(self) -> bool {
         let most = if self.level() == 0 { LEAF_MAX } else { INNER_MAX };
@@ -164,7 +164,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl<'m> Page<'m> {
-    /// The page at an offset, all of which the caller reads: checked as far as its arrays.
+    /// The page at an offset, checked as far as its arrays. The caller may read all of it.
     #[inline]
     pub fn open<M: Memory>(worker: &'m Worker<M>, at: u64) -> Result<Self> {
         let page = Self::open_to_search(worker, at)?;
@@ -172,7 +172,7 @@ impl<'m> Page<'m> {
         Ok(page)
     }
 
-    /// The same for who looks for a child with [`child_for`](Self::child_for): that reads some lines.
+    /// The same for a caller that only searches a child with [`child_for`](Self::child_for), which reads some lines.
     #[inline]
     pub fn open_to_search<M: Memory>(worker: &'m Worker<M>, at: u64) -> Result<Self> {
         let damaged = || Error::corrupt("a page of an ordered map", at);
@@ -198,18 +198,18 @@ impl<'m> Page<'m> {
         self.meta.level()
     }
 
-    /// Its entries.
+    /// The number of its entries.
     #[inline(always)]
     pub fn count(&self) -> usize {
         self.meta.count()
     }
 
-    /// All of it.
+    /// All its bytes.
     pub fn bytes(&self) -> &'m [u8] {
         self.bytes
     }
 
-    /// The node behind it, or 0.
+    /// The node behind its node, or 0.
     #[inline(always)]
     pub fn next(&self) -> u64 {
         word(self.bytes, 8)
@@ -219,7 +219,7 @@ impl<'m> Page<'m> {
         Error::corrupt("a page of an ordered map", self.at)
     }
 
-    /// The low and the high fence; the latter means nothing in the last node of a level.
+    /// The low and the high fence. The latter is meaningless in the last node of a level.
     #[inline]
     pub fn fences(&self) -> Result<(&'m [u8], &'m [u8])> {
         let at = self.meta.fences_at();
@@ -232,13 +232,13 @@ impl<'m> Page<'m> {
         }
     }
 
-    /// How long it is without padding.
+    /// Its length without padding.
     pub fn built_len(&self) -> Result<usize> {
         let (low, high) = self.fences()?;
         let fences_end = self.meta.fences_at() + 8 + low.len() + high.len();
         let end = match self.level() {
             0 => fences_end,
-            // Long separators follow, that of the last child as the last one.
+            // Long separators follow, the last child's as the last.
             _ => match self.place_of_separator(self.count() - 1) {
                 (at, 0..=8) => at,
                 (at, len) => at + len,
@@ -259,7 +259,7 @@ impl<'m> Page<'m> {
         }
     }
 
-    /// [`is_beyond`](Self::is_beyond) for who has come to the last child.
+    /// [`is_beyond`](Self::is_beyond) for a search that has come to the last child.
     #[inline]
     pub fn is_beyond_its_last<M: Memory>(&self, mem: &M, target: Target<'_>) -> Result<bool> {
         if self.next() != 0 {
@@ -269,7 +269,7 @@ impl<'m> Page<'m> {
         self.is_beyond(target)
     }
 
-    /// Whether a place is behind what the node holds.
+    /// Whether a place is beyond what the node holds.
     #[inline]
     pub fn is_beyond(&self, target: Target<'_>) -> Result<bool> {
         let Some(high) = self.high()? else {
@@ -317,7 +317,7 @@ impl<'m> Page<'m> {
         self.meta.records() == 0
     }
 
-    /// Calls `with` for the keys and values of some entries of a leaf, until it says no; whether it did not.
+    /// Calls `with` for the keys and values of some entries of a leaf, until it returns `false`. Returns whether it never did.
     #[inline]
     pub fn with_pairs<M: Memory>(
         &self,
@@ -357,7 +357,7 @@ impl<'m> Page<'m> {
         }
     }
 
-    /// A copy of the key of an entry of a leaf, for who looks at no value.
+    /// A copy of the key of an entry of a leaf. Does not read the value.
     pub fn key_alone<M: Memory>(&self, worker: &'m Worker<M>, n: usize) -> Result<Vec<u8>> {
         match self.is_record(n) {
             true => object::key_at(worker, self.entry(n).1).map(<[u8]>::to_vec),
@@ -392,14 +392,14 @@ impl<'m> Page<'m> {
         })
     }
 
-    /// Where a key belongs in a leaf: the number of smaller keys.
+    /// The position of a key in a leaf: the number of smaller keys.
     #[inline]
     pub fn place_of<M: Memory>(&self, worker: &'m Worker<M>, key: &[u8]) -> Result<usize> {
         let head = head_of(key);
         if !self.is_small() || key.len() != 8 {
             return self.search(worker, key, head).map(|(place, _)| place);
         }
-        // The first line has the heads of every fourth entry.
+        // The first line has the head of every fourth entry.
         let (words, _) = self.bytes.as_chunks::<8>();
         let heads = words.get(2..8).unwrap_or_default();
         let (entries, _) = self.entries().as_chunks::<16>();
@@ -414,7 +414,7 @@ impl<'m> Page<'m> {
         Ok(line * LINE_ENTRIES + smaller)
     }
 
-    /// Where a key is in a leaf, or belongs: the number of smaller keys, and whether the key is there.
+    /// The position of a key in a leaf: the number of smaller keys, and whether the key is there.
     #[inline]
     pub fn search<M: Memory>(&self, worker: &'m Worker<M>, key: &[u8], head: u64) -> Result<(usize, bool)> {
         let (mut low, mut high) = (0, self.count());
@@ -442,7 +442,7 @@ impl<'m> Page<'m> {
         word(self.bytes, HEADS_AT + 8 * (stride(self.count()) + n))
     }
 
-    /// Where a separator is if it has more than eight bytes, else where the next long one would be; and its length.
+    /// The place of a separator of more than eight bytes, else the place where the next such separator would be; and its length.
     #[inline]
     fn place_of_separator(&self, n: usize) -> (usize, usize) {
         let place = read_once(self.bytes, HEADS_AT + 8 * (2 * stride(self.count()) + n));
@@ -473,8 +473,8 @@ impl<'m> Page<'m> {
         self.child_by_key(target)
     }
 
-    /// The last child whose separator's head is not above a head, unless they are equal. The first lines say which line of the
-    /// heads tells; that of the children is fetched meanwhile.
+    /// The last child whose separator's head is not above `own`; `None` if it equals that. The first lines say which line of the
+    /// heads decides; the line of the children is prefetched meanwhile.
     #[inline(always)]
     fn child_by_head<M: Memory>(&self, mem: &M, own: u64) -> Option<usize> {
         let up_to_own =
@@ -519,7 +519,7 @@ impl<'m> Page<'m> {
 /// A separator's bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Separator<'m> {
-    /// No more than a head, and how many.
+    /// At most eight bytes, and how many.
     Short([u8; 8], usize),
     /// In the page.
     Long(&'m [u8]),

@@ -1,12 +1,12 @@
 //! Scans, and neighbours of a key.
 //!
-//! **What a scan guarantees.** Each leaf is seen as it was at one moment, and the leaves one after the other. So a key that
-//! is there all the time is seen exactly once, and one that is never there is not; of keys that come, go or change
-//! meanwhile, each is seen as it was at some moment of the scan. Keys come in order. What a scan gives from within one leaf,
-//! see [`OrderedMap::step`], is the map's content at one moment.
+//! **What a scan guarantees.** A scan reads each leaf at one moment, and the leaves one after the other. So it returns a key that
+//! is there all the time exactly once, and never one that is not there at any time. A key that is inserted, removed or changed
+//! meanwhile is seen as it was at some moment of the scan. Keys come in order. The pairs of one leaf,
+//! see [`OrderedMap::step`], are the map's content at one moment.
 //!
-//! **Neighbours** are answers of one moment: if leaves without a neighbour had to be passed, they are looked at again, and
-//! if one has changed, the search begins anew.
+//! **Neighbours** are answers of one moment: if the search passed leaves without a neighbour, it reads them again, and
+//! starts again if one has changed.
 
 use super::OrderedMap;
 use super::ahead::Ahead;
@@ -16,18 +16,18 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
-/// Leaves looked at under one announcement.
+/// Leaves that are read under one announcement.
 const LEAVES_AT_ONCE: u32 = 64;
 
 /// A key and its value, copied.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// A part of the order.
+/// A range of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range<'k> {
     /// The least key in it.
     pub from: &'k [u8],
-    /// The least key behind it; none if it has no end.
+    /// The least key after it; `None` if it has no end.
     pub to: Option<&'k [u8]>,
 }
 
@@ -38,7 +38,7 @@ impl Range<'_> {
 
 /// How one leaf's part of a walk ended.
 enum Leaf {
-    /// It was asked to end, or the range has.
+    /// The caller ended the walk, or the range ended.
     Ended,
     /// The next leaf may have more.
     Through,
@@ -58,7 +58,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(())
     }
 
-    /// Calls `each` for the pairs of a range that are in the first leaf of it, all of one moment, and returns where the
+    /// Calls `each` for the pairs of the first leaf of a range, all of one moment, and returns where the
     /// next leaf begins; `None` if the range ends before.
     pub fn step(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8])) -> Result<Option<Vec<u8>>> {
         self.scan_some(range, 1, &mut |key, value| {
@@ -67,7 +67,7 @@ impl<M: Memory> OrderedMap<M> {
         })
     }
 
-    /// Scans at most so many leaves; where to go on.
+    /// Scans at most so many leaves. Returns where to go on.
     fn scan_some(
         &self,
         mut range: Range<'_>,
@@ -101,7 +101,7 @@ impl<M: Memory> OrderedMap<M> {
             }
             visit = self.leaf_behind(&visit, high)?;
             ahead.move_to(self, visit.word);
-            // All of the next leaf is behind where the range begins: its low fence is this one's high fence.
+            // All keys of the next leaf are after the start of the range: its low fence is this one's high fence.
             range.from = &[];
         }
         Ok(None)
@@ -166,7 +166,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// The low fence of a leaf in which what is below `end` ends.
+    /// The low fence of a leaf, checked to be below `end`.
     fn before(&self, visit: &Visit<'_>, low: &[u8], end: Option<Vec<u8>>) -> Result<Vec<u8>> {
         match end {
             Some(end) if low >= &end[..] => Err(Error::corrupt("a leaf's low fence", visit.page.at)),
@@ -182,7 +182,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// The number of keys in a range, with the guarantee of a scan.
+    /// The number of keys in a range, with the guarantees of a scan.
     pub fn count(&self, range: Range<'_>) -> Result<u64> {
         let mut count = 0;
         self.scan(range, |_, _| {
@@ -222,7 +222,7 @@ impl<M: Memory> OrderedMap<M> {
         self.greatest_before(Some(key))
     }
 
-    /// The pair with the least key that is not below one.
+    /// The pair with the least key that is not below `from`.
     pub fn least_from(&self, from: &[u8]) -> Result<Option<Pair>> {
         loop {
             let _pin = self.worker.pin()?;
@@ -248,7 +248,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// The pair with the greatest key below one, or of all.
+    /// The pair with the greatest key below `end`, or with the greatest of all.
     pub fn greatest_before(&self, end: Option<&[u8]>) -> Result<Option<Pair>> {
         loop {
             let _pin = self.worker.pin()?;
@@ -275,7 +275,7 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Keeps an empty leaf in mind for the next write, if it is not the only one.
+    /// Notes an empty leaf for the next write, unless it is the only leaf.
     fn note_empty(&self, visit: &Visit<'_>) -> Result<()> {
         let page = &visit.page;
         if page.count() == 0 && visit.word != self.root() && self.notes_max > 0 {
@@ -291,7 +291,7 @@ impl<M: Memory> OrderedMap<M> {
     }
 }
 
-/// Leaves that had nothing, and what such ones as are being merged depend on: words, and what those held. While the pin
+/// Leaves that had no neighbour, and the anchors of those that are being merged: words, and what they held. While the pin
 /// lasts, no page comes back.
 #[derive(Default)]
 struct Passed(Vec<(SyncWord, u64)>);

@@ -1,7 +1,7 @@
 //! Writing: upsert, insert, compare-and-replace, remove.
 //!
 //! Each write is a new page of one leaf, published by one compare-exchange of the leaf's word. If the word has changed,
-//! somebody else made progress: what was allocated is given back, and the write begins anew.
+//! another writer made progress: this one frees what it allocated, and starts again.
 
 use super::build::{self, Fences, Leaf};
 use super::find::Visit;
@@ -18,7 +18,7 @@ use crate::pod::format::record::operation;
 use crate::pod::reclaim::room::Room;
 use crate::pod::{alloc::heap, reclaim::collect};
 
-/// Merges that one write may have to finish first, before the map counts as damaged.
+/// Merges that one write finishes first before the map counts as damaged.
 const HELPED_MAX: u32 = 100_000;
 
 /// When a write happens.
@@ -33,7 +33,7 @@ pub(super) enum When<'a> {
 pub(super) enum Outcome {
     Inserted,
     Replaced,
-    /// And whether the leaf has so few keys left that it may be merged.
+    /// Also whether the leaf has so few keys left that it may be merged.
     Removed(bool),
     Exists,
     Differs(Vec<u8>),
@@ -44,21 +44,21 @@ pub(super) enum Outcome {
 pub(super) struct Replacement<'b> {
     /// The node's word.
     pub word: SyncWord,
-    /// What it must refer to; 0 if there is no page yet.
+    /// The page that it must refer to; 0 if there is none yet.
     pub current: u64,
     /// The new page.
     pub page: &'b [u8],
-    /// What goes with the old page (a record, another node's page, a node), or zeroes.
+    /// What is retired with the old page (a record, another node's page, a node), or zeroes.
     pub old_secondaries: [u64; 2],
-    /// One key more, or less.
+    /// The change of the number of keys.
     pub count: i64,
 }
 
 impl<M: Memory> OrderedMap<M> {
     /// Sets a key's value, whether it had one or not.
     ///
-    /// Cost: a search, a copy of the leaf's page, one compare-exchange, the retirement of the old page. A key or a value
-    /// that does not have 8 bytes is an object more.
+    /// Cost: a search, a copy of the leaf's page, one compare-exchange, the retirement of the old page. A pair whose key or value
+    /// does not have 8 bytes is one object more.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Put> {
         match self.write(key, Some(value), When::Always)? {
             Outcome::Inserted => Ok(Put::Inserted),
@@ -71,7 +71,7 @@ impl<M: Memory> OrderedMap<M> {
         self.put(&key.to_be_bytes(), &value.to_le_bytes())
     }
 
-    /// Sets a key's value if it has none; whether it did.
+    /// Sets a key's value if it has none. Returns whether it did.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let outcome = self.write(key, Some(value), When::IfAbsent)?;
         Ok(matches!(outcome, Outcome::Inserted))
@@ -86,7 +86,7 @@ impl<M: Memory> OrderedMap<M> {
         })
     }
 
-    /// Removes a key; whether it was there. Costs what [`OrderedMap::put`] does.
+    /// Removes a key. Returns whether it was there. Cost: as [`OrderedMap::put`].
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         let outcome = self.write(key, None, When::Always)?;
         Ok(matches!(outcome, Outcome::Removed(_)))
@@ -110,14 +110,14 @@ impl<M: Memory> OrderedMap<M> {
         Ok(outcome)
     }
 
-    /// Repeats an attempt until it has an outcome; what one that has none allocated is given back.
+    /// Repeats an attempt until it has an outcome. Frees what the other attempts allocated.
     pub(super) fn until_done<R>(&self, attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
         let mut room = Room::new(&self.worker);
         self.posts.set(0);
         self.until_done_with(attempt, &mut |error| room.make_after(error))
     }
 
-    /// [`Self::until_done`] for what can be left for another time: it does not wait for room.
+    /// [`Self::until_done`] for changes that can be left for another time: it does not wait for room.
     pub(super) fn until_done_or_full<R>(&self, attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
         self.until_done_with(attempt, &mut Err)
     }
@@ -158,8 +158,8 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Whether a node may be changed now: neither it nor one of its children is being merged, or takes the root's place. If not, that
-    /// will be finished before the next attempt.
+    /// Whether a node may be changed now: neither it nor one of its children is being merged, or takes the root's place. If not, the
+    /// merge will be finished before the next attempt.
     pub(super) fn may_change(&self, visit: &Visit<'_>, key: &[u8]) -> bool {
         let page = &visit.page;
         let is_frozen = visit.anchor.is_some() && !mutant::is(Mutant::FrozenNotHelped);
@@ -176,7 +176,7 @@ impl<M: Memory> OrderedMap<M> {
         false
     }
 
-    /// One attempt at a write; `None` if the leaf was split, or changed under it.
+    /// One attempt at a write; `None` if the leaf was split, or changed meanwhile.
     pub(super) fn attempt(
         &self,
         key: &[u8],
@@ -238,7 +238,7 @@ impl<M: Memory> OrderedMap<M> {
         };
         let is_done = match value {
             Some(_) => self.replace_page(&replacement)?,
-            // A full pool can be deleted from as long as it has any object that is large enough.
+            // Keys can be removed from a full pool as long as it has any object that is large enough.
             None => self.replace_page_at_any_size(&replacement)?,
         };
         self.scratch.set(Scratch { entries, page: bytes });
@@ -278,7 +278,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok(())
     }
 
-    /// An entry's second word: the value, or the offset of a record, which is made; and whether it is one.
+    /// An entry's second word: the value, or the offset of a new record; and whether it is a record.
     fn second_word(&self, key: &[u8], value: &[u8]) -> Result<(u64, bool)> {
         if let (8, Ok(value)) = (key.len(), value.try_into()) {
             return Ok((u64::from_le_bytes(value), false));
@@ -288,7 +288,7 @@ impl<M: Memory> OrderedMap<M> {
         Ok((record, true))
     }
 
-    /// Publishes a new page; whether the node was still as it was.
+    /// Publishes a new page. Returns whether the node was unchanged.
     pub(super) fn replace_page(&self, replacement: &Replacement<'_>) -> Result<bool> {
         let worker = &*self.worker;
         let at = build::place(worker.mem(), replacement.page, |len| heap::allocate(worker, len))?;
@@ -303,8 +303,8 @@ impl<M: Memory> OrderedMap<M> {
         Ok(publish_with_secondaries(worker, &change, replacement.old_secondaries)?.is_ok())
     }
 
-    /// [`Self::replace_page`] for what makes pages fewer or shorter: where no object of the page's size can be had, the page takes a larger
-    /// one, and says that it is as long as that.
+    /// [`Self::replace_page`] for changes that make pages fewer or shorter: if no object of the page's size is available, the page takes a larger
+    /// one, and is padded to its size.
     pub(super) fn replace_page_at_any_size(&self, replacement: &Replacement<'_>) -> Result<bool> {
         build::at_any_size(replacement.page, |page| {
             self.replace_page(&Replacement { page, ..*replacement })

@@ -20,7 +20,7 @@ use crate::mutant::{self, Mutant};
 /// of no use lately mean that the server needs this processor.
 const POLLS: u64 = 64;
 const POLLS_LEAST: u64 = 4;
-/// Every so many requests the client polls as often as it may: with fewer polls it would not find out that the server has a processor again.
+/// Once in this many requests the client polls as often as it may: fewer polls would not show that the server has a processor again.
 const HOPEFUL: u64 = 16;
 /// The first sleep, and the longest.
 pub(super) const SHORTEST: Duration = Duration::from_micros(64);

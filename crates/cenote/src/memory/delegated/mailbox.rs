@@ -19,7 +19,7 @@ use crate::mutant::{self, Mutant};
 /// Bytes of a mailbox.
 pub const MAILBOX_BYTES: u64 = 3 * LINE;
 
-/// What is asked for.
+/// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Replace the first by the second.
@@ -78,7 +78,7 @@ impl Wish {
 pub struct Request {
     /// Its ticket: greater than any before in its box.
     pub ticket: u64,
-    /// What is asked for.
+    /// The wish.
     pub wish: Wish,
     /// The word's offset.
     pub at: u64,

@@ -40,7 +40,7 @@ use crate::pod::instance::pending::{Pending, Source};
 use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
 
-/// Bytes of an object that are prefetched when its cell's allocation is near: what is written to a fresh object must be
+/// How many bytes past its reserved cells' first object a block is prefetched: what is written to a fresh object must be
 /// in the cache before the exchange that publishes it can happen.
 const AHEAD: u64 = 256;
 

@@ -89,7 +89,7 @@ pub enum LeaseEvent {
     LeaseTaken,
     /// It may no longer act, and has put back what it can.
     LeaseGivenBack,
-    /// Something outside of the pool did not answer, or failed; it is tried again.
+    /// Something outside of the pool did not answer, or was in the way; it is tried again.
     LeaseTrouble {
         /// What.
         why: String,
@@ -351,8 +351,8 @@ impl<M: Memory> FailoverController<M> {
         Ok(true)
     }
 
-    /// Makes this machine the home of a generation of its host that is to serve, or fails if another one is. This is a plain store: without a home
-    /// no process of the host begins to serve, so no server executes exchanges on that word.
+    /// Makes this machine the home of a generation of its host that is to serve, or fails if another one is. No exchange is needed: without a home
+    /// no process of the host begins to serve, so no server executes an exchange on that word.
     fn claim_home(&self, mine: HostInstance) -> Result<()> {
         let here = self.here(mine);
         match self.home() {

@@ -29,8 +29,8 @@ pub(in crate::pod) struct Heard {
 }
 
 impl Heard {
-    /// Polls for a new heartbeat of a host that is in this state. Returns whether it has missed `missed_max` times its agent's timeout; or
-    /// [`EVEN_LATE`] times as many, if not all of the polls came in time.
+    /// Polls for a new heartbeat of a host that is in this state. Returns whether it has missed `missed_max` heartbeats, times the timeout that its
+    /// agent asks for; or [`EVEN_LATE`] times as many, if not all of the polls came in time.
     ///
     /// Cost: two round trips.
     pub fn has_missed<M: Memory>(

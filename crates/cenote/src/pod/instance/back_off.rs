@@ -2,7 +2,7 @@
 //! one of many that want the same word gets through while the others leave its line alone.
 //!
 //! Its worker alone knows of it: nothing is in the pool. No worker waits for a particular other, so a death delays nobody. Losses
-//! count for some time: a contended word stays contended, and most of its writers' other writes meet nobody.
+//! count for some time: a contended word stays contended, and most of the worker's other writes meet nobody.
 
 use std::cell::Cell;
 

@@ -39,7 +39,7 @@ pub struct Limits {
     pub cached_words: usize,
     /// Polls of a lock close together, before its waiter sleeps. At least 1.
     pub spins: u32,
-    /// Nanoseconds of a hold from which on a worker that has waited for a lock hands it to the next waiter instead of leaving it to any; and of
+    /// Nanoseconds of a hold from which on a worker that has waited for a lock hands it to the next waiter, and lets no newcomer take it; and of
     /// a sleep from which on the polls before it were in vain.
     pub long_hold_ns: u64,
 }

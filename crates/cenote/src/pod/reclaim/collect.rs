@@ -5,9 +5,9 @@
 //! | step | a crash after it leaves | recovery |
 //! |---|---|---|
 //! | *freeing* = chunk, *which* = the entries | entries of live objects | all of what follows |
-//! | their cells: live -> retired by me | some of them marked | the same |
+//! | their cells: live -> being freed by me | some of them marked | the same |
 //! | *freeing* = chunk, decided; the entries are gone | marked objects, in no list (`collect.decided`) | all of what follows |
-//! | their cells: retired by me -> free | some of them free (`collect.freed`) | those that are still marked |
+//! | their cells: being freed by me -> free | some of them free (`collect.freed`) | those that are still marked |
 //! | *freeing* = 0 | nothing | |
 //!
 //! Once it is decided, an unmarked cell was freed, and may have any owner: it can never be marked in this name again, as the record's worker
