@@ -29,6 +29,9 @@ pub mod names;
 pub mod reclaim;
 pub mod tasks;
 
+#[cfg(test)]
+mod pool_for_tests;
+
 use crate::memory::Memory;
 
 pub use instance::process::Pod;

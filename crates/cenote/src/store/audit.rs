@@ -618,7 +618,8 @@ impl<M: Memory> Audit<'_, M> {
         Ok(())
     }
 
-    /// Checks the words of a block's further frames. Objects of a slab block are found by them; those of an extent say free, as they must once it is freed.
+    /// Checks the words of a block's further frames. Objects of a slab block are found by them; those of an extent say free, as they must
+    /// once it is freed.
     fn check_rest(&mut self, first: u64, frames: u64, expected: Block) {
         let worker = self.worker;
         let word = |frame| table_word(worker, frame).load(worker.mem());

@@ -1,7 +1,8 @@
 //! Arrays of locks: many of one form under one name, in one allocation.
 //!
 //! **State.** A line that says form and number, protected; then the locks, each as it would be alone, with its own header. So slots name the
-//! lock of an array as they name others, and recovery and successors find it by its offset. All are in incarnation 0, as an array's name is never removed.
+//! lock of an array as they name others, and recovery and successors find it by its offset. All are in incarnation 0, as an array's name
+//! is never removed.
 //!
 //! **A crash** of the maker leaves an auxiliary object that recovery frees, or an array with a name.
 

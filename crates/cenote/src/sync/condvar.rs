@@ -5,9 +5,10 @@
 //! one of the sleepers, or all. No waiter misses a notifier that changes the condition under the lock and notifies after that: a waiter that
 //! read the condition before the change had prepared to wait.
 //!
-//! **A crash** of a waiter leaves a slot that says so. Recovery puts it at rest, and notifies all, as the dead waiter may have been the only one that was
-//! woken. Sleepers check for deaths every [`LONGEST`]. So if a notification dies with the waiter that it woke, the others wake then at the
-//! latest; at once if anybody watches. A crash of a notifier between the count and the system call leaves sleepers that see the count when their time is over.
+//! **A crash** of a waiter leaves a slot that says so. Recovery puts it at rest, and notifies all, as the dead waiter may have been the
+//! only one that was woken. Sleepers check for deaths every [`LONGEST`]. So if a notification dies with the waiter that it woke, the
+//! others wake then at the latest; at once if anybody watches. A crash of a notifier between the count and the system call leaves
+//! sleepers that see the count when their time is over.
 //!
 //! **In a pod** a notification wakes sleepers of the notifier's own host; others poll the count every [`APART`].
 

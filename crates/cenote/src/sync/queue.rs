@@ -62,7 +62,8 @@ impl<M: Memory> QueueLock<M> {
         self.lock_slowly(joined.map(|(slot, before, _)| (slot, before)))
     }
 
-    /// Whether a slot with this `before` owns the lock at once, with no dead owner to be told of. `incarnation` is the lock's, if it was read after `before`.
+    /// Whether a slot with this `before` owns the lock at once, with no dead owner to be told of. `incarnation` is the lock's, if it was read
+    /// after `before`.
     #[inline]
     fn is_owner(&self, slot: usize, before: u64, incarnation: Option<u64>) -> bool {
         let handle = &self.0;

@@ -30,7 +30,8 @@ use crate::pod::lock::is_gone;
 /// Ends what the dead worker of a place holds and waits for, as far as that can be ended now. The hook of
 /// [`Hooks::recover_held`](crate::pod::instance::hooks::Hooks::recover_held).
 ///
-/// Cost: a load for each slot that was never used; for each lock that has a queue a scan of all slots and, for those that stand in it, a walk of the queue.
+/// Cost: a load for each slot that was never used; for each lock that has a queue a scan of all slots and, for those that stand in it, a
+/// walk of the queue.
 pub fn recover_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
     if mutant::is(Mutant::HeldNotRecovered) {
         return Ok(());

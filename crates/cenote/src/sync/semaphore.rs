@@ -1,4 +1,5 @@
-//! The semaphore: so many permits, each of which one worker has at a time. When a permit's owner dies, the permit can be taken again, and its next owner is told.
+//! The semaphore: so many permits, each of which one worker has at a time. When a permit's owner dies, the permit can be taken again,
+//! and its next owner is told.
 //!
 //! A permit is a word that names its [owner](super::owner), 0 while nobody has it, with a note beside it. Before the permits is a
 //! [queue](super::wait_queue), as before a mutex: a thread that finds a free permit takes it, even if others wait; the foremost waiter sleeps until

@@ -1,13 +1,13 @@
-//! Memory of a baseline: one range of the pool, from which nodes are taken and to which none are given back.
+//! Memory of a baseline: one extent of the pool, in which nodes are allocated and never freed.
 //!
 //! | line | words |
 //! |---|---|
-//! | 0 | protected: what lives here (`magic`), the range's length |
-//! | 1 | sync: the offset of what was not taken yet |
+//! | 0 | protected: what lives here (`magic`), the extent's length |
+//! | 1 | sync: the offset of the first byte that is not allocated |
 //! | 2 to 9 | sync, the first word of each: [roots](Arena::root), 0 at first |
 //!
-//! A worker takes chunks, by one fetch-add each, and nodes from its chunk. A crash loses the rest of the chunk to nobody
-//! but this range, which belongs to its name in the directory as a whole.
+//! A worker takes chunks, by one fetch-add each, and allocates nodes in its chunk. A crash loses the rest of the chunk to
+//! the extent only, which as a whole belongs to its name in the directory.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::pod::names::directory::{self, KIND_BASELINE};
 pub const ROOTS: u64 = 8;
 
 const HEADER_BYTES: u64 = (2 + ROOTS) * LINE;
-/// Bytes that a worker takes at a time, if one node does not need more.
+/// Bytes that a worker takes at a time, unless one node needs more.
 const CHUNK_BYTES: u64 = 4096;
 
 /// A worker's handle on an arena.
@@ -31,7 +31,7 @@ pub struct Arena<M: Memory> {
     worker: Rc<Worker<M>>,
     base: u64,
     end: u64,
-    /// What the worker has taken and not used.
+    /// The rest of the worker's chunk.
     chunk: Cell<(u64, u64)>,
 }
 
@@ -56,7 +56,7 @@ impl<M: Memory> Arena<M> {
         })
     }
 
-    /// Bytes of the arena that a node of so many takes, with its part of what no node fits in.
+    /// Bytes of the arena that a node of so many bytes takes, with its part of the gaps in which no node fits.
     pub const fn share(len: u64) -> u64 {
         let len = len.next_multiple_of(LINE);
         match CHUNK_BYTES / len {
@@ -65,44 +65,44 @@ impl<M: Memory> Arena<M> {
         }
     }
 
-    /// The worker.
+    /// The handle's worker.
     pub fn worker(&self) -> &Rc<Worker<M>> {
         &self.worker
     }
 
-    /// One of the words from which everything in the arena is found.
+    /// A root: one of the words from which everything in the arena is found.
     pub fn root(&self, n: u64) -> SyncWord {
         SyncWord::at(self.base + (2 + n % ROOTS) * LINE)
     }
 
-    /// Whether so many bytes at an offset are within the arena, behind its header.
+    /// Whether so many bytes at an offset are within the arena, after its header.
     pub fn has(&self, at: u64, len: u64) -> bool {
         at >= self.base + HEADER_BYTES && at.checked_add(len).is_some_and(|end| end <= self.end)
     }
 
-    /// Where they begin that are behind the header.
+    /// Where the bytes after the header begin.
     pub fn start(&self) -> u64 {
         self.base + HEADER_BYTES
     }
 
-    /// Bytes behind the header.
+    /// The number of bytes after the header.
     pub fn bytes(&self) -> u64 {
         self.end - self.base - HEADER_BYTES
     }
 
-    /// The first bytes behind the header, for who asks before anybody takes anything, and always for the same number: a
-    /// creator that follows one who died gets what that one had.
+    /// Allocates the first bytes after the header. All callers must ask for the same number, before anything else is allocated: a
+    /// creator gets the bytes that an earlier one that died had.
     pub fn first(&self, len: u64) -> Result<u64> {
         let at = self.base + HEADER_BYTES;
         if !self.has(at, len) {
             return Err(Error::corrupt("the length of a baseline", self.base));
         }
-        // Who fails has been preceded.
+        // If it fails, another worker has done so.
         let _ = SyncWord::at(self.base + LINE).compare_exchange(self.worker.mem(), at, at + len);
         Ok(at)
     }
 
-    /// Takes whole lines. Their content is what the pool's memory happened to hold.
+    /// Allocates whole lines. Their content is undefined.
     ///
     /// Cost: one fetch-add for each 4 KiB.
     pub fn take(&self, len: u64) -> Result<u64> {
@@ -126,7 +126,7 @@ impl<M: Memory> Arena<M> {
     }
 }
 
-/// Allocates a range and writes its header, as the worker's auxiliary object.
+/// Allocates an extent and writes its header, as the worker's auxiliary object.
 fn create<M: Memory>(worker: &Worker<M>, magic: u64, bytes: u64) -> Result<u64> {
     let len = HEADER_BYTES + bytes.next_multiple_of(CHUNK_BYTES) + 64 * CHUNK_BYTES;
     let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
@@ -136,7 +136,7 @@ fn create<M: Memory>(worker: &Worker<M>, magic: u64, bytes: u64) -> Result<u64> 
     mem.write_word(base + 8, len);
     mem.write_word(base + LINE, base + HEADER_BYTES);
     mem.persist(base, HEADER_BYTES);
-    // From here on others use these words past the cache; no line of this host may cover them.
+    // From here on others access these words past the cache; no line of this host may cover them.
     mem.invalidate(base + LINE, HEADER_BYTES - LINE);
     mem.fence();
     Ok(base)

@@ -1,18 +1,18 @@
-//! Waiting for a word that somebody else will write.
+//! Waiting for a word that another thread will write.
 
 use std::cell::Cell;
 
 use crate::memory::Memory;
 
-/// Looks between two moments at which others are let run.
+/// Polls between two yields.
 const LOOKS: u32 = 16;
 
-/// How often somebody has looked in vain.
+/// How many polls have failed.
 #[derive(Default)]
 pub struct BackOff(Cell<u32>);
 
 impl BackOff {
-    /// Looked in vain once more: lets others run now and then. How often it was.
+    /// Called after a failed poll: pauses, or yields now and then. Returns how many polls have failed.
     pub fn lose<M: Memory>(&self, mem: &M) -> u32 {
         let lost = self.0.get().saturating_add(1);
         self.0.set(lost);
@@ -22,7 +22,7 @@ impl BackOff {
         lost
     }
 
-    /// Saw what it waited for, or waits for something else.
+    /// Called when a poll has succeeded, or the caller waits for something else.
     pub fn restore(&self) {
         self.0.set(0);
     }

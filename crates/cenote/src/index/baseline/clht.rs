@@ -2,22 +2,22 @@
 //!
 //! | word of a line | |
 //! |---|---|
-//! | 0 | [word](super::version): its marks say which of the three pairs are there; a bucket's first line is locked by it |
+//! | 0 | [word](super::version): its marks say which of the three pairs are there; the word of a bucket's first line is the bucket's lock |
 //! | 1 to 6 | three pairs of key and value |
 //! | 7 | the bucket's next line, or 0; never changes again |
 //!
 //! All are sync words: they share a line with a lock, so that nothing of it may be written back through a cache. A line is read
 //! whole by one fetch.
 //!
-//! **Looking.** Line by line; a pair that is found counts if its line's word is still the same, locked or not. A key that is
-//! nowhere is not there, as pairs do not move.
+//! **Lookup.** Line by line; a pair that is found counts if its line's word is still the same, locked or not. A key that is
+//! nowhere is not in the table, as pairs do not move.
 //!
-//! **Writing.** The bucket is read, then locked by an exchange of its word as it was read. A new pair is stored in a place
-//! that is free, and then the marks; a removal is a change of marks; a value that replaces another is one store. A line that
-//! the bucket needs besides is complete before the last line refers to it.
+//! **Writing.** The bucket is read, then locked by an exchange of its word as it was read. A new pair is stored in a free
+//! place, and then the marks; a removal is a change of marks; a value that replaces another is one store. A further line of
+//! the bucket is complete before the last line refers to it.
 //!
 //! **Crash.** Each change takes effect by one store, and a lookup never waits. What a dead writer has locked is released by the
-//! next writer. A line that it had taken and not linked is lost to the arena.
+//! next writer. A line that it had allocated and not linked is lost to the arena.
 //!
 //! The table is not resized: it has a bucket for about two records of those it was created for, and its chains grow.
 
@@ -75,14 +75,14 @@ impl Line {
     }
 }
 
-/// What a look into a bucket found.
+/// The result of a search of a bucket.
 struct Found {
     head: Line,
     /// The line and the number of the key's pair, and its value.
     pair: Option<(Line, u64, u64)>,
     /// The first line with a free place, and its number.
     free: Option<(Line, u64)>,
-    /// The last line looked at.
+    /// The last line that was read.
     last: Line,
 }
 
@@ -106,7 +106,7 @@ impl<M: Memory> Clht<M> {
         Line { at, words }
     }
 
-    /// The line behind one.
+    /// The line after another.
     fn next(&self, line: &Line) -> Result<Option<Line>> {
         match line.words[NEXT] {
             0 => Ok(None),
@@ -115,7 +115,7 @@ impl<M: Memory> Clht<M> {
         }
     }
 
-    /// Calls `each` for the lines from one on, until it returns something.
+    /// Calls `each` for the lines from `line` on, until it returns something.
     fn walk<T>(&self, mut line: Line, mut each: impl FnMut(&Line) -> Option<T>) -> Result<Option<T>> {
         // No bucket has more lines than the arena.
         for _ in 0..self.arena.bytes() / LINE {
@@ -130,7 +130,7 @@ impl<M: Memory> Clht<M> {
         Err(Error::corrupt("a bucket without end, at", line.at))
     }
 
-    /// Looks for a key, and for a free place on the way.
+    /// Searches a key, and a free place on the way.
     fn look(&self, key: u64) -> Result<Found> {
         let head = self.fetch(self.bucket(key));
         let (mut free, mut last) = (None, head);
@@ -150,14 +150,14 @@ impl<M: Memory> Clht<M> {
         })
     }
 
-    /// Repeats a write that others disturb. It has taken effect by a store, which no later load of this thread may overtake.
+    /// Repeats an attempt to write until others do not disturb it. It takes effect by a store, which no later load of this thread may overtake.
     fn write<T>(&self, attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         let done = self.until_done(attempt)?;
         self.mem().fence();
         Ok(done)
     }
 
-    /// Repeats what others disturb.
+    /// Repeats an attempt until others do not disturb it.
     fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         if self.worker().is_forked() {
             return Err(Error::Forked);
@@ -174,7 +174,7 @@ impl<M: Memory> Clht<M> {
         version::is_still(self.worker(), line.guard(), line.word())
     }
 
-    /// Locks a bucket as it was read; what was read of all its lines then still holds. Waits if somebody has it.
+    /// Locks a bucket as it was read; what was read of all its lines then still holds. Waits if the lock is held.
     fn lock(&self, head: &Line) -> Result<Option<version::Held<'_, M>>> {
         if version::is_locked(head.word()) {
             return version::read(self.worker(), head.guard()).map(|_| None);
@@ -190,7 +190,7 @@ impl<M: Memory> Clht<M> {
         }
     }
 
-    /// Sets a key's value, or only if it has none; whether it had one.
+    /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
     fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<bool>> {
         let found = self.look(key)?;
         if let Some((line, ..)) = found.pair

@@ -1,11 +1,11 @@
-//! Indexes that the maps are compared with: those of the paper's table 1, and forms of the maps that pass messages
+//! Indexes to compare the maps with: those of the paper's table 1, and forms of the maps that pass messages
 //! instead of sharing (pcc-indexes, sections 4 and 7).
 //!
-//! They are written over the same memory contract, so that they run on all backends and in the simulator. They are small:
-//! keys and values of 8 bytes, and memory that is [taken and never given back](arena). No named map of the store is one of
-//! them; they are built with the feature `baselines` alone.
+//! They are written against the same memory contract, so that they run on all backends and in the simulator. They are small:
+//! keys and values of 8 bytes, and memory that is [allocated and never freed](arena). No named map of the store is one of
+//! them; they are built only with the feature `baselines`.
 //!
-//! [`WordMap`] is what everything that is compared has in common.
+//! [`WordMap`] is the interface of everything that is compared.
 
 pub mod arena;
 pub mod art;
@@ -33,10 +33,10 @@ use crate::pod::Worker;
 pub trait WordMap<M: Memory>: Sized {
     /// What tables call it.
     const NAME: &'static str;
-    /// Whether keys have an order: that of numbers.
+    /// Whether keys are ordered, as numbers.
     const IS_ORDERED: bool;
 
-    /// Opens the map of a name, or creates it: for about so many records, if it cannot grow.
+    /// Opens the map of a name, or creates it; for about so many records, if it cannot grow.
     fn open_or_create(
         worker: Rc<Worker<M>>,
         name: &str,
@@ -44,7 +44,7 @@ pub trait WordMap<M: Memory>: Sized {
         records: u64,
     ) -> Result<Self>;
 
-    /// Gives an empty map room for so many records, if it grows in steps.
+    /// Makes room for so many records in an empty map, if it grows in steps.
     fn reserve(&self, _records: u64) -> Result<()> {
         Ok(())
     }
@@ -55,13 +55,13 @@ pub trait WordMap<M: Memory>: Sized {
     /// Sets a key's value, whether it had one or not.
     fn put_u64(&self, key: u64, value: u64) -> Result<Put>;
 
-    /// Sets a key's value if it has none; whether it did.
+    /// Sets a key's value if it has none. Returns whether it did.
     fn insert_u64(&self, key: u64, value: u64) -> Result<bool>;
 
-    /// Removes a key; whether it was there.
+    /// Removes a key. Returns whether it was there.
     fn remove_u64(&self, key: u64) -> Result<bool>;
 
-    /// Calls `each` for the keys from one on, in ascending order, until it says no. Does nothing if there is no order.
+    /// Calls `each` for the keys from `from` on, in ascending order, until it returns `false`. Does nothing if there is no order.
     fn scan_u64(&self, from: u64, each: impl FnMut(u64, u64) -> bool) -> Result<()>;
 }
 

@@ -1,13 +1,13 @@
-//! What is made once in an arena, whoever comes first, and found by a root.
+//! Something that the first worker makes once in an arena, and that all find by a root.
 //!
 //! | root | sync word |
 //! |---|---|
 //! | [`BUILT`] | what was made: 0, then its offset for ever |
-//! | [`TAKEN`] | the memory that it is made of: 0, then its offset for ever |
+//! | [`TAKEN`] | the memory that it is made in: 0, then its offset for ever |
 //! | [`LOCK`] | the lock under which it is made, as in `pod::lock` |
 //!
-//! A maker that is killed leaves its lock, which the next one takes over; that one makes everything anew in the memory
-//! that was taken. Memory that was taken and not yet noted is lost to the arena.
+//! A maker that is killed leaves its lock. The next one takes it over, and makes everything anew in the memory
+//! that was allocated. Memory that was allocated and not yet noted is lost to the arena.
 
 use super::arena::Arena;
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ pub const BUILT: u64 = 0;
 const TAKEN: u64 = 6;
 const LOCK: u64 = 7;
 
-/// Where it is. If nobody has made it, `make` writes it into so many bytes; they must be in memory when it returns.
+/// The offset of the thing. If nobody has made it, `make` writes it into so many bytes; they must be in memory when it returns.
 ///
 /// Cost: one sync load, if it is there.
 pub fn built_once<M: Memory>(

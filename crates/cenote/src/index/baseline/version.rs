@@ -5,17 +5,17 @@
 //! | 0 | locked |
 //! | 1 to 3 | marks, whose meaning is the structure's |
 //! | 4 to 31 | version, one more with every release |
-//! | 32 to 47 | who holds it, or held it last: the low half of the worker's generation |
+//! | 32 to 47 | the worker that holds it, or held it last: the low half of its generation |
 //! | 48 to 63 | the worker's index plus one |
 //!
-//! It is a sync word. Who changes a node takes the lock by a compare-exchange from the word as it was seen, so that what was
-//! read under that word still holds, and gives it back by a store. Who only reads loads the word before and after.
+//! It is a sync word. A writer takes the lock by a compare-exchange from the word as it was seen, so that what was
+//! read under that word still holds, and releases it by a store. A reader loads the word before and after.
 //!
-//! **Crash.** Whoever has waited for long asks whether the holder lives, and if not, releases in its place, with the marks as
-//! they were. Nothing else is repaired here: the structures order their stores so that a node is valid at each of them.
+//! **Crash.** A waiter that has waited for long checks whether the holder lives, and if not, releases in its place, with the marks as
+//! they were. Nothing else is repaired here: the structures order their stores so that a node is valid after each of them.
 //!
-//! A place that was taken by exactly 65,536 workers since its dead one took a lock would be mistaken for that one; the lock
-//! is then free when the latest of them leaves. A reader that sleeps through 2^28 changes of a node by one worker would miss
+//! A worker whose place was taken exactly 65,536 times since a dead worker took a lock there would be mistaken for the dead one; the lock
+//! is then free when that worker leaves. A reader that sleeps through 2^28 changes of a node by one worker would miss
 //! them.
 
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ const LOW_HALF: u64 = 0xffff_ffff;
 
 /// Waits before a waiter yields its processor.
 const SPINS: u32 = 64;
-/// Yields between two looks at the owner.
+/// Yields between two checks whether the owner lives.
 const YIELDS_PER_CHECK: u32 = 8;
 
 /// The marks of a word.
@@ -40,7 +40,7 @@ pub fn marks(word: u64) -> u64 {
     (word & MARKS) >> MARKS_SHIFT
 }
 
-/// Whether a word says that somebody holds it.
+/// Whether a word says that it is held.
 #[inline]
 pub fn is_locked(word: u64) -> bool {
     word & LOCKED != 0
@@ -62,7 +62,7 @@ pub fn released(word: u64, marks: u64) -> u64 {
     (word & !LOW_HALF) | version | fresh(marks)
 }
 
-/// The word when nobody holds it. Waits for a holder that lives; releases for one that does not.
+/// The word when nobody holds it. Waits for a living holder; releases for a dead one.
 ///
 /// Cost: one sync load, if nobody holds it.
 #[inline]
@@ -102,7 +102,7 @@ fn wait<M: Memory>(worker: &Worker<M>, at: SyncWord, mut word: u64) -> Result<u6
                     u64::from(found & 0xffff) == word >> 32 & 0xffff
                 })?
             {
-                // Whether this or another's does it, the next load tells.
+                // The next load shows whether this exchange or another's has released it.
                 let _ = at.compare_exchange(mem, word, released(word, marks(word)));
             }
             mem.relax();
@@ -137,7 +137,7 @@ pub fn lock<M: Memory>(worker: &Worker<M>, at: SyncWord, seen: u64) -> Option<He
 }
 
 impl<M: Memory> Held<'_, M> {
-    /// Changes the marks and goes on holding. What was written before is seen with them.
+    /// Changes the marks and goes on holding. Readers that see them see what was written before.
     #[inline]
     pub fn mark(&mut self, marks: u64) {
         self.marks = marks;
@@ -145,7 +145,7 @@ impl<M: Memory> Held<'_, M> {
         self.at.store(self.worker.mem(), self.word);
     }
 
-    /// Releases with other marks. What was written before is seen with them.
+    /// Releases with other marks. Readers that see them see what was written before.
     #[inline]
     pub fn release(mut self, marks: u64) {
         self.marks = marks;

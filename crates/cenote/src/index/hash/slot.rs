@@ -10,7 +10,7 @@
 //! | 0 | empty | an inserter: an object; an appender (last slot): a link; a migrator: moved |
 //! | object | a key's current binding | an updater: another object of the same key; a remover: a tombstone; a migrator: frozen |
 //! | tombstone | the key was removed | an inserter of any key, once the remover is done: claimed; a migrator: moved |
-//! | object, claimed | nothing: its inserter checks whether it is the only one | the inserter: the object; any worker: cleared; a migrator: cleared and moved |
+//! | object, claimed | nothing: its inserter checks for rivals | the inserter: the object; any worker: cleared; a migrator: cleared and moved |
 //! | cleared | a tombstone that names nobody | as a tombstone |
 //! | link | the next line of the chain | nobody |
 //! | object, frozen | the binding, which will be copied and not changed here | the migrator that has copied it: moved |

@@ -2,7 +2,7 @@
 //!
 //! | step | word | by | a crash leaves |
 //! |---|---|---|---|
-//! | begin | the root's: page to page that says so | the worker that merged the last but one child away | the steps that follow, to the next writer there |
+//! | begin | the root's: page to page that says so | the merger of the last but one child | what follows, to the next writer |
 //! | freeze | the child's: its page, frozen, if no node is behind it | the first worker there | the same |
 //! | end | the root's: page to a copy of the child's page | the same | nothing |
 //!

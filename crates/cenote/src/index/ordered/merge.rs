@@ -2,7 +2,7 @@
 //!
 //! | step | word | by | a crash leaves |
 //! |---|---|---|---|
-//! | begin | the parent's: page to page that says which child is merged | the worker that made the child thin | the steps that follow, to the next writer there |
+//! | begin | the parent's: page to page that says which child is merged | the remover that made it thin | what follows, to the next writer |
 //! | freeze | the child's: its page, frozen | the first worker there | the same |
 //! | join | that of the node before it: page to page with both their entries | the same | the same |
 //! | end | the parent's: page to page without the child | the same | nothing |

@@ -592,3 +592,10 @@ pub fn repair_cell<M: Memory>(worker: &Worker<M>, cell: &Cell) {
     let before = cell.change(worker.mem(), CELL_LIVE, CELL_FREE);
     after_free(worker, cell.at, before);
 }
+
+#[cfg(test)]
+#[path = "heap_reserve_tests.rs"]
+mod reserve_tests;
+#[cfg(test)]
+#[path = "heap_tests.rs"]
+mod tests;

@@ -390,3 +390,7 @@ pub fn publish_auxiliary<M: Memory>(
     discard_auxiliary(worker, actor)?;
     Ok(false)
 }
+
+#[cfg(test)]
+#[path = "publish_tests.rs"]
+mod tests;

@@ -660,3 +660,13 @@ fn is_settled<M: Memory>(worker: &Worker<M>, object: u64) -> Result<bool> {
 }
 
 const _: () = assert!(COMMITTED.offset() < 4096, "the redo limit covers the superblock");
+
+#[cfg(test)]
+#[path = "recovery_claim_tests.rs"]
+mod claim_tests;
+#[cfg(test)]
+#[path = "recovery_left_tests.rs"]
+mod left_tests;
+#[cfg(test)]
+#[path = "recovery_tests.rs"]
+mod tests;

@@ -82,3 +82,7 @@ fn note_held_back<M: Memory>(mem: &M, epoch: u64) {
         let _ = HELD_BACK.compare_exchange_acquire(mem, noted, seconds << 32 | u64::from(epoch as u32));
     }
 }
+
+#[cfg(test)]
+#[path = "advance_tests.rs"]
+mod tests;

@@ -67,3 +67,7 @@ pub(crate) fn finish<M: Memory>(mem: &M, geometry: &Geometry, workers: u32, word
     // NO PAIR: claim
     let _ = EPOCH.compare_exchange_acquire(mem, word, word & !1);
 }
+
+#[cfg(test)]
+#[path = "epoch_tests.rs"]
+mod tests;

@@ -752,3 +752,10 @@ fn recover_if_held_back<M: Memory>(worker: &Worker<M>) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "collect_batch_tests.rs"]
+mod batch_tests;
+#[cfg(test)]
+#[path = "collect_tests.rs"]
+mod tests;

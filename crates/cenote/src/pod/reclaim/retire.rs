@@ -595,3 +595,7 @@ const _: () = assert!(
     TABLE[CHUNK_CLASS].size as u64 == CHUNK_BYTES,
     "chunks have a size class of their own size"
 );
+
+#[cfg(test)]
+#[path = "retire_tests.rs"]
+mod tests;

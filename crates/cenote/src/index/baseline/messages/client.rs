@@ -1,9 +1,9 @@
-//! Asking: a client writes its request, claims a ticket, refers to the request in the ticket's slot, and looks for the
+//! The client: writes its request, claims a ticket, refers to the request in the ticket's slot, and polls for the
 //! answer.
 //!
-//! The write-back of the request travels along with the claim; a fence between claim and slot sees to it that whoever sees
+//! The write-back of the request overlaps with the claim; a fence between claim and slot makes certain that a server that sees
 //! the reference sees the request. A client that waits for long puts the reference into another slot, at most twice as late
-//! each time: its slot was passed over, or its server has left and another one begins. It gives up if it finds no living
+//! each time: its slot was skipped, or its server has left and another one begins. It gives up if it finds no living
 //! server at such a moment.
 
 use std::cell::Cell;
@@ -18,9 +18,9 @@ use crate::index::hash::{Guidelines, Put};
 use crate::memory::{Memory, SyncWord};
 use crate::pod::{Worker, lock};
 
-/// Looks for an answer before the reference is repeated for the first time.
+/// Polls for an answer before the reference is repeated for the first time.
 const LOOKS: u32 = 1 << 11;
-/// Looks before a client that finds no server gives up.
+/// Polls before a client that finds no server gives up.
 const POLLS_WITHOUT_SERVER: u32 = 1 << 13;
 
 /// A client's handle. Each thread has its own.
@@ -32,9 +32,9 @@ pub struct Client<M: Memory> {
 }
 
 impl<M: Memory> Client<M> {
-    /// Opens the queues of a name, or makes them with this shape, and takes a client's place.
+    /// Opens the queues of a name, or creates them with this shape, and takes a client's place.
     ///
-    /// Cost: a fetch-add, beside the name.
+    /// Cost: a fetch-add, and the search of the name.
     pub fn open(worker: Rc<Worker<M>>, name: &str, shape: Shape) -> Result<Self> {
         let queues = Queues::open_or_create(worker, name, shape)?;
         let limit = queues.shape().clients;
@@ -45,7 +45,7 @@ impl<M: Memory> Client<M> {
             limit,
             flag: "clients",
         };
-        // Looked at first: the count must not run away.
+        // Loaded first: the count must not grow without limit.
         if taken(queues.clients().load(mem)) {
             return Err(all_taken);
         }
@@ -60,14 +60,14 @@ impl<M: Memory> Client<M> {
         })
     }
 
-    /// How many take part.
+    /// The numbers of servers and clients.
     pub fn shape(&self) -> Shape {
         self.queues.shape()
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     ///
-    /// Cost: on incoherent memory a write-back, a fetch-add and a sync store, then a round trip for each look at the answer;
+    /// Cost: on incoherent memory a write-back, a fetch-add and a sync store, then a round trip for each poll of the answer;
     /// the server's part is in between.
     fn ask(&self, verb: Verb, key: u64, value: u64) -> Result<Answer> {
         let (queues, worker) = (&self.queues, self.queues.worker());
@@ -137,7 +137,7 @@ impl<M: Memory> WordMap<M> for Client<M> {
     const NAME: &'static str = "messages";
     const IS_ORDERED: bool = false;
 
-    /// Opens the queues of a name and takes a client's place. If there are none, they are made in the default shape.
+    /// Opens the queues of a name and takes a client's place. If there are none, creates them in the default shape.
     fn open_or_create(
         worker: Rc<Worker<M>>,
         name: &str,

@@ -1,16 +1,16 @@
-//! The queues' memory: one stretch of an arena, in lines.
+//! The queues' memory: adjacent lines of an arena.
 //!
 //! | lines | words | writer |
 //! |---|---|---|
-//! | 1 | protected: servers, clients | who makes the queues, once |
+//! | 1 | protected: servers, clients | the creator of the queues, once |
 //! | 1 | sync: how many clients there have been | clients, by fetch-add |
 //! | 1 a server | sync: its identity as in `pod::lock`, 0 if there is none | servers, by compare-exchange |
 //! | 1 a server | sync: tickets that were claimed | clients, by fetch-add |
-//! | so many slots a server | sync: `(ticket + 1) << 16` and the client's place, a slot a line | whoever claimed the ticket |
+//! | so many slots a server | sync: `(ticket + 1) << 16` and the client's place, a slot a line | the client that claimed the ticket |
 //! | 1 a client | owned: the request | the client |
 //! | 1 a server and client | owned: the answer | the server |
 //!
-//! A slot has a line of its own, for a store on incoherent memory writes the whole line.
+//! A slot has a line of its own, as a store on incoherent memory writes the whole line.
 
 use std::rc::Rc;
 
@@ -25,10 +25,10 @@ const HEADER_LINES: u64 = 2;
 /// Most servers, and most clients.
 const PLACES_MAX: u32 = 1 << 10;
 
-/// How many take part.
+/// The numbers of servers and clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Servers: parts that the keys are dealt out to. Each must be there.
+    /// Servers, each with a part of the keys. All must be there.
     pub servers: u32,
     /// Handles of clients that may be opened as long as the queues exist.
     pub clients: u32,
@@ -65,9 +65,9 @@ impl Shape {
     }
 }
 
-/// Which of so many parts a key belongs to.
+/// The part that a key belongs to, of so many.
 pub fn part_of(key: u64, servers: u32) -> u32 {
-    // Fibonacci hashing: the product's high bits hang on all bits of the key.
+    // Fibonacci hashing: the product's high bits depend on all bits of the key.
     let mixed = (key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((u128::from(mixed) * u128::from(servers)) >> 64) as u32
 }
@@ -85,7 +85,7 @@ pub(super) struct Queues<M: Memory> {
 }
 
 impl<M: Memory> Queues<M> {
-    /// Opens the queues of a name, which may have another shape, or makes them.
+    /// Opens the queues of a name, which may have another shape, or creates them.
     pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, shape: Shape) -> Result<Self> {
         if !shape.is_possible() {
             return Err(Error::Option {
@@ -103,7 +103,7 @@ impl<M: Memory> Queues<M> {
             mem.write_word(at + 8, shape.clients.into());
             mem.persist(at, len);
             if !M::COHERENT {
-                // Others use these words past the cache, or own them: no line of this host may cover them.
+                // Others access these words past the cache, or own them: no line of this host may cover them.
                 mem.invalidate(at, len);
                 mem.fence();
             }
@@ -129,7 +129,7 @@ impl<M: Memory> Queues<M> {
         self.arena.worker()
     }
 
-    /// How many take part.
+    /// The numbers of servers and clients.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -143,12 +143,12 @@ impl<M: Memory> Queues<M> {
         self.base + (HEADER_LINES + u64::from(server) * self.shape.lines_of_server()) * LINE
     }
 
-    /// Who a server is.
+    /// A server's identity.
     pub fn identity(&self, server: u32) -> SyncWord {
         SyncWord::at(self.server(server))
     }
 
-    /// Tickets of a server that were claimed.
+    /// How many tickets of a server were claimed.
     pub fn tail(&self, server: u32) -> SyncWord {
         SyncWord::at(self.server(server) + LINE)
     }

@@ -2,20 +2,20 @@
 //!
 //! | word | request | answer |
 //! |---|---|---|
-//! | 0 | the client's count of requests, the server's place, what is asked; written last | the count; written last |
-//! | 1 | the key | what came of it |
+//! | 0 | the client's count of requests, the server's place, the verb; written last | the count; written last |
+//! | 1 | the key | the outcome |
 //! | 2 | the value | the value |
 //! | 3 | as word 0; written first | |
 //!
-//! A line is written by its owner alone, from its end, and read from its beginning. An answer is followed by another one only
-//! if the client has asked again, so word 0 is enough to know it by. A request may be written over while it is read, if the
-//! client gave it up; then words 0 and 3 differ, and there is no request: the client will refer to the new one.
+//! Only its owner writes a line, from its end; it is read from its beginning. A server writes another answer only
+//! if the client has sent another request, so word 0 suffices to identify an answer. A request may be overwritten while it is read, if the
+//! client gave it up; then words 0 and 3 differ, and the line counts as no request: the client will refer to the new one.
 
 use crate::error::{Error, Result};
 use crate::index::hash::Put;
 use crate::memory::{Memory, OwnedWord};
 
-/// What is asked.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     Get,
@@ -39,13 +39,13 @@ pub struct Request {
 const COUNT_SHIFT: u32 = 24;
 
 impl Request {
-    /// Writes it into the client's line. The write-back is begun; a fence completes it.
+    /// Writes it into the client's line, and begins the write-back; a fence completes it.
     pub fn write<M: Memory>(self, mem: &M, line: u64) {
         let head = self.count << COUNT_SHIFT | u64::from(self.server) << 8 | self.verb as u64;
         write(mem, line, [head, self.key, self.value, head]);
     }
 
-    /// What a client's line asks; `None` if it asked nothing yet, or is about to ask something else.
+    /// The request in a client's line; `None` if there is none yet, or the client is writing another one.
     ///
     /// Cost: one round trip.
     pub fn read<M: Memory>(mem: &M, line: u64) -> Result<Option<Self>> {
@@ -66,7 +66,7 @@ impl Request {
     }
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The key is not there, or was not before.
@@ -75,12 +75,12 @@ pub enum Answer {
     Present(u64),
     /// There was no room.
     Full,
-    /// Nobody knows.
+    /// Not known: the server died.
     Unknown,
 }
 
 impl Answer {
-    /// Writes the answer to a request into the line for its client, and has it written back.
+    /// Writes the answer to a request into the line for its client, and writes it back.
     ///
     /// Cost: one round trip on incoherent memory.
     pub fn write<M: Memory>(self, mem: &M, line: u64, count: u64) {

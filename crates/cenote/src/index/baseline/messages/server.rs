@@ -1,11 +1,11 @@
-//! Answering: a server takes the tickets of its queue one after another, and carries the requests out on its map.
+//! The server: takes the tickets of its queue one after another, and carries out the requests on its map.
 //!
-//! The next ticket is the server's own knowledge; nothing in the pool says it. A slot that was claimed and is not filled is
-//! passed over after so many looks: its claimer died, or will come again. A slot that holds a later ticket is passed over at
-//! once. What is referred to twice, or was meant for another server, is known by the line that the reference leads to.
+//! Only the server knows its next ticket; nothing in the pool says it. It skips a slot that is claimed and not filled
+//! after so many polls: the claimer died, or will come again. It skips a slot with a later ticket at
+//! once. A reference that comes twice, or was meant for another server, is recognised by the line that it leads to.
 //!
-//! A server that opens a place begins with the next ticket to be claimed. What was referred to before and has no answer comes
-//! again, if the last server left between two requests. If it died, it may have carried one of them out: all of them are
+//! A server that opens a place begins with the next ticket to be claimed. Clients repeat references that have no answer,
+//! if the last server left between two requests. If it died, it may have carried out one of the requests: all of them are
 //! answered with "not known".
 
 use std::cell::{Cell, RefCell};
@@ -20,10 +20,10 @@ use crate::index::hash::Guidelines;
 use crate::memory::Memory;
 use crate::pod::{Worker, lock};
 
-/// Looks at an empty slot between two looks at the tail.
+/// Polls of an empty slot between two polls of the tail.
 const LOOKS: u32 = 256;
 
-/// A server's handle: one thread has it, with a worker of its own.
+/// A server's handle. One thread has it, with a worker of its own.
 pub struct Server<M: Memory, W: WordMap<M>> {
     queues: Queues<M>,
     place: u32,
@@ -38,7 +38,7 @@ pub struct Server<M: Memory, W: WordMap<M>> {
 }
 
 impl<M: Memory, W: WordMap<M>> Server<M, W> {
-    /// Opens the queues of a name, or makes them with this shape, takes the first place that has no server, and opens the map
+    /// Opens the queues of a name, or creates them with this shape, takes the first place that has no server, and opens the map
     /// of its part, of about `records` records.
     ///
     /// Cost: a sync load for each place that is taken, a round trip for each client.
@@ -67,7 +67,7 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
         Ok(server)
     }
 
-    /// The place in the queues; the part of the keys.
+    /// Its place in the queues, which is its part of the keys.
     pub fn place(&self) -> u32 {
         self.place
     }
@@ -91,14 +91,14 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
         Ok(())
     }
 
-    /// Answers what is in the queue, at most as many requests as it has slots. How many it were.
+    /// Answers the requests in the queue, at most as many as it has slots. Returns how many.
     ///
     /// Cost: on incoherent memory a round trip for the empty slot that ends it; for each request one for the slot, one for the
     /// request, one for the answer, and what the map takes.
     ///
     /// # Errors
     ///
-    /// What the map says, but for a full pool, which is the client's error. The client has its answer before.
+    /// The map's errors, except a full pool, which the client gets. The client has its answer before.
     pub fn serve_once(&self) -> Result<usize> {
         let mut answered = 0;
         for _ in 0..self.queues.shape().slots() {
@@ -115,7 +115,8 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
         Ok(answered)
     }
 
-    /// Answers until `stop` says so; it is asked when the queue is empty, and after each round of the queue. How many it were.
+    /// Answers until `stop` returns true; calls it when the queue is empty, and after each round of the queue. Returns how many requests it
+    /// answered.
     pub fn serve_until(&self, mut stop: impl FnMut() -> bool) -> Result<usize> {
         let mut answered = 0;
         while !stop() {
@@ -124,7 +125,7 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
         Ok(answered)
     }
 
-    /// Whom the next slot refers to; `None` if it is not filled.
+    /// The client that the next slot refers to; `None` if the slot is not filled.
     fn next_client(&self) -> Result<Option<u32>> {
         let (queues, worker) = (&self.queues, self.queues.worker());
         if worker.is_forked() {
@@ -164,7 +165,7 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
         self.is_stuck.set(false);
     }
 
-    /// What a client asks of this server and has no answer to.
+    /// A client's request to this server that has no answer.
     fn request(&self, client: u32) -> Result<Option<Request>> {
         let mem = self.queues.worker().mem();
         let asked = Request::read(mem, self.queues.request(client))?;
@@ -206,7 +207,7 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
     }
 }
 
-/// Takes the first place that has no server, and whether its last one died.
+/// Takes the first place that has no server. Returns it, and whether its last server died.
 fn claim<M: Memory>(queues: &Queues<M>) -> Result<(u32, bool)> {
     let worker = queues.worker();
     let mem = worker.mem();
@@ -225,7 +226,7 @@ fn claim<M: Memory>(queues: &Queues<M>) -> Result<(u32, bool)> {
     })
 }
 
-/// Leaves a place. Nothing happens if somebody took this server for dead.
+/// Leaves a place. Does nothing if another worker took this server for dead.
 fn release<M: Memory>(queues: &Queues<M>, place: u32) {
     let worker = queues.worker();
     if !worker.is_forked() {
@@ -237,7 +238,7 @@ fn release<M: Memory>(queues: &Queues<M>, place: u32) {
 
 impl<M: Memory, W: WordMap<M>> Drop for Server<M, W> {
     fn drop(&mut self) {
-        // A panic may have come in the middle of a request. Then the place is left as by the dead.
+        // A panic may have come in the middle of a request. Then the place is left as a dead server would.
         if !std::thread::panicking() {
             release(&self.queues, self.place);
         }
