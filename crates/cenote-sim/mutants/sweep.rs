@@ -16,7 +16,7 @@ use super::table;
 /// Runs of all subjects that pass a site, before it counts as not seen.
 pub const RUNS: u64 = 650;
 /// Seeds with which sites are searched for.
-const LOOKS: u64 = 4;
+const SITE_SEEDS: u64 = 4;
 /// What the command line asked for.
 pub struct Sweep {
     /// Runs for each site.
@@ -117,7 +117,7 @@ fn subjects_of_sites(only: Option<Subject>) -> BTreeMap<Site, Vec<Subject>> {
         let mut sites = BTreeSet::new();
         for plan in plans(subject, false).iter().chain(&plans(subject, true)) {
             sites.append(&mut sites_of(|| {
-                (1..=LOOKS).for_each(|seed| drop(plan.run(seed)))
+                (1..=SITE_SEEDS).for_each(|seed| drop(plan.run(seed)))
             }));
         }
         let is_protocol = |site: &Site| {

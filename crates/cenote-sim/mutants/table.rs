@@ -234,7 +234,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         // One run in a thousand shows it.
         LeaseNotReread => quick(noncoherent(Lease, 4, 1, 80, 3, Random)),
 
-        DeadNotDrained => slow(noncoherent(Lodgers, 2, 2, 20, 2, Random)),
+        DeadNotDrained => slow(noncoherent(SecondProcesses, 2, 2, 20, 2, Random)),
         AttachScansOnce => quick(noncoherent(Places, 3, 2, 10, 2, Random)),
         InstanceByPlace => slow(coherent(Places, 3, 2, 10, 2, Random)),
     }

@@ -224,14 +224,14 @@ fn who_tries_beside_recovery_is_not_refused() {
 #[test]
 fn the_foremost_asks_before_it_gives_up() {
     for form in [Form::Mutex, Form::Semaphore] {
-        let timeout = |looks| Timeout::Polls(SPINS + looks);
+        let timeout = |polls| Timeout::Polls(SPINS + polls);
         choose(None);
-        assert!((6..=76).step_by(10).all(|looks| is_granted(form, timeout(looks))));
+        assert!((6..=76).step_by(10).all(|polls| is_granted(form, timeout(polls))));
         choose(Some(Mutant::GivenUpUnasked));
         assert!(
             (6..=56)
                 .step_by(10)
-                .any(|looks| !is_granted(form, timeout(looks)))
+                .any(|polls| !is_granted(form, timeout(polls)))
         );
         choose(None);
     }

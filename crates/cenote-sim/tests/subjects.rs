@@ -208,8 +208,8 @@ fn death_notices() {
 }
 
 #[test]
-fn lodgers() {
-    all_cases(Subject::Lodgers);
+fn second_processes() {
+    all_cases(Subject::SecondProcesses);
 }
 
 #[test]
@@ -223,8 +223,8 @@ fn lease() {
 }
 
 #[test]
-fn onlookers() {
-    all_cases(Subject::Onlookers);
+fn observers() {
+    all_cases(Subject::Observers);
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn what_was_found_stays_mended() {
                 hosts: 2,
                 operations: 20,
                 draws_guidelines: false,
-                ..base(Subject::Lodgers, false, PolicyKind::Random)
+                ..base(Subject::SecondProcesses, false, PolicyKind::Random)
             },
             vec![134],
         ),
@@ -349,7 +349,7 @@ fn what_was_found_stays_mended() {
         (fourteen(Subject::Queue, true), vec![310301, 311870]),
         // A thread that gave up waiting applied what it had read of the queue to a turn that was over: the lock that the onlooker held had
         // no owner.
-        (fourteen(Subject::Onlookers, false), vec![129]),
+        (fourteen(Subject::Observers, false), vec![129]),
         // A worker left a place that was scanned already for one that was not yet, and was seen in both: all seemed taken. And two faults
         // of the simulator: half a second of rests that was over before a lock's pauses; a death while another process joined.
         (fourteen(Subject::Places, true), vec![309621, 301251]),

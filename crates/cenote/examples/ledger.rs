@@ -1,21 +1,21 @@
-//! An application on a host of a pod: it writes, and says of each write when it is acknowledged. `cargo xtask guests` runs it in virtual
-//! machines that are stopped and switched off, and compares what it said with what is in the pool.
+//! An application on a host of a pod. It writes, and prints each write when that is acknowledged. `cargo xtask guests` runs it in virtual
+//! machines that are stopped and switched off, and compares what it printed with what is in the pool.
 //!
 //! ```text
 //! ledger POOL write --host H --run R [--lock-file FILE]
 //! ledger POOL read --host H [--lock-file FILE]
 //! ```
 //!
-//! A *run* is one start of the program on a host. `write` does two things until it is killed, each with numbers from 0 on:
+//! A *run* is one start of the program on a host. `write` runs two threads until it is killed, each of which counts from 0:
 //!
-//! | thread | what it does | what it prints then |
+//! | thread | what it does | what it then prints |
 //! |---|---|---|
 //! | `own` | puts a record of its own | `own R N .` |
 //! | `entry` | under a lock that all share: makes the next entry of the ledger, then sets the number of the next one | `entry R N .` |
 //!
-//! Who finds an entry made already has taken the lock over from a dead host, and sets the number; or two had the lock (`conflict`).
+//! A thread that finds the entry made already has taken over the lock from a dead host, and sets the number; or two had the lock (`conflict`).
 //! `read` prints for each host and run how many records and entries there are and the highest number, `KIND H R COUNT HIGHEST .`; then
-//! `wrong COUNT .`, of what is torn or out of order, and `end .`. A line without its dot was cut off.
+//! `wrong COUNT .`, the number of records that are torn or out of order, and `end .`. A line without its dot was cut off.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use cenote::{Acquired, Backend, Coherent, Delegated, Kind, Noncoherent, Options, Pool};
 
-/// Between two writes of a thread.
+/// The pause between two writes of a thread.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How often a record has its number: a torn one would have two.
+/// How often a record repeats its number: a torn record has two numbers.
 const COPIES: usize = 16;
 const USAGE: &str = "usage: ledger POOL write|read --host H [--run R] [--lock-file FILE]";
 
@@ -121,10 +121,10 @@ fn write_entries<M: Backend>(pool: &Pool<M>, host: u32, run: u64) -> Outcome {
     }
 }
 
-/// Of one host and run: how many there are, and the highest number.
+/// For each host and run: how many there are, and the highest number.
 type Found = BTreeMap<(u64, u64), (u64, u64)>;
 
-/// Counts one; whether its name can be right.
+/// Counts one. Returns whether its name is valid.
 fn count(found: &mut Found, name: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(name).ok()?;
     let mut numbers = text.split(' ').map(str::parse::<u64>);
@@ -144,7 +144,7 @@ fn read<M: Backend>(pool: &Pool<M>) -> Outcome {
     let mut wrong = 0u64;
     let records = pool.map("own")?;
     records.for_each(|name, _| wrong += u64::from(count(&mut seen, name).is_none()))?;
-    // Others write meanwhile: of what comes while all are looked through some are seen and some are not. But all below the highest are there.
+    // Others write meanwhile: the scan sees some of the new records. But all below the highest number must be there.
     for ((host, run), (_, highest)) in seen {
         for n in 0..=highest {
             let name = format!("{host} {run} {n}");

@@ -1,4 +1,4 @@
-//! `fsck` of a pool that others write to: what it calls wrong, and not uncertain, is wrong; and it takes nothing from those who write.
+//! `fsck` of a pool that others write to: what it reports as wrong, and not as uncertain, is wrong; and it does not make writes fail.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn options() -> Options {
     }
 }
 
-/// Looks at a pool again and again while threads, which each have it open, do something. `fsck` is said what it said.
+/// Runs `fsck` on a pool in a loop while threads, each of which has the pool open, write.
 fn polls<M: Mapped>(time: Duration, write: impl Fn(&Pool<M>, u64) + Sync, read_only: bool) -> u32 {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
@@ -58,7 +58,7 @@ fn polls<M: Mapped>(time: Duration, write: impl Fn(&Pool<M>, u64) + Sync, read_o
 
 const MOMENT: Duration = Duration::from_millis(1_500);
 
-/// Each look kept all that was retired during it, and all that had been retired before made the next one longer: puts failed.
+/// Each pass kept all that was retired during it, and all that had been retired before made the next pass longer: puts failed.
 #[test]
 fn a_look_does_not_fill_the_pool() {
     let put = |pool: &Pool, n: u64| {
@@ -91,7 +91,7 @@ fn members_come_and_go_beside_one_who_only_reads() {
     fn join<M: Mapped>(pool: &Pool<M>, n: u64) {
         let group = pool.group("g", b"token").unwrap();
         for n in n..n + 20 {
-            // It may have no room for a moment.
+            // The group may have no room for a moment.
             if let Ok(mut member) = group.join(&format!("member {}", n % 5)) {
                 while let Ok(Some(_)) = member.try_next() {}
                 let _ = member.leave();

@@ -1,4 +1,4 @@
-//! The background thread of a process: what wakers of users do in it, and what if it dies alone.
+//! The background thread of a process: users' wakers that misbehave in it, and its death while the process lives.
 
 use cenote::memory::LocalWord;
 use std::future::Future;
@@ -54,14 +54,14 @@ impl Wake for Good {
     }
 }
 
-/// Has a waker called when the member's group has its next event.
+/// Registers a waker for the next event of the member's group.
 fn await_with<M: Mapped>(membership: &mut Membership<M>, waker: Waker) {
     while membership.try_next().unwrap().is_some() {}
     let future = pin!(membership.next_event());
     assert!(future.poll(&mut Context::from_waker(&waker)).is_pending());
 }
 
-/// Has a waker called that does what it should not.
+/// Makes the background thread call a waker that misbehaves.
 fn call_a_bad_waker<M: Mapped>(pool: &Pool<M>, ends_thread: bool) {
     let group = pool.group("g", TOKEN).unwrap();
     let mut observer = group.observe().unwrap();

@@ -33,7 +33,7 @@ fn options() -> Options {
 trait Subject<M: Mapped>: WordMap<M> {
     /// What its arena begins with.
     const MAGIC: u64;
-    /// What a victim is told to open.
+    /// The kind that a victim opens.
     const KIND: &'static str;
 }
 
@@ -429,7 +429,7 @@ fn a_killed_writer_leaves_all_or_nothing<M: Mapped, I: Subject<M>>() {
         let mut model: BTreeMap<u64, u64> = (0..count).map(|n| (key_of_victim(n), n)).collect();
         model.extend(last.map(|last| (1, last)));
         assert_same(&map, &model);
-        // The same again, and a little more, by whoever lives.
+        // The survivors insert the same again, and a little more.
         for n in 0..count + 100 {
             map.put_u64(key_of_victim(n), n).unwrap();
         }
@@ -503,7 +503,7 @@ fn damage_is_an_error<M: Mapped, I: Subject<M>>() {
         let arena = Arena::open_or_create(worker.clone(), NAME, I::MAGIC, 0).unwrap();
         let first = arena.root(0).load(worker.mem());
         for _ in 0..200 {
-            // Where what was made first is, or anywhere.
+            // A word of what was made first, or any word.
             let words = [20_000, arena.bytes() / 8][rng.random_range(0..2)];
             let at = first + rng.random_range(0..words) * 8;
             if arena.has(at, 8) {

@@ -1,5 +1,5 @@
-//! Damage, and who has nothing to do with it: threads die and leave records, locks and lists that are damaged, and entries of the living
-//! are. Everybody else goes on, nobody who lives is taken for dead, and nothing is said any more of what was mended.
+//! Damage, and threads that have nothing to do with it: dead threads leave damaged records, locks and lists, or entries of living
+//! processes are damaged. All others go on, nobody alive is taken for dead, and damage that was repaired is not reported any more.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const TOKEN: &[u8] = b"token";
 const NO_PHASE: u64 = 0xff;
 /// Not a kind of operation.
 const NO_OPERATION: u64 = 77;
-/// More looks than are thorough after a death.
+/// More polls than are thorough after a death.
 const POLLS: u32 = 100;
 
 fn options() -> Options {
@@ -26,7 +26,7 @@ fn options() -> Options {
     }
 }
 
-/// Runs on a pool that must be clean in the end.
+/// Runs `run` on a pool that must be clean in the end.
 fn scene<M: Mapped>(run: impl FnOnce(&Pool<M>, &Path)) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
@@ -36,7 +36,7 @@ fn scene<M: Mapped>(run: impl FnOnce(&Pool<M>, &Path)) {
     assert!(report.is_clean(), "{report:#?}");
 }
 
-/// Waits for something that must come.
+/// Waits until something is so, which must happen.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -45,7 +45,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Has a thread do something, and end at once after that: no destructor runs. Its place.
+/// Runs a thread that does `work` and then ends at once: no destructor runs. Returns its place.
 fn lose_a_thread<M: Mapped>(pool: &Pool<M>, work: impl FnOnce(&Pool<M>) + Send + 'static) -> u32 {
     let (says, said) = std::sync::mpsc::channel();
     let theirs = pool.clone();
@@ -58,7 +58,7 @@ fn lose_a_thread<M: Mapped>(pool: &Pool<M>, work: impl FnOnce(&Pool<M>) + Send +
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     });
     let (place, generation) = said.recv().unwrap();
-    // It is never joined: it has not told anybody that it ended.
+    // It is never joined: a thread that ends so cannot be.
     std::mem::forget(thread);
     let worker = pool.worker().unwrap();
     let death_slot = worker.geometry().death_slot(place);
@@ -68,7 +68,7 @@ fn lose_a_thread<M: Mapped>(pool: &Pool<M>, work: impl FnOnce(&Pool<M>) + Send +
     place
 }
 
-/// Writes a word as damage does; what it was.
+/// Writes a word as damage does. Returns what it was.
 fn damage<M: Mapped>(pool: &Pool<M>, at: u64, value: u64) -> u64 {
     let worker = pool.worker().unwrap();
     let mem = worker.mem();
@@ -88,7 +88,7 @@ fn offset_of<M: Mapped>(pool: &Pool<M>, name: &str) -> u64 {
     directory::find(&*worker, name).unwrap().unwrap().offset
 }
 
-/// What can be retired of a dead worker whose lock is damaged is freed all the same.
+/// What a dead worker had retired is freed although its lock is damaged.
 fn what_it_retired_is_freed<M: Mapped>(is_writing: bool) {
     scene::<M>(|pool, _| {
         pool.mutex("lock").unwrap();
@@ -134,7 +134,7 @@ fn nor_does_it_on_incoherent_memory() {
     what_it_retired_is_freed::<Noncoherent>(false);
 }
 
-/// Who watches notifies no event counts again and again for one that cannot be recovered: those who sleep by them would watch, and ring, for ever.
+/// A watcher does not notify event counts again and again for a worker that cannot be recovered: the sleepers would watch, and notify, for ever.
 fn watchers_calm_down<M: Mapped>() {
     scene::<M>(|pool, _| {
         pool.group("group", TOKEN).unwrap();
@@ -172,12 +172,12 @@ fn so_do_they_on_incoherent_memory() {
     watchers_calm_down::<Noncoherent>();
 }
 
-/// The list of a place that nobody has is damaged: no write fails by it, and it is said.
+/// The list of a vacant place is damaged: no write fails because of it, and it is reported.
 fn a_vacant_list<M: Mapped>() {
     scene::<M>(|pool, _| {
         let map = pool.map("m").unwrap();
         let worker = pool.worker().unwrap();
-        // What this one reads keeps the list from being empty.
+        // This pin keeps the list from becoming empty.
         let pin = worker.pin().unwrap();
         let (says, said) = std::sync::mpsc::channel();
         let theirs = pool.clone();
@@ -215,7 +215,7 @@ fn nor_does_it_where_memory_is_incoherent() {
     a_vacant_list::<Noncoherent>();
 }
 
-/// The entry of a process that lives says nothing that the library writes: its workers are not taken for dead.
+/// The entry of a living process has a value that the library never writes: its workers are not taken for dead.
 #[test]
 fn who_lives_is_not_recovered_because_its_process_is_damaged() {
     scene::<Coherent>(|pool, path| {
@@ -240,7 +240,7 @@ fn who_lives_is_not_recovered_because_its_process_is_damaged() {
     });
 }
 
-/// The place of a worker that lives says nothing that the library writes: its locks stay its own.
+/// The place of a living worker has a value that the library never writes: its locks stay its own.
 #[test]
 fn who_lives_keeps_its_locks_although_its_place_is_damaged() {
     scene::<Coherent>(|pool, _| {

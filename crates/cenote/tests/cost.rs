@@ -1,4 +1,4 @@
-//! The cost rule: what the documentation says of memory round trips is counted.
+//! The cost rule: counts the memory round trips that the documentation states.
 
 use std::sync::Barrier;
 
@@ -117,7 +117,7 @@ fn an_update_is_one_exchange_on_the_slot() {
         assert_eq!(map.put_u64(key, 1).unwrap(), cenote::Put::Replaced)
     });
     let mean = counts.iter().map(|c| c.exchanges).sum::<u64>() as f64 / KEYS as f64;
-    // What is replaced is allocated again; until it is reclaimable, a quarter of one for the reserve.
+    // Replaced objects are recycled; until they are reclaimable, a quarter of an exchange for the reserve.
     assert!(mean < 1.1, "{mean} read-modify-writes an update");
 }
 
@@ -158,7 +158,7 @@ fn ordered_hit<M: Mapped>(map: &cenote::Ordered<Counting<M>>, key: u64) {
 
 #[test]
 fn an_ordered_hit_is_one_sync_load_and_two_lines_of_its_leaf() {
-    // Three leaves at most. The root's first word is looked at, then its first two lines, one of heads and one of children.
+    // Three leaves at most. A lookup reads the root's first word, then its first two lines, one of heads and one of children.
     let counts = counted_ordered::<Noncoherent>(Guidelines::P3, 40, ordered_hit);
     let typical = median(&counts);
     assert_eq!((typical.sync_loads, typical.line_fetches), (1, 0), "{typical:?}");
@@ -207,7 +207,7 @@ fn an_ordered_write_is_one_exchange_on_the_word() {
         assert_eq!(map.put_u64(key * 7919 % KEYS, 1).unwrap(), cenote::Put::Replaced)
     });
     let mean = counts.iter().map(|c| c.exchanges).sum::<u64>() as f64 / KEYS as f64;
-    // A page of the size that is wanted is not always at hand.
+    // A page of the wanted size is not always in a magazine.
     assert!(mean < 1.5, "{mean} read-modify-writes a write");
 }
 
@@ -221,8 +221,8 @@ fn without_coherence_a_write_waits_twice_besides_its_exchange() {
     assert!(recycled > KEYS as usize / 2, "{recycled} of {KEYS} writes");
     let mean = |count: fn(&Counts) -> u64| counts.iter().map(count).sum::<u64>() as f64 / KEYS as f64;
     let (exchanges, sync_loads) = (mean(|counts| counts.exchanges), mean(|counts| counts.sync_loads));
-    // The others take a page that was never used, or a round of flushes frees many: how many there are is a matter of when
-    // the agent's thread runs, so the means have room (1.1 to 1.6 exchanges and 1.4 to 1.7 loads were seen).
+    // The other writes take a page that was never used, or a flush round frees many. How many there are depends on when
+    // the background thread runs, so the means have room (1.1 to 1.6 exchanges and 1.4 to 1.7 loads were seen).
     assert!(
         exchanges < 3.0 && sync_loads < 3.0,
         "{exchanges} exchanges, {sync_loads} sync loads"
@@ -245,7 +245,7 @@ fn spin_locks_in_turn() {
     Counts::reset();
     drop(first.lock().unwrap());
     let counts = Counts::current();
-    // The slot's owner and lock, and the unlock; nobody waits, so nobody says that it does.
+    // The slot's owner and lock, and the unlock; nobody waits, so no slot says so.
     assert!(counts.sync_stores <= 3 && counts.exchanges <= 1, "{counts:?}");
 }
 
@@ -264,7 +264,7 @@ fn filled(keys: u64) -> (tempfile::TempDir, cenote::Map<Counting<Coherent>>) {
     (folder, map)
 }
 
-/// Workers that have left leave retired lists to those who stay. No write pays for many of them.
+/// Workers that have left leave retired lists to those that stay. No write pays for many of them.
 #[test]
 fn a_write_adopts_one_list_at_a_time() {
     const LEAVERS: u64 = 40;
@@ -300,7 +300,7 @@ fn a_write_adopts_one_list_at_a_time() {
     assert!(most < Some(1000), "{most:?}");
 }
 
-/// Who leaves again and again, at one of the first places, does not keep others' lists from being adopted.
+/// A worker that leaves again and again, at one of the first places, does not keep others' lists from being adopted.
 #[test]
 fn no_list_waits_behind_those_of_who_comes_and_goes() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -340,7 +340,7 @@ fn no_list_waits_behind_those_of_who_comes_and_goes() {
     let left = places_left();
     assert_eq!(left.len(), 2);
     for _ in 0..20 {
-        // One look, at most: it adopts a list.
+        // At most one scan, which adopts a list.
         puts(&map, 250);
         visit(1);
     }
@@ -364,7 +364,7 @@ fn a_write_frees_a_part_of_a_level_at_a_time() {
         .collect();
     let after = pool.stat().unwrap().retired_bytes;
     assert!(before > 1 << 22 && after < 1 << 20, "{before} {after}");
-    // What a look costs at its objects; all at once it was 1,417 exchanges and 47,638 loads.
+    // The cost of one scan with its objects; all at once it was 1,417 exchanges and 47,638 loads.
     let most = |of: fn(&Counts) -> u64| counts.iter().map(of).max();
     let (exchanges, loads) = (most(|counts| counts.exchanges), most(|counts| counts.sync_loads));
     assert!(
@@ -373,8 +373,8 @@ fn a_write_frees_a_part_of_a_level_at_a_time() {
     );
 }
 
-/// What a long reader held back is freed at a cost in proportion to it, and the chunks of the list as well, wherever in a chunk the list ends. Collection left
-/// those chunks that the head of the list could not leave for lack of room, 33 in each of these rounds, and then walked through them.
+/// What a long reader held back is freed at a cost in proportion to it, and the chunks of the list as well, wherever in a chunk the list ends.
+/// Collection left the chunks that the head of the list could not leave for lack of room, 33 in each of these rounds, and then walked through them.
 #[test]
 fn freeing_a_long_list_costs_what_is_in_it() {
     // Their number leaves another remainder of a chunk each time.

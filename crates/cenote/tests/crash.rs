@@ -1,8 +1,8 @@
-//! Kills a process with `kill -9` at every named crash point, and again during recovery, and checks that a survivor
+//! Kills a process with `kill -9` at every named crash point, and again during recovery. Checks that a survivor
 //! that has the pool open all the time finds everything acknowledged, nothing torn, nothing leaked, and goes on.
 //!
 //! Run with `cargo test -p cenote --features crash-points --test crash`; it starts itself as the processes that are
-//! killed. `CENOTE_CRASH_ONLY=name` limits it to one point. Everything is deterministic but the moment at which the
+//! killed. `CENOTE_CRASH_ONLY=name` limits it to one point. Everything is deterministic except the moment at which the
 //! kernel notices a death.
 
 #[path = "crash/group.rs"]
@@ -125,7 +125,7 @@ fn value(key: u64, version: u64) -> Vec<u8> {
     word.iter().copied().cycle().take(len).collect()
 }
 
-/// The record of what was begun and what was acknowledged. Survives its writer, as the page cache does.
+/// The journal of what was begun and what was acknowledged. Survives its writer, as the page cache does.
 struct Journal(File);
 
 impl Journal {
@@ -166,7 +166,7 @@ fn order<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
             }
             journal.write(ACKNOWLEDGED, key | ORDERED, version)?;
             if n % 5 == 0 {
-                // Already there, or not: what was allocated is given back, or published.
+                // Whether the key is there or not: the new object is freed, or published.
                 map.replace(&key.to_be_bytes(), b"another", b"not written")
                     .map_err(text)?;
             }
@@ -218,13 +218,13 @@ fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
         map.put(b"large", &large).map_err(text)?;
         map.remove(b"large").map_err(text)?;
     }
-    // A worker that left has abandoned its blocks; a new one adopts them.
+    // A worker that left has orphaned its blocks; a new one adopts them.
     let map = pool.map("victim").map_err(text)?;
     let another = pool.map("another").map_err(text)?;
     for key in 0..KEYS {
         step(&map, key, true)?;
         if key % 5 == 0 {
-            // Already there: the object is allocated and given back.
+            // The key is there: the object is allocated and freed.
             let bytes = key.to_le_bytes();
             map.insert(&bytes, b"not written").map_err(text)?;
         }
@@ -282,7 +282,7 @@ impl Files {
         }
     }
 
-    /// Starts a victim that is killed at a point, if it gets there; whether it was.
+    /// Starts a victim that is killed at a point, if it gets there. Returns whether it was killed.
     fn victim<M: Mapped>(&self, role: &str, point: &str, passing: u64, log: &Path) -> Result<bool, String> {
         let status = Command::new(std::env::current_exe().map_err(text)?)
             .args([&self.pool, &self.journal])
@@ -355,7 +355,7 @@ impl<M: Mapped> Case<'_, M> {
         }
         self.check_journal(&map, &ordered)?;
         self.check_memory()?;
-        // Nothing that the dead left behind holds memory for ever.
+        // Nothing that dead processes left holds memory for ever.
         self.pool.collect().map_err(text)?;
         let retired = self.pool.stat().map_err(text)?.retired_objects;
         if M::COHERENT && retired > 100 {
@@ -425,7 +425,7 @@ fn run_case<M: Mapped>(folder: &Path, run: impl FnOnce(&Case<'_, M>) -> Outcome)
     outcome
 }
 
-/// A crash, and three more of those who recover from it.
+/// A crash, and three more crashes of its recoverers.
 fn kill_recoverers<M: Mapped>(
     case: &Case<'_, M>,
     first: &str,
@@ -440,8 +440,8 @@ fn kill_recoverers<M: Mapped>(
     case.survive()
 }
 
-/// A pool with a place for one process: who opens it after the victim's death must take over the victim's place, and
-/// whatever it held, before it has one of its own.
+/// A pool with a place for one process: the process that opens it after the victim's death must take over the victim's place, and
+/// whatever it held, before it has a place of its own.
 fn run_alone<M: Mapped>(folder: &Path, point: &str, log: &Path) -> Outcome {
     let files = Files::new(folder);
     let alone = Options {
@@ -596,7 +596,7 @@ fn orchestrate() -> Outcome {
             failures.push(format!("{first} then {second} in recovery: {what}"));
         }
     }
-    // What a dead linker left must not confuse those who grow the map further before anybody recovers it.
+    // What a dead linker left must not confuse workers that grow the map further before anybody recovers it.
     for point in [
         "resize.linked",
         "resize.allocated",

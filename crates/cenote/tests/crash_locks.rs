@@ -1,5 +1,5 @@
 //! Kills processes with `kill -9` at every named step of taking, holding, leaving and recovering locks, and again in the process that
-//! succeeds them, and checks that a survivor gets every lock, is told what it must be told, and finds no slot taken for ever.
+//! succeeds them. Checks that a survivor gets every lock, is told what it must be told, and finds no slot taken for ever.
 //!
 //! Run with `cargo test -p cenote --features crash-points --test crash_locks`; it starts itself as the processes that are
 //! killed. `CENOTE_CRASH_ONLY=name` limits it to one point. A victim has three threads, which meet at the locks.
@@ -22,7 +22,7 @@ use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
 const PASSINGS: [u64; 3] = [1, 6, 40];
 /// Threads of a victim.
 const THREADS: u64 = 3;
-/// Cases more for a point that no victim has reached.
+/// More cases for a point that no victim has reached.
 const MORE: u32 = 200;
 /// Operations of each.
 const OPERATIONS: u64 = 120;
@@ -139,7 +139,7 @@ fn states(journal: &Path) -> Result<[State; LOCKS], String> {
             }
             _ => states.iter_mut().for_each(|state| {
                 state.must |= state.is_owned;
-                // Who died waiting, or while it unlocked, may have been the owner in the lock's eyes.
+                // A worker that died waiting, or while it unlocked, may count as the lock's owner.
                 state.may = true;
                 state.is_owned = false;
                 state.notes.insert(0);
@@ -187,7 +187,7 @@ fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
     })
 }
 
-/// One thread of a victim: locks in turn, some with little timeout, some two at a time.
+/// One thread of a victim: locks in turn, some with a short timeout, some two at a time.
 fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
     let mut journal = Journal::open(journal)?;
     let spin = pool.spin_mutex("spin").map_err(text)?;
@@ -223,7 +223,7 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
                 });
             }
         });
-        // For so long that others give up, some of them with somebody behind.
+        // For so long that others give up, some of them with a waiter behind.
         hold!(1, queue.lock_with(timeout), note, {
             std::thread::sleep(SHORT);
         });
@@ -231,7 +231,7 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
         hold!(2, rw.write_with(timeout), note, {});
         names(pool, thread + n)?;
         wait_for_others(pool, n)?;
-        // Who comes again at once is quicker than who is woken, until that one says that it goes first.
+        // A thread that relocks at once is quicker than a waiter that is woken, until the waiter says *queue first*.
         for _ in 0..3 {
             hold!(3, mutex.lock_with(timeout), note, {
                 std::thread::sleep(SHORT);
@@ -241,7 +241,7 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
     Ok(())
 }
 
-/// Has a permit for a moment, and waits for a moment for what others notify of, or does so itself.
+/// Holds a permit for a moment, and waits for a moment on the condition variable, or notifies it.
 fn wait_for_others<M: Mapped>(pool: &Pool<M>, n: u64) -> Outcome {
     let semaphore = pool.semaphore("permits", PERMITS).map_err(text)?;
     let permit = semaphore.acquire().map_err(text)?;
@@ -289,7 +289,7 @@ struct Case<'a, M: Mapped> {
 }
 
 impl<M: Mapped> Case<'_, M> {
-    /// Starts a victim that is killed at a point, if it gets there; whether it was.
+    /// Starts a victim that is killed at a point, if it gets there. Returns whether it was killed.
     fn victim(&self, role: &str, point: &str, passing: u64) -> Result<bool, String> {
         let status = Command::new(std::env::current_exe().map_err(text)?)
             .args([&self.path, &self.journal])
@@ -308,7 +308,7 @@ impl<M: Mapped> Case<'_, M> {
 
     /// Takes every lock, with or without a recovery before.
     fn survive(&self, recover: bool) -> Outcome {
-        // Whoever died, all permits can be had, and the mutex behind the condition variable.
+        // Whatever died, all permits can be acquired, and the mutex of the condition variable.
         let semaphore = self.pool.semaphore("permits", PERMITS).map_err(text)?;
         for n in 0..PERMITS {
             match semaphore.acquire_for(LONG).map_err(text)? {
@@ -354,7 +354,7 @@ impl<M: Mapped> Case<'_, M> {
                 Ok(()) | Err(Error::NoSuchLock { .. }) => {}
                 Err(error) => return Err(text(error)),
             }
-            // Of each form, which uses again what was left.
+            // One of each form, which reuses what was left.
             drop(self.pool.spin_mutex(name).map_err(text)?.lock().map_err(text)?);
             self.pool.remove_lock(name).map_err(text)?;
             drop(self.pool.queue_mutex(name).map_err(text)?.lock().map_err(text)?);
@@ -426,7 +426,7 @@ fn orchestrate() -> Outcome {
             case.survive(false)
         });
         failures.extend(outcome.err().map(|what| format!("{point}, noncoherent: {what}")));
-        // Who succeeds the dead dies too, and who succeeds that one.
+        // The successor of the dead owner dies too, and its successor.
         for second in [
             "held.seized",
             "held.taken",

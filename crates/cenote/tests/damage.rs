@@ -39,7 +39,7 @@ fn child() {
     std::process::exit(code.map_or(1, |(code, _)| *code));
 }
 
-/// Has the oracle judge a pool, if there is a content to judge by; then uses all of it.
+/// Lets the oracle judge a pool, if the expected content is known; then uses all of it.
 fn use_or_judge<M: cenote::memory::Mapped>(path: &Path) -> Option<Seen> {
     let seen = std::env::var("CENOTE_SOUND_CONTENT").ok().map(|sound| {
         let before = content::load(Path::new(&sound)).unwrap();
@@ -52,7 +52,7 @@ fn use_or_judge<M: cenote::memory::Mapped>(path: &Path) -> Option<Seen> {
     seen
 }
 
-/// Damages a pool, in some parts above all; says how, and how many keys may read otherwise after it.
+/// Damages a pool, in some parts above all. Returns how, and how many keys may read differently after it.
 fn damage(random: &mut Random, aim: &[Range<u64>], bytes: &mut Vec<u8>) -> (String, usize) {
     if random.below(12) == 0 {
         let len = random.below(bytes.len() as u64) as usize;
@@ -67,7 +67,7 @@ fn damage(random: &mut Random, aim: &[Range<u64>], bytes: &mut Vec<u8>) -> (Stri
         let change = places.change(random, word);
         let at = change.at as usize;
         bytes[at..at + change.bytes.len()].copy_from_slice(&change.bytes);
-        // A key that is another one now is missing, and one too many.
+        // A key that has become another one counts twice: one is missing, one is too many.
         allowance += if places.is_data(change.at) { 2 } else { 0 };
         what.push(format!("{:#x}: {:x?}", change.at, change.bytes));
     }
@@ -107,7 +107,7 @@ fn run<M: cenote::memory::Mapped>(part: Part, cases: u64) {
             ("CENOTE_DAMAGED_POOL", path.to_str().unwrap()),
             ("CENOTE_DAMAGED_KIND", M::NAME),
         ];
-        // Others come upon the damage in other ways than by a check.
+        // Some cases come upon the damage without a check.
         if random.below(4) > 0 {
             variables.push(("CENOTE_SOUND_CONTENT", text.to_str().unwrap()));
             variables.push(("CENOTE_ALLOWANCE", &allowance));
@@ -201,7 +201,7 @@ fn foreign_and_newer_files_are_refused() {
     assert!(open().contains("version 9"), "{}", open());
 }
 
-/// What a damaged thing is called does not keep `fsck` from what else there is.
+/// A damaged name does not keep `fsck` from checking the rest.
 #[test]
 fn fsck_goes_on_behind_a_damaged_header() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -231,7 +231,7 @@ fn fsck_goes_on_behind_a_damaged_header() {
     );
 }
 
-/// Names of any bytes: what has another name is found, repair gives a name, and what the map behind it holds is kept.
+/// Names of random bytes: `fsck` finds them, repair gives a new name, and the map's content is kept.
 #[test]
 fn repair_gives_new_names() {
     fn check<M: cenote::memory::Mapped>() {
@@ -246,7 +246,7 @@ fn repair_gives_new_names() {
             [worker.geometry().entry(0), worker.geometry().entry(1)]
         };
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-        // A length that no name has, and a name that is no text.
+        // An invalid length, and a name that is no text.
         file.write_all_at(&u64::MAX.to_le_bytes(), entries[0] + 64)
             .unwrap();
         file.write_all_at(&[0xff; 4], entries[1] + 72).unwrap();
@@ -272,7 +272,7 @@ fn repair_gives_new_names() {
     check::<cenote::Noncoherent>();
 }
 
-/// What only something damaged refers to is not freed as leaked.
+/// An object that only something damaged refers to is not freed as leaked.
 #[test]
 fn repair_keeps_what_damage_hides() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -310,7 +310,7 @@ fn repair_keeps_what_damage_hides() {
     );
 }
 
-/// Worker records of any bytes, whose states say that they are taken: nothing panics.
+/// Worker records of random bytes, whose states say that they are taken: nothing panics.
 #[test]
 fn fsck_survives_damaged_worker_records() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -325,7 +325,7 @@ fn fsck_survives_damaged_worker_records() {
             let pool: Pool = Pool::create(&path, &of_many).unwrap();
             pool.map("m").unwrap().put(b"key", b"value").unwrap();
             let worker = pool.worker().unwrap();
-            // Looks go as far as workers have been.
+            // Scans go as far as places were used.
             cenote::pod::format::superblock::WORKERS_HIGH.store(worker.mem(), 12);
             worker.geometry().worker_table
         };
@@ -350,7 +350,7 @@ fn fsck_survives_damaged_worker_records() {
     assert!(opened > 25, "{opened} of 50 pools could be opened");
 }
 
-/// Places that nobody has, whose spare chunks cannot be any: `fsck` says so, its repair mends it, and nothing is lost.
+/// Vacant places with invalid spare chunks: `fsck` reports them, repair mends them, and nothing is lost.
 #[test]
 fn repair_clears_damaged_spare_chunks() {
     fn check<M: cenote::memory::Mapped>() {
@@ -399,7 +399,7 @@ fn repair_clears_damaged_spare_chunks() {
     check::<cenote::Noncoherent>();
 }
 
-/// What an operation has published is not given back when its end could not be written down.
+/// What an operation has published is not freed when its end could not be recorded.
 #[test]
 fn what_is_published_is_never_discarded() {
     use cenote::pod::format::record::operation;
@@ -418,7 +418,7 @@ fn what_is_published_is_never_discarded() {
     assert_eq!(record.new_object().get(mem), 0);
 }
 
-/// A tree of any bytes, of a pool whose maximum is no power of two of frames: each search for frames ends.
+/// A tree of random bytes, in a pool whose maximum is no power of two of frames: each search for frames ends.
 #[test]
 fn a_damaged_tree_ends_every_search() {
     const FRAME: u64 = 64 << 10;
@@ -445,7 +445,7 @@ fn a_damaged_tree_ends_every_search() {
             }
             for n in 0..12u8 {
                 let frames = rng.random_range(1..max as usize);
-                // Whether it fits, and what is wrong, is not asked here.
+                // Whether it succeeds does not matter here.
                 let _ = map.put(&[n], &vec![n; frames * FRAME as usize - 64]);
             }
             tell.send(()).unwrap();

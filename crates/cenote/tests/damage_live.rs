@@ -1,6 +1,6 @@
 //! Pools whose bytes change while they are used: errors, never a signal, a panic or a hang.
 //!
-//! Each case copies a well-filled pool; processes make calls of all kinds on it while this one changes its bytes. The seed of a case is
+//! Each case copies a well-filled pool; processes make calls of all kinds on it while this process changes its bytes. The seed of a case is
 //! printed when it fails; `CENOTE_TEST_SEED`, `CENOTE_DAMAGE_CASES` and `CENOTE_DAMAGE_MS`, the milliseconds of a case, change the run.
 
 use std::path::Path;
@@ -34,7 +34,7 @@ fn child() {
         _ => exercise::<Coherent>(path, seed, part, until),
     };
     std::fs::write(path.with_extension(format!("calls-{seed}")), calls.to_string()).unwrap();
-    // What is left to be dropped was dropped: nothing else of the test's program is asked.
+    // All is dropped: the rest of the test program must not run.
     std::process::exit(0);
 }
 

@@ -1,5 +1,5 @@
 //! Damage to what an ordered map refers to, part by part: nothing panics, faults or loops, and `fsck` notices whatever makes
-//! reads wrong; but of keys and values, which have no checksums.
+//! reads wrong, except in keys and values, which have no checksums.
 //!
 //! Each case damages a part of a copy of a sound pool, and a child process judges it. `CENOTE_TEST_SEED` and
 //! `CENOTE_DAMAGE_CASES` change the run.
@@ -34,7 +34,7 @@ fn child() {
     std::process::exit(code.map_or(1, |(code, _)| *code));
 }
 
-/// Damages one place; says how.
+/// Damages one place. Returns how.
 fn damage(rng: &mut StdRng, bytes: &mut [u8], places: &[Place]) -> (Part, String) {
     let parts: BTreeSet<Part> = places.iter().map(|(part, ..)| *part).collect();
     let part = parts.into_iter().choose(rng).unwrap();
@@ -56,7 +56,7 @@ fn damage(rng: &mut StdRng, bytes: &mut [u8], places: &[Place]) -> (Part, String
     (part, format!("{part:?} at {start:#x}, byte {at:#x}, way {how}"))
 }
 
-/// Has a child judge a pool; how it ended, if it was not by an outcome.
+/// Lets a child judge a pool. The error is how the child ended, if not with an outcome.
 fn judged<M: Mapped>(path: &Path, allowance: usize) -> Result<Seen, Ended> {
     let ended = end(
         start(&[
@@ -115,7 +115,7 @@ fn damage_is_noticed_or_harmless_noncoherent() {
     run::<Noncoherent>(40);
 }
 
-/// A write to it was once tried for ever.
+/// A write to it was once retried for ever.
 #[test]
 fn a_root_that_is_frozen_is_an_error() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -1,4 +1,4 @@
-//! Words of maps that cannot be right, one by one: `fsck` says so, and every call ends.
+//! Invalid words in maps, one by one: `fsck` reports them, and every call ends.
 
 use std::rc::Rc;
 
@@ -44,7 +44,7 @@ impl Here {
         map.oldest_level().unwrap().unwrap()
     }
 
-    /// Changes a word, has `fsck` find it, uses the map, and puts the word back: then all is as before.
+    /// Changes a word, checks that `fsck` finds it, uses the map, and restores the word: then all is as before.
     fn is_found(&self, at: u64, change: impl Fn(u64) -> u64, what: &str) {
         let worker = self.worker();
         let word = SyncWord::at(at);

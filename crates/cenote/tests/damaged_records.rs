@@ -1,4 +1,4 @@
-//! Words of a worker's record that cannot be right, one by one: whoever recovers it, attaches to its place or is using it gets an error at most.
+//! Invalid words in a worker's record, one by one: a worker that recovers it, attaches to its place or uses it gets at most an error.
 
 use cenote::pod::format::chunk::CHUNK_ENTRIES;
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,7 @@ fn options() -> Options {
     }
 }
 
-/// Damages the record of a place that somebody has left, or of the worker that goes on writing.
+/// Damages the record of a place that a worker has left, or of the worker that goes on writing.
 fn with_record<M: Mapped>(damage: impl Fn(&std::fs::File, WorkerRecord, u64)) {
     for is_own in [false, true] {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -51,7 +51,7 @@ fn set(file: &std::fs::File, at: u64, word: u64) {
     file.write_all_at(&word.to_le_bytes(), at).unwrap();
 }
 
-/// Words that name something outside: behind the end, in the tables, unaligned, far away.
+/// Words that name something outside the data: beyond the end, in the tables, unaligned, far away.
 fn outside(end: u64) -> [u64; 6] {
     [end, end + (40 << 30), 4096, 12_345_677, u64::MAX, 1 << 62]
 }
@@ -105,7 +105,7 @@ fn and_on_incoherent_memory() {
     each_word::<Noncoherent>();
 }
 
-/// A bit behind the last entry of a chunk once had recovery change a word of the object behind the chunk.
+/// A bit beyond the last entry of a chunk once made recovery change a word of the object after the chunk.
 #[test]
 fn entries_that_no_chunk_has_are_an_error() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -137,7 +137,7 @@ fn entries_that_no_chunk_has_are_an_error() {
     );
 }
 
-/// A number of committed frames that the file does not have: nothing is touched there.
+/// A number of committed frames that the file does not have: nothing reads there.
 #[test]
 fn more_frames_than_the_file_has_are_an_error() {
     fn check<M: Mapped>() {
@@ -166,7 +166,7 @@ fn more_frames_than_the_file_has_are_an_error() {
     check::<Noncoherent>();
 }
 
-/// A lock of the pool's own that names the one who wants it: it once waited for itself.
+/// A lock of the pool's own that names the worker that wants it: the worker once waited for itself.
 #[test]
 fn nobody_waits_for_itself() {
     fn check<M: Mapped>() {
@@ -195,7 +195,7 @@ fn nobody_waits_for_itself() {
     check::<Noncoherent>();
 }
 
-/// The word of a block's further frame, by which objects in it are found: what was removed there once leaked, and `fsck` had said clean.
+/// The word of a block's further frame, by which objects in it are found: what was removed there once leaked, though `fsck` reported nothing.
 #[test]
 fn words_within_blocks_are_checked() {
     use cenote::pod::format::block::Block;
@@ -223,7 +223,7 @@ fn words_within_blocks_are_checked() {
     }
 }
 
-/// A map whose entry says that it is an index of another kind, of which `fsck` knows nothing: its memory was given back as leaked, and all was clean.
+/// A map whose entry says that it is an index of another kind, which `fsck` does not know: its memory was once freed as leaked, and `fsck` reported nothing.
 #[test]
 fn a_name_of_another_kind_is_reported() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -65,7 +65,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// An event, and when it was seen.
 #[derive(Serialize)]
-struct Told {
+struct Report {
     /// Milliseconds since 1970.
     at_ms: u64,
     #[serde(flatten)]
@@ -180,7 +180,7 @@ fn start_failover<M: Mapped>(
     watch: &MonitorOptions,
     election: &Option<Arc<Election>>,
     pool: u64,
-    tell: Sender<Told>,
+    tell: Sender<Report>,
 ) -> Result<FailoverThread, Failure> {
     let Some(election) = election else {
         return Err(Failure::misuse(
@@ -197,15 +197,15 @@ fn start_failover<M: Mapped>(
     Ok(FailoverThread::start::<M>(path, options, watch, election, tell)?)
 }
 
-fn say(tell: &Sender<Told>, event: Seen) {
+fn say(tell: &Sender<Report>, event: Seen) {
     let at_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_millis() as u64);
     // There may be no reader any more.
-    let _ = tell.send(Told { at_ms, event });
+    let _ = tell.send(Report { at_ms, event });
 }
 
-fn print(told: &Receiver<Told>, out: &Output) {
+fn print(told: &Receiver<Report>, out: &Output) {
     for told in told {
         if out.result(&told, text).is_err() {
             // The monitor goes on without a reader.
@@ -214,7 +214,7 @@ fn print(told: &Receiver<Told>, out: &Output) {
     }
 }
 
-fn text(told: &Told) -> String {
+fn text(told: &Report) -> String {
     match &told.event {
         Seen::Hosts(event) => text_of_hosts(event),
         Seen::Lease(event) => text_of_lease(event),

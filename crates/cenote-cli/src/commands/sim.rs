@@ -156,7 +156,7 @@ struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     exhausted: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<Told>,
+    failure: Option<Report>,
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -165,7 +165,7 @@ fn is_zero(count: &u64) -> bool {
 
 /// A failing run.
 #[derive(Serialize)]
-struct Told {
+struct Report {
     seed: u64,
     checker: &'static str,
     what: String,
@@ -339,7 +339,7 @@ fn bar(seeds: u64, out: &Output, answer: &Answer) -> ProgressBar {
 }
 
 /// A failing run for people: shrunk, with the command that repeats it.
-fn tell(args: &Args, plan: &Plan, seed: u64, run: &Run, shrinks: bool) -> Told {
+fn tell(args: &Args, plan: &Plan, seed: u64, run: &Run, shrinks: bool) -> Report {
     let (checker, what) = match &run.result {
         Ended::Wrong(checker, what) => (*checker, what.clone()),
         Ended::Stuck(what) => ("progress", what.clone()),
@@ -353,7 +353,7 @@ fn tell(args: &Args, plan: &Plan, seed: u64, run: &Run, shrinks: bool) -> Told {
     let simplest = plan.replay(seed, decisions.clone());
     let schedule = schedule::encode(&decisions);
     let arguments = plan.arguments(seed);
-    Told {
+    Report {
         seed,
         checker,
         what,

@@ -72,7 +72,7 @@ impl Steal {
     }
 
     /// Reads the kernel's count, if it can have changed.
-    pub fn look_now_and_then(&mut self) {
+    pub fn poll_now_and_then(&mut self) {
         if self.looked.elapsed() >= STEAL_STEP {
             self.since_last_poll();
         }

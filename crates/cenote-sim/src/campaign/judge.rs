@@ -8,7 +8,7 @@ use crate::history::{Event, History};
 use crate::subjects::Inner;
 
 /// Configurations of a history with calls on several keys after which the search for an order is given up.
-const LOOKS_STATES_MAX: usize = 1 << 16;
+const CALLS_STATES_MAX: usize = 1 << 16;
 
 impl Plan {
     pub(super) fn judge(
@@ -111,7 +111,7 @@ impl Plan {
             None | Some(Verdict::Linearizable) => {}
             Some(other) => return Err(other.to_string()),
         }
-        options.states_max = LOOKS_STATES_MAX;
+        options.states_max = CALLS_STATES_MAX;
         match linear::check(&OrderedMap, history, &options) {
             Verdict::Linearizable => Ok(false),
             Verdict::Undecided { .. } => Ok(true),

@@ -84,7 +84,7 @@ pub enum Fault {
     #[error(
         "step {step}: process {process} is not notified that the last owner of lock {lock}, {dead:?}, died"
     )]
-    NotTold {
+    NotNotified {
         /// When.
         step: u64,
         /// Which lock.
@@ -96,7 +96,7 @@ pub enum Fault {
     },
     /// A successor that is notified of a process that did not die as the lock's owner.
     #[error("step {step}: process {process} is notified of {from:?}, which did not die with lock {lock}")]
-    ToldWrongly {
+    NotifiedWrongly {
         /// When.
         step: u64,
         /// Which lock.
@@ -152,7 +152,7 @@ impl Lock {
         match acquired {
             Acquired::Clean => {
                 if let Some(dead) = self.dead {
-                    return Err(Fault::NotTold {
+                    return Err(Fault::NotNotified {
                         step,
                         lock,
                         process,
@@ -162,7 +162,7 @@ impl Lock {
             }
             Acquired::Recovered { from, note } => {
                 if !self.may.contains(&from) {
-                    return Err(Fault::ToldWrongly {
+                    return Err(Fault::NotifiedWrongly {
                         step,
                         lock,
                         process,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_must_be_told_with_its_note() {
+    fn a_death_must_be_notified_with_its_note() {
         let noting = Event::Noting {
             lock: 1,
             process: 0,
@@ -323,10 +323,10 @@ mod tests {
         let with = |acquired| checked(&[&begin[..], &[granted(1, acquired)]].concat());
         assert_eq!(with(Acquired::Recovered { from: A, note: 7 }), Ok(()));
         assert_eq!(with(Acquired::Recovered { from: A, note: 0 }), Ok(()));
-        assert!(matches!(with(Acquired::Clean), Err(Fault::NotTold { .. })));
+        assert!(matches!(with(Acquired::Clean), Err(Fault::NotNotified { .. })));
         assert!(matches!(
             with(Acquired::Recovered { from: B, note: 7 }),
-            Err(Fault::ToldWrongly { .. })
+            Err(Fault::NotifiedWrongly { .. })
         ));
         assert!(matches!(
             with(Acquired::Recovered { from: A, note: 8 }),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unlock_is_not_told() {
+    fn an_unlock_is_not_notified() {
         let released = Event::Released { lock: 1, process: 0 };
         let ended = Event::Ended { lock: 1, process: 0 };
         let begin = [
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(with(Acquired::Clean), Ok(()));
         assert!(matches!(
             with(Acquired::Recovered { from: A, note: 0 }),
-            Err(Fault::ToldWrongly { .. })
+            Err(Fault::NotifiedWrongly { .. })
         ));
     }
 }

@@ -93,9 +93,9 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
 
     /// Whether the running thread is the server, and reads all mailboxes in one step. Then nothing happens between its fence and the last of
     /// its loads: they find what memory holds.
-    fn looks_at_once(&self) -> bool {
+    fn reads_at_once(&self) -> bool {
         let world = self.world();
-        self.is_direct && world.looks_at_once && world.server == Some(world.current)
+        self.is_direct && world.reads_at_once && world.server == Some(world.current)
     }
 
     /// Waits for the running thread's turn to do a sync operation. Where there is a clock, that is when the operation is done: its time
@@ -448,7 +448,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     fn load_speculative(&self, at: u64) -> u64 {
-        if self.looks_at_once() {
+        if self.reads_at_once() {
             return self.world().machine.load(at);
         }
         self.cached_load(Kind::Speculate, at)
@@ -605,7 +605,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
             );
             return;
         }
-        if self.looks_at_once() {
+        if self.reads_at_once() {
             return;
         }
         self.begin(Op::range(Kind::Invalidate, at, len), true);

@@ -105,7 +105,7 @@ impl<const COHERENT: bool> Context<COHERENT> {
     pub(super) fn begins_pass(&self) {
         let world = self.world();
         world.owed.passes += 1;
-        world.looks_at_once = world.clock.is_none() && world.fault(Fault::LookSingly, 2) == 0;
+        world.reads_at_once = world.clock.is_none() && world.fault(Fault::ReadSingly, 2) == 0;
     }
 
     /// Whether this is the last thread of its process.

@@ -10,7 +10,7 @@ use crate::policy::{Fault, Phase};
 /// Locks of a killed process are dropped in fewer than 2 to the power of this many steps.
 const AGONY_BITS: u64 = 12;
 /// Steps for which the death of a process is put off until it has stored something that it leaves behind.
-const TIMEOUT: u64 = 64;
+const DIRTY_WAIT: u64 = 64;
 
 impl World {
     /// Whether a process dies now. One whose host goes on waits for a moment in which it leaves something dirty in the cache.
@@ -19,7 +19,7 @@ impl World {
         let Some(since) = steps.checked_sub(crash.step) else {
             return false;
         };
-        since >= TIMEOUT || has_stored || self.machine.shape().coherent || self.is_last_of(process, *host)
+        since >= DIRTY_WAIT || has_stored || self.machine.shape().coherent || self.is_last_of(process, *host)
     }
 
     /// Whether no other process of a host lives.
@@ -95,7 +95,7 @@ impl World {
     }
 
     /// The kernel drops the locks of those who are dead for good by a step.
-    pub fn bury(&mut self, step: u64) {
+    pub fn drop_locks_of_the_dead(&mut self, step: u64) {
         while let Some(n) = self.dying.iter().position(|&(_, until)| until <= step) {
             let (process, _) = self.dying.swap_remove(n);
             self.drop_locks(process);
@@ -121,7 +121,7 @@ impl World {
             self.discount(thread);
             self.drain(thread);
             self.put_down(thread);
-            self.dies_registered(thread);
+            self.thread_died(thread);
             self.deaths.push((thread, self.steps));
             self.runnable.retain(|&other| other != thread);
             if let Some(clock) = &mut self.clock {
@@ -161,7 +161,7 @@ impl World {
             .is_some_and(|thread| thread.alive);
         self.note(Event::Killed { process });
         self.dying.push((process, self.steps + self.agony()));
-        self.bury(self.steps);
+        self.drop_locks_of_the_dead(self.steps);
         let is_last = self.is_last_of(process, host);
         if self.machine.shape().coherent {
             return;

@@ -70,18 +70,18 @@ pub(super) struct Sleeper {
     event_counts: Vec<(u64, u32)>,
     /// Event counts that a thread changed, or may have changed, before it died without the call that wakes. It is no fault to sleep on; a
     /// later notification wakes.
-    untold: Vec<u64>,
+    missed: Vec<u64>,
 }
 
 impl Sleeper {
     fn sleeps_by(&self, event_count: u64) -> bool {
-        self.event_counts.iter().any(|&(by, _)| by == event_count) || self.untold.contains(&event_count)
+        self.event_counts.iter().any(|&(by, _)| by == event_count) || self.missed.contains(&event_count)
     }
 }
 
 impl Thread {
     /// Whether it has changed an event count, or may have, and has not woken the sleepers by it yet.
-    fn notifications(&self, event_count: u64) -> bool {
+    fn is_notifying(&self, event_count: u64) -> bool {
         self.next == waking(event_count) || self.exchanging == Some(event_count)
     }
 }
@@ -141,11 +141,11 @@ impl World {
     /// reason.
     pub fn falls_asleep(&mut self, death_slots: &[u64], event_counts: &[(u64, u32)]) -> bool {
         // A death slot of another kernel wakes nobody.
-        let lies = |death_slot: &&u64| {
+        let registered = |death_slot: &&u64| {
             let found = self.death_slots.get(*death_slot);
             found.is_some_and(|&(_, thread)| self.share_kernel(self.current, thread))
         };
-        let death_slots: Vec<u64> = death_slots.iter().filter(lies).copied().collect();
+        let death_slots: Vec<u64> = death_slots.iter().filter(registered).copied().collect();
         let lives = |death_slot: &u64| {
             self.death_slots
                 .get(death_slot)
@@ -172,7 +172,7 @@ impl World {
                 thread: self.current,
                 death_slots,
                 event_counts: event_counts.to_vec(),
-                untold: Vec::new(),
+                missed: Vec::new(),
             });
         }
         sleeps
@@ -184,7 +184,7 @@ impl World {
     }
 
     /// The running thread's timeout has ended.
-    pub fn oversleeps(&mut self) {
+    pub fn times_out(&mut self) {
         let current = self.current;
         let Some(n) = self.sleepers.iter().position(|sleeper| sleeper.thread == current) else {
             return;
@@ -198,7 +198,7 @@ impl World {
                 || self
                     .threads
                     .iter()
-                    .any(|other| other.alive && other.notifications(event_count))
+                    .any(|other| other.alive && other.is_notifying(event_count))
         };
         let missed = event_counts
             .into_iter()
@@ -273,35 +273,35 @@ impl World {
 
     /// A thread has died: it sleeps no more, and the kernel wakes a sleeper by each of its death slots. The call that it was about to make
     /// wakes nobody.
-    pub fn dies_registered(&mut self, thread: u32) {
+    pub fn thread_died(&mut self, thread: u32) {
         self.sleepers.retain(|sleeper| sleeper.thread != thread);
         let dead = &self.threads[thread as usize];
         for sleeper in &mut self.sleepers {
-            let (untold, event_counts) = std::mem::take(&mut sleeper.event_counts)
+            let (missed, event_counts) = std::mem::take(&mut sleeper.event_counts)
                 .into_iter()
-                .partition::<Vec<_>, _>(|&(event_count, _)| dead.notifications(event_count));
+                .partition::<Vec<_>, _>(|&(event_count, _)| dead.is_notifying(event_count));
             sleeper.event_counts = event_counts;
             sleeper
-                .untold
-                .extend(untold.into_iter().map(|(event_count, _)| event_count));
+                .missed
+                .extend(missed.into_iter().map(|(event_count, _)| event_count));
         }
         let death_slots: Vec<u64> = self
             .death_slots
             .iter()
-            .filter(|(_, (_, lies))| *lies == thread)
+            .filter(|(_, (_, registered))| *registered == thread)
             .map(|(&death_slot, _)| death_slot)
             .collect();
         for death_slot in death_slots {
             self.wake_one_by(death_slot);
         }
         // It was to wake these sleepers: they wake by themselves.
-        let untold: Vec<u64> = self
+        let missed: Vec<u64> = self
             .woken_by
             .iter()
             .filter(|(_, woken)| **woken == thread)
             .map(|(&death_slot, _)| death_slot)
             .collect();
-        for death_slot in untold {
+        for death_slot in missed {
             self.wake(thread, death_slot);
         }
     }

@@ -69,8 +69,9 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
             let is_own = found.is_some_and(|(_, thread)| world.host_of(thread) == self.host);
             let found = found
                 .filter(|_| !is_own || world.death_slot_says(self.host, death_slot) == u64::from(generation));
-            let has_died =
-                |&(lay, thread): &(u32, u32)| lay == generation && !world.threads[thread as usize].alive;
+            let has_died = |&(registered, thread): &(u32, u32)| {
+                registered == generation && !world.threads[thread as usize].alive
+            };
             let dead = found.filter(has_died);
             if let Some((_, thread)) = dead {
                 world.finds_ended(thread);
@@ -82,7 +83,7 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
     fn is_shown(&self, death_slot: u64, generation: u32) -> bool {
         self.of_death_slot(death_slot, |world| {
             let found = world.death_slots.get(&death_slot);
-            found.is_some_and(|(lay, _)| *lay == generation)
+            found.is_some_and(|(registered, _)| *registered == generation)
         })
     }
 
@@ -101,7 +102,7 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
             }
             self.relax();
         }
-        self.world().oversleeps();
+        self.world().times_out();
     }
 
     fn wake(&self, by: u64) {

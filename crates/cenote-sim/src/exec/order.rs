@@ -62,7 +62,7 @@ impl std::fmt::Display for StaleRead {
 struct View {
     stores: u32,
     /// So many of its stores must not be lost with its host, except those in `late`.
-    settled: u32,
+    persistent: u32,
     /// Stores that it waits for late: the word, and whether the line is being written back.
     late: Vec<(u64, Number, bool)>,
     seen: Rc<Vec<u32>>,
@@ -167,7 +167,7 @@ impl Order {
     /// write-backs.
     fn quiesce(&mut self, thread: u32, has_waited: bool) {
         let view = self.view(thread);
-        view.settled = view.stores;
+        view.persistent = view.stores;
         if has_waited {
             view.late.retain(|&(.., is_begun)| !is_begun);
         }
@@ -181,8 +181,8 @@ impl Order {
         }
         let Write { thread, stamp, .. } = self.writes[last as usize - 1];
         self.set_last(word, 8, found);
-        let View { settled, late, .. } = self.view(thread);
-        if stamp <= *settled && !late.iter().any(|&(_, number, _)| number == last) {
+        let View { persistent, late, .. } = self.view(thread);
+        if stamp <= *persistent && !late.iter().any(|&(_, number, _)| number == last) {
             self.lost.insert(word, last);
         }
     }

@@ -185,7 +185,7 @@ pub(super) struct World {
     /// The thread that executes exchanges now, or did until it was killed.
     pub server: Option<u32>,
     /// Whether the server reads all mailboxes in one step in this pass.
-    pub looks_at_once: bool,
+    pub reads_at_once: bool,
     /// The threads that were killed, and when.
     pub deaths: Vec<(u32, u64)>,
     /// The threads whose store buffers are not empty.
@@ -239,7 +239,7 @@ impl World {
             is_space_scarce: false,
             delegation: None,
             server: None,
-            looks_at_once: false,
+            reads_at_once: false,
             deaths: Vec::new(),
             buffering: Vec::new(),
             watches_given: true,
@@ -256,7 +256,7 @@ impl World {
 
     /// A part of the run begins.
     pub fn enter(&mut self, phase: Phase) {
-        self.bury(u64::MAX);
+        self.drop_locks_of_the_dead(u64::MAX);
         self.phase = phase;
         self.policy.enter(phase);
         if phase == Phase::Run && sweep::weakens_loads() {
@@ -349,7 +349,7 @@ impl World {
             return false;
         }
         if !self.dying.is_empty() {
-            self.bury(self.steps);
+            self.drop_locks_of_the_dead(self.steps);
         }
         self.disturb_buffers();
         self.disturb();

@@ -65,7 +65,7 @@ pub enum Fault {
     /// Whether a line is loaded or stored word by word: 0 no, 1 yes.
     Tear,
     /// Whether the server of exchanges reads mailboxes one after the other in a pass: 0 no, 1 yes.
-    LookSingly,
+    ReadSingly,
     /// Whether the file system says that it has no space: 0 no, 1 yes.
     NoSpace,
 }

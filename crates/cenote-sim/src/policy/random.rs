@@ -12,7 +12,7 @@ use super::{Candidate, Fault, Policy};
 const LATE: [u32; 5] = [16, 0, 64, 512, 4096];
 
 /// From which it is drawn in which passes mailboxes are read one by one.
-const LOOK: [u32; 4] = [16, 0, 4, 64];
+const SINGLY: [u32; 4] = [16, 0, 4, 64];
 
 /// From which the switches between two of the server's turns are drawn.
 const SERVE: [u32; 4] = [0, 2, 2, 4];
@@ -40,7 +40,7 @@ pub struct RandomWalk {
     /// One reservation in so many fails; 0 is none.
     no_space: u32,
     /// In one pass of so many the server reads mailboxes one after the other; 0 is never.
-    look: u32,
+    singly: u32,
     /// One switch in so many is to the server; 0 is none but by chance.
     serve: u32,
 }
@@ -55,7 +55,7 @@ impl RandomWalk {
         let mut draw = |from: &[u32]| from[(others.next_u32() % from.len() as u32) as usize];
         let (buffer, drain) = (draw(&[0, 0, 1, 4]), draw(&[2, 16, 128, 1024]));
         let (tear, no_space) = (draw(&[0, 0, 1, 8]), draw(&[0, 0, 0, 0, 0, 0, 0, 8]));
-        let look = LOOK[(seed / LATE.len() as u64) as usize % LOOK.len()];
+        let singly = SINGLY[(seed / LATE.len() as u64) as usize % SINGLY.len()];
         Self {
             random,
             switch,
@@ -67,7 +67,7 @@ impl RandomWalk {
             drain,
             tear,
             no_space,
-            look,
+            singly,
             serve: 0,
         }
     }
@@ -122,7 +122,7 @@ impl RandomWalk {
             Fault::Buffer => self.other(self.buffer, bound),
             Fault::Drain => self.other(self.drain, bound),
             Fault::Tear => self.other(self.tear, bound),
-            Fault::LookSingly => self.other(self.look, bound),
+            Fault::ReadSingly => self.other(self.singly, bound),
             Fault::NoSpace => self.other(self.no_space, bound),
         }
     }

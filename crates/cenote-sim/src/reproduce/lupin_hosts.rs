@@ -24,12 +24,12 @@ use crate::subjects::pool::{self, Member};
 /// Section 2.2: what the slowest of three programs takes to start.
 const START_PS: u64 = 12_300_000_000;
 /// How long a worker sleeps that has nothing to do; as in the store layer.
-const LOOK_PS: u64 = 1_000_000_000;
+const POLL_PS: u64 = 1_000_000_000;
 /// What a task reads at a time.
 pub const PIECE: u64 = 4096;
 const MAGIC: u64 = 0x6c75_7069_6e33;
 /// Frames of the pool, besides what is read.
-const UNITS: u64 = 16;
+const FRAMES: u64 = 16;
 
 /// What a task does.
 #[derive(Clone, Copy)]
@@ -89,7 +89,7 @@ impl Work {
     pub fn time<const C: bool>(&self, profile: &Profile) -> Result<f64, ReproduceError> {
         let parameters = Parameters {
             kind: if C { Kind::Coherent } else { Kind::Noncoherent },
-            max_frames: 256 + self.input().div_ceil(64 << 10) + UNITS,
+            max_frames: 256 + self.input().div_ceil(64 << 10) + FRAMES,
             processes: 2 * self.hosts + 8,
             workers: 8 * self.hosts,
             entries: 4,
@@ -223,7 +223,7 @@ fn do_tasks<const C: bool>(
             }
             Next::Wait => {
                 context.wait();
-                context.spend_ps(LOOK_PS);
+                context.spend_ps(POLL_PS);
             }
             Next::Done => return Ok(()),
         }

@@ -36,7 +36,7 @@ const STAGGER_PS: u64 = 10_000_000;
 /// Increments of each thread that are counted, after some that are not.
 const ROUNDS: u32 = 600;
 const WARM_UP: u32 = 5;
-const UNITS: u64 = 32;
+const FRAMES: u64 = 32;
 
 /// The mean, its deviation, and how much the recoverable lock takes more than the plain one, on a profile.
 struct Quantities {
@@ -195,7 +195,7 @@ impl Shared {
 pub fn measure(way: Way, threads: u32, seed: u64, profile: &Profile) -> Result<f64, ReproduceError> {
     let parameters = Parameters {
         kind: Kind::Coherent,
-        max_frames: UNITS,
+        max_frames: FRAMES,
         processes: threads + 4,
         workers: threads + 4,
         entries: 4,
@@ -219,7 +219,7 @@ pub fn measure(way: Way, threads: u32, seed: u64, profile: &Profile) -> Result<f
         Box::new(RandomWalk::new(0)),
         Box::new(move |context: Context<true>| {
             context.never_sleep();
-            let made = pool::format(&context, parameters, UNITS);
+            let made = pool::format(&context, parameters, FRAMES);
             prepares.note(made.and_then(|()| with_worker(&context, |worker| Counting::prepare(worker, way))));
         }),
         Rc::new(move |context: Context<true>| {

@@ -158,7 +158,7 @@ fn audit<const C: bool, I: WordMap<SimMemory<C>>>(
     {
         let (worker, map) = open::<C, I>(&member.pod, load)?;
         if I::IS_ORDERED {
-            log.look(context, || {
+            log.read_several(context, || {
                 let mut pairs = Vec::new();
                 let scanned = map.scan_u64(0, |key, value| {
                     pairs.push((key, value));

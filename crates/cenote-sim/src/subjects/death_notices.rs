@@ -117,8 +117,8 @@ impl DeathNotices {
         host: u32,
         generation: u32,
     ) -> Result<()> {
-        let told = Group::open(worker, NAME, TOKEN)?.last_committed(worker);
-        self.fenced.borrow_mut().insert((host, generation), told);
+        let last_event = Group::open(worker, NAME, TOKEN)?.last_committed(worker);
+        self.fenced.borrow_mut().insert((host, generation), last_event);
         Ok(())
     }
 
@@ -161,7 +161,12 @@ impl DeathNotices {
                 Kind::HostDied => dead.insert(origin),
                 Kind::Joined | Kind::Rejoined | Kind::Left => !is_dead,
                 Kind::Died if is_dead => before.is_none_or(follows),
-                Kind::Died => !is_whole || fenced.get(&origin).is_none_or(|&told| event.number <= told),
+                Kind::Died => {
+                    !is_whole
+                        || fenced
+                            .get(&origin)
+                            .is_none_or(|&last_event| event.number <= last_event)
+                }
             };
             if !is_right {
                 self.log.fault(format!(

@@ -25,7 +25,7 @@ const SIZE: u64 = 4096;
 /// After so many rounds of reclamation nothing is left to free.
 const ROUNDS: u32 = 8;
 /// Most reads of an object that a reader holds.
-const POLLS: u64 = 64;
+const READS: u64 = 64;
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
@@ -58,7 +58,7 @@ fn work<const C: bool>(
         let drawn = below(&mut random, PARTS);
         let is_usual = part < PARTS && below(&mut random, 8) != 0;
         match if is_usual { part } else { drawn } {
-            READ => read(&worker, slot, below(&mut random, POLLS), log)?,
+            READ => read(&worker, slot, below(&mut random, READS), log)?,
             REPLACE => {
                 let value = u64::from(context.thread()) << 32 | u64::from(n);
                 match exchange(&worker, slot, Some((SIZE, value)), log) {
@@ -85,7 +85,7 @@ fn work<const C: bool>(
 /// The parts that are named below; any other part is to collect all.
 const PARTS: u64 = 4;
 /// Scans of the audit until nothing is retired.
-const LOOKS_MAX: u32 = 200;
+const SCANS_MAX: u32 = 200;
 const READ: u64 = 0;
 const REPLACE: u64 = 1;
 const ADVANCE: u64 = 2;
@@ -135,7 +135,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
             context.wait();
         }
         // The background thread may have taken the list over, and frees it at its own pace.
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..SCANS_MAX {
             collect::collect_all(&worker)?;
             if retire::waiting(&worker) == 0 {
                 break;

@@ -58,7 +58,7 @@ impl Changes {
     }
 
     /// How many there were, if none is running.
-    fn settled(&self) -> Option<u64> {
+    fn finished(&self) -> Option<u64> {
         let begun = self.begun.get();
         (begun == self.over.get()).then_some(begun)
     }
@@ -143,7 +143,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
                 if events == 0 {
                     watch.wait(&worker, &event_counts, watch.timeout());
                     if let Some((sits, is_new)) = &mut handle {
-                        *is_new &= !look_after_sleep(context, &worker, &group, sits, shared)?;
+                        *is_new &= !check_after_sleep(context, &worker, &group, sits, shared)?;
                     }
                 }
             }
@@ -181,10 +181,10 @@ fn check_claimed<const C: bool>(worker: &Worker<SimMemory<C>>, group: &Group, lo
     if claimed.is_empty() {
         return Ok(());
     }
-    let is_untold = |member: &&cenote::pod::group::Member| {
+    let is_not_notified = |member: &&cenote::pod::group::Member| {
         member.status == Status::Joined && claimed.contains(&member.identity)
     };
-    if let Some(member) = group.members(worker)?.iter().find(is_untold) {
+    if let Some(member) = group.members(worker)?.iter().find(is_not_notified) {
         log.fault(format!(
             "the record of {member:?} is claimed, and nobody was notified of its death"
         ));
@@ -194,7 +194,7 @@ fn check_claimed<const C: bool>(worker: &Worker<SimMemory<C>>, group: &Group, lo
 
 /// Looks for an event after a sleep; whether there is one. If nothing has woken the thread, no join or leave that is over can have left an
 /// event that it has not read. Deaths are different: others notify of them at any later time.
-fn look_after_sleep<const C: bool>(
+fn check_after_sleep<const C: bool>(
     context: &Context<C>,
     worker: &Worker<SimMemory<C>>,
     group: &Group,
@@ -202,14 +202,14 @@ fn look_after_sleep<const C: bool>(
     shared: &Shared,
 ) -> Result<bool> {
     let changes = &shared.changes;
-    let Some(settled) = changes
-        .settled()
+    let Some(finished) = changes
+        .finished()
         .filter(|_| context.overslept() && context.killed() == 0)
     else {
         return Ok(false);
     };
     let found = read(worker, group, handle, false, 1, shared)? != 0;
-    if found && changes.settled() == Some(settled) && context.killed() == 0 {
+    if found && changes.finished() == Some(finished) && context.killed() == 0 {
         shared
             .log
             .fault("a member has slept until its time was over, although there was an event for it");

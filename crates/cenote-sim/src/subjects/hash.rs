@@ -353,7 +353,7 @@ fn one_call<const C: bool>(
 }
 
 fn get_many<const C: bool>(context: &Context<C>, map: &HashMap<SimMemory<C>>, log: &Log, keys: &[u64]) {
-    log.look_at_each(context, || {
+    log.read_each(context, || {
         let wanted: Vec<[u8; 8]> = keys.iter().map(|key| key.to_le_bytes()).collect();
         let mut calls = Vec::new();
         let outcome = map.get_many(&wanted, |n, value| {

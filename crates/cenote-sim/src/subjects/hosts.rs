@@ -32,10 +32,10 @@ use cenote::{Error, Result};
 
 use super::allocator::{self, SIZES, Shared, WORDS, exchange, word};
 use super::death_notices::DeathNotices;
-use super::lodgers::{self, PowerFence};
 use super::machines::{self, Homes, KillOrPower};
-use super::passing::Passing;
 use super::pool::{Member, format, limited, space_is_out};
+use super::second_processes::{self, PowerFence};
+use super::shared_lock::SharedLock;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -44,7 +44,7 @@ pub const MONITORS: u32 = 2;
 /// The first monitors suspect a host after at most so many polls without a new heartbeat.
 const MISSED_MAX: u64 = 3;
 /// For each so many processes that began before a monitor, it waits for one poll more.
-const TIMEOUT: u64 = 3;
+const PROCESSES_PER_POLL: u64 = 3;
 /// Some of the first agents wait up to so long between two heartbeats.
 const SLOWNESS: u64 = 96;
 /// In one of so many runs all polls are late.
@@ -66,7 +66,7 @@ pub enum Shape {
     /// A group of all their workers, and a lock that these share.
     DeathNotices,
     /// A second process on each.
-    Lodgers,
+    SecondProcesses,
     /// Each on a machine of its own, and other machines that have the ids of some of them.
     Machines,
 }
@@ -79,7 +79,7 @@ pub(super) struct Pods {
     /// A group, if all workers shall be in one.
     death_notices: Option<DeathNotices>,
     /// A lock, if they share one.
-    passing: Option<Passing>,
+    shared_lock: Option<SharedLock>,
     shape: Shape,
     pub homes: Homes,
 }
@@ -101,7 +101,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
         work: Shared::new(load, &log),
         leader: Cell::new(None),
         death_notices: (shape == Shape::DeathNotices).then(|| DeathNotices::new(&log)),
-        passing: (shape == Shape::DeathNotices).then(|| Passing::new(load.seed, &log)),
+        shared_lock: (shape == Shape::DeathNotices).then(|| SharedLock::new(load.seed, &log)),
         shape,
         homes: Homes::default(),
     });
@@ -114,10 +114,10 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
                 log.check("preparing", allocator::prepare(&context, &pods.work));
                 let with = |death_notices: &DeathNotices, worker: &_| death_notices.prepare(worker);
                 log.check("making the group", once(&context, &pods, with));
-                if let Some(passing) = &pods.passing {
+                if let Some(shared_lock) = &pods.shared_lock {
                     log.check(
                         "making the lock",
-                        lone(&context, |worker| passing.prepare(worker)),
+                        lone(&context, |worker| shared_lock.prepare(worker)),
                     );
                 }
             })
@@ -131,7 +131,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters, shape: Shape)
                     false if shape == Shape::Machines => {
                         log.check("being an impostor", machines::impostor(&context, &pods))
                     }
-                    false => log.check("being a lodger", lodgers::lodger(&context, &pods)),
+                    false => log.check("being a lodger", second_processes::lodger(&context, &pods)),
                 };
             })
         },
@@ -243,7 +243,7 @@ fn open<const C: bool>(context: &Context<C>, pods: &Pods) -> Result<Opened<C>> {
     // Where work takes long, for a group's lock, for many threads or for a server of exchanges, long-lived monitors would for ever fence hosts
     // that begin again and again.
     let timeout = match pods.shape != Shape::Alone || context.is_delegated() {
-        true => 1 + u64::from(context.process()) / TIMEOUT,
+        true => 1 + u64::from(context.process()) / PROCESSES_PER_POLL,
         false => 1,
     };
     let agent = AgentRole::take(&pod, timeout)?;
@@ -314,10 +314,10 @@ pub(super) fn work<const C: bool>(
         if let Some(death_notices) = &pods.death_notices {
             death_notices.read(&worker, &mut handle)?;
         }
-        if let Some(passing) = &pods.passing
+        if let Some(shared_lock) = &pods.shared_lock
             && below(&mut random, 2) == 0
         {
-            passing.pass(context, &worker, below(&mut random, u64::from(u32::MAX)) as u32)?;
+            shared_lock.pass(context, &worker, below(&mut random, u64::from(u32::MAX)) as u32)?;
         }
         let slot = word(words.get(), below(&mut random, WORDS));
         let len = SIZES[below(&mut random, SIZES.len() as u64) as usize];
@@ -359,7 +359,7 @@ fn check_alive<const C: bool>(worker: &Worker<SimMemory<C>>, log: &Log) {
 }
 
 /// The thread that recovers the dead: it may wait for what only a monitor can free.
-struct Mind {
+struct Recoverer {
     /// Set when a process of another host may have died.
     wanted: Cell<bool>,
     ends: Cell<bool>,
@@ -372,8 +372,8 @@ fn start_minding<const C: bool>(
     pods: &Rc<Pods>,
     pod: &Arc<Pod<SimMemory<C>>>,
     agent: &Rc<AgentRole>,
-) -> Result<Rc<Mind>> {
-    let mind = Rc::new(Mind {
+) -> Result<Rc<Recoverer>> {
+    let mind = Rc::new(Recoverer {
         wanted: Cell::new(true),
         ends: Cell::new(false),
         running: Rc::new(Cell::new(1)),
@@ -417,13 +417,13 @@ fn monitor<const C: bool>(
     context: &Context<C>,
     pods: &Pods,
     pod: &Arc<Pod<SimMemory<C>>>,
-    mind: &Mind,
+    mind: &Recoverer,
     working: &Cell<u32>,
 ) -> Result<()> {
     let log = &pods.work.log;
     let worker = Worker::attach(pod, false)?;
     let mut fence: Box<dyn Fence<SimMemory<C>>> = match pods.shape {
-        Shape::Lodgers => Box::new(PowerFence::new(context, pods.work.load.seed)),
+        Shape::SecondProcesses => Box::new(PowerFence::new(context, pods.work.load.seed)),
         Shape::Machines => Box::new(KillOrPower::new(context, pods)),
         _ => Box::new(KillFence::new(
             context.killer(MONITORS),
@@ -431,7 +431,7 @@ fn monitor<const C: bool>(
         )),
     };
     // A later monitor has a longer timeout, so that hosts that fence each other again and again come to an end.
-    let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / TIMEOUT;
+    let missed = 1 + pods.work.load.seed % MISSED_MAX + u64::from(context.process()) / PROCESSES_PER_POLL;
     let mut monitor = Monitor::new(missed, || 0);
     let (how, needed) = match pods.work.load.seed % LATENESS {
         1 => (Poll::Late, missed * LATE_POLLS),

@@ -27,7 +27,7 @@ const SERVERS: u32 = 16;
 /// Hosts suspect after at most so many polls without a new heartbeat.
 const MISSED_MAX: u64 = 3;
 /// With each so many processes the number doubles, at most so often.
-const TIMEOUT: u32 = 4;
+const PROCESSES_PER_DOUBLING: u32 = 4;
 const TIMEOUT_MAX: u32 = 16;
 /// Some agents wait up to so long between two heartbeats.
 const SLOWNESS: u64 = 64;
@@ -211,7 +211,8 @@ fn serve<const C: bool>(
 /// Has its host serve when no host does.
 fn failover<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Result<()> {
     // A later host has a longer timeout, so that hosts that fence each other again and again come to an end.
-    let missed = (1 + pods.load.seed % MISSED_MAX) << (context.process() / TIMEOUT).min(TIMEOUT_MAX);
+    let missed =
+        (1 + pods.load.seed % MISSED_MAX) << (context.process() / PROCESSES_PER_DOUBLING).min(TIMEOUT_MAX);
     let mut failover = FailoverController::new(context.memory(), here.geometry, here.id, 1, missed)?;
     let mut election = Cluster {
         context,

@@ -92,12 +92,16 @@ impl Log {
     }
 
     /// Writes down a read of several keys, of which only the result says what was asked.
-    pub fn look<const C: bool>(&self, context: &Context<C>, work: impl FnOnce() -> Option<(Op, Ret)>) {
-        self.look_at_each(context, || work().into_iter().collect());
+    pub fn read_several<const C: bool>(
+        &self,
+        context: &Context<C>,
+        work: impl FnOnce() -> Option<(Op, Ret)>,
+    ) {
+        self.read_each(context, || work().into_iter().collect());
     }
 
     /// Writes down a call that reads several keys, one after the other in any order: as one call for each.
-    pub fn look_at_each<const C: bool>(&self, context: &Context<C>, work: impl FnOnce() -> Vec<(Op, Ret)>) {
+    pub fn read_each<const C: bool>(&self, context: &Context<C>, work: impl FnOnce() -> Vec<(Op, Ret)>) {
         let begun = context.step();
         for (op, ret) in work() {
             let calls = &mut self.inner.borrow_mut().calls;

@@ -22,7 +22,7 @@ use cenote::{Error, Result};
 
 use super::Log;
 use super::hosts::{MONITORS, Pods};
-use super::lodgers::PowerFence;
+use super::second_processes::PowerFence;
 use crate::exec::{Context, SimMemory};
 
 /// Impostors' machines have numbers from this one on.

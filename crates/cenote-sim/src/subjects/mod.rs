@@ -16,17 +16,17 @@ mod holding;
 mod hosts;
 mod lease;
 mod locks;
-mod lodgers;
 mod log;
 mod machines;
 mod messages;
 mod names;
-mod onlookers;
+mod observers;
 mod ordered;
-mod passing;
 pub mod pool;
 mod removal;
+mod second_processes;
 mod semaphore;
+mod shared_lock;
 mod sherman;
 mod slots;
 mod tasks;
@@ -158,13 +158,13 @@ pub enum Subject {
     /// The same, with all workers in a group that is notified of deaths, and a lock that they share.
     DeathNotices,
     /// Hosts with a second process each, which works beside the agent and dies alone: its lines stay in a cache that others use.
-    Lodgers,
+    SecondProcesses,
     /// Hosts on machines with kernels of their own, and other machines that have the ids of some of them by mistake.
     Machines,
     /// The lease of the server of exchanges, and failover controllers that move it.
     Lease,
     /// Maps, a lock and a group, and observers that read the whole pool as `cenote stat` does.
-    Onlookers,
+    Observers,
     /// BTreeOLC with nodes of six pairs.
     BTree,
     /// CLHT.
@@ -215,10 +215,10 @@ impl Subject {
         Self::Group,
         Self::Hosts,
         Self::DeathNotices,
-        Self::Lodgers,
+        Self::SecondProcesses,
         Self::Machines,
         Self::Lease,
-        Self::Onlookers,
+        Self::Observers,
     ];
 
     /// Indexes made for comparison.
@@ -265,11 +265,11 @@ impl Subject {
             Self::Condvar => "condvar",
             Self::Group => "group",
             Self::Hosts => "hosts",
-            Self::DeathNotices => "death_notices",
-            Self::Lodgers => "lodgers",
+            Self::DeathNotices => "death-notices",
+            Self::SecondProcesses => "second-processes",
             Self::Machines => "machines",
             Self::Lease => "lease",
-            Self::Onlookers => "onlookers",
+            Self::Observers => "observers",
             Self::BTree => "btree",
             Self::Clht => "clht",
             Self::Art => "art",
@@ -294,7 +294,7 @@ impl Subject {
         let workers_least = hosts * (threads + u32::from(!coherent)) + 1;
         let frames_max = match self {
             Self::Allocator | Self::Trim | Self::Epochs | Self::Hosts => 12,
-            Self::DeathNotices | Self::Lodgers | Self::Machines => 16,
+            Self::DeathNotices | Self::SecondProcesses | Self::Machines => 16,
             Self::Tree | Self::Thin => 128,
             Self::Crowded | Self::Messages | Self::Sherman => 64,
             _ => 40,
@@ -303,14 +303,14 @@ impl Subject {
             processes: match self {
                 Self::Places => hosts,
                 Self::Hosts | Self::DeathNotices => 32,
-                Self::Lodgers | Self::Machines => 64,
+                Self::SecondProcesses | Self::Machines => 64,
                 _ => 16,
             },
             workers: match self {
                 Self::Moving | Self::Shrinking => 24 + WORKERS_BESIDES,
                 // Until they are fenced, the dead keep their places, and others begin in their stead.
                 Self::Hosts | Self::DeathNotices => 96,
-                Self::Lodgers | Self::Machines => 192,
+                Self::SecondProcesses | Self::Machines => 192,
                 Self::Places => workers_least,
                 _ => workers_least.max(24),
             },
@@ -330,7 +330,7 @@ impl Subject {
     /// The host of each process that a run begins with, for so many hosts.
     pub fn processes(self, hosts: u32) -> Vec<u32> {
         match self {
-            Self::Lodgers | Self::Machines => (0..hosts).chain(0..hosts).collect(),
+            Self::SecondProcesses | Self::Machines => (0..hosts).chain(0..hosts).collect(),
             _ => (0..hosts).collect(),
         }
     }
@@ -338,7 +338,9 @@ impl Subject {
     /// Whether another process always begins in the place of one that dies: a pod without monitors is stuck.
     pub fn restarts(self, process: u32) -> bool {
         match self {
-            Self::Hosts | Self::DeathNotices | Self::Lodgers | Self::Machines => process < hosts::MONITORS,
+            Self::Hosts | Self::DeathNotices | Self::SecondProcesses | Self::Machines => {
+                process < hosts::MONITORS
+            }
             _ => self == Self::Lease,
         }
     }
@@ -398,10 +400,10 @@ impl Subject {
             Self::Group => group::scenario(load, parameters),
             Self::Hosts => hosts::scenario(load, parameters, hosts::Shape::Alone),
             Self::DeathNotices => hosts::scenario(load, parameters, hosts::Shape::DeathNotices),
-            Self::Lodgers => hosts::scenario(load, parameters, hosts::Shape::Lodgers),
+            Self::SecondProcesses => hosts::scenario(load, parameters, hosts::Shape::SecondProcesses),
             Self::Machines => hosts::scenario(load, parameters, hosts::Shape::Machines),
             Self::Lease => lease::scenario(load, parameters),
-            Self::Onlookers => onlookers::scenario(load, parameters),
+            Self::Observers => observers::scenario(load, parameters),
             Self::BTree => baseline::scenario::<C, BTree<SimMemory<C>, 2>>(load, parameters),
             Self::Clht => baseline::scenario::<C, Clht<SimMemory<C>>>(load, parameters),
             Self::Art => baseline::scenario::<C, Art<SimMemory<C>>>(load, parameters),

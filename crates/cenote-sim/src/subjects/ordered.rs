@@ -315,7 +315,7 @@ fn call_at_end<const C: bool>(
 /// The greatest key: a scan from there finds it alone.
 fn last<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log) -> Option<u64> {
     let mut key = None;
-    log.look(context, || {
+    log.read_several(context, || {
         let found = answer(log, map.last())?;
         let pair = found.map(|(key, value)| (shape.key(&key, log), value_of(log, &value)));
         key = pair.map(|(key, _)| key);
@@ -367,7 +367,7 @@ pub(super) fn neighbour<const C: bool>(
 
 /// What one leaf has from a key on: so many bindings of one moment.
 pub(super) fn look<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, from: u64) {
-    log.look(context, || {
+    log.read_several(context, || {
         let mut pairs = Vec::new();
         let bytes = shape.bytes(from);
         let range = Range {
@@ -394,7 +394,7 @@ fn audit<const C: bool>(context: &Context<C>, shape: Shape, log: &Log) -> cenote
         let worker = Rc::new(Worker::attach(&member.pod, true)?);
         let map = OrderedMap::open_or_create(worker.clone(), NAME, Guidelines::SP)?;
         let (mut pairs, mut back) = (Vec::new(), Vec::new());
-        log.look(context, || {
+        log.read_several(context, || {
             let all = |pairs: &mut Vec<(u64, u64)>, key: &[u8], value: &[u8]| {
                 pairs.push((shape.key(key, log), value_of(log, value)))
             };

@@ -32,7 +32,7 @@ use crate::exec::{Context, SimMemory};
 /// Names that locks have; the directory has as many places, and one more.
 const NAMES: u64 = 3;
 /// Handles that a thread keeps.
-const KEPT: usize = 3;
+const HANDLES: usize = 3;
 /// Bits of an incarnation.
 const INCARNATION: u32 = 20;
 /// Most steps that an owner does nothing.
@@ -339,8 +339,8 @@ fn work<const C: bool>(
                 continue;
             };
             kept.push(lock);
-            if kept.len() > KEPT {
-                kept.remove(below(&mut thread.random, KEPT as u64) as usize);
+            if kept.len() > HANDLES {
+                kept.remove(below(&mut thread.random, HANDLES as u64) as usize);
             }
         }
         let which = below(&mut thread.random, kept.len() as u64) as usize;

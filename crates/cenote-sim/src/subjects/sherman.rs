@@ -106,7 +106,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         let worker = Rc::new(Worker::attach(&member.pod, true)?);
         let tree = open(worker.clone(), Guidelines::SP)?;
         let mut pairs = Vec::new();
-        log.look(context, || {
+        log.read_several(context, || {
             let scanned = tree.scan_u64(0, |key, value| {
                 pairs.push((key, value));
                 true

@@ -62,7 +62,7 @@ fn plan(load: Load) -> Plan {
 }
 
 /// After how many polls a worker takes a living worker's chunk; never, for every other seed.
-fn timeout(load: Load) -> u64 {
+fn polls_before_takeover(load: Load) -> u64 {
     match load.seed % 2 {
         0 => u64::MAX,
         _ => load.seed / 2 % 4,
@@ -92,7 +92,7 @@ fn visit<const C: bool>(
     let list = TaskList::open_or_create(worker.clone(), NAME, &plan(load))?;
     let (mut waits, mut done) = (0, 0);
     loop {
-        match list.take(timeout(load))? {
+        match list.take(polls_before_takeover(load))? {
             Next::Task(task) => {
                 waits = 0;
                 if below(random, 8) > 0 {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 /// How often children without a descriptor are polled.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL: Duration = Duration::from_millis(2);
 
 /// The signals that a supervisor sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub fn await_any<'c>(children: impl Iterator<Item = &'c WatchedChild>, at_most: 
                 events: libc::POLLIN,
                 revents: 0,
             }),
-            None => at_most = at_most.min(LOOK),
+            None => at_most = at_most.min(POLL),
         }
     }
     let millis = i32::try_from(at_most.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);

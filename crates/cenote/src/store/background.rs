@@ -195,13 +195,13 @@ impl BackgroundThread {
             && (found.has_died)()
         {
             let dead = std::mem::replace(found, Self::start(pod, background_work)?);
-            dead.bury();
+            dead.forget();
         }
         Ok(())
     }
 
     /// Forgets a thread that has died: a thread that has not returned cannot be joined.
-    fn bury(mut self) {
+    fn forget(mut self) {
         std::mem::forget(self.thread.take());
         std::mem::forget(self);
     }

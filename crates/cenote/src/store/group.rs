@@ -108,16 +108,16 @@ impl<M: Memory> Group<M> {
     /// read.
     pub fn join(&self, name: &str) -> Result<Membership<M>> {
         let handle = self.group.join(&self.worker, name)?;
-        Ok(self.seated(handle))
+        Ok(self.member(handle))
     }
 
     /// Receives the events from now on, without being a member.
     pub fn observe(&self) -> Result<Membership<M>> {
         let handle = self.group.observe(&self.worker)?;
-        Ok(self.seated(handle))
+        Ok(self.member(handle))
     }
 
-    fn seated(&self, handle: GroupHandle) -> Membership<M> {
+    fn member(&self, handle: GroupHandle) -> Membership<M> {
         Membership {
             group: self.group,
             handle: Some(handle),
@@ -146,14 +146,14 @@ impl<M: Memory> Group<M> {
         let stop = Arc::new(LocalWord::new(0));
         let stopped = stop.clone();
         let work = move || {
-            let seated = pool.worker().and_then(|worker| {
+            let member = pool.worker().and_then(|worker| {
                 let group = Group::new(&pool, worker, group);
                 match &name {
                     Some(name) => group.join(name),
                     None => group.observe(),
                 }
             });
-            match seated {
+            match member {
                 Ok(membership) => {
                     let _ = begun.send(Ok(()));
                     listen(membership, &stopped, call);

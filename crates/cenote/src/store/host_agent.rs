@@ -32,7 +32,7 @@ pub const HEARTBEAT: Duration = Duration::from_millis(8);
 /// How many times as long monitors wait for heartbeats of a thread that has to share its processor.
 const TIMEOUT_SHARED: u64 = 16;
 /// The time between two checks for this host's dead.
-const MIND: Duration = Duration::from_millis(8);
+const RECOVERY_INTERVAL: Duration = Duration::from_millis(8);
 /// The time between two polls of a fence that is under way.
 const FENCING: Duration = Duration::from_millis(1);
 
@@ -91,7 +91,7 @@ pub struct AgentStatus {
 #[derive(Default)]
 struct Shared {
     /// Set to end the recovery thread.
-    minding_ends: LocalWord,
+    recovery_ends: LocalWord,
     /// Set to end the heartbeat thread.
     heartbeats_end: LocalWord,
     heartbeats: LocalWord,
@@ -124,7 +124,7 @@ pub struct HostAgent<M: Memory = Coherent> {
     shared: Arc<Shared>,
     priority: Priority,
     heartbeats: Option<JoinHandle<()>>,
-    minding: Option<JoinHandle<()>>,
+    recovering: Option<JoinHandle<()>>,
     relaying: Option<Relaying>,
 }
 
@@ -144,7 +144,7 @@ impl<M: Mapped> HostAgent<M> {
             shared,
             priority,
             heartbeats: Some(heartbeats),
-            minding: None,
+            recovering: None,
             relaying: None,
         };
         agent.shared.wanted.store(1);
@@ -159,7 +159,7 @@ impl<M: Mapped> HostAgent<M> {
                 why: "processes without a host's id have the pool open; end them, or start them anew with --host",
             });
         }
-        agent.minding = Some(agent.mind()?);
+        agent.recovering = Some(agent.recover_loop()?);
         agent.relaying = Some(Relaying::start(agent.pool()?.pod())?);
         Ok(agent)
     }
@@ -211,7 +211,7 @@ impl<M: Memory> HostAgent<M> {
     }
 
     /// Starts the recovery thread.
-    fn mind(&self) -> Result<JoinHandle<()>> {
+    fn recover_loop(&self) -> Result<JoinHandle<()>> {
         let pod = self.pool()?.pod().clone();
         let path = pod.path().to_owned();
         let (agent, shared) = (self.agent.clone(), self.shared.clone());
@@ -221,7 +221,7 @@ impl<M: Memory> HostAgent<M> {
             Ok(worker) => {
                 drop(pod);
                 let _ = begun.send(Ok(()));
-                mind(&worker, &agent, &shared);
+                recover_loop(&worker, &agent, &shared);
             }
             Err(error) => drop(begun.send(Err(error))),
         };
@@ -307,8 +307,8 @@ impl<M: Memory> HostAgent<M> {
     /// Wakes the recovery thread, to recover the dead of other hosts too.
     fn recover_soon(&self) {
         self.shared.wanted.store(1);
-        if let Some(minding) = &self.minding {
-            minding.thread().unpark();
+        if let Some(recovering) = &self.recovering {
+            recovering.thread().unpark();
         }
     }
 
@@ -331,11 +331,11 @@ impl<M: Memory> HostAgent<M> {
 
     fn stop_minding(&mut self) {
         self.relaying = None;
-        self.shared.minding_ends.store(1);
-        if let Some(minding) = self.minding.take() {
-            minding.thread().unpark();
+        self.shared.recovery_ends.store(1);
+        if let Some(recovering) = self.recovering.take() {
+            recovering.thread().unpark();
             // A panic of the thread does not matter here.
-            let _ = minding.join();
+            let _ = recovering.join();
         }
     }
 
@@ -434,8 +434,8 @@ fn heartbeat<M: Memory>(
 }
 
 /// The recovery thread.
-fn mind<M: Memory>(worker: &Worker<M>, agent: &AgentRole, shared: &Shared) {
-    while shared.minding_ends.load() == 0 {
+fn recover_loop<M: Memory>(worker: &Worker<M>, agent: &AgentRole, shared: &Shared) {
+    while shared.recovery_ends.load() == 0 {
         let pod = worker.pod();
         let began = pod.begin_task();
         let has_found = match agent.declare_dead(pod) {
@@ -463,7 +463,7 @@ fn mind<M: Memory>(worker: &Worker<M>, agent: &AgentRole, shared: &Shared) {
             shared.workers.add(u64::from(recovered.workers));
         }
         *shared.failures.lock().unwrap_or_else(PoisonError::into_inner) = pod.failures();
-        std::thread::park_timeout(MIND);
+        std::thread::park_timeout(RECOVERY_INTERVAL);
     }
 }
 

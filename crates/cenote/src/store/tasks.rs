@@ -9,7 +9,7 @@ use crate::memory::{Coherent, Memory};
 use crate::pod::tasks::{Next, Plan, TaskList};
 
 /// The time between two polls of a worker that has found nothing to do.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL: Duration = Duration::from_millis(1);
 /// The default time without a change after which a living worker's chunk is taken over.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -64,15 +64,15 @@ impl<M: Memory> Pool<M> {
         Ok(Tasks {
             list,
             pool: self.clone(),
-            timeout: looks(TIMEOUT),
+            timeout: polls(TIMEOUT),
         })
     }
 }
 
 /// The number of polls in a time.
-fn looks(time: Duration) -> u64 {
-    let looks = time.as_millis() / LOOK.as_millis();
-    u64::try_from(looks).unwrap_or(u64::MAX)
+fn polls(time: Duration) -> u64 {
+    let polls = time.as_millis() / POLL.as_millis();
+    u64::try_from(polls).unwrap_or(u64::MAX)
 }
 
 impl<M: Memory> Tasks<M> {
@@ -84,7 +84,7 @@ impl<M: Memory> Tasks<M> {
     /// Sets for how long nothing may change in a living worker's tasks before another worker does them too. Default ten seconds. It should
     /// be longer than any task takes.
     pub fn set_timeout(&mut self, time: Duration) {
-        self.timeout = looks(time);
+        self.timeout = polls(time);
     }
 
     /// The next task, if there is one to do now; [`TaskList::take`] with the timeout that was set. On [`Next::Wait`], sleep
@@ -108,7 +108,7 @@ impl<M: Memory> Tasks<M> {
                     let result = work(task)?;
                     first += u64::from(self.list.commit(task, &result)? == crate::Committed::First);
                 }
-                Next::Wait => std::thread::sleep(LOOK),
+                Next::Wait => std::thread::sleep(POLL),
                 Next::Done => return Ok(first),
             }
         }
@@ -124,7 +124,7 @@ impl<M: Memory> Tasks<M> {
             if at_most.is_some_and(|most| begun.elapsed() >= most) {
                 return false;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
     }
 }

@@ -14,11 +14,11 @@ use crate::pod::format::geometry::FRAME;
 use crate::pod::reclaim::collect::collect_all;
 
 /// Attempts to punch holes that readers may be reading, before the rest is left to a later trim.
-const LOOKS: u32 = 100;
+const ATTEMPTS: u32 = 100;
 /// The pause between two attempts, after the first few.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Pieces that the background thread gives back in one pass.
-const PIECES_A_LOOK: usize = 16;
+const PIECES_A_PASS: usize = 16;
 /// The longest time between two passes of the background thread.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
@@ -51,7 +51,7 @@ impl<M: Memory> Pool<M> {
         holes::mark_all(&worker, worker.limits().trim_order)?;
         let mut given_back_bytes = 0;
         let mut waiting_bytes = 0;
-        for look in 0..LOOKS {
+        for attempt in 0..ATTEMPTS {
             let trimmed = match holes::punch_reclaimable(&worker, usize::MAX) {
                 Err(error @ Error::Map(MapError::Unsupported(_))) => {
                     // The holes still have their bytes.
@@ -67,7 +67,7 @@ impl<M: Memory> Pool<M> {
             if waiting_bytes == 0 {
                 break;
             }
-            if look > 2 {
+            if attempt > 2 {
                 worker.mem().rest(PAUSE);
             }
         }
@@ -119,11 +119,11 @@ impl Trimmer {
         }
         let is_due = |(_, since): &(&u64, &Instant)| now.duration_since(**since) >= after;
         let due = self.free_since.iter().filter(is_due).map(|(&frame, _)| frame);
-        let due: Vec<u64> = due.take(PIECES_A_LOOK).collect();
+        let due: Vec<u64> = due.take(PIECES_A_PASS).collect();
         for frame in due {
             self.free_since.remove(&frame);
             holes::mark(worker, frame, worker.limits().trim_order)?;
         }
-        holes::punch_reclaimable(worker, PIECES_A_LOOK).map(drop)
+        holes::punch_reclaimable(worker, PIECES_A_PASS).map(drop)
     }
 }

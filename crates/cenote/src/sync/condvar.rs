@@ -116,16 +116,16 @@ impl<M: Memory> Condvar<M> {
     fn sleep<L: Release<M>>(&self, guard: Guard<'_, M, L>, timeout: Timeout) -> Result<bool> {
         let (handle, mem) = (&self.0, self.0.mem());
         let event_count = handle.object.event_count();
-        let mut attended = match mutant::is(Mutant::PreparedUnlocked) {
+        let mut prepared = match mutant::is(Mutant::PreparedUnlocked) {
             true => (event_count.offset(), 0),
             false => event_count::prepare_wait(mem, event_count),
         };
         drop(guard);
         crash_point(Point::CondvarUnlocked);
         if mutant::is(Mutant::PreparedUnlocked) {
-            attended = event_count::prepare_wait(mem, event_count);
+            prepared = event_count::prepare_wait(mem, event_count);
         }
-        let notifications = event_count::notifications_of(attended.1);
+        let notifications = event_count::notifications_of(prepared.1);
         let longest = match handle.worker.pod().is_in_pod() {
             true => APART,
             false => LONGEST,
@@ -142,10 +142,10 @@ impl<M: Memory> Condvar<M> {
             };
             polls += 1;
             if !left.is_zero() {
-                mem.kernel().wait(&[], &[attended], left.min(longest));
+                mem.kernel().wait(&[], &[prepared], left.min(longest));
             }
-            attended = event_count::prepare_wait(mem, event_count);
-            if event_count::notifications_of(attended.1) != notifications {
+            prepared = event_count::prepare_wait(mem, event_count);
+            if event_count::notifications_of(prepared.1) != notifications {
                 return handle.confirm().map(|()| false);
             }
             if left.is_zero() {

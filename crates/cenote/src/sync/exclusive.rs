@@ -94,8 +94,8 @@ impl<M: Memory> Handle<M> {
 
     /// Waits for the word, with a slot that is used for it. Returns what it was, or `None` if the timeout ended first.
     #[cold]
-    pub(super) fn take_patiently(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
-        if waiting.is_impatient() {
+    pub(super) fn take_waiting(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
+        if waiting.is_immediate() {
             return self.try_take();
         }
         // Most holds are short. Until polling ends, nothing is written.

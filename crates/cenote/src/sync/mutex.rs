@@ -74,7 +74,7 @@ impl<M: Memory> Mutex<M> {
         let handle = &self.0;
         let slot = handle.claim()?;
         let mut waiting = handle.waiting(timeout);
-        let taken = handle.take_patiently(slot, &mut waiting);
+        let taken = handle.take_waiting(slot, &mut waiting);
         handle.learn(&waiting);
         match taken {
             Ok(Some(before)) => Ok(Some(Guard::new(self, slot, former(before)))),

@@ -140,7 +140,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let slot = handle.claim()?;
         let taken = match handle.take_at_once() {
             true => Ok(Some(handle.free)),
-            false => handle.take_patiently(slot, &mut waiting),
+            false => handle.take_waiting(slot, &mut waiting),
         };
         let Ok(Some(before)) = taken else {
             handle.release(slot);

@@ -126,7 +126,7 @@ impl<M: Memory> Semaphore<M> {
         let handle = &self.handle;
         let slot = handle.claim_another()?;
         let mut waiting = handle.waiting(timeout);
-        let taken = self.take_patiently(slot, &mut waiting);
+        let taken = self.take_waiting(slot, &mut waiting);
         handle.learn(&waiting);
         match taken {
             Ok(Some(taken)) => Ok(Some(Permit::new(self, slot, taken))),
@@ -203,9 +203,9 @@ impl<M: Memory> Semaphore<M> {
         Ok(taken)
     }
 
-    fn take_patiently(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<Taken>> {
+    fn take_waiting(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<Taken>> {
         let handle = &self.handle;
-        if !waiting.is_impatient() {
+        if !waiting.is_immediate() {
             // Most holds are short. Until polling ends, nothing is written.
             loop {
                 if handle.may_barge()

@@ -54,7 +54,7 @@ pub(super) fn sleep_for_owners<M: Memory>(
     goes_on: impl FnOnce() -> bool,
 ) {
     let (mem, kernel) = (worker.mem(), worker.mem().kernel());
-    let attended = event_count::prepare_wait(mem, object.event_count());
+    let prepared = event_count::prepare_wait(mem, object.event_count());
     let owners: Vec<u64> = words.iter().map(|word| word.load(mem)).collect();
     // Loaded after that, as in `sleep`.
     let death_slots: Vec<Option<u64>> = owners.iter().map(|&owner| death_slot_of(worker, owner)).collect();
@@ -72,7 +72,7 @@ pub(super) fn sleep_for_owners<M: Memory>(
         true => longest.min(APART),
         false => longest,
     };
-    kernel.wait(&shown, &[attended], longest);
+    kernel.wait(&shown, &[prepared], longest);
     for (death_slot, owner) in shown.iter().zip(&owners) {
         if kernel.has_died(*death_slot, (owner >> 32) as u32) {
             kernel.wake(*death_slot);
@@ -93,7 +93,7 @@ pub(super) fn sleep<M: Memory>(
     goes_on: impl FnOnce() -> bool,
 ) {
     let (mem, kernel) = (worker.mem(), worker.mem().kernel());
-    let attended = event_count::prepare_wait(mem, event_count);
+    let prepared = event_count::prepare_wait(mem, event_count);
     // After that: the recoverer of the other worker claims it before it reads the event count, and notifies if it reads later.
     let death_slot = death_slot_of(worker, identity);
     // In a pod each worker waits for its own stores.
@@ -114,7 +114,7 @@ pub(super) fn sleep<M: Memory>(
             } else {
                 &death_slots[..]
             };
-            kernel.wait(death_slots, &[attended], longest);
+            kernel.wait(death_slots, &[prepared], longest);
             if kernel.has_died(death_slot, (identity >> 32) as u32) {
                 kernel.wake(death_slot);
             }

@@ -147,7 +147,7 @@ impl Waiting {
     }
 
     /// Whether the caller does not wait at all.
-    pub(super) fn is_impatient(&self) -> bool {
+    pub(super) fn is_immediate(&self) -> bool {
         self.timeout == Timeout::None
     }
 

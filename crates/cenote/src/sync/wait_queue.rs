@@ -237,7 +237,7 @@ impl<M: Memory> Handle<M> {
         waiting: &mut Waiting,
     ) -> Result<Option<Option<u64>>> {
         self.promise_to_announce(slot);
-        let mut asks = before & DIRTY != 0 || is_nobody(before) || waiting.is_impatient();
+        let mut asks = before & DIRTY != 0 || is_nobody(before) || waiting.is_immediate();
         let (mut is_last, mut is_hasty) = (false, false);
         loop {
             let mut held = None;

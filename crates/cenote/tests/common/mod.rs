@@ -1,6 +1,6 @@
 //! What all random tests share.
 
-/// What they draw from; printed, and taken from `CENOTE_TEST_SEED` if that is set.
+/// The seed; printed, and taken from `CENOTE_TEST_SEED` if that is set.
 pub fn seed() -> u64 {
     let seed = std::env::var("CENOTE_TEST_SEED")
         .ok()

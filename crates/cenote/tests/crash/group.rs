@@ -1,4 +1,4 @@
-//! Groups: a victim that joins, leaves, and is told to be dead, and a survivor that has read along all the time.
+//! Groups: a victim that joins, leaves, and is reported dead, and a survivor that reads all events.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::{Case, Outcome, options, run_case, text};
 const PASSINGS: [u64; 4] = [1, 2, 4, 7];
 const NAME: &str = "group";
 const TOKEN: &[u8] = b"token";
-/// The host that the victim's members count as of, which is told to be dead while they live: so that the victim does that itself.
+/// The host that the victim's members belong to. It is reported dead while they live, so that the victim reports it itself.
 const HOST: HostInstance = HostInstance {
     host: 3,
     generation: 0,
@@ -45,7 +45,7 @@ fn begin<M: Mapped>(pool: &Pool<M>) -> Result<Membership<M>, String> {
     group.join("survivor").map_err(text)
 }
 
-/// Reads everything that has happened, and looks whether it makes sense.
+/// Reads all events, and checks them.
 fn check<M: Mapped>(case: &Case<'_, M>, mut survivor: Membership<M>) -> Outcome {
     case.pool.recover().map_err(text)?;
     let mut events: Vec<Event> = Vec::new();
@@ -84,7 +84,7 @@ fn check<M: Mapped>(case: &Case<'_, M>, mut survivor: Membership<M>) -> Outcome 
     Ok(())
 }
 
-/// Every point of a group's protocol, on both kinds of memory, and each followed by a crash of who recovers it.
+/// Every point of a group's protocol, on both kinds of memory, each followed by a crash of the recoverer.
 pub fn all(
     folder: &Path,
     log: &Path,
@@ -117,7 +117,7 @@ pub fn all(
     }
 }
 
-/// A victim dies at a point, perhaps one who recovers it at another; then a survivor looks.
+/// A victim dies at a point, a recoverer perhaps at another; then a survivor checks.
 fn play<M: Mapped>(
     case: &Case<'_, M>,
     (point, passing): (&str, u64),

@@ -1,4 +1,4 @@
-//! A process that finds the pool full gives back what an idle worker of another process has reserved, and is killed at it. The idle worker goes
+//! A process that finds the pool full frees what an idle worker of another process has reserved, and is killed meanwhile. The idle worker goes
 //! on, beside others: no two get the same memory, and nothing leaks.
 
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use cenote::{Coherent, Map, Options, Pool};
 
 use super::{Files, Outcome, text};
 
-/// Where the process is killed, and at which passings: the first are those of its own reserves.
+/// Where the process is killed, and at which passings: the first passings are for its own reserves.
 const KILLS: [(Point, RangeInclusive<u64>); 3] = [
     (Point::TakeoverWanted, 1..=1),
     (Point::ReserveFreed, 1..=10),
@@ -18,7 +18,7 @@ const KILLS: [(Point, RangeInclusive<u64>); 3] = [
 ];
 /// Sizes of values, each of a class of its own.
 const SIZES: [usize; 8] = [20, 100, 300, 700, 1_500, 3_000, 9_000, 20_000];
-/// Bytes of what fills the pool.
+/// Bytes of the values that fill the pool.
 const FILLING: usize = 60_000;
 
 fn options() -> Options {

@@ -23,7 +23,7 @@ fn open<M: Mapped>(pool: &Pool<M>) -> Result<Tasks<M>, String> {
     pool.tasks("list", &plan).map_err(text)
 }
 
-/// What a task's result is: some of any size, and the second phase's from the first's.
+/// A task's result: some of any size, and those of the second phase made from those of the first.
 fn result_of<M: Mapped>(tasks: &Tasks<M>, task: u64) -> Result<Vec<u8>, String> {
     if task < FIRST {
         let len = [3, 60, 500, 9_000, 70_000][(task % 5) as usize];
@@ -62,7 +62,7 @@ pub fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
     }
 }
 
-/// The survivor begins, so that there is somebody to help; a worker is killed; others finish. Whether it was killed.
+/// The survivor begins, so that there is a worker to help; a worker is killed; others finish. Returns whether it was killed.
 pub fn kill_and_finish<M: Mapped>(
     case: &Case<'_, M>,
     point: &str,
@@ -77,7 +77,7 @@ pub fn kill_and_finish<M: Mapped>(
         case.victim("tasks", "tasks.claimed", 1, log)?;
     }
     let killed = case.victim("tasks", point, passing, log)?;
-    // A worker that begins anew, before anybody has recovered the dead; then the survivor.
+    // A new worker, before anybody has recovered the dead one; then the survivor.
     case.victim("tasks", "none", 1, log)?;
     while let Next::Task(task) = tasks.take(0).map_err(text)? {
         tasks.commit(task, &result_of(&tasks, task)?).map_err(text)?;

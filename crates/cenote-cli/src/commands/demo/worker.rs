@@ -86,7 +86,7 @@ pub fn run(path: &str, phase: usize) -> Result<(), Failure> {
     let start = pid as usize * 37 % units.len();
     let mut order = (0..units.len()).map(|n| (start + n) % units.len());
     loop {
-        let (orphan, done) = worker.look_around()?;
+        let (orphan, done) = worker.claim_orphaned()?;
         let unit = match orphan {
             Some(unit) => Some(unit),
             None => worker.next_unclaimed(&mut order)?,
@@ -135,7 +135,7 @@ impl Worker {
     }
 
     /// Claims a unit that a dead process has left, if there is one; and says how many are done.
-    fn look_around(&mut self) -> Result<(Option<usize>, usize), Failure> {
+    fn claim_orphaned(&mut self) -> Result<(Option<usize>, usize), Failure> {
         let mut done = 0;
         let mut open = Vec::new();
         for pair in self.units.iter() {

@@ -140,7 +140,7 @@ impl Board {
     }
 
     /// A worker is dead: it holds nothing, and is in no operation.
-    pub fn bury(&self, worker: u32) -> io::Result<()> {
+    pub fn clear(&self, worker: u32) -> io::Result<()> {
         self.write(worker, Word::Since, &[0])?;
         let row = self.read()?[worker as usize];
         if row[Word::HeldUntil as usize] == u64::MAX {
@@ -231,7 +231,7 @@ mod tests {
         let sum = board.sum().unwrap();
         assert_eq!((sum.live, sum.fragments), (20, 8));
         assert_eq!((sum.unlinked, sum.garbage), (450, 350));
-        board.bury(1).unwrap();
+        board.clear(1).unwrap();
         let seen = board.sum().unwrap();
         board.is_between(0, &seen).unwrap();
         tell(1, 60);

@@ -127,7 +127,7 @@ pub fn take<M: Mapped>(plan: &Plan) -> Result<(Checkpoint, Vec<Fault>), Fault> {
             .map(|failure| Fault::problem(format!("recovery: {failure}"))),
     );
     let retired_objects = pool.stat()?.retired_objects;
-    let fsck = look(&pool)?;
+    let fsck = check(&pool)?;
     let problems = fsck.problems.iter();
     faults.extend(problems.map(|problem| Fault::problem(format!("fsck: {problem}"))));
     let verified = match state::examine(&pool, plan) {
@@ -170,7 +170,7 @@ pub fn take<M: Mapped>(plan: &Plan) -> Result<(Checkpoint, Vec<Fault>), Fault> {
 }
 
 /// What `fsck` says when nothing moves: background threads of workers may be at work for a moment.
-fn look<M: Mapped>(pool: &Pool<M>) -> Result<FsckReport, Fault> {
+fn check<M: Mapped>(pool: &Pool<M>) -> Result<FsckReport, Fault> {
     for _ in 1..POLLS {
         let fsck = pool.fsck(false)?;
         if fsck.is_clean() {

@@ -264,7 +264,7 @@ impl Meter {
     /// Now and then: keeps what was measured.
     pub fn tick(&mut self) -> io::Result<()> {
         self.waits.since_last_poll();
-        self.steal.look_now_and_then();
+        self.steal.poll_now_and_then();
         if self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush()?;
         }

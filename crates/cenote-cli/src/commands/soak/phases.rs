@@ -277,7 +277,7 @@ impl<M: Mapped> Worker<M> {
         for _ in 0..BATCH / 8 {
             let index = self.progress.ballast % keys;
             let is_there = self.journal.entry(Family::Ballast, index).version != 0;
-            self.look_around()?;
+            self.read_board()?;
             if self.seen.live > target {
                 self.remove_some_ballast()?;
                 continue;

@@ -100,7 +100,7 @@ impl<M: Memory> State<M> {
     }
 
     /// Finds out whether the operation that was in flight when the worker died has happened, and acknowledges that.
-    pub fn settle(&self, journal: &mut Journal<Family>) -> Result<Option<Intent<Family>>, Fault> {
+    pub fn resolve_in_flight(&self, journal: &mut Journal<Family>) -> Result<Option<Intent<Family>>, Fault> {
         let Some(intent) = journal.in_flight() else {
             return Ok(None);
         };
@@ -165,7 +165,7 @@ pub fn examine<M: Memory>(pool: &Pool<M>, plan: &Plan) -> Result<u64, Fault> {
     for (worker, journal) in (0..).zip(&mut journals) {
         let state = State::open(pool, plan, worker)?;
         // At the end some were killed; while they pause, nothing is in flight.
-        state.settle(journal)?;
+        state.resolve_in_flight(journal)?;
         checked += state.verify_journal(journal, false)?;
         for family in Family::QUEUES {
             count(&state, family, present(journal, family))?;

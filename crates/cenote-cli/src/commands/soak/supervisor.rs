@@ -176,7 +176,7 @@ impl<'a> Supervisor<'a> {
             Event::Continue(..) => {}
             Event::Start(worker) => self.start(worker)?,
             Event::Poll => {
-                self.look();
+                self.check();
                 self.agenda.add(now + POLL_EVERY, Event::Poll);
             }
         }
@@ -231,7 +231,7 @@ impl<'a> Supervisor<'a> {
     fn reap(&mut self) {
         for (worker, fault) in self.crew.reap() {
             self.faults.extend(fault);
-            let _ = self.board.bury(worker);
+            let _ = self.board.clear(worker);
             let delay = if self.random.random_bool(0.5) {
                 0
             } else {
@@ -245,7 +245,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Checks whether all living workers move.
-    fn look(&mut self) {
+    fn check(&mut self) {
         let heartbeats = self.board.heartbeats().unwrap_or_default();
         for (worker, heartbeats) in (0..).zip(heartbeats) {
             let moved = &mut self.moved[worker as usize];

@@ -90,7 +90,7 @@ fn work<M: Mapped>(orders: &Orders) -> Result<(), Fault> {
     let pool = Pool::<M>::open(&plan.pool, &options)?;
     let state = Rc::new(State::open(&pool, &plan, me)?);
     let mut meter = Meter::new(&plan.folder, me)?;
-    if state.settle(&mut journal)?.is_some() {
+    if state.resolve_in_flight(&mut journal)?.is_some() {
         meter.count(Counter::InFlight, 1);
     }
     meter.count(
@@ -117,7 +117,7 @@ fn work<M: Mapped>(orders: &Orders) -> Result<(), Fault> {
         value: Vec::new(),
     };
     worker.take_stock()?;
-    worker.look_around()?;
+    worker.read_board()?;
     while !worker.control.shall_end() {
         worker.pause_if_wanted()?;
         let phase = worker.plan.phase(me);
@@ -173,12 +173,12 @@ impl<M: Mapped> Worker<M> {
     pub(super) fn tick(&mut self) -> Result<(), Fault> {
         self.heartbeats += 1;
         self.board.heartbeat(self.me, self.heartbeats)?;
-        self.look_around()?;
+        self.read_board()?;
         Ok(self.meter.tick()?)
     }
 
     /// Reads what all workers have said, while it is in no operation.
-    pub(super) fn look_around(&mut self) -> Result<(), Fault> {
+    pub(super) fn read_board(&mut self) -> Result<(), Fault> {
         self.seen = self.board.sum()?;
         Ok(self.board.is_between(self.me, &self.seen)?)
     }
@@ -234,7 +234,7 @@ impl<M: Mapped> Worker<M> {
             .value(family, &self.key, stamp, &mut self.value);
         let (key, len) = (self.key.len(), self.value.len());
         if len > LARGE {
-            self.look_around()?;
+            self.read_board()?;
         }
         self.add(key, len);
         self.board.tell(self.me, &self.bytes)?;

@@ -178,7 +178,7 @@ impl Meter {
     /// Now and then: shows that the worker lives, and keeps what was measured.
     pub fn tick(&mut self, journal: &Journal) -> io::Result<()> {
         self.waits.since_last_poll();
-        self.steal.look_now_and_then();
+        self.steal.poll_now_and_then();
         if self.is_dirty || self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush(journal)?;
         }

@@ -115,7 +115,7 @@ impl<M: cenote::memory::Memory> State<M> {
     }
 
     /// Finds out whether the operation that was in flight when a worker died has happened, and acknowledges that.
-    pub fn settle(
+    pub fn resolve_in_flight(
         &self,
         worker: u32,
         journal: &mut Journal<Family>,

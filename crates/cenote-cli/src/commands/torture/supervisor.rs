@@ -168,7 +168,7 @@ impl<'a> Supervisor<'a> {
             Event::Kill(..) | Event::Continue(..) => {}
             Event::Start(worker) => self.start(worker)?,
             Event::Poll => {
-                self.look();
+                self.check();
                 self.agenda.add(now + POLL_EVERY, Event::Poll);
             }
         }
@@ -263,7 +263,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Checks whether all living workers move.
-    fn look(&mut self) {
+    fn check(&mut self) {
         for worker in 0..self.plan.workers {
             let slot = &mut self.slots[worker as usize];
             let heartbeat = Measures::read(&slot.journal).map_or(0, |measures| measures.heartbeat());

@@ -99,7 +99,7 @@ fn work<M: Mapped>(orders: &Orders) -> Result<(), Fault> {
     meter.flush(&journal)?;
     let pool = Pool::<M>::open(&plan.pool, &options)?;
     let state = State::open(&pool, &plan)?;
-    if state.settle(me, &mut journal)?.is_some() {
+    if state.resolve_in_flight(me, &mut journal)?.is_some() {
         meter.count_in_flight(&journal)?;
     }
     let checked = state.verify_journal(me, &journal, random.random_bool(0.25))?;

@@ -14,7 +14,7 @@ use super::client::{Etcd, Trouble};
 use crate::failure::Failure;
 
 /// Asks etcd, and waits for its answer.
-pub struct LeaseKeeper {
+pub struct EtcdLeaseElection {
     election: Arc<Election>,
     key: String,
     runtime: tokio::runtime::Runtime,
@@ -22,7 +22,7 @@ pub struct LeaseKeeper {
     turn: usize,
 }
 
-impl LeaseKeeper {
+impl EtcdLeaseElection {
     /// For the pool with this id.
     pub fn new(election: &Arc<Election>, pool: u64) -> Result<Self, Failure> {
         Ok(Self {
@@ -55,7 +55,7 @@ impl LeaseKeeper {
     }
 }
 
-impl LeaseElection for LeaseKeeper {
+impl LeaseElection for EtcdLeaseElection {
     fn may_act(&mut self) -> bool {
         self.election.may_lead()
     }

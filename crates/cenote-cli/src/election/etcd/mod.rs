@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use self::candidate::Campaigner;
-use self::lease::LeaseKeeper;
+use self::lease::EtcdLeaseElection;
 use self::standing::Standing;
 use self::term::Term;
 use super::ElectionArgs;
@@ -85,8 +85,8 @@ impl Election {
     }
 
     /// What decides which host executes the exchanges of the pool with this id.
-    pub fn lease(self: &Arc<Self>, pool: u64) -> Result<LeaseKeeper, Failure> {
-        LeaseKeeper::new(self, pool)
+    pub fn lease(self: &Arc<Self>, pool: u64) -> Result<EtcdLeaseElection, Failure> {
+        EtcdLeaseElection::new(self, pool)
     }
 
     /// Whether this monitor may lead now. One load and one reading of the clock.

@@ -22,7 +22,7 @@ pub enum Stage {
 }
 
 #[derive(Default, Serialize)]
-struct Told {
+struct Report {
     key: String,
     endpoint: String,
     stage: Stage,
@@ -35,10 +35,10 @@ struct Told {
 
 /// See the [module documentation](self).
 #[derive(Default)]
-pub struct Standing(Mutex<Told>);
+pub struct Standing(Mutex<Report>);
 
 impl Standing {
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn told(&self) -> MutexGuard<'_, Report> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -90,8 +90,8 @@ impl<M: Memory> HashMap<M> {
         let mem = self.worker.mem();
         for index in 0..u64::from(self.worker.geometry().parameters.workers) {
             let replica = SyncWord::at(share(self.header, index)).load(mem);
-            let is_settled = replica != 0 && (replica | root) & TENTATIVE == 0;
-            if is_settled && replica != root && self.root().load(mem) == root {
+            let is_confirmed = replica != 0 && (replica | root) & TENTATIVE == 0;
+            if is_confirmed && replica != root && self.root().load(mem) == root {
                 suspect(Error::corrupt(
                     "a replica of a map's root that is not the root, seen",
                     share(self.header, index),

@@ -61,7 +61,7 @@ const QUICK_ORDER_MAX: u32 = 8;
 const SPARSE_PERCENT: u64 = 5;
 /// Removers check whether a level is too large as often as [`crate::pod::instance::limits::Limits::removals`] says for each of its frames, but
 /// not more seldom than for this order.
-const LOOKS_ORDER_MAX: u32 = 6;
+const CHECKS_ORDER_MAX: u32 = 6;
 /// The largest level, as logarithm of its frames.
 const ORDER_MAX: u32 = 31;
 
@@ -152,7 +152,7 @@ impl<M: Memory> HashMap<M> {
         if level.order == 0 {
             return;
         }
-        let every = (u64::from(self.worker.limits().removals) << level.order.min(LOOKS_ORDER_MAX)).max(1);
+        let every = (u64::from(self.worker.limits().removals) << level.order.min(CHECKS_ORDER_MAX)).max(1);
         // At random, so that it does not matter how many workers remove, nor which keys.
         if number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xffff_ffff < (1 << 32) / every {
             let _ = self.consider_shrinking(level);
@@ -562,9 +562,9 @@ pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica:
         .is_ok()
     {
         let is_same = mutant::is(Mutant::ReplicaNotTentative) || root.load(mem) == reference;
-        let unfrozen = if is_same { reference } else { 0 };
+        let confirmed = if is_same { reference } else { 0 };
         // PAIRS WITH: index::hash::resize::move_root
-        let _ = replica.compare_exchange_acquire(mem, reference | TENTATIVE, unfrozen);
+        let _ = replica.compare_exchange_acquire(mem, reference | TENTATIVE, confirmed);
     }
     reference
 }

@@ -2,7 +2,7 @@
 //!
 //! | step | word | by | a crash leaves |
 //! |---|---|---|---|
-//! | split | the node's: page to lower part, which refers to a new node | its writer, if it is full | a node behind it that its parent does not know |
+//! | split | the node's: page to lower part, which refers to a new node | its writer, if it is full | a node that its parent does not know |
 //! | post | the parent's: page to page with one separator more | the same, or any writer that came by the new node | nothing |
 //! | raise | the root's: page to page with one child, which has what the root had | its writer, if it is full | nothing |
 

@@ -59,11 +59,11 @@ impl Desks {
         let number = self.numbers.add(1);
         let mut time = SHORTEST;
         // Rests while the queue was locked; a desk that was handed to another thread, and rests while that one did not take it.
-        let (mut locked, mut left, mut without_pending) = (0, FREE, 0);
+        let (mut locked, mut left, mut rests_not_taken) = (0, FREE, 0);
         loop {
             if let Ok(mut queue) = self.queue.try_lock() {
                 locked = 0;
-                let from = if without_pending < TIMEOUT { FREE } else { left };
+                let from = if rests_not_taken < TIMEOUT { FREE } else { left };
                 if let Some(desk) = self.look_in_queue(&mut queue, number, from) {
                     return desk;
                 }
@@ -86,8 +86,8 @@ impl Desks {
                 .map(LocalWord::load)
                 .find(|&state| state >= HANDED);
             match handed {
-                Some(state) if state == left => without_pending += 1,
-                _ => (left, without_pending) = (handed.unwrap_or(FREE), 0),
+                Some(state) if state == left => rests_not_taken += 1,
+                _ => (left, rests_not_taken) = (handed.unwrap_or(FREE), 0),
             }
         }
     }

@@ -71,11 +71,11 @@ pub struct Server<M: Memory> {
     found: Vec<(u32, Request)>,
     plans: Vec<(Mailbox, Entry)>,
     /// Requests to quiesce that are not answered yet.
-    settling: Vec<Settling>,
+    quiescing: Vec<Quiescing>,
 }
 
 /// A [`Wish::Quiesce`] that is not answered yet.
-struct Settling {
+struct Quiescing {
     number: u32,
     ticket: u64,
     /// The pass in which it was found.
@@ -99,7 +99,7 @@ impl<M: Memory> Server<M> {
             due: Vec::new(),
             found: Vec::new(),
             plans: Vec::new(),
-            settling: Vec::new(),
+            quiescing: Vec::new(),
         };
         for number in 0..boxes.count {
             let mailbox = boxes.of(number);
@@ -169,7 +169,7 @@ impl<M: Memory> Server<M> {
 
     /// Finds new requests, and wakes clients that sleep by answers of the last pass.
     fn look(&mut self) {
-        let all = self.pass >= self.all_at || !self.settling.is_empty();
+        let all = self.pass >= self.all_at || !self.quiescing.is_empty();
         if all {
             self.all_at = self.pass + ALL_EVERY;
         }
@@ -213,9 +213,9 @@ impl<M: Memory> Server<M> {
         for &(number, request) in &self.found {
             let Request { ticket, wish, at } = request;
             if wish == Wish::Quiesce {
-                let is_known = |one: &Settling| (one.number, one.ticket) == (number, ticket);
-                if !self.settling.iter().any(is_known) {
-                    self.settling.push(Settling {
+                let is_known = |one: &Quiescing| (one.number, one.ticket) == (number, ticket);
+                if !self.quiescing.iter().any(is_known) {
+                    self.quiescing.push(Quiescing {
                         number,
                         ticket,
                         since: self.pass,
@@ -245,10 +245,10 @@ impl<M: Memory> Server<M> {
 
     /// Answers requests to quiesce, once everything is done that the first whole pass after the request has found. Returns how many.
     fn quiesce(&mut self) -> usize {
-        let waiting = self.settling.len();
+        let waiting = self.quiescing.len();
         let (mem, boxes, pass) = (&self.mem, self.boxes, self.pass);
         let (found, seen) = (&self.found, &mut self.seen);
-        self.settling.retain_mut(|one| {
+        self.quiescing.retain_mut(|one| {
             let served = seen[one.number as usize].served;
             // The client that asked may be gone, and another have the box.
             if served >= one.ticket {
@@ -272,6 +272,6 @@ impl<M: Memory> Server<M> {
             seen[one.number as usize] = Seen::answered(one.ticket, pass);
             false
         });
-        waiting - self.settling.len()
+        waiting - self.quiescing.len()
     }
 }

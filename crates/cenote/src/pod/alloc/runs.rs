@@ -25,7 +25,7 @@ pub(in crate::pod) enum Effort {
 }
 
 /// Runs that a bounded search scans.
-const LOOKS: u32 = 64;
+const RUNS_SCANNED: u32 = 64;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl<'w, M: Memory> Runs<'w, M> {
     fn each(&self, order: u32, effort: Effort, mut last: impl FnMut(u64, u64) -> bool) -> Result<()> {
         let mem = self.worker.mem();
         let (mut from, mut looks) = (0, 0);
-        while effort == Effort::Full || looks < LOOKS {
+        while effort == Effort::Full || looks < RUNS_SCANNED {
             let Some(block) = self.tree.next_free(mem, from, order)? else {
                 break;
             };

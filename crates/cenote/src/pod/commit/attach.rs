@@ -202,7 +202,7 @@ fn raise<M: Memory>(mem: &M, to: u64) {
 
 impl<M: Memory> Drop for Worker<M> {
     fn drop(&mut self) {
-        if self.is_forked() || self.pod().is_observer() {
+        if self.is_forked() || self.pod().is_reader() {
             return;
         }
         let record = self.actor().record;

@@ -633,7 +633,7 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
     }
     let published = match word {
         // An extent that is no longer pending was published, whatever its word says by now.
-        _ if is_settled(worker, object)? => true,
+        _ if is_published_or_live(worker, object)? => true,
         0 => false,
         // In the record or its list, of which this host's cache has nothing old any more.
         _ if word & OWNED_LINK != 0 => OwnedWord::at(word & !OWNED_LINK).get(mem) == expected,
@@ -652,7 +652,7 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
 }
 
 /// Whether an object is an extent that has been published.
-fn is_settled<M: Memory>(worker: &Worker<M>, object: u64) -> Result<bool> {
+fn is_published_or_live<M: Memory>(worker: &Worker<M>, object: u64) -> Result<bool> {
     Ok(match locate(worker, object)? {
         Location::Extent { state, .. } => state != ExtentState::Pending,
         Location::Slab(_) => false,

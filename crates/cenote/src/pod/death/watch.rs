@@ -34,7 +34,7 @@ use crate::pod::instance::worker::Worker;
 /// Between two thorough scans while nothing happens.
 const SLOW: Duration = Duration::from_millis(100);
 /// The same in a pod, where an agent scans thoroughly as often as it sends heartbeats, and relays event counts.
-const ATTENDED: Duration = Duration::from_secs(1);
+const SLOW_IN_POD: Duration = Duration::from_secs(1);
 /// The same if there are more death slots than a thread can sleep by.
 const CROWDED: Duration = Duration::from_millis(8);
 /// Between two polls just after a death: the rest of the process follows.
@@ -140,7 +140,7 @@ impl Watch {
     pub fn timeout(&self) -> Duration {
         match self.restless {
             0 if self.death_slots.len() >= SLEEPS_BY_MAX => CROWDED,
-            0 if self.is_in_pod => ATTENDED,
+            0 if self.is_in_pod => SLOW_IN_POD,
             0 => SLOW,
             _ => RESTLESS,
         }

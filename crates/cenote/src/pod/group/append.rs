@@ -25,7 +25,7 @@ const EVENT: usize = 0;
 const MEMBER_PLACE: usize = 8;
 const MEMBER: usize = 9;
 const CURSOR: usize = 17;
-const BURYING: usize = 18;
+const ANNOUNCING_DEATHS: usize = 18;
 const HIGH: usize = 19;
 
 /// What an event changes.
@@ -72,7 +72,7 @@ impl Group {
             payload[CURSOR] = if change.begins { number } else { 0 };
             payload[HIGH] = high.max(place + 1);
         }
-        payload[BURYING] = change.announcing_deaths;
+        payload[ANNOUNCING_DEATHS] = change.announcing_deaths;
         let commit = self.layout.commit();
         if mutant::is(Mutant::GroupCommitEarly) {
             commit.store(mem, number);

@@ -8,7 +8,7 @@ use crate::pod::Worker;
 use crate::pod::alloc::slab::check_fits;
 
 /// Attempts of an observer to read a group that others change.
-const LOOKS: u32 = 200;
+const ATTEMPTS: u32 = 200;
 
 /// Checks the group at an offset: its header, its members, the events that a member has yet to read. Takes its lock, unless the caller is an
 /// observer: an observer tries again if others change the group meanwhile, and reports nothing if they always do, or if a worker died with
@@ -16,7 +16,7 @@ const LOOKS: u32 = 200;
 pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
     let group = Group::at(worker, at)?;
     check_fits(worker, "the size of a group", at, GROUP_BYTES)?;
-    if !worker.pod().is_observer() {
+    if !worker.pod().is_reader() {
         let _held = group.enter(worker)?;
         return check(&group, worker);
     }
@@ -24,7 +24,7 @@ pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
     // Every change of a group moves one of these words, except reads, which move cursors up to the count.
     let words =
         || [layout.lock(), layout.commit(), layout.counted(), layout.high()].map(|word| word.load(mem));
-    for _ in 0..LOOKS {
+    for _ in 0..ATTEMPTS {
         let before = words();
         let found = check(&group, worker);
         if before[0] == 0 && words() == before {

@@ -84,7 +84,7 @@ impl Group {
         let Some(origin) = word.load(worker.mem()).checked_sub(1) else {
             return Ok(());
         };
-        crash_point(Point::GroupBurying);
+        crash_point(Point::GroupAnnouncingDeaths);
         for (place, member) in self.all(worker)? {
             if member.origin() == HostInstance::decode(origin) {
                 self.end(worker, place, member, Kind::Died)?;
@@ -96,7 +96,7 @@ impl Group {
     }
 
     /// Announces a worker's death, if it is in the group. Returns whether it is.
-    fn bury<M: Memory>(&self, worker: &Worker<M>, identity: u64) -> Result<bool> {
+    fn announce_death<M: Memory>(&self, worker: &Worker<M>, identity: u64) -> Result<bool> {
         let mem = worker.mem();
         // It may have died with the lock, or its joining may be what is being appended: by itself, or by a worker that took the lock over
         // and died too. That is checked first: what is no longer being appended is in the table.
@@ -117,7 +117,7 @@ impl Group {
         Ok(is_here)
     }
 
-    fn bury_host<M: Memory>(&self, worker: &Worker<M>, origin: HostInstance) -> Result<()> {
+    fn announce_host_death<M: Memory>(&self, worker: &Worker<M>, origin: HostInstance) -> Result<()> {
         let held = self.enter(worker)?;
         self.notify_of_host(worker, origin)?;
         drop(held);
@@ -127,7 +127,7 @@ impl Group {
 
     /// Announces the deaths of all hosts that this group has members of and whose generation is over. Returns the first error; a damaged host's
     /// members stay, the others are announced.
-    fn bury_hosts<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
+    fn announce_host_deaths<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         let mut outcome = Ok(());
         let held = self.enter(worker)?;
         for (place, member) in self.all(worker)? {
@@ -154,7 +154,7 @@ impl Group {
 pub fn died<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<bool> {
     let mut was_there = false;
     let outcome = for_each(worker, |group| {
-        was_there |= group.bury(worker, dead.identity())?;
+        was_there |= group.announce_death(worker, dead.identity())?;
         Ok(())
     });
     outcome.map(|()| was_there)
@@ -164,13 +164,13 @@ pub fn died<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<bool> {
 ///
 /// Cost: for each group the lock, eight loads a member, and about sixty sync stores for each member of that host.
 pub fn host_died<M: Memory>(worker: &Worker<M>, origin: HostInstance) -> Result<()> {
-    for_each(worker, |group| group.bury_host(worker, origin))
+    for_each(worker, |group| group.announce_host_death(worker, origin))
 }
 
 /// The same for all hosts whose generation is over. Monitors do this when they have moved a generation, and when they begin to lead: the
 /// last leader may have died between the two.
 pub fn hosts_died<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    for_each(worker, |group| group.bury_hosts(worker))
+    for_each(worker, |group| group.announce_host_deaths(worker))
 }
 
 /// Calls `work` for every group. Returns the first error; goes on with the others all the same.

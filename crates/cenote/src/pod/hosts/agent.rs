@@ -54,7 +54,7 @@ pub fn bring_up<M: Memory>(
     let home = Home::decode(record.home().load(mem));
     let is_elsewhere =
         home.is_of(state.generation) && home != Home::new(state.generation, identity.name.machine);
-    if is_elsewhere && !is_orphaned(mem, geometry, host, state) && !mutant::is(Mutant::HomeMoved) {
+    if is_elsewhere && !is_superseded(mem, geometry, host, state) && !mutant::is(Mutant::HomeMoved) {
         return Err(Error::Host {
             host,
             why: host::ELSEWHERE,
@@ -125,7 +125,7 @@ fn bring_up_now<M: Memory>(
                 let home = Home::decode(record.home().load(mem));
                 let is_here = home == Home::new(state.generation, identity.name.machine);
                 let next = match home.is_of(state.generation) && !is_here {
-                    true if is_orphaned(mem, geometry, host, state) => state.over(),
+                    true if is_superseded(mem, geometry, host, state) => state.over(),
                     true => {
                         return Err(Error::Host {
                             host,
@@ -163,7 +163,7 @@ fn bring_up_now<M: Memory>(
 
 /// Whether nothing of a host's generation can write any more although a machine has claimed it: the host never went up there, so no process
 /// has joined, and another host has the lease that this one was given, and has had this one fenced.
-fn is_orphaned<M: Memory>(mem: &M, geometry: &Geometry, host: u32, state: HostState) -> bool {
+fn is_superseded<M: Memory>(mem: &M, geometry: &Geometry, host: u32, state: HostState) -> bool {
     state.phase == HostPhase::Down && lease::is_elsewhere(mem, geometry, host, state.generation)
 }
 

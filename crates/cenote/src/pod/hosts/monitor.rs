@@ -299,7 +299,7 @@ impl Monitor {
                         self.stand_by(worker, fence, tell);
                         return Ok(false);
                     }
-                    accuse(worker, id, state, self.clock, tell)
+                    suspect(worker, id, state, self.clock, tell)
                 }
                 HostPhase::Up | HostPhase::Leaving => {
                     self.wrong.remove(&id);
@@ -338,7 +338,7 @@ impl Monitor {
 
 /// Marks a host as to be fenced, if it is still in the state that was seen. The next leader may find `fencer` as it was before, or see it
 /// change once more: then it fences again.
-fn accuse<M: Memory>(
+fn suspect<M: Memory>(
     worker: &Worker<M>,
     id: u32,
     state: HostState,

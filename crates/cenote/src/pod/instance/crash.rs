@@ -113,7 +113,7 @@ points! {
     GroupMember = "group.member", "an event's member is changed, the event is not counted";
     GroupCounted = "group.counted", "an event is counted, its commit is not cleared";
     GroupCleared = "group.cleared", "an event is complete, nobody has been woken";
-    GroupBurying = "group.announcing_deaths", "a host's death is in the log, the deaths of its members are not yet";
+    GroupAnnouncingDeaths = "group.announcing_deaths", "a host's death is in the log, the deaths of its members are not yet";
     RecoverClaim = "recover.claim", "a dead operation's claim is cleared, its outcome not recorded";
     RecoverVerdict = "recover.verdict", "a dead operation's outcome is decided, not acted on";
     RecoverOperation = "recover.operation", "a dead operation is finished";

@@ -190,7 +190,7 @@ impl<M: Memory> Pod<M> {
     }
 
     /// Whether this process is an observer: it has no place, and only reads.
-    pub fn is_observer(&self) -> bool {
+    pub fn is_reader(&self) -> bool {
         self.index == NO_PLACE
     }
 

@@ -38,13 +38,13 @@ pub struct Held<'w, M: Memory> {
 /// Takes the lock, from a dead owner if need be.
 pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_, M>> {
     let mem = worker.mem();
-    if worker.pod().is_observer() {
+    if worker.pod().is_reader() {
         // It would wait for ever.
         return Err(Error::ReadOnly);
     }
     let mine = worker.identity();
     // Waiters leave the word alone for longer and longer: the owner that releases it must get through.
-    let timeout = BackOff::new(mine);
+    let back_off = BackOff::new(mine);
     let (mut waited, mut unknown) = (0u32, Unknown::default());
     loop {
         // PAIRS WITH: pod::lock::Held::drop
@@ -53,7 +53,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
             Err(owner) => owner,
         };
         waited += 1;
-        timeout.lost(mem);
+        back_off.lost(mem);
         if waited < FAILURES_PER_LOOK {
             continue;
         }
@@ -88,7 +88,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
 #[derive(Default)]
 struct Unknown {
     owner: u64,
-    looks: u32,
+    polls: u32,
 }
 
 impl Unknown {
@@ -96,9 +96,9 @@ impl Unknown {
     fn is_gone<M: Memory>(&mut self, worker: &Worker<M>, owner: u64) -> Result<bool> {
         match is_gone(worker, owner) {
             Err(error @ Error::Corrupt { .. }) => {
-                self.looks = if self.owner == owner { self.looks + 1 } else { 0 };
+                self.polls = if self.owner == owner { self.polls + 1 } else { 0 };
                 self.owner = owner;
-                if self.looks < UNKNOWN_POLLS {
+                if self.polls < UNKNOWN_POLLS {
                     Ok(false)
                 } else {
                     Err(error)

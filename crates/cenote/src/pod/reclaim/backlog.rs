@@ -48,7 +48,7 @@ pub struct Backlog {
 /// Scans all workers. Advances the epoch as far as possible, so that the workers that hold it back show.
 pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
     let mem = worker.mem();
-    let least = match worker.pod().is_observer() {
+    let least = match worker.pod().is_reader() {
         // This advances nothing: a worker that began to read lately is at most one behind.
         true => least(worker),
         // After the first, a worker that reads now is at most one behind; the second finds out.

@@ -24,7 +24,7 @@ const WAITS_MAX: u32 = 64;
 /// Attempts that freed nothing, at most, whatever moves on: in all four seconds.
 const WAITS_OF_ALL_MAX: u32 = 160;
 /// Scans in a row that must find too little garbage before the operation stops waiting: a list that moves during a scan is not counted.
-const LOOKS_MAX: u32 = 3;
+const SCANS_MAX: u32 = 3;
 /// Attempts that freed no object but gave empty blocks back before that counts for no more than one attempt: the attempts themselves may
 /// take and leave these blocks.
 const BLOCKS_MAX: u32 = 32;
@@ -52,7 +52,7 @@ pub struct Room<'w, M: Memory> {
     /// What was reached at the last check.
     reached: u64,
     /// The last scans in a row that found that what waits would not be enough.
-    vain_looks: u32,
+    vain_scans: u32,
     /// Attempts for which cells reserved by idle workers counted as room.
     withdrawals: u32,
     /// Whether the last scan of all blocks found empty ones.
@@ -80,7 +80,7 @@ impl<'w, M: Memory> Room<'w, M> {
             waits: 0,
             waits_in_vain: 0,
             reached: 0,
-            vain_looks: 0,
+            vain_scans: 0,
             withdrawals: 0,
             had_blocks: false,
         }
@@ -121,10 +121,10 @@ impl<'w, M: Memory> Room<'w, M> {
             return Ok(false);
         }
         if walks {
-            let is_last_look = self.vain_looks + 1 == LOOKS_MAX;
-            self.vain_looks = match prospect::would_fit(self.worker, needed, may_grow, is_last_look)? {
+            let is_last_look = self.vain_scans + 1 == SCANS_MAX;
+            self.vain_scans = match prospect::would_fit(self.worker, needed, may_grow, is_last_look)? {
                 true => 0,
-                false => self.vain_looks + 1,
+                false => self.vain_scans + 1,
             };
         }
         self.waits += 1;
@@ -133,7 +133,7 @@ impl<'w, M: Memory> Room<'w, M> {
             self.had_blocks = frames > 0;
         }
         let has_blocks = self.had_blocks && (self.waits < BLOCKS_MAX || walks);
-        let waits = self.vain_looks < LOOKS_MAX || has_blocks;
+        let waits = self.vain_scans < SCANS_MAX || has_blocks;
         if waits {
             let is_late = self.waits > SHORT_WAITS;
             if is_late && !M::COHERENT {
@@ -151,7 +151,7 @@ impl<'w, M: Memory> Room<'w, M> {
     fn walks(&self) -> bool {
         let is_last = self.waits_in_vain + 1 == WAITS_MAX || self.waits + 1 == WAITS_OF_ALL_MAX;
         let is_regular = self.waits < WATCHFUL_WAITS || self.waits.is_multiple_of(WALK_EVERY);
-        is_regular || is_last || self.vain_looks > 0
+        is_regular || is_last || self.vain_scans > 0
     }
 }
 

@@ -9,7 +9,7 @@ use crate::pod::Worker;
 use crate::pod::format::record::Phase;
 
 /// The most passes over a pool that others write to.
-const LOOKS_MAX: u32 = 5;
+const PASSES_MAX: u32 = 5;
 
 /// Processes that have the pool open, and those that died and were not recovered.
 fn processes<M: Memory>(worker: &Worker<Snapshot<M>>) -> (u32, u32) {
@@ -30,11 +30,11 @@ impl<M: Memory> Reader<M> {
     /// Reads the pool's figures, as [`Pool::stat`](crate::Pool::stat), without those that only a process with a place can know. Of a pool in use
     /// they may not fit together.
     pub fn stat(&self) -> Result<Stat> {
-        let mut looks = 0;
+        let mut passes = 0;
         loop {
             let (figures, snapshot) =
                 self.attempt(Manner::Whole, |worker| stat(worker, self.file_bytes()))?;
-            looks += 1;
+            passes += 1;
             match figures {
                 Ok(figures) => {
                     return Ok(Stat {
@@ -42,7 +42,7 @@ impl<M: Memory> Reader<M> {
                         ..figures
                     });
                 }
-                Err(error) if looks == LOOKS_MAX || snapshot.holds() => return Err(error),
+                Err(error) if passes == PASSES_MAX || snapshot.holds() => return Err(error),
                 Err(_) => {}
             }
         }
@@ -54,7 +54,7 @@ impl<M: Memory> Reader<M> {
     /// A pass that finds something wrong while others have the pool open is repeated, as by [`Pool::fsck`](crate::Pool::fsck). It takes more memory
     /// than that: also for the keys and the pages of ordered maps.
     pub fn fsck(&self) -> Result<FsckReport> {
-        let (mut looks, mut failed) = (Passes::default(), 0);
+        let (mut passes, mut failed) = (Passes::default(), 0);
         loop {
             let (looked, snapshot) = self.attempt(Manner::Whole, |worker| {
                 Ok::<_, Error>((audit(worker, true, false)?, processes(worker)))
@@ -72,11 +72,11 @@ impl<M: Memory> Reader<M> {
                         snapshot: true,
                         ..report
                     };
-                    if living == 0 || looks.are_enough(&mut report) {
+                    if living == 0 || passes.are_enough(&mut report) {
                         return Ok(report);
                     }
                 }
-                Err(error) if !is_uncertain || failed == LOOKS_MAX => return Err(error),
+                Err(error) if !is_uncertain || failed == PASSES_MAX => return Err(error),
                 Err(_) => failed += 1,
             }
         }

@@ -1,24 +1,24 @@
 //! ARTOLC: an adaptive radix tree under optimistic lock coupling (pcc-indexes, table 1).
 //!
 //! Keys are eight bytes, the highest first. Nodes of four sizes are in [`node`]; a node that would have one child is left out,
-//! and a leaf stands as high as its key is the only one. The lock, and what becomes of it when its owner dies, is in
-//! [`version`](super::version). The root is one of 256 children and stays where it was made. A leaf is guarded by the node
+//! and a leaf stands as high as its key is the only one. The lock, and what happens to it when its owner dies, is in
+//! [`version`](super::version). The root is a node of 256 children and stays where it was made. A leaf is guarded by the node
 //! that refers to it.
 //!
-//! **Looking.** As in the [tree](super::btree): a node's word, what is needed of its lines, the child's word, the node's
+//! **Lookup.** As in the [tree](super::btree): a node's word, what is needed of its lines, the child's word, the node's
 //! word again.
 //!
-//! **Writing.** A node is locked by an exchange of its word as it was read, and gets a leaf; or a node of four that takes a
+//! **Writing.** A node is locked by an exchange of its word as it was read, and gets a leaf; or it gets a node of four in a
 //! child's place, with that child and a leaf below it. A full node is copied into a larger one, which takes its place in the
 //! parent; both are locked then. Nobody waits while holding a lock.
 //!
-//! Of the node that was replaced nothing is marked: who reads its word later looks at the parent again before it uses it,
+//! A node that was replaced is not marked: a reader that loads its word later loads the parent's word again before it uses the node,
 //! and the parent has changed.
 //!
 //! **Crash.** Each change takes effect by the store of one word that readers find, and what that refers to is in memory
-//! before. Nodes that a dead writer had taken and not linked are lost to the arena, as are replaced ones.
+//! before. Nodes that a dead writer had allocated and not linked are lost to the arena, as are replaced ones.
 //!
-//! **Removal.** The leaf stays and says that it is not there. The next key that comes to its place takes it. Nodes do not
+//! **Removal.** The leaf stays, marked as removed. The next key that comes to its place takes it. Nodes do not
 //! shrink.
 
 pub mod node;
@@ -37,7 +37,7 @@ use crate::pod::Worker;
 /// "ARTOLC".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ARTOLC\0\0");
 
-/// The most that one more key takes: a leaf and a node of four. Growth takes less for each key.
+/// The most bytes that one more key takes: a leaf and a node of four. Growth takes less for each key.
 const RECORD_BYTES: u64 = Kind::Leaf.bytes() + Kind::Four.bytes();
 
 /// The tree, as one thread has it open. See the [module documentation](self).
@@ -46,11 +46,11 @@ pub struct Art<M: Memory> {
     root: Reference,
 }
 
-/// Where a look ended.
+/// Where a search ended.
 struct Spot {
-    /// The last node on the way.
+    /// The last node on the path.
     node: Node,
-    /// The node above it, and where in it that one is stored.
+    /// The node above it, and where the reference is in that.
     above: Option<(Node, u64)>,
     /// What was found there.
     what: Below,
@@ -83,7 +83,7 @@ impl<M: Memory> Art<M> {
         if root.load(mem) == 0 {
             let at = arena.take(kind.bytes())?;
             Node::initialise(Reference { at, kind, depth }, mem, 0).finish(mem);
-            // Another's is as good.
+            // Another worker's root is as good.
             let _ = root.compare_exchange(mem, 0, at);
         }
         let at = root.load(mem);
@@ -93,7 +93,7 @@ impl<M: Memory> Art<M> {
         }
     }
 
-    /// Repeats what others disturb.
+    /// Repeats an attempt until others do not disturb it.
     fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         if self.worker().is_forked() {
             return Err(Error::Forked);
@@ -110,7 +110,7 @@ impl<M: Memory> Art<M> {
         version::is_still(self.worker(), node.guard(), node.word)
     }
 
-    /// What was read cannot be: damage, or a change meanwhile.
+    /// Called when what was read is not valid: it is damaged, or has changed meanwhile.
     #[cold]
     fn doubt<T>(&self, node: Node, what: &'static str) -> Result<Option<T>> {
         match self.is_still(node) {
@@ -132,21 +132,21 @@ impl<M: Memory> Art<M> {
         Ok(Node { word, ..node })
     }
 
-    /// What a word in a node refers to; `None` if it cannot be right.
+    /// What a word in a node refers to; `None` if it is not valid.
     fn refers(&self, from: Node, child: u64) -> Option<Reference> {
         let is = Reference::decode(child)?;
         let is_deeper = is.kind == Kind::Leaf || is.depth > from.is.depth;
         (is_deeper && self.arena.has(is.at, is.kind.bytes())).then_some(is)
     }
 
-    /// A child's word, if the node that it was read in is still as it was.
+    /// A child, if the node that refers to it is still as it was read.
     fn enter(&self, from: Node, is: Reference) -> Result<Option<Node>> {
         let mut node = Node { is, word: 0 };
         node.word = version::read(self.worker(), node.guard())?;
         Ok(self.is_still(from).then_some(node))
     }
 
-    /// Goes down for a key. `None`: others disturbed it. What is below the last node was read under its word.
+    /// Goes down for a key; `None` if others disturbed it. What is below the last node was read under its word.
     fn seek(&self, key: u64) -> Result<Option<Spot>> {
         let mem = self.mem();
         let (mut node, mut above) = (self.top()?, None);
@@ -208,7 +208,7 @@ impl<M: Memory> Art<M> {
         }
     }
 
-    /// Sets a key's value, or only if it has none; whether it had one.
+    /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
     fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<bool>> {
         let Some(spot) = self.seek(key)? else {
             return Ok(None);
@@ -250,8 +250,8 @@ impl<M: Memory> Art<M> {
         Ok(Reference { at, kind, depth }.encode())
     }
 
-    /// A node of four takes the place `at` of a child, whose keys are like `other` as far as it matters. The child's node is
-    /// held.
+    /// Puts a node of four in the place `at` of a child, whose keys begin like `other`. The child's node is
+    /// locked.
     fn part(&self, held: Node, at: u64, child: Reference, other: u64, key: u64, value: u64) -> Result<()> {
         let mem = self.mem();
         let (kind, depth) = (Kind::Four, first_difference(other, key));
@@ -275,7 +275,7 @@ impl<M: Memory> Art<M> {
         Ok(())
     }
 
-    /// A larger node, with a leaf more, takes the place of one that is held and full.
+    /// Replaces a full, locked node by a larger one with one more leaf.
     fn grow(&self, spot: &Spot, key: u64, leaf: u64) -> Result<Option<bool>> {
         let (mem, full) = (self.mem(), spot.node.is);
         let Some((above, at)) = spot.above else {
@@ -325,7 +325,7 @@ impl<M: Memory> Art<M> {
                     if !self.is_still(node) {
                         return Ok(None);
                     }
-                    // Also where a path says so already, as damage may have made it a lie.
+                    // Checked even where the path implies it, as damage may have made the path wrong.
                     let is_wanted = leaf.lives && leaf.key >= least;
                     is_wanted.then_some((leaf.key, leaf.value))
                 }
@@ -385,7 +385,7 @@ impl<M: Memory> WordMap<M> for Art<M> {
         self.until_done(|| self.try_remove(key))
     }
 
-    /// Each key costs a look of its own.
+    /// Each key costs a search of its own.
     fn scan_u64(&self, mut from: u64, mut each: impl FnMut(u64, u64) -> bool) -> Result<()> {
         loop {
             let found = self.until_done(|| {

@@ -1,9 +1,9 @@
 //! Nodes of the radix tree and the words that refer to them.
 //!
-//! A reference is an offset with the kind in its lowest three bits and the node's depth in the next three: which byte of a
-//! key it tells apart. 0 refers to nothing.
+//! A reference is an offset with the kind in its lowest three bits and the node's depth in the next three: the byte of a
+//! key by which its children differ. 0 refers to nothing.
 //!
-//! | kind | lines behind the one of its [word](crate::index::baseline::version) |
+//! | kind | lines after the line of its [word](crate::index::baseline::version) |
 //! |---|---|
 //! | 4 | one: depth, path, the bytes of four children; then, from the fourth word on, the children |
 //! | 16 | one: depth, path, the bytes of 16 children; two: the children |
@@ -11,11 +11,11 @@
 //! | 256 | one: depth, path; 32: the children |
 //! | leaf | has no such word, and belongs to its node: one line with key, value, and 1 if it is there |
 //!
-//! The path are the bytes of a key before that of the depth, where they are in a key: all keys below a node have them. It
-//! never changes, nor does it depend on what is above.
+//! The path is the bytes of a key before the byte at the depth, in their places: all keys below a node have them. It
+//! never changes, and does not depend on the nodes above.
 //!
-//! A place has a child if that is not 0. It is stored last, after its byte is in memory, and is never 0 again. So all that a
-//! crash leaves of a new child is a byte whose place is still free.
+//! A place has a child if the child's word is not 0. That word is stored last, after its byte is in memory, and is never 0 again. So a
+//! crash leaves of a new child at most a byte whose place is still free.
 
 use crate::index::baseline::{content, version};
 use crate::memory::{LINE, Memory, SyncWord};
@@ -120,7 +120,7 @@ impl Reference {
     }
 }
 
-/// The byte of a key that nodes of a depth tell apart.
+/// The byte of a key at a depth.
 pub fn byte(key: u64, depth: u32) -> u8 {
     key.to_be_bytes()[depth as usize % 8]
 }
@@ -135,10 +135,10 @@ pub fn first_difference(a: u64, b: u64) -> u32 {
     (a ^ b).leading_zeros() / 8
 }
 
-/// A node as it was when its word was this. Not a leaf.
+/// A node as it was when it had this word. Not a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What refers to it.
+    /// The reference to it.
     pub is: Reference,
     /// Its word.
     pub word: u64,
@@ -150,7 +150,7 @@ impl Node {
         SyncWord::at(self.is.at)
     }
 
-    /// Makes memory a node without children. Nobody else knows it yet, and nothing is written back.
+    /// Formats a node without children. Nobody else knows it yet, and nothing is written back.
     pub fn initialise<M: Memory>(is: Reference, mem: &M, path: u64) -> Self {
         mem.zero(is.at + LINE, is.kind.bytes() - LINE);
         mem.owned_store(is.at + LINE, u64::from(is.depth));
@@ -160,17 +160,17 @@ impl Node {
         Self { is, word }
     }
 
-    /// Has all of a new node written back.
+    /// Writes back all of a new node.
     pub fn finish<M: Memory>(self, mem: &M) {
         mem.persist(self.is.at + LINE, self.is.kind.bytes() - LINE);
     }
 
-    /// Has all that is read next come from memory.
+    /// Makes the next reads of the node come from memory.
     pub fn refresh<M: Memory>(self, mem: &M) {
         content::refresh(mem, self.is.at + LINE, self.is.kind.bytes() - LINE);
     }
 
-    /// Has what [`Node::path`] and [`Node::find`] read come from memory.
+    /// Makes the next reads by [`Node::path`] and [`Node::find`] come from memory.
     pub fn refresh_for<M: Memory>(self, mem: &M, byte: u8) {
         if M::COHERENT {
             return;
@@ -275,7 +275,7 @@ impl Node {
                         .map(|n| content::get(mem, self.index_at(8 * n)))
                         .map(|word| word.to_le_bytes().iter().filter(|&&byte| byte != 0).count() as u64)
                         .sum(),
-                    // Of a writer that died before it had stored the child.
+                    // Left by a writer that died before it had stored the child.
                     known => u64::from(known) - 1,
                 };
                 Some(place).filter(|&place| place < places)
@@ -284,7 +284,7 @@ impl Node {
         }
     }
 
-    /// Stores the byte of a place; the range that is to be in memory before the child.
+    /// Stores the byte of a place. Returns what must be written back before the child is stored.
     fn set_byte<M: Memory>(self, mem: &M, place: u64, byte: u8) -> Option<u64> {
         match self.is.kind {
             Kind::Four => {
@@ -304,7 +304,7 @@ impl Node {
         }
     }
 
-    /// Puts a child into a free place; whether there was one. The node is held. After [`Node::refresh`].
+    /// Puts a child into a free place. Returns whether there was one. The node is locked. After [`Node::refresh`].
     pub fn add<M: Memory>(self, mem: &M, byte: u8, child: u64) -> bool {
         let Some(place) = self.free_place(mem, byte) else {
             return false;
@@ -326,7 +326,7 @@ impl Node {
         mem.owned_store(self.child_at(place), child);
     }
 
-    /// Copies the children of a smaller node, which is held and was refreshed, into one that nobody knows; how many.
+    /// Copies the children of a smaller node, which is locked and was refreshed, into one that nobody knows. Returns how many.
     pub fn copy<M: Memory>(self, mem: &M, other: Self) -> u64 {
         let (mut from, mut count) = (Some(0), 0);
         while let Some((byte, child)) = from.and_then(|from| other.following(mem, from)) {
@@ -338,7 +338,7 @@ impl Node {
     }
 }
 
-/// Stores a child, and has it written back.
+/// Stores a child, and writes it back.
 pub fn set_child<M: Memory>(mem: &M, at: u64, child: u64) {
     mem.owned_store(at, child);
     mem.persist(at, 8);
@@ -366,14 +366,14 @@ impl Leaf {
         }
     }
 
-    /// Makes memory a leaf that is there: nobody knows it, or it is there for no key and its node is held.
+    /// Writes a leaf that is there. Either nobody knows it, or it was removed and its node is locked.
     pub fn write<M: Memory>(mem: &M, at: u64, key: u64, value: u64) {
         mem.owned_store(at, key);
         mem.owned_store(at + 8, value);
         Self::set_lives(mem, at, true);
     }
 
-    /// Says whether a leaf is there. Its node is held.
+    /// Marks a leaf as there, or as removed. Its node is locked.
     pub fn set_lives<M: Memory>(mem: &M, at: u64, lives: bool) {
         mem.owned_store(at + 16, u64::from(lives));
         mem.persist(at, LINE);

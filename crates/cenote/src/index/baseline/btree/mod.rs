@@ -1,20 +1,20 @@
 //! BTreeOLC: a B+-tree under optimistic lock coupling (pcc-indexes, table 1 and appendix A).
 //!
-//! Words and bytes of a node are in [`node`]; the lock, and what becomes of it when its owner dies, in
-//! [`version`](super::version). The root is where it was made and never a leaf; it rises in place.
+//! Words and bytes of a node are in [`node`]; the lock, and what happens to it when its owner dies, in
+//! [`version`](super::version). The root stays where it was made and is never a leaf; it rises in place.
 //!
-//! **Looking.** A node's word is loaded, its image is dropped from the cache and searched, the child's word is loaded, and the
-//! node's word once more: if it changed, all begins anew. So a reader has always read a node that its parent still had. Two
-//! sync loads a level, one fence, and the lines that a binary search touches.
+//! **Lookup.** A node's word is loaded, its image is dropped from the cache and searched, the child's word is loaded, and the
+//! node's word once more: if it has changed, the lookup starts again. So a reader has always read a node that its parent still had. It
+//! costs two sync loads a level, one fence, and the lines that a binary search reads.
 //!
 //! **Writing.** A writer that may need room splits full nodes on its way down, then locks the leaf by an exchange of the word
 //! as it was seen. At most a parent and its child are locked at a time, and nobody waits while holding a lock.
 //!
 //! **Crash.** A node changes by one store of its word ([`node`]). A split changes two nodes; between the two stores the new
 //! node is linked, and its parent does not know it. Readers go on to it by the link, as in a B-link tree; the next writer that
-//! needs room and passes tells the parent. Nodes that a dead one had taken and not linked are lost to the arena.
+//! needs room and passes it tells the parent. Nodes that a dead writer had allocated and not linked are lost to the arena.
 //!
-//! Nodes are neither merged nor given back. `LINES` is the number of lines of an image.
+//! Nodes are neither merged nor freed. `LINES` is the number of lines of an image.
 
 pub mod node;
 mod split;
@@ -35,7 +35,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"BTREEOLC");
 /// Lines of an image: nodes of 2 KiB. Larger ones cost more each, smaller ones make the tree higher (docs/protocols/baselines.md).
 pub const IMAGE_LINES: u64 = 15;
 
-/// More nodes than a look visits: levels, and a link for each split that nobody finished.
+/// More nodes than a search visits: levels, and a link for each split that nobody finished.
 const VISITS_MAX: u64 = 64;
 /// Higher than any tree.
 const LEVELS_MAX: u64 = 32;
@@ -80,7 +80,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
             };
             Node::<LINES>::initialise(leaf, mem, |image| image.finish(mem, head(0, 0)));
             Node::<LINES>::initialise(top, mem, |image| image.finish(mem, head(1, leaf)));
-            // Another's is as good.
+            // Another worker's root is as good.
             let _ = root.compare_exchange(mem, 0, top);
         }
         let at = root.load(mem);
@@ -90,7 +90,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         }
     }
 
-    /// Repeats what others disturb.
+    /// Repeats an attempt until others do not disturb it.
     fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         if self.worker().is_forked() {
             return Err(Error::Forked);
@@ -103,7 +103,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         }
     }
 
-    /// What was read cannot be: damage, or a change meanwhile.
+    /// Called when what was read is not valid: it is damaged, or has changed meanwhile.
     #[cold]
     fn doubt<T>(&self, node: Node<LINES>, what: &'static str) -> Result<Option<T>> {
         match version::is_still(self.worker(), node.guard(), node.word) {
@@ -112,7 +112,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         }
     }
 
-    /// The node at an offset that was read in another, if that one is still as it was read.
+    /// The node at an offset that was read in another node, if that node is still as it was read.
     fn enter(&self, from: Node<LINES>, at: u64) -> Result<Option<Node<LINES>>> {
         if !at.is_multiple_of(LINE) || !self.arena.has(at, Self::NODE_BYTES) {
             return self.doubt(from, "the offset of a tree's node, in the node");
@@ -123,7 +123,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         Ok(is_still.then_some(node))
     }
 
-    /// Reads a node's head. What does not look like one is either damage or was changed meanwhile.
+    /// Reads a node's head. An invalid one is damaged, or has changed meanwhile.
     fn look(&self, node: Node<LINES>, level: Option<u64>) -> Result<Option<Seen<LINES>>> {
         let image = node.image();
         image.refresh(self.mem());
@@ -135,7 +135,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         Ok(Some(Seen { node, head }))
     }
 
-    /// The leaf that a key belongs to. With `makes_room` it has room for one more pair. `None`: others disturbed it.
+    /// The leaf that a key belongs to. With `makes_room` it has room for one more pair. `None` if others disturbed the search.
     fn leaf(&self, key: u64, makes_room: bool) -> Result<Option<Seen<LINES>>> {
         let root = Node {
             at: self.root,
@@ -191,7 +191,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         self.doubt(node, "a tree without end, at a node")
     }
 
-    /// Where a key is in a leaf, or would be, and its value.
+    /// The position of a key in a leaf, and its value if it is there.
     fn find(&self, leaf: Seen<LINES>, key: u64) -> (u64, Option<u64>) {
         let (image, count) = (leaf.node.image(), leaf.head.count);
         let place = image.below(self.mem(), count, key);
@@ -213,7 +213,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         Ok(is_still.then_some(found))
     }
 
-    /// Sets a key's value, or only if it has none; whether it had one.
+    /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
     fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<bool>> {
         let Some(leaf) = self.leaf(key, true)? else {
             return Ok(None);
@@ -263,7 +263,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         Ok(Some(true))
     }
 
-    /// The leaf of a key, reached from the leaf before it if that is still as it was; and its pairs from the key on.
+    /// The leaf of a key and its pairs from the key on. Reached from the leaf before it, if that is still as it was.
     fn pairs_from(
         &self,
         before: Option<Seen<LINES>>,
@@ -293,7 +293,7 @@ impl<M: Memory, const LINES: u64> WordMap<M> for BTree<M, LINES> {
     const IS_ORDERED: bool = true;
 
     fn open_or_create(worker: Rc<Worker<M>>, name: &str, _: Guidelines, records: u64) -> Result<Self> {
-        // Half full, as they are if keys come in order; levels above leaves are a part of those.
+        // Half full, as they are if keys come in order; the levels above are a fraction of the leaves.
         let half = Self::CAPACITY / 2;
         let leaves = records / half + 16;
         let nodes = leaves.saturating_add(2 * leaves / half);
@@ -328,7 +328,7 @@ impl<M: Memory, const LINES: u64> WordMap<M> for BTree<M, LINES> {
             if !pairs.iter().all(|&(key, value)| each(key, value)) || leaf.head.next == 0 {
                 return Ok(());
             }
-            // Above `from`, which belongs to this leaf: a scan ends.
+            // Above `from`, which belongs to this leaf: so a scan ends.
             from = leaf.head.high;
             before = Some(leaf);
         }

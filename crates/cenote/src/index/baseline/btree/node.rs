@@ -7,14 +7,14 @@
 //! | as many more | image 1 |
 //!
 //! An image is a head of four words (level and count; the next node of the level, or 0; the least key that is not the node's,
-//! if there is a next one; the first child) and pairs in ascending order: in a leaf of key and value, in other nodes of a
-//! separator and the child whose keys begin there.
+//! if there is a next one; the first child) and pairs in ascending order: of key and value in a leaf, of a separator
+//! and the child whose keys begin there in an inner node.
 //!
-//! Who holds the lock writes the other image, has it written back, and releases with the other mark: before that store the
-//! node is as it was, after it as it shall be. A crash leaves an image that nobody reads. Only a value that replaces another
+//! The holder of the lock writes the other image, writes it back, and releases with the other mark: that store changes
+//! the node at once. A crash leaves an image that nobody reads. Only a value that replaces another
 //! is stored in the node's own image: it is one word.
 //!
-//! A place that is for a child never holds anything else, and new nodes are zeroes: a reader of an image that is being
+//! A place for a child never holds anything else, and new nodes are zeroes: a reader of an image that is being
 //! overwritten may find an old child or none.
 
 use crate::index::baseline::{content, version};
@@ -43,18 +43,18 @@ pub struct Head {
     pub next: u64,
     /// With a next node: the least key that belongs to it.
     pub high: u64,
-    /// Not in leaves: the child of the keys below the first separator.
+    /// In inner nodes: the child of the keys below the first separator.
     pub first: u64,
 }
 
 impl Head {
-    /// Whether a key belongs to the next node, or one behind it.
+    /// Whether a key belongs to the next node, or to one behind that.
     pub fn ends_before(&self, key: u64) -> bool {
         self.next != 0 && key >= self.high
     }
 }
 
-/// A node as it was when its word was this.
+/// A node as it was when it had this word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node<const LINES: u64> {
     /// Where it is.
@@ -82,7 +82,7 @@ impl<const LINES: u64> Node<LINES> {
         (Image(self.at + LINE + mark * Self::IMAGE_BYTES), mark)
     }
 
-    /// Makes memory a node that is its first image, and writes it back. Nobody else knows it yet.
+    /// Formats a node with its first image, and writes it back. Nobody else knows it yet.
     pub fn initialise<M: Memory>(at: u64, mem: &M, write: impl FnOnce(Image<LINES>)) {
         mem.zero(at + LINE, 2 * Self::IMAGE_BYTES);
         let node = Self {
@@ -100,7 +100,7 @@ impl<const LINES: u64> Node<LINES> {
 pub struct Image<const LINES: u64>(u64);
 
 impl<const LINES: u64> Image<LINES> {
-    /// Has what is read next come from memory.
+    /// Makes the next reads come from memory.
     pub fn refresh<M: Memory>(self, mem: &M) {
         content::refresh(mem, self.0, LINES * LINE);
     }
@@ -118,7 +118,7 @@ impl<const LINES: u64> Image<LINES> {
         }
     }
 
-    /// Writes the head, and has all that is in use written back.
+    /// Writes the head, and writes back all that is in use.
     pub fn finish<M: Memory>(self, mem: &M, head: Head) {
         let words = [head.level << 32 | head.count, head.next, head.high, head.first];
         for (n, word) in words.into_iter().enumerate() {
@@ -137,7 +137,7 @@ impl<const LINES: u64> Image<LINES> {
         content::get(mem, self.pair(n))
     }
 
-    /// What belongs to the key of a pair.
+    /// The value or child of a pair.
     #[inline]
     pub fn value<M: Memory>(self, mem: &M, n: u64) -> u64 {
         content::get(mem, self.pair(n) + 8)
@@ -149,7 +149,7 @@ impl<const LINES: u64> Image<LINES> {
         mem.owned_store(self.pair(n) + 8, value);
     }
 
-    /// Changes a value in the node's own image, and has it written back.
+    /// Changes a value in the node's own image, and writes it back.
     pub fn replace<M: Memory>(self, mem: &M, n: u64, value: u64) {
         mem.owned_store(self.pair(n) + 8, value);
         mem.persist(self.pair(n) + 8, 8);

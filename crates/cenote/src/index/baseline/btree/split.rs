@@ -1,7 +1,7 @@
-//! Splits: of a node under its parent, of the root, and the second half of one that a dead writer had begun.
+//! Splits: of a node under its parent, of the root, and the second half of a split that a dead writer had begun.
 //!
-//! Order of the stores that others see: the new node; the old node, with the link to it; the parent. After the second the
-//! tree is right without the third.
+//! The stores that others see, in order: the new node; the old node, with the link to it; the parent. After the second the
+//! tree is correct without the third.
 
 use super::node::{Head, Image, Node};
 use super::{BTree, LEVELS_MAX, Seen};
@@ -10,7 +10,7 @@ use crate::index::baseline::version::{self, Held};
 use crate::memory::Memory;
 
 impl<M: Memory, const LINES: u64> BTree<M, LINES> {
-    /// Splits a full node. Whoever needed that looks again.
+    /// Splits a full node. The caller searches again.
     pub(super) fn split(&self, above: Option<Seen<LINES>>, seen: Seen<LINES>) -> Result<()> {
         let Some(above) = above else {
             return self.raise_root(seen);
@@ -50,7 +50,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         Ok(())
     }
 
-    /// Puts a child into a parent that is held and has room.
+    /// Inserts a child into a parent that is locked and has room.
     fn link(&self, upper: Held<'_, M>, above: Seen<LINES>, separator: u64, right: u64) {
         let (mem, head, image) = (self.mem(), above.head, above.node.image());
         let (other, mark) = above.node.other();
@@ -63,7 +63,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         upper.release(mark);
     }
 
-    /// Makes two nodes of the root's pairs, and the root their parent.
+    /// Splits the root's pairs into two new nodes, and makes the root their parent.
     fn raise_root(&self, seen: Seen<LINES>) -> Result<()> {
         if seen.head.level + 1 >= LEVELS_MAX {
             return self
@@ -91,7 +91,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         Ok(())
     }
 
-    /// Makes a node of the upper half of a held one's pairs; how many stay, its least key, and where it is.
+    /// Makes a node of the upper half of a locked node's pairs. Returns how many pairs stay, the new node's least key, and its offset.
     fn right_half(&self, seen: Seen<LINES>) -> Result<(u64, u64, u64)> {
         let (mem, head, image) = (self.mem(), seen.head, seen.node.image());
         let middle = head.count / 2;
@@ -110,7 +110,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         Ok((middle, separator, right))
     }
 
-    /// Writes the lower half of a held node's pairs, and the link to the upper half.
+    /// Writes the lower half of a locked node's pairs, and the link to the upper half.
     fn left_half(&self, seen: Seen<LINES>, into: Image<LINES>, middle: u64, separator: u64, right: u64) {
         seen.node.image().copy(self.mem(), 0..middle, into, 0);
         let head = Head {

@@ -1,4 +1,4 @@
-//! Bits of keys, moved together and apart.
+//! Extracting and depositing bits of keys.
 
 /// The bits of a word that a mask has, moved together, in order.
 pub fn extract(word: u64, mask: u64) -> u64 {

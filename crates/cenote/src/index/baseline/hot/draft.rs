@@ -1,8 +1,8 @@
 //! Entries of a node that is being made, in a thread's own memory.
 //!
-//! An entry's *way* is its partial key with each bit where it is in keys: the bits that are 1 on the way to it. Two entries
-//! part at the highest bit in which their ways differ. So the entries below a place of the binary trie, and they alone, have the
-//! same bits above the one that is asked for there; they are next to each other.
+//! An entry's *way* is its partial key with each bit in its place in the key: the bits that are 1 on the path to it. Two entries
+//! part at the highest bit in which their ways differ. So exactly the entries below a place of the binary trie have the
+//! same bits above the bit that is tested there; they are adjacent.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft(Vec<Entry>);
 
-/// The entries below the place where a bit would be asked for on the way to one of them.
+/// The entries below the place where a bit would be tested on the path to one of them.
 pub fn below(ways: &[u64], place: usize, bit: u64) -> Range<usize> {
     let way = ways.get(place).copied().unwrap_or(0);
     let is_below = |other: &u64| (other ^ way) & bits::above(bit) == 0;
@@ -31,13 +31,13 @@ pub fn below(ways: &[u64], place: usize, bit: u64) -> Range<usize> {
 }
 
 impl Draft {
-    /// Two entries that one bit tells apart.
+    /// Two entries that differ in one bit.
     pub fn pair(bit: u64, children: [u64; 2]) -> Self {
         let entries = [0, bit].into_iter().zip(children);
         Self(entries.map(|(way, child)| Entry { way, child }).collect())
     }
 
-    /// The entries of a node. It is held, so that they do not change.
+    /// The entries of a node. It is locked, so that they do not change.
     pub fn of<M: Memory>(mem: &M, node: Node) -> Self {
         let entries = node.ways(mem).into_iter().zip(node.children(mem));
         let mut draft = Vec::with_capacity(ENTRIES_MAX + 1);
@@ -58,7 +58,7 @@ impl Draft {
         }
     }
 
-    /// The bits that tell the entries apart.
+    /// The bits in which the entries differ.
     pub fn mask(&self) -> u64 {
         self.0.iter().fold(0, |mask, entry| mask | entry.way)
     }
@@ -81,7 +81,7 @@ impl Draft {
         self.0.iter().map(|entry| entry.child)
     }
 
-    /// Adds a child whose keys differ at a bit, and none above it, from those below an entry.
+    /// Adds a child whose keys differ from those below an entry at a bit, and at none above it.
     pub fn add(&mut self, place: usize, bit: u64, is_right: bool, child: u64) {
         let ways: Vec<u64> = self.0.iter().map(|entry| entry.way).collect();
         let others = below(&ways, place, bit);
@@ -98,7 +98,7 @@ impl Draft {
         }
     }
 
-    /// Puts two children that a bit tells apart in the place of one.
+    /// Replaces a child by two that differ in a bit.
     pub fn part(&mut self, place: usize, bit: u64, [left, right]: [u64; 2]) {
         if let Some(entry) = self.0.get_mut(place) {
             entry.child = left;

@@ -1,28 +1,28 @@
 //! HOT: a height optimised trie (pcc-indexes, table 1).
 //!
-//! A binary trie that asks for one bit of a key at a time, and only for those bits that tell keys apart, is cut into nodes of
+//! A binary trie that tests one bit of a key at a time, and only those bits in which keys differ, is cut into nodes of
 //! up to `ENTRIES` entries ([`node`]); a reference is to a node or to a leaf. A node's height is one more than that of its
 //! highest child. The cuts are made so that the root's height grows only when there is no other way (`write`).
 //!
-//! Nodes do not change, but for the references in them. A change copies what it changes and puts the copy in the place of the
-//! old by *one* store, of the reference to it. The lock of a node, its [word](super::version), guards the references in it. Above the root is the *anchor*, a line with a word and one reference, which stays where it was
-//! made.
+//! Nodes do not change, except the references in them. A change copies what it changes and replaces the old by *one* store of the
+//! reference to it. The lock of a node, its [word](super::version), guards the references in it. Above the root is the *anchor*, a
+//! line with a word and one reference, which stays where it was made.
 //!
-//! **Looking.** A sync load of a reference for each level, and a fetch of the leaf. What never changes is read through the cache.
-//! Readers look at no lock and never begin anew: the references in a node that was replaced stay as they were then, so what is
-//! found below it was there since the look began. For the same reason a leaf that was removed does not come back.
+//! **Lookup.** A sync load of a reference for each level, and a fetch of the leaf. What never changes is read through the cache.
+//! Readers check no lock and never start again: the references in a node that was replaced stay as they were then, so what is
+//! found below it was there at some time since the lookup began. For the same reason a leaf that was removed does not come back.
 //!
-//! **Writing.** As a reader does, down to the leaf; then the words of the nodes that are to be changed are locked from above,
-//! and the references on the way must be as they were read. Nobody waits while it holds a lock.
+//! **Writing.** A writer goes down to the leaf as a reader does; then it locks the words of the nodes to be changed, from above,
+//! and the references on the path must be as they were read. Nobody waits while holding a lock.
 //!
-//! **Marks.** A node is marked *before* it is replaced. So an unmarked one is in the trie, and who holds it may change it. Who
-//! finds a mark locks the node above too: if that one refers to it still, the writer that left the mark has died, and the mark
-//! is taken away.
+//! **Marks.** A node is marked *before* it is replaced. So an unmarked node is in the trie, and the holder of its lock may change it. A
+//! writer that finds a mark locks the node above too: if that still refers to the marked node, the writer that left the mark has died, and
+//! the mark is removed.
 //!
-//! **Crash.** Each change takes effect by one store, and what it refers to is in memory before. Waiters release what a dead one
-//! held. What it had taken and not linked is lost to the arena, as are replaced nodes.
+//! **Crash.** Each change takes effect by one store, and what it refers to is in memory before. Waiters release the locks of a dead
+//! writer. What it had allocated and not linked is lost to the arena, as are replaced nodes.
 //!
-//! **Removal.** The leaf says that it is not there. The next key that comes to its place gets a leaf of its own there. Nodes do
+//! **Removal.** The leaf is marked as removed. The next key that comes to its place gets a new leaf there. Nodes do
 //! not shrink.
 
 mod bits;
@@ -51,10 +51,10 @@ pub struct Hot<M: Memory, const ENTRIES: usize = ENTRIES_MAX> {
     anchor: u64,
 }
 
-/// A place on the way to a key: a reference in a node, or the anchor's.
+/// A place on the path to a key: a reference in a node, or the anchor's.
 #[derive(Clone, Copy)]
 struct Step {
-    /// The node; none if it is the anchor.
+    /// The node; `None` for the anchor.
     node: Option<Node>,
     /// The entry.
     place: usize,
@@ -74,14 +74,14 @@ enum Below {
     Node(Node),
 }
 
-/// What a trie is like.
+/// The shape of a trie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// The root's height: nodes on the longest way.
+    /// The root's height: the nodes on the longest path.
     pub height: u32,
     /// How many nodes there are.
     pub nodes: u64,
-    /// How many leaves, with those of removed keys.
+    /// How many leaves, including those of removed keys.
     pub leaves: u64,
 }
 
@@ -110,7 +110,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
             let at = arena.take(LINE)?;
             mem.store(at, version::fresh(0));
             mem.store(at + 8, 0);
-            // Another's is as good.
+            // Another worker's anchor is as good.
             let _ = root.compare_exchange(mem, 0, at);
         }
         let at = root.load(mem);
@@ -129,7 +129,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
                 _ => damage(),
             };
         };
-        // Heights fall, so that every way ends.
+        // Heights fall, so every path ends.
         if !self.arena.has(is.at, LINE) || height.is_some_and(|height| is.height >= height) {
             return damage();
         }
@@ -142,7 +142,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         }
     }
 
-    /// Goes down to the leaf where a key is, or would be, and calls `each` for the places on the way. `None`: there is no leaf.
+    /// Goes down to the leaf where a key is, or would be, and calls `each` for the places on the path. `None` if there is no leaf.
     fn descend(&self, key: u64, mut each: impl FnMut(Step)) -> Result<Option<u64>> {
         let mem = self.mem();
         let mut step = Step {
@@ -175,7 +175,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         }
     }
 
-    /// Repeats what others disturb.
+    /// Repeats an attempt until others do not disturb it.
     fn set(&self, key: u64, value: u64, replaces: bool) -> Result<bool> {
         self.check_fork()?;
         loop {
@@ -230,7 +230,7 @@ impl<M: Memory, const ENTRIES: usize> WordMap<M> for Hot<M, ENTRIES> {
         self.remove(key)
     }
 
-    /// Keys that come while it is under way are found or not. Each key costs a fetch, and each eighth a further one.
+    /// Keys that are inserted during the scan may be found or not. Each key costs a fetch, and each eighth a further one.
     fn scan_u64(&self, from: u64, each: impl FnMut(u64, u64) -> bool) -> Result<()> {
         self.check_fork()?;
         self.scan(from, each)

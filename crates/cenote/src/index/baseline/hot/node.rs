@@ -5,11 +5,11 @@
 //! | lines of a node | words |
 //! |---|---|
 //! | the first ones | protected, never changed: number of entries and height; the mask; partial keys of 1, 2 or 4 bytes |
-//! | those behind | sync: the node's [word](crate::index::baseline::version), then a reference for each entry |
+//! | the others | sync: the node's [word](crate::index::baseline::version), then a reference for each entry |
 //!
-//! The mask has the bits of a key that the node tells apart, the highest first. A partial key has a bit for each of them:
-//! the bits that are 1 on the way to the entry through the binary trie that the node stands for; 0 where the way does not ask.
-//! Of the entries whose partial key has no bit that a key has not, the last one is the key's. Entries are in ascending order.
+//! The mask has the bits of a key in which the node's entries differ, the highest first. A partial key has a bit for each of them:
+//! 1 for the bits that are 1 on the path to the entry through the binary trie that the node stands for; 0 where the path does not test the bit.
+//! Of the entries whose partial key has no bit that a key lacks, the last one is the key's. Entries are in ascending order.
 //!
 //! | word of a leaf | |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | 1 | sync: 1 if it is there; 0 from its removal on, for ever |
 //! | 2 | sync: its value |
 //!
-//! As what was removed does not come back, a value and a 1 that were read one after the other belong together.
+//! As a removed leaf does not come back, a value and a 1 that were read one after the other belong together.
 
 use super::bits;
 use crate::memory::{LINE, Memory, SyncWord};
@@ -29,7 +29,7 @@ pub const HEIGHT_MAX: u32 = (LINE - 1) as u32;
 
 const HEAD_BYTES: u64 = 16;
 
-/// What a reference says.
+/// A decoded reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// Where the node or the leaf is.
@@ -52,14 +52,14 @@ impl Reference {
     }
 }
 
-/// The words of a node that never change, but for the partial keys.
+/// The words of a node that never change, without the partial keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What refers to it.
+    /// The reference to it.
     pub is: Reference,
     /// How many entries it has.
     pub count: usize,
-    /// The bits that it tells apart.
+    /// The bits in which its entries differ.
     pub mask: u64,
 }
 
@@ -87,7 +87,7 @@ impl Node {
         self.fixed_bytes() + (8 * (1 + self.count as u64)).next_multiple_of(LINE)
     }
 
-    /// Reads what a reference refers to; `None` if that cannot be a node of up to so many entries. Its first line is within the arena.
+    /// Reads what a reference refers to; `None` if it is not a valid node of up to so many entries. Its first line must be within the arena.
     pub fn read<M: Memory>(mem: &M, is: Reference, entries_max: usize) -> Option<Self> {
         let [head, mask] = words(mem.bytes(is.at, HEAD_BYTES));
         let count = (head & 0xff) as usize;
@@ -95,7 +95,7 @@ impl Node {
         (node.is_one(entries_max) && head >> 8 == u64::from(is.height)).then_some(node)
     }
 
-    /// Whether there can be such a node, of up to so many entries.
+    /// Whether it is a valid node of up to so many entries.
     pub fn is_one(self, entries_max: usize) -> bool {
         let bits = self.mask.count_ones() as usize;
         (2..=entries_max).contains(&self.count) && (1..self.count).contains(&bits)
@@ -111,7 +111,7 @@ impl Node {
         SyncWord::at(self.guard().offset() + 8 * (1 + place as u64))
     }
 
-    /// The highest of its bits: all ways through the node ask for it.
+    /// The highest of its bits: all paths through the node test it.
     pub fn first_bit(self) -> u64 {
         bits::highest(self.mask)
     }
@@ -133,7 +133,7 @@ impl Node {
         }
     }
 
-    /// The partial keys of its entries, each bit where it is in keys.
+    /// The partial keys of its entries, each bit in its place in the key.
     pub fn ways<M: Memory>(self, mem: &M) -> Vec<u64> {
         let parts = mem.bytes(self.is.at + HEAD_BYTES, self.parts_bytes());
         let parts = parts.chunks_exact(self.width() as usize).map(|part| {
@@ -157,7 +157,7 @@ impl Node {
         children
     }
 
-    /// Makes memory this node, and begins to write it back. Nobody else knows it yet.
+    /// Writes this node, and begins to write it back. Nobody else knows it yet.
     pub fn write<M: Memory>(self, mem: &M, word: u64, parts: &[u32], children: impl Iterator<Item = u64>) {
         mem.write_word(self.is.at, self.count as u64 | u64::from(self.is.height) << 8);
         mem.write_word(self.is.at + 8, self.mask);
@@ -178,7 +178,7 @@ impl Node {
     }
 }
 
-/// The first words of some bytes; zeroes for what is not there.
+/// The first words of some bytes, padded with zeroes.
 fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     let mut words = [0; N];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
@@ -212,7 +212,7 @@ impl Leaf {
         }
     }
 
-    /// Makes memory a leaf that is there, and begins to write it back. Nobody else knows it yet.
+    /// Writes a leaf that is there, and begins to write it back. Nobody else knows it yet.
     pub fn write<M: Memory>(mem: &M, at: u64, key: u64, value: u64) {
         for (at, word) in (at..).step_by(8).zip([key, 1, value]) {
             mem.write_word(at, word);
@@ -220,7 +220,7 @@ impl Leaf {
         mem.write_back(at, LINE);
     }
 
-    /// Says that a leaf is not there any longer; whether it was. Cost: one compare-exchange.
+    /// Marks a leaf as removed. Returns whether it was there. Cost: one compare-exchange.
     pub fn remove<M: Memory>(self, mem: &M) -> bool {
         mem.compare_exchange(self.at + 8, 1, 0).is_ok()
     }

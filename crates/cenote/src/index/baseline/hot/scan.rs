@@ -1,4 +1,4 @@
-//! Scans: from the place where the first key is, or would be, on to the right.
+//! Scans: from the place where the first key is, or would be, rightwards.
 //!
 //! The references of a node are fetched when the scan comes to it. Keys that were there all the time are found, as the
 //! references in a node that is replaced stay.
@@ -8,7 +8,7 @@ use super::{Below, Hot, Shape, bits};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 
-/// Who is called, and what for.
+/// The callback of a scan, and how far it has come.
 struct Visitor<F> {
     /// The last key that was passed.
     passed: Option<u64>,
@@ -22,7 +22,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         };
         let passed = from.checked_sub(1);
         let mut visitor = Visitor { passed, each };
-        // Where the first key is looked for, and at which of that step's entries.
+        // The step where the first key belongs, and the entry there.
         let (mut n, mut place) = match bits::highest(leaf.key ^ from) {
             0 => (path.len() - 1, path[path.len() - 1].place),
             bit => {
@@ -46,7 +46,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         }
     }
 
-    /// Visits what is below a node, from an entry on; whether to go on.
+    /// Visits what is below a node, from an entry on. Returns whether to go on.
     fn walk_from(
         &self,
         node: Node,
@@ -62,7 +62,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         Ok(true)
     }
 
-    /// Visits what a word refers to that was read in a place of this height; whether to go on.
+    /// Visits what a word refers to that was read in a place of this height. Returns whether to go on.
     fn walk(
         &self,
         word: u64,
@@ -84,7 +84,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         Ok(!leaf.lives || (visitor.each)(leaf.key, leaf.value))
     }
 
-    /// What the trie is like, if nobody changes it.
+    /// The shape of the trie, if nobody changes it.
     pub fn shape(&self) -> Result<Shape> {
         let slot = SyncWord::at(self.anchor + 8);
         let mut shape = Shape::default();

@@ -1,28 +1,28 @@
 //! Changes: of a leaf, of what a reference refers to, and of nodes, so that the trie stays low.
 //!
-//! A leaf's value is replaced by a store, and a leaf removed by an exchange, with nothing held: a removal between a look at
-//! the leaf and the store of a value comes after the call whose value nobody sees.
+//! A leaf's value is replaced by a store, and a leaf removed by an exchange, without a lock: if a removal comes between the read of
+//! the leaf and the store of a value, it counts as after the call whose value nobody sees.
 //!
-//! A key that is new parts from the one that stands where it would be at some bit. Where that bit is to be asked for:
+//! A new key differs at some bit from the key that stands in its place. Where that bit is to be tested:
 //!
 //! | the place | what is done |
 //! |---|---|
-//! | a leaf that is not there any longer | the new leaf takes its place |
+//! | a leaf that was removed | the new leaf takes its place |
 //! | a leaf, in a node higher than 1 | *leaf pushdown*: a node of both takes its place |
 //! | anywhere else in a node | the node gets an entry; a place above a node's first bit is in that node |
 //!
-//! A node that would have too many entries is parted at its first bit, into two nodes, or a node and a leaf:
+//! A node that would have too many entries is split at its first bit, into two nodes, or a node and a leaf:
 //!
 //! | the node above | |
 //! |---|---|
-//! | is one higher | *parent pull up*: it gets both in the place of one, and may be parted in turn |
+//! | is one higher | *parent pull up*: it gets both in the place of one, and may be split in turn |
 //! | is higher than that, or there is none | *intermediate node*: a node of both takes the place |
 //!
-//! Which nodes are replaced is known before any is locked, as how many entries they have, and how high they are, does not
-//! change. Above them is the node, or the anchor, whose reference is changed. All of these are locked, from above.
+//! A writer knows which nodes it replaces before it locks any, as the numbers of their entries and their heights do not
+//! change. Above them is the node, or the anchor, whose reference it changes. It locks all of these, from above.
 //!
-//! Order of the stores that others see: the new nodes and the leaf; the marks of the nodes that are replaced, which releases
-//! them; the reference. Whatever a crash leaves before the last, the trie is what it was.
+//! The stores that others see, in order: the new nodes and the leaf; the marks of the nodes that are replaced, which releases
+//! them; the reference. After a crash before the last store, the trie is what it was.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -47,25 +47,25 @@ enum Change {
     Entry(usize),
 }
 
-/// What is held for a change, from above. All of it is in the trie.
+/// The locks of a change, from above. All their nodes are in the trie.
 struct Locks<'w, M: Memory>(Vec<Held<'w, M>>);
 
 impl<M: Memory> Locks<'_, M> {
-    /// Marks the lowest ones, which are about to be replaced, and releases them. Nobody may use them without what is still held.
+    /// Marks the lowest nodes, which are about to be replaced, and releases them. Nobody may use them without the locks that are still held.
     fn mark(&mut self, count: usize) {
         for held in self.0.drain(self.0.len().saturating_sub(count)..) {
             held.release(REPLACED);
         }
     }
 
-    /// Releases. Marks of those who died are taken away.
+    /// Releases all. Removes marks that dead writers left.
     fn release(self) {
         self.0.into_iter().for_each(|held| held.release(0));
     }
 }
 
 impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
-    /// The places on the way to a key, the anchor's first, and the leaf.
+    /// The places on the path to a key, the anchor's first, and the leaf.
     pub(super) fn path(&self, key: u64) -> Result<(Vec<Step>, Option<Leaf>)> {
         let mut path = Vec::with_capacity(8);
         let at = self.descend(key, |step| path.push(step))?;
@@ -80,7 +80,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         Ok(leaf.key == key && leaf.lives && leaf.remove(self.mem()))
     }
 
-    /// Sets a key's value, or only if it has none; whether it had one. `None`: others disturbed it.
+    /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one; `None` if others disturbed it.
     pub(super) fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<bool>> {
         let (path, found) = self.path(key)?;
         if let Some(leaf) = found
@@ -97,7 +97,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         Ok(is_done.then_some(false))
     }
 
-    /// How a key comes into the trie that is not there, and the bit where it parts from the one in its place.
+    /// How to insert a new key, and the bit at which it differs from the key in its place.
     fn change(&self, path: &[Step], leaf: Option<Leaf>, key: u64) -> (Change, u64) {
         let last = path.len() - 1;
         let Some(leaf) = leaf.filter(|leaf| leaf.key != key) else {
@@ -117,7 +117,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         (change, bit)
     }
 
-    /// The step where a bit is to be asked for on the way to a key, and the entries below that place.
+    /// The step where a bit is to be tested on the path to a key, and the entries below that place.
     pub(super) fn parts_at(&self, path: &[Step], bit: u64) -> (usize, Range<usize>) {
         let is_above = |step: &Step| step.node.is_none_or(|node| node.first_bit() > bit);
         let n = path.iter().rposition(is_above).unwrap_or(0);
@@ -127,7 +127,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         }
     }
 
-    /// Puts a key into the trie that is not there; whether nobody disturbed it.
+    /// Inserts a new key. Returns whether nobody disturbed it.
     fn insert(&self, path: &[Step], change: Change, bit: u64, key: u64, value: u64) -> Result<bool> {
         // The step whose reference is changed, and the lowest whose node is replaced.
         let (upper, lower) = match change {
@@ -165,7 +165,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         Ok(true)
     }
 
-    /// The lowest step whose node stays if another's gets an entry more.
+    /// The lowest step whose node stays if the node of step `n` gets one more entry.
     fn unaffected(&self, path: &[Step], mut n: usize) -> usize {
         while let [
             Step {
@@ -181,7 +181,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         n - 1
     }
 
-    /// The entries of a step's node, which is held.
+    /// The entries of a step's node, which is locked.
     fn draft(&self, path: &[Step], n: usize) -> Result<Draft> {
         match path[n].node {
             Some(node) => Ok(Draft::of(self.mem(), node)),
@@ -189,7 +189,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         }
     }
 
-    /// What takes the place of the nodes of some steps, if the lowest one's entries are those of a draft.
+    /// Makes the replacement of the nodes of some steps, if the lowest node gets the entries of a draft.
     fn grow(&self, path: &[Step], replaced: RangeInclusive<usize>, mut draft: Draft) -> Result<u64> {
         let mut n = *replaced.end();
         loop {
@@ -207,7 +207,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         }
     }
 
-    /// Makes a node of some entries, and begins to write it back; of one alone, nothing is made.
+    /// Makes a node of some entries, and begins to write it back. A single entry needs no node.
     fn make(&self, draft: &Draft) -> Result<u64> {
         if let Some(child) = draft.single() {
             return Ok(child);
@@ -228,7 +228,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         Ok(node.is.encode())
     }
 
-    /// Changes the reference of a step, and marks the nodes that are replaced by that.
+    /// Changes the reference of a step, and marks the nodes that this replaces.
     fn publish(&self, mut locks: Locks<'_, M>, replaced: usize, step: &Step, below: u64) {
         // What is new is in memory before anybody can find it.
         if !M::COHERENT {
@@ -240,7 +240,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         locks.release();
     }
 
-    /// Locks some steps, and those above that it takes to know that the first one is in the trie. `None`: others disturbed it.
+    /// Locks some steps, and as many above as needed to know that the first one is in the trie. `None` if others disturbed it.
     fn lock(&self, path: &[Step], wanted: RangeInclusive<usize>) -> Result<Option<Locks<'_, M>>> {
         let (mut first, last) = wanted.into_inner();
         let mut words = Vec::with_capacity(last + 1 - first);
@@ -267,7 +267,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
     }
 }
 
-/// Others disturbed it; or damage has made one word of two, and it would be disturbed for ever.
+/// Called when others have disturbed a change; an error if damage has made two words one, which would disturb it for ever.
 #[cold]
 fn disturbed<T>(steps: &[Step]) -> Result<Option<T>> {
     for (n, step) in steps.iter().enumerate() {

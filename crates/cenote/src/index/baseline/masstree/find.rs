@@ -1,10 +1,10 @@
-//! The way to a border node.
+//! Finding a border node.
 //!
 //! A node's first line is fetched, its keys are dropped from the cache and searched, and the node's word is loaded once
 //! more: two round trips a level, one fence, one sync load of the child, and the lines that a binary search touches. The
 //! child is read for itself: if it has been split since, its link leads on.
 //!
-//! The root is where a word of the arena says. A handle keeps what that word said, and asks again if that node has a link: the root
+//! A word of the arena refers to the root. A handle caches that word, and loads it again if the cached node has a link: the root
 //! is the only node of its level.
 
 use super::node::{self, Node};
@@ -19,7 +19,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         version::is_still(self.worker(), node.guard(), node.word())
     }
 
-    /// Locks a node as it was fetched; what was read of it then still holds. Waits if somebody has it.
+    /// Locks a node as it was fetched; what was read of it then still holds. Waits if the lock is held.
     pub(super) fn lock(&self, node: &Node) -> Result<Option<Held<'_, M>>> {
         if version::is_locked(node.word()) {
             return version::read(self.worker(), node.guard()).map(|_| None);
@@ -39,7 +39,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         }
     }
 
-    /// The root; or a node of its level, of which it has been split.
+    /// The root, or a node of the root's level after a split.
     fn top(&self) -> Result<Node> {
         let known = self.root.get();
         let node = self.enter(known, None)?;
@@ -55,17 +55,17 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         Ok(node)
     }
 
-    /// The border node that a key belongs to. With `makes_room` it has a free place; full nodes on the way are split and splits are
-    /// finished, one at a time, after which there is no node. `None`: look again.
+    /// The border node that a key belongs to. With `makes_room` it has a free place: full nodes on the path are split and splits are
+    /// finished, one at a time, and each such step returns `None`. On `None`, search again.
     pub(super) fn leaf(&self, key: u64, makes_room: bool) -> Result<Option<Node>> {
         self.leaf_from(self.top()?, key, makes_room)
     }
 
-    /// The same, from a node that is not right of it.
+    /// The same, from a node that is not right of the border node.
     pub(super) fn leaf_from(&self, mut node: Node, key: u64, makes_room: bool) -> Result<Option<Node>> {
         let mem = self.mem();
         let mut above = None;
-        // Each step leads to the right or down: to nodes that have not been there.
+        // Each step leads right or down, to nodes that were not visited.
         for _ in 0..self.arena.bytes() / node::BYTES {
             if makes_room && version::is_locked(node.word()) {
                 return version::read(self.worker(), node.guard()).map(|_| None);

@@ -1,11 +1,11 @@
-//! Masstree: a trie of B+-trees, each of which tells eight bytes of a key apart, under optimistic locks (pcc-indexes, table 1).
+//! Masstree: a trie of B+-trees, each for eight bytes of a key, under optimistic locks (pcc-indexes, table 1).
 //!
 //! Keys of 8 bytes are one slice: they fill one layer of the trie, which therefore is one tree, and there are no further layers.
 //! Its nodes have 15 keys. A key and its value are stored in a free place; then one word, the [`permutation`], says that
-//! they are there, and where among the others. Words of a node are in [`node`], the way to one in `find`, splits in `split`; the
-//! lock, and what becomes of it when its owner dies, in [`version`](super::version).
+//! they are there, and where among the others. Words of a node are in [`node`], searches in `find`, splits in `split`; the
+//! lock, and what happens to it when its owner dies, in [`version`](super::version).
 //!
-//! **Looking.** No look waits for anybody: what was read of a node counts if its word is still the same, locked or not. A key that
+//! **Lookup.** A lookup waits for nobody: what was read of a node counts if its word is still the same, locked or not. A key that
 //! a node no longer has is found by its link, as in a B-link tree.
 //!
 //! **Writing.** The border node is read, then locked by an exchange of its word as it was read. If it is full, the writer goes
@@ -14,7 +14,7 @@
 //!
 //! | change | takes effect by a store of |
 //! |---|---|
-//! | a key more, a key less | the permutation |
+//! | one key more or less | the permutation |
 //! | another value | the value |
 //! | a split | the node's word, with the mark of the other link: no pair is seen to change |
 //! | a new root | the arena's root |
@@ -23,10 +23,10 @@
 //!
 //! **Crash.** After each store all nodes are valid. What a dead writer leaves: a lock, which the next writer that comes by
 //! releases; a key in a place that is still free; a link that is not the node's; a node that its parent does not know, which
-//! readers find by the link, and of which the next writer that needs room and passes tells the parent. Nodes that it had taken and
+//! readers find by the link, and which the next writer that needs room and passes it posts to the parent. Nodes that it had allocated and
 //! not linked are lost to the arena.
 //!
-//! Nodes are neither merged nor given back. `WIDTH` is how many keys a node has when it is full: 3 to 15.
+//! Nodes are neither merged nor freed. `WIDTH` is how many keys a node has when it is full: 3 to 15.
 
 mod find;
 pub mod node;
@@ -57,7 +57,7 @@ const LEVELS_MAX: u64 = 32;
 /// The tree, as one thread has it open. See the [module documentation](self).
 pub struct Masstree<M: Memory, const WIDTH: u64 = CAPACITY> {
     arena: Arena<M>,
-    /// Where the root was when it was last asked for.
+    /// Where the root was when it was last loaded.
     root: Cell<u64>,
 }
 
@@ -82,7 +82,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
                 pairs: &[],
             };
             content.write(mem, at);
-            // Another's is as good.
+            // Another worker's root is as good.
             let _ = root.compare_exchange(mem, 0, at);
         }
         let at = root.load(mem);
@@ -92,7 +92,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         }
     }
 
-    /// Repeats what others disturb.
+    /// Repeats an attempt until others do not disturb it.
     fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         if self.worker().is_forked() {
             return Err(Error::Forked);
@@ -105,7 +105,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         }
     }
 
-    /// Repeats a write that others disturb. It has taken effect by a store, which no later load of this thread may overtake.
+    /// Repeats an attempt to write until others do not disturb it. It takes effect by a store, which no later load of this thread may overtake.
     fn write<T>(&self, attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         let done = self.until_done(attempt)?;
         self.mem().fence();
@@ -121,7 +121,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         Ok(self.is_still(&leaf).then_some(found))
     }
 
-    /// Sets a key's value, or only if it has none; whether it had one.
+    /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
     fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<bool>> {
         let mem = self.mem();
         let Some(leaf) = self.leaf(key, false)? else {
@@ -132,7 +132,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
             return Ok(self.is_still(&leaf).then_some(true));
         }
         if !is_there && leaf.uses(WIDTH) {
-            // Whatever that has come to, it is looked for anew.
+            // Whatever the result, the key is searched again.
             self.leaf(key, true)?;
             return Ok(None);
         }
@@ -170,7 +170,7 @@ impl<M: Memory, const WIDTH: u64> WordMap<M> for Masstree<M, WIDTH> {
     const IS_ORDERED: bool = true;
 
     fn open_or_create(worker: Rc<Worker<M>>, name: &str, _: Guidelines, records: u64) -> Result<Self> {
-        // Half full, as they are if keys come in order; levels above border nodes are a part of those.
+        // Half full, as they are if keys come in order; the levels above are a fraction of the border nodes.
         let half = (WIDTH / 2).max(1);
         let leaves = records / half + 16;
         let nodes = leaves.saturating_add(2 * leaves / half);
@@ -210,7 +210,7 @@ impl<M: Memory, const WIDTH: u64> WordMap<M> for Masstree<M, WIDTH> {
             if !pairs.iter().all(|&(key, value)| each(key, value)) {
                 return Ok(());
             }
-            // Above `from`, which belongs to this node: a scan ends.
+            // Above `from`, which belongs to this node: so a scan ends.
             let Some((high, _)) = leaf.link() else {
                 return Ok(());
             };

@@ -1,4 +1,4 @@
-//! A node: a line of sync words, 15 keys, and 15 words that belong to them.
+//! A node: a line of sync words, 15 keys, and 15 words for their values or children.
 //!
 //! | line | |
 //! |---|---|
@@ -7,22 +7,22 @@
 //! | 3, 4 | of each key its value, of each separator the child whose keys begin there: sync words |
 //!
 //! A link is the least key that is not the node's and the node that it belongs to; or two words of which the second is 0, at
-//! the end of a level. A mark of the node's word says which one is the node's.
+//! the end of a level. A mark of the node's word says which link is the node's.
 //!
-//! | word | who writes it, and when |
+//! | word | writer |
 //! |---|---|
-//! | word | by exchange who takes the lock, by a store who has it; by exchange a waiter, for a dead one |
-//! | permutation, values | who has the lock |
-//! | keys | who has the lock, in free places; back in memory before the permutation has the place |
-//! | children | who has the lock, in free places, before the permutation has the place |
-//! | the link that is not the node's | who has the lock |
-//! | level, first child | nobody, after the node is known |
+//! | word | a worker that takes the lock, by an exchange; the holder, by a store; a waiter in place of a dead holder, by an exchange |
+//! | permutation, values | the holder of the lock |
+//! | keys | the holder of the lock, in free places; back in memory before the permutation has the place |
+//! | children | the holder of the lock, in free places, before the permutation has the place |
+//! | the link that is not the node's | the holder of the lock |
+//! | level, first child | nobody, once the node is known |
 //!
 //! **Reading.** The first line is fetched, then the lines of keys are dropped and searched; what was found counts if the
-//! word is the same afterwards, *locked or not*. For between two changes of the word there is but one holder, who makes one
-//! change, and that one by one store; and no place that the permutation had before it or has after it gets another key meanwhile.
+//! word is the same afterwards, *locked or not*. Between two changes of the word there is only one holder, which makes only one
+//! change, by one store; and no place that the permutation had before or has after that gets another key meanwhile.
 //!
-//! Pairs that a split has copied to the next node are not below the link's key, so nobody asks this node for them. Their
+//! Pairs that a split has copied to the next node are not below the link's key, so nobody searches this node for them. Their
 //! places become free by a store of the permutation, and are not written before the word has changed after it.
 
 use super::permutation::{CAPACITY, Permutation};
@@ -40,7 +40,7 @@ const VALUES: u64 = 3 * LINE;
 /// Where the two links are, in words.
 const LINKS: [usize; 2] = [4, 6];
 
-/// A node as it was when its first line was this.
+/// A node as it was when it had this first line.
 #[derive(Clone, Copy)]
 pub struct Node {
     /// Where it is.
@@ -48,11 +48,11 @@ pub struct Node {
     line: [u64; 8],
 }
 
-/// What a node is made of.
+/// The content of a new node.
 pub struct Content<'p> {
     /// 0 for border nodes.
     pub level: u64,
-    /// Not in border nodes: the child of the keys below the first separator.
+    /// In inner nodes: the child of the keys below the first separator.
     pub first: u64,
     /// The next node of the level.
     pub link: Option<(u64, u64)>,
@@ -61,7 +61,7 @@ pub struct Content<'p> {
 }
 
 impl Content<'_> {
-    /// Makes memory a node; all of it is in memory then. Nobody else knows it yet.
+    /// Writes a node; all of it is in memory then. Nobody else knows it yet.
     ///
     /// Cost: four round trips.
     pub fn write<M: Memory>(&self, mem: &M, at: u64) {
@@ -102,7 +102,7 @@ impl Node {
         self.line[0]
     }
 
-    /// Where that is.
+    /// Where its word is.
     pub fn guard(&self) -> SyncWord {
         SyncWord::at(self.at)
     }
@@ -123,7 +123,7 @@ impl Node {
         (next != 0).then_some((high, next))
     }
 
-    /// Stores the link that is not the node's. Returns the mark that makes it so. The node is held.
+    /// Stores the link that is not the node's. Returns the mark that makes it the node's. The node is locked.
     pub fn store_link<M: Memory>(&self, mem: &M, high: u64, next: u64) -> u64 {
         let mark = 1 - version::marks(self.word()) % 2;
         let at = self.at + 8 * LINKS[mark as usize] as u64;
@@ -132,7 +132,7 @@ impl Node {
         mark
     }
 
-    /// Has the keys that are read next come from memory. Cost: one fence, on incoherent memory.
+    /// Makes the next reads of keys come from memory. Cost: one fence, on incoherent memory.
     pub fn refresh<M: Memory>(&self, mem: &M) {
         content::refresh(mem, self.at + KEYS, KEYS_BYTES);
     }
@@ -150,7 +150,7 @@ impl Node {
         content::get(mem, self.key_at(self.permutation().place(n)))
     }
 
-    /// What belongs to the `n`th key. Cost: one sync load.
+    /// The value or child of the `n`th key. Cost: one sync load.
     pub fn value<M: Memory>(&self, mem: &M, n: u64) -> u64 {
         mem.load(self.value_at(self.permutation().place(n)))
     }
@@ -169,14 +169,14 @@ impl Node {
         from
     }
 
-    /// How many keys are below this one, which is the node's, and whether the next one is this one.
+    /// How many keys are below `key`, which belongs to this node, and whether the next one is `key`.
     pub fn find<M: Memory>(&self, mem: &M, key: u64) -> (u64, bool) {
         let count = self.permutation().count();
         let n = self.partition(mem, count, |found| found < key);
         (n, n < count && self.key(mem, n) == key)
     }
 
-    /// How many separators are not above a key that is the node's.
+    /// How many separators are not above `key`, which belongs to this node.
     pub fn up_to<M: Memory>(&self, mem: &M, key: u64) -> u64 {
         self.partition(mem, self.permutation().count(), |found| found <= key)
     }
@@ -194,7 +194,7 @@ impl Node {
         self.permutation().count() >= places
     }
 
-    /// How many pairs the node has, without those that are the next one's.
+    /// How many pairs the node has, without those that belong to the next node.
     pub fn count<M: Memory>(&self, mem: &M) -> u64 {
         let count = self.permutation().count();
         match self.link() {
@@ -234,7 +234,7 @@ impl Node {
         Ok(true)
     }
 
-    /// Takes the `n`th pair away. The node is held. Cost: one sync store.
+    /// Removes the `n`th pair. The node is locked. Cost: one sync store.
     pub fn remove<M: Memory>(&self, mem: &M, n: u64) -> Result<()> {
         if let Some(order) = self.order()?.remove(n) {
             mem.store(self.at + PERMUTATION, order.encode());
@@ -242,7 +242,7 @@ impl Node {
         Ok(())
     }
 
-    /// Frees the places behind the first `count` pairs, which are the next node's. The node is held. Cost: one sync store.
+    /// Frees the places after the first `count` pairs, which belong to the next node. The node is locked. Cost: one sync store.
     pub fn shorten<M: Memory>(&self, mem: &M, count: u64) -> Result<()> {
         let order = self.order()?.shortened(count);
         mem.store(self.at + PERMUTATION, order.encode());

@@ -3,29 +3,29 @@
 //! | bits | |
 //! |---|---|
 //! | 0 to 3 | how many places are in use |
-//! | 4 to 63 | 15 places of four bits each: those in use, with keys in ascending order; behind them the free ones |
+//! | 4 to 63 | 15 places of four bits each: those in use, with keys in ascending order; after them the free ones |
 //!
-//! One store of it adds a pair to a node or takes one away. A place that becomes free goes to the end, so that it is used
-//! again as late as can be.
+//! One store of it adds a pair to a node or removes one. A place that becomes free goes to the end, so that it is reused
+//! as late as possible.
 
 /// Places of a node.
 pub const CAPACITY: u64 = 15;
 
 const COUNT: u64 = 0xf;
-/// Each place where its number says; none in use.
+/// All places in order; none in use.
 const IN_ORDER: u64 = 0xedcb_a987_6543_2100;
 
-/// What a permutation word says.
+/// A decoded permutation word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permutation(u64);
 
 impl Permutation {
-    /// Of a node whose first `count` places are in use, in their order.
+    /// The permutation of a node whose first `count` places are in use, in order.
     pub const fn first(count: u64) -> Self {
         Self(IN_ORDER | count & COUNT)
     }
 
-    /// What a word says.
+    /// Decodes a word.
     pub const fn decode(word: u64) -> Self {
         Self(word)
     }
@@ -45,7 +45,7 @@ impl Permutation {
         self.0 >> (4 + 4 * (n % CAPACITY)) & 0xf
     }
 
-    /// Whether it has each place once. A damaged one may not.
+    /// Whether it has each place once. A damaged word may not.
     pub fn is_whole(self) -> bool {
         (0..CAPACITY).fold(0, |seen, n| seen | 1 << self.place(n)) == (1 << CAPACITY) - 1
     }

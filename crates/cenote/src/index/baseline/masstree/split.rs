@@ -1,18 +1,18 @@
-//! Splits: of a node under its parent, of the root, and the second half of one that a dead writer had begun.
+//! Splits: of a node under its parent, of the root, and the second half of a split that a dead writer had begun.
 //!
 //! | store, in this order | what is seen after it |
 //! |---|---|
 //! | the new node, with the upper half of the pairs | nothing |
 //! | the link of the old node that is not its own | nothing |
-//! | the old node's word, with the other mark, still locked | the upper half's keys belong to the new node; the way there is the link |
-//! | the old node's permutation | nothing: it is shorter by what is not the node's |
-//! | the old node's word, released | from here on the places of the upper half are written |
+//! | the old node's word, with the other mark, still locked | the upper half's keys belong to the new node; the path there is the link |
+//! | the old node's permutation | nothing: it loses the places that are not the node's |
+//! | the old node's word, released | from here on the places of the upper half may be written |
 //! | the parent: separator, child | nothing |
-//! | the parent's permutation | the way to the new node is the parent |
+//! | the parent's permutation | the path to the new node leads through the parent |
 //!
-//! Each is in memory before the next. The old node and its parent are both held until their part is done, by exchanges of
-//! words as they were seen, so nobody waits for a lock while holding one. A root that is split gets its parent afterwards:
-//! its second half is that of one whose writer died.
+//! Each is in memory before the next. The old node and its parent are both locked until their part is done, by exchanges of
+//! words as they were seen, so nobody waits for a lock while holding one. A root that is split gets its parent afterwards, as
+//! in the second half of a split whose writer died.
 
 use super::node::{self, Content, Node};
 use super::{LEVELS_MAX, Masstree, ROOT};
@@ -21,7 +21,7 @@ use crate::index::baseline::version::Held;
 use crate::memory::Memory;
 
 impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
-    /// Splits a full node. Whoever needed that looks again.
+    /// Splits a full node. The caller searches again.
     pub(super) fn split(&self, above: Option<Node>, node: Node) -> Result<()> {
         let upper = match above {
             None => None,
@@ -61,7 +61,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         }
     }
 
-    /// Frees the places of a full node that are the next one's: whoever split it died before that.
+    /// Frees the places of a full node that belong to the next node: the worker that split it died before that.
     pub(super) fn free_places(&self, node: Node, count: u64) -> Result<()> {
         match self.lock(&node)? {
             Some(_held) => node.shorten(self.mem(), count),
@@ -89,10 +89,10 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         self.tell(held, above, high, next)
     }
 
-    /// Puts a child into a parent that is held and has room.
+    /// Inserts a child into a parent that is locked and has room.
     fn tell(&self, _held: Held<'_, M>, above: Node, separator: u64, right: u64) -> Result<()> {
         let n = above.up_to(self.mem(), separator);
-        // If there is no room after all, the link stays the way.
+        // If there is no room after all, the path stays the link.
         above.insert(self.mem(), n, separator, right).map(|_| ())
     }
 

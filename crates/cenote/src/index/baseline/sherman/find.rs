@@ -1,9 +1,9 @@
-//! The way to a node, and reading it.
+//! Finding a node, and reading it.
 //!
-//! From the root as it was last seen, down by copies of inner nodes. Fences only ever move to the left, and nodes are not
+//! A search goes from the root as it was last seen, down by copies of inner nodes. Fences only ever move to the left, and nodes are not
 //! merged; so a stale copy leads to the node that a key belongs to, or to one left of it, and the siblings lead on from there.
-//! Whoever has to go on to a sibling drops the copy that led it astray. If that copy is not older than the search, the parent does
-//! not know of the sibling: it is told.
+//! A search that has to go on to a sibling drops the copy that led it astray. If that copy is not older than the search, the parent does
+//! not know the sibling, and the search tells it.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::error::{Error, Result};
 use crate::index::baseline::back_off::BackOff;
 use crate::memory::{LINE, Memory};
 
-/// Looks at a line that is being changed before its lock is taken to see to it.
+/// Polls of a line that is being changed, before its lock is taken to read it.
 const LOOKS: u32 = 256;
-/// Lines that a search reads of a copy: its place in the table, and a binary search in up to 45 children.
+/// Lines of a copy that a search reads: its place in the table, and a binary search in up to 45 children.
 const COPY_LINES: u64 = 6;
 /// The bits of the root's word that hold its level.
 const LEVEL_MASK: u64 = LINE - 1;
 
-/// Where the search for a node has come to.
+/// How far the search for a node has come.
 #[derive(Clone, Copy)]
 pub struct Way {
     /// The node.
@@ -35,7 +35,7 @@ pub struct Way {
 impl<M: Memory> Sherman<M> {
     /// The node of a level that a key belongs to, or one left of it. The level must not be above the root's.
     ///
-    /// Cost: nothing if the copies are there; else one more than its lines for each node that is copied.
+    /// Cost: nothing if the copies are there; else for each node that is copied its lines and one more.
     pub(super) fn find(&self, key: u64, level: u64) -> Result<Way> {
         let mut top = self.root_of(level)?;
         let mut way = top;
@@ -77,13 +77,13 @@ impl<M: Memory> Sherman<M> {
         }
         Ok(Way {
             at: sibling,
-            // What led here is not asked again.
+            // The copy that led here was dropped.
             parent: way.parent.map(|(parent, _)| (parent, false)),
             ..way
         })
     }
 
-    /// The root, in a version that is at least so high.
+    /// The root, in a version that has at least this level.
     fn root_of(&self, level: u64) -> Result<Way> {
         match self.host.root.load() {
             known if known != 0 && known & LEVEL_MASK >= level => Ok(way_of_root(known)),
@@ -109,7 +109,7 @@ impl<M: Memory> Sherman<M> {
         Ok(way)
     }
 
-    /// The copy of an inner node, and whether it was made just now.
+    /// The copy of an inner node, and whether this call made it.
     fn copy(&self, at: u64, level: u64) -> Result<(Arc<Inner>, bool)> {
         if let Some(copy) = self.host.copy_of(at) {
             return match copy.level == level {
@@ -128,7 +128,7 @@ impl<M: Memory> Sherman<M> {
         Ok((copy, true))
     }
 
-    /// A node's header and its entries in ascending order; no split came in between.
+    /// A node's header and its entries in ascending order, as between two splits.
     ///
     /// Cost: two round trips.
     fn snapshot(&self, at: u64, level: u64) -> Result<(Header, Vec<(u64, u64)>)> {
@@ -174,7 +174,7 @@ impl<M: Memory> Sherman<M> {
                 return Ok(line);
             }
             if back_off.lose(mem).is_multiple_of(LOOKS) {
-                // Under the lock it is whole, or is mended.
+                // Under the lock it is whole, or is repaired.
                 let _held = self.lock(at)?;
                 self.read_locked(at, level)?;
             }
@@ -189,7 +189,7 @@ impl<M: Memory> Sherman<M> {
         let mut low = None;
         loop {
             let (header, lines) = self.node(way.at, 0)?;
-            // The low fence of a node that was gone on to is known: so siblings never lead in a circle.
+            // The low fence of a sibling is known: so siblings never lead in a circle.
             if low.is_some_and(|low| low != header.low()) {
                 return Err(Error::corrupt("the fence of a tree's node", way.at));
             }
@@ -206,14 +206,14 @@ impl<M: Memory> Sherman<M> {
             if let Some((_, value)) = found {
                 return Ok(Some(value));
             }
-            // It may have been split off while it was looked for.
+            // The key may have been split off during the search.
             if self.header(way.at, 0)? == header {
                 return Ok(None);
             }
         }
     }
 
-    /// Calls `each` for the keys from one on, until it says no.
+    /// Calls `each` for the keys from `from` on, until it returns `false`.
     pub(super) fn scan(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) -> Result<()> {
         let mut way = self.find(from, 0)?;
         let (mut from, mut low) = (from, None);
@@ -232,7 +232,7 @@ impl<M: Memory> Sherman<M> {
                 return Ok(());
             };
             way = match from >= high {
-                // The way led to a leaf left of the first key's.
+                // The search led to a leaf left of the first key's.
                 true => self.go_on(way, high, sibling)?,
                 false => {
                     node::check(&self.arena, sibling, 0)?;
@@ -244,7 +244,7 @@ impl<M: Memory> Sherman<M> {
     }
 }
 
-/// A node's header, if the line can be one.
+/// A node's header, if the line is a valid one.
 fn checked(line: Line, at: u64, level: u64) -> Result<Header> {
     let header = Header(line);
     match header.level() == level && header.next().is_none_or(|(high, _)| high > header.low()) {

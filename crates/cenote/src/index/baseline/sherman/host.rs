@@ -1,7 +1,7 @@
-//! What the handles of one process on one tree share, in memory of the process: copies of inner nodes, the root as it was last
+//! What the handles of one process on one tree share, in the process's memory: copies of inner nodes, the root as it was last
 //! seen, local locks.
 //!
-//! Copies may be stale by any amount. The tables are locked for a look or a change only, never across an access to the pool.
+//! Copies may be stale by any amount. The tables are locked for a lookup or a change only, never across an access to the pool.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -34,8 +34,8 @@ pub struct Local {
     pub held: LocalWord,
     /// Threads that wait for it.
     pub waiting: LocalWord,
-    /// How often the pool's lock was handed on within this process since it was taken; 0 if it is not held when this one is
-    /// free.
+    /// How often the pool's lock was handed on within this process since it was taken. If this lock is free, 0 says that the pool's lock is
+    /// not held.
     pub handed_on: LocalWord,
 }
 
@@ -45,12 +45,12 @@ pub struct Host {
     /// The root as it was last seen: offset and level.
     pub root: LocalWord,
     copies: RwLock<HashMap<u64, Arc<Inner>>>,
-    /// As many as the pool's, and at least one.
+    /// As many as the pool's locks, and at least one.
     locals: Box<[Local]>,
 }
 
 impl Host {
-    /// What this worker's process shares about the tree with this lock table of so many locks.
+    /// What this worker's process shares for the tree with this lock table, which has so many locks.
     pub fn of<M: Memory>(worker: &Worker<M>, locks: u64, count: u64) -> Arc<Self> {
         worker.pod().extension(locks, || Self {
             root: LocalWord::default(),
@@ -65,7 +65,7 @@ impl Host {
         copies.get(&at).cloned()
     }
 
-    /// Keeps a copy.
+    /// Stores a copy.
     pub fn keep(&self, at: u64, copy: Arc<Inner>) {
         let mut copies = self.copies.write().unwrap_or_else(PoisonError::into_inner);
         copies.insert(at, copy);
@@ -77,9 +77,9 @@ impl Host {
         copies.remove(&at);
     }
 
-    /// The lock of a node, which is the one of this number among all lines: its number in the table, and the local one.
+    /// The lock of the node at this line number: its number in the table, and the local lock.
     pub fn local_of(&self, line: u64) -> (u64, &Local) {
-        // The product's high bits hang on all bits of the number; there are a power of two of locks.
+        // The product's high bits depend on all bits of the number; the number of locks is a power of two.
         let mixed = line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let number = mixed % self.locals.len() as u64;
         (number, &self.locals[number as usize])

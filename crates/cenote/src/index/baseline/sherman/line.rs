@@ -1,12 +1,12 @@
 //! Lines with a version at both ends. A line is the unit that is read, changed and written back.
 //!
-//! Words 0 and 7 are the version, with a mask of those entries that are there below it: word 7 is written before any other
+//! Words 0 and 7 are the version, with a mask of the present entries in the low bits: word 7 is written before any other
 //! change, word 0 after all. Words are written in descending order and read in ascending order; so if both versions that were
 //! read are equal, what was read between them is of that version. On incoherent memory the line reaches memory as a whole, and
-//! whatever early state of it does shows two versions.
+//! an early state of it that does so shows two versions.
 //!
-//! **Crash.** A writer that dies leaves a prefix of its stores, in descending order. With the lock that covers the line, it is
-//! mended: an entry is there if both masks say so. That undoes the insertion of an entry, and completes its removal. A value
+//! **Crash.** A writer that dies leaves a prefix of its stores, in descending order. The next holder of the line's lock repairs
+//! it: an entry is there if both masks say so. That undoes the insertion of an entry, and completes its removal. A value
 //! that was changed in place is one word, the old one or the new one.
 
 use crate::memory::{LINE, Memory};
@@ -20,7 +20,7 @@ const MASK_BITS: u32 = 8;
 pub struct Line(pub [u64; 8]);
 
 impl Line {
-    /// Fetches a line; `None` if it is being changed, or somebody died who did.
+    /// Fetches a line; `None` if it is being changed, or a writer died while it changed it.
     ///
     /// Cost: one round trip.
     pub fn fetch<M: Memory>(mem: &M, at: u64) -> Option<Self> {
@@ -33,7 +33,7 @@ impl Line {
         Self(mem.fetch_line(at))
     }
 
-    /// Fetches lines one behind the other, whole or not.
+    /// Fetches adjacent lines, whole or not.
     ///
     /// Cost: one round trip for all.
     pub fn fetch_all_torn<M: Memory>(mem: &M, at: u64, count: u64) -> Vec<Self> {
@@ -63,7 +63,7 @@ impl Line {
         (0..ENTRIES).find(|&place| self.entry(place).is_some_and(|(found, _)| found == key))
     }
 
-    /// With another entry in a place.
+    /// The line with another entry in a place.
     pub fn with(mut self, place: usize, entry: (u64, u64)) -> Self {
         if place < ENTRIES {
             self.0[0] |= 1 << place;
@@ -72,19 +72,19 @@ impl Line {
         self
     }
 
-    /// Without the entry in a place.
+    /// The line without the entry in a place.
     pub fn without(mut self, place: usize) -> Self {
         self.0[0] &= !(1 << place);
         self
     }
 
-    /// What it is once it is mended, but for its version.
+    /// The line as repaired, except its version.
     pub fn mended(mut self) -> Self {
         self.0[0] &= self.0[7] | !mask();
         self
     }
 
-    /// Puts this in the place of what is there, and has it written back. The line's lock is held, and `old` was fetched under it.
+    /// Writes this over what is there, and writes it back. The line's lock is held, and `old` was fetched under it.
     ///
     /// Cost: one round trip on incoherent memory.
     pub fn replace<M: Memory>(mut self, old: &Self, mem: &M, at: u64) -> Self {
@@ -138,7 +138,7 @@ mod tests {
             old.with(1, (2, 20)),
             old.with(0, (1, 11)),
             old.without(2),
-            // The place of an entry that was split off is used again.
+            // The place of an entry that was split off is reused.
             old.with(2, (4, 40)),
         ] {
             for stores in 1..6 {

@@ -1,11 +1,11 @@
-//! Locks of two levels: threads of a process first agree on who of them competes for the pool's lock.
+//! Locks of two levels: the threads of a process first agree on which of them competes for the pool's lock.
 //!
 //! A lock of the pool is a sync word in a line of its own: 0, or the process that holds it, as a worker's state names it (place
 //! and tag). It is taken by a compare-exchange from 0, or from a dead process, and released by a store. Nodes share locks by a
 //! hash of their offsets; nobody holds two.
 //!
-//! Who releases while threads of the same process wait hands the pool's lock on to them, a few times in a row, so that others
-//! have their turn. A process that dies leaves its lock words; what they cover is mended at sight (`line`, `node`).
+//! If threads of the same process wait, a holder hands the pool's lock on to them instead of releasing it; only a few times in a row, so that
+//! other processes get their turn. A process that dies leaves its lock words; the next holder repairs what they cover (`line`, `node`).
 
 use super::Sherman;
 use super::host::Local;
@@ -16,7 +16,7 @@ use crate::pod::format::record::{Phase, State};
 
 /// How often a lock is handed on within a process, as in Sherman.
 const HANDED_ON_MAX: u64 = 4;
-/// Looks at a lock between two looks at its owner.
+/// Polls of a lock between two checks whether its owner lives.
 const LOOKS: u32 = 64;
 
 /// A held lock.

@@ -1,5 +1,5 @@
 //! A B+-tree in the manner of Sherman (Wang and others, SIGMOD 2022), on memory that hosts share, as pcc-indexes compares with
-//! it (section 7.1): compare-exchanges of lock words in the pool in the place of those by RDMA, copies of lines in that of reads
+//! it (section 7.1): compare-exchanges of lock words in the pool instead of RDMA atomics, copies of lines instead of RDMA reads
 //! and writes.
 //!
 //! | file | concept |
@@ -8,20 +8,20 @@
 //! | `node` | nodes: fences, sibling, unsorted entries |
 //! | `host` | what the handles of a process share: copies of inner nodes, local locks |
 //! | `lock` | locks of two levels |
-//! | `find` | the way to a node, by copies that may be stale |
+//! | `find` | the path to a node, by copies that may be stale |
 //! | `write` | changes under a node's lock; splits |
 //!
-//! The protocol is told in `docs/protocols/sherman.md`. In short: inner nodes are copied by each process and never looked at
+//! The protocol is described in `docs/protocols/sherman.md`. In short: each process copies inner nodes and does not read them
 //! again until a node's fences show that a copy led past it. Reads take no lock: they fetch all lines of a leaf at once, each of
-//! which tells whether it is whole. Writes take a lock of the process, then one of the pool, change one line and write it
-//! back. Lines are always fetched afresh before they are looked at; nothing is read by [`Memory::bytes`] that changes in place.
+//! which shows whether it is whole. Writes take a lock of the process, then one of the pool, change one line and write it
+//! back. Lines are always fetched afresh before they are read; nothing that changes in place is read by [`Memory::bytes`].
 //!
-//! **Crash.** A lock word names the process that holds it; it is taken from a dead one. A line that was being changed is
-//! mended by the next one that has its lock, which undoes the change or completes it. A node that was split and is not known to
-//! its parent is found by its sibling, and made known by whoever finds it so.
+//! **Crash.** A lock word names the process that holds it; others take it from a dead process. The next holder of the lock repairs a
+//! line that was being changed: it undoes or completes the change. A node that was split, and that its parent does not know,
+//! is found through its sibling; the worker that finds it so tells the parent.
 //!
-//! **Left out.** Nodes are not merged, and their memory is not used again. Scans see each binding as it was at some moment,
-//! not all at one.
+//! **Left out.** Nodes are not merged, and their memory is not reused. Scans see each binding as it was at some moment,
+//! not all at one moment.
 
 mod find;
 mod host;
@@ -48,9 +48,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"SHERMAN\x01");
 const ROOT: u64 = 1;
 /// Bytes of nodes for each record: leaves that were split and not filled again, and the inner nodes above.
 const BYTES_PER_RECORD: u64 = 64;
-/// Bytes that workers take and do not use: a chunk each.
+/// Bytes that workers allocate and do not use: a chunk each.
 const BYTES_UNUSED: u64 = 1 << 20;
-/// Records that share a lock, about: those of a leaf.
+/// About how many records share a lock: those of a leaf.
 const RECORDS_PER_LOCK: u64 = 16;
 const LOCKS_MIN: u64 = 64;
 const LOCKS_MAX: u64 = 1 << 16;
@@ -72,7 +72,7 @@ impl<M: Memory> Sherman<M> {
         self.arena.root(ROOT)
     }
 
-    /// Keys and values of an operation begin here: a child of the process that opened the pool is refused.
+    /// Begins an operation. Fails in a child that was forked from the process that opened the pool.
     fn begin(&self) -> Result<()> {
         match self.arena.worker().is_forked() {
             true => Err(Error::Forked),
@@ -85,7 +85,7 @@ impl<M: Memory> WordMap<M> for Sherman<M> {
     const NAME: &'static str = "Sherman";
     const IS_ORDERED: bool = true;
 
-    /// Cost: some sync loads, beside the name.
+    /// Cost: some sync loads, and the search of the name.
     fn open_or_create(
         worker: Rc<Worker<M>>,
         name: &str,
@@ -106,7 +106,7 @@ impl<M: Memory> WordMap<M> for Sherman<M> {
             mem.write_word(at, count);
             mem.persist(at, len);
             if !M::COHERENT {
-                // Others use these words past the cache: no line of this host may cover them.
+                // Others access these words past the cache: no line of this host may cover them.
                 mem.invalidate(at, len);
                 mem.fence();
             }
@@ -125,7 +125,7 @@ impl<M: Memory> WordMap<M> for Sherman<M> {
         Ok(Self { arena, locks, host })
     }
 
-    /// Cost: on incoherent memory, once the way is known, a round trip for the leaf's header and one for each line of the leaf up
+    /// Cost: on incoherent memory, once the path is cached, a round trip for the leaf's header and one for each line of the leaf up
     /// to the key's: at most 9, if it is not there.
     fn get_u64(&self, key: u64) -> Result<Option<u64>> {
         self.begin()?;

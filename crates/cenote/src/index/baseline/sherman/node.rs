@@ -8,9 +8,9 @@
 //! | 3 | sibling: the next node of the level; 0 if there is none, and then no high fence | in splits |
 //! | 4 | level; leaves have 0 | never |
 //!
-//! Entries of a leaf are keys and values, those of another node are children and their low fences. An entry outside the fences
-//! was split off: it is not there, and its place is free. A split is therefore one change of the header: nothing else is
-//! changed in the node. A place of such an entry may be given to another key even though a dead writer may leave any mixture of
+//! Entries of a leaf are keys and values; entries of an inner node are children and their low fences. An entry outside the fences
+//! was split off: it does not count, and its place is free. So a split changes only the header of the
+//! node. The place of such an entry may be given to another key, even though a dead writer may leave any mixture of
 //! the two: the value is written before the key, and the old key belongs elsewhere.
 //!
 //! **Crash.** A header whose writer died may have its new sibling and its old high fence. The sibling is a whole node then, and
@@ -21,10 +21,10 @@ use crate::error::{Error, Result};
 use crate::index::baseline::arena::Arena;
 use crate::memory::{LINE, Memory};
 
-/// Lines of a leaf, and of another node.
+/// Lines of a leaf, and of an inner node.
 const LEAF_LINES: u64 = 16;
 const INNER_LINES: u64 = 16;
-/// No tree is higher: a level has a tenth of the nodes of the one below it, or fewer.
+/// No tree is higher: a level has at most a tenth of the nodes of the level below it.
 pub const LEVEL_MAX: u64 = 30;
 
 /// Lines of a node, its header among them.
@@ -54,7 +54,7 @@ impl Header {
         self.0.0[4]
     }
 
-    /// Whether a key, which is not below the low fence, belongs here.
+    /// Whether a key belongs here. It must not be below the low fence.
     pub fn covers(&self, key: u64) -> bool {
         self.next().is_none_or(|(high, _)| key < high)
     }
@@ -68,7 +68,7 @@ impl Header {
     }
 }
 
-/// Where a node may be: refuses offsets that cannot be one's.
+/// Fails if an offset cannot be a node's.
 pub fn check<M: Memory>(arena: &Arena<M>, at: u64, level: u64) -> Result<()> {
     let is_possible = at.is_multiple_of(LINE) && level <= LEVEL_MAX;
     match is_possible && arena.has(at, lines(level) * LINE) {
@@ -77,7 +77,7 @@ pub fn check<M: Memory>(arena: &Arena<M>, at: u64, level: u64) -> Result<()> {
     }
 }
 
-/// Makes a node of entries and has it written back; nobody knows of it yet.
+/// Makes a node of entries and writes it back; nobody knows of it yet.
 ///
 /// Cost: on incoherent memory a miss for each line, and one round trip for all of them.
 pub fn create<M: Memory>(

@@ -1,8 +1,8 @@
-//! Changes. Each is one line of one node, under the node's lock; all lines that are looked at are fetched under it, for those
+//! Changes. Each changes one line of one node, under the node's lock. All lines that it reads are fetched under the lock, as those
 //! that this host has in its cache may be stale.
 //!
 //! A node without a free place is split: the upper half of its entries goes to a new node, which is written back; then the header
-//! is changed, which is the moment at which they belong to the new node; then the lock is released and the parent is told, under
+//! is changed, from which moment they belong to the new node; then the lock is released, and the parent is told under
 //! the parent's lock. A root that was split gets a parent by a compare-exchange of the root's word.
 
 use super::Sherman;
@@ -12,7 +12,7 @@ use super::node::{self, Header};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 
-/// What is to be done about a key.
+/// A change of a key.
 #[derive(Clone, Copy)]
 pub enum Change {
     /// It gets a value.
@@ -37,12 +37,12 @@ pub struct Locked {
     lines: Vec<Line>,
 }
 
-/// What came of a look at a node under its lock.
+/// The result of a step at a node under its lock.
 enum Step {
     Done(Changed),
-    /// The key belongs to a sibling, behind this fence.
+    /// The key belongs to a sibling, which begins at this fence.
     GoOn(u64, u64),
-    /// The node was split; the new one is a sibling, behind this fence.
+    /// The node was split; the new node is a sibling, which begins at this fence.
     Split(u64, u64),
 }
 
@@ -53,7 +53,7 @@ impl<M: Memory> Sherman<M> {
         self.change_in(way, key, change)
     }
 
-    /// Changes a key of a level, from a node on that it belongs to or lies right of.
+    /// Changes a key of a level. `way` is the node that it belongs to, or one left of that.
     fn change_in(&self, mut way: Way, key: u64, change: Change) -> Result<Changed> {
         let mut low = None;
         loop {
@@ -68,7 +68,7 @@ impl<M: Memory> Sherman<M> {
         }
     }
 
-    /// Looks at a node under its lock, and changes one line if the key belongs here. Its low fence may be known.
+    /// Reads a node under its lock, and changes one line if the key belongs there. `low` is the node's low fence, if known.
     fn step(&self, way: Way, low: Option<u64>, key: u64, change: Change) -> Result<Step> {
         let (mem, Way { at, level, .. }) = (self.mem(), way);
         let _held = self.lock(at)?;
@@ -128,7 +128,7 @@ impl<M: Memory> Sherman<M> {
         Ok(Step::Split(high, sibling))
     }
 
-    /// A node's lines, under its lock: those that a dead writer left torn are mended.
+    /// A node's lines, under its lock. Repairs lines that a dead writer left torn.
     ///
     /// Cost: one round trip.
     pub(super) fn read_locked(&self, at: u64, level: u64) -> Result<Locked> {
@@ -157,12 +157,12 @@ impl<M: Memory> Sherman<M> {
         Ok(Locked { header, lines })
     }
 
-    /// Makes a node known to the level above: it is behind this fence.
+    /// Tells the level above of a node that begins at this fence.
     pub(super) fn tell_parent(&self, level: u64, low: u64, node: u64) -> Result<()> {
         let root = self.load_root()?;
         if root.level > level {
             let way = self.find(low, level + 1)?;
-            // Somebody else may have told it already.
+            // Another worker may have told it already.
             self.change_in(way, low, Change::Insert(node))?;
             self.host.forget(way.at);
             return Ok(());
@@ -186,7 +186,7 @@ impl<M: Memory> Sherman<M> {
 }
 
 impl Locked {
-    /// The entries that belong here.
+    /// The entries within the fences.
     fn live(&self) -> impl Iterator<Item = (u64, u64)> {
         self.lines
             .iter()
@@ -194,7 +194,7 @@ impl Locked {
             .filter(|&(key, _)| self.header.covers(key))
     }
 
-    /// A place that no entry has, or one that was split off.
+    /// A place without an entry, or with one that was split off.
     fn free_place(&self) -> Option<(usize, usize)> {
         self.lines.iter().enumerate().find_map(|(n, line)| {
             let is_free = |place: &usize| line.entry(*place).is_none_or(|(key, _)| !self.header.covers(key));

@@ -19,14 +19,14 @@ use crate::exec::{Context, SimMemory};
 const PAUSES: u32 = 64;
 
 /// The lock, and what is known of it outside the machine.
-pub struct Passing {
+pub struct SharedLock {
     form: Form,
     log: Log,
     /// The thread that holds it, or held it when it was killed.
     holder: Cell<Option<u32>>,
 }
 
-impl Passing {
+impl SharedLock {
     pub fn new(seed: u64, log: &Log) -> Self {
         let forms = [Form::Queue, Form::Mutex, Form::Rw, Form::Spin];
         Self {
