@@ -1,16 +1,16 @@
-//! The public interface of crate `cenote` as it is without features, kept in `docs/api.txt`: whoever changes it sees so.
+//! The public interface of crate `cenote` without features, kept in `docs/api.txt`, so that no change of it goes unnoticed.
 //!
-//! rustdoc says what there is, as JSON, in a format that it calls unstable and numbers. With a toolchain of another format nothing can be compared,
-//! and that is said. Names of the private layers must not be in it, but as bounds that nobody else can meet.
+//! rustdoc prints the interface as JSON, in a format that it calls unstable and numbers. With a toolchain of another format nothing is compared,
+//! and the command says so. The interface must not name the private layers, except in bounds that no other crate can meet.
 
 use std::path::Path;
 use std::process::Command;
 
 /// Where the interface is kept.
 const KEPT: &str = "docs/api.txt";
-/// Layers that a user of the library does not see. A type of theirs in a signature could not be named.
+/// Layers that a user of the library does not see, and whose types a user could not name.
 const PRIVATE: &[&str] = &["pod::", "memory::", "index::", "sync::", "store::"];
-/// What may stand there all the same: bounds that are met by what the library has, and by nothing else.
+/// Exceptions: bounds that only types of the library meet.
 const SEALED: &[&str] = &[
     "memory::Memory",
     "memory::Mapped",
@@ -19,7 +19,7 @@ const SEALED: &[&str] = &[
     "sync::array::OfForm",
 ];
 
-/// Compares the interface with what is kept, or keeps it. Whether all is well.
+/// Compares the interface with the kept file, or writes that file. Returns whether all is well.
 pub fn run(root: &Path, writes: bool) -> bool {
     let found = match read(root) {
         Ok(found) => found,
