@@ -138,23 +138,24 @@ impl Row {
         }
     }
 
-    fn met_word(&self) -> &'static str {
+    fn met_word(&self, style: Style) -> &'static str {
         match (self.aim, self.met()) {
             (None, _) => "",
             (Some(_), Some(true)) => "yes",
-            (Some(_), Some(false)) => "**no**",
+            (Some(_), Some(false)) if style == Style::Markdown => "**no**",
+            (Some(_), Some(false)) => "no",
             (Some(_), None) => "not measured",
         }
     }
 
-    fn cells(&self) -> [String; 6] {
+    fn cells(&self, style: Style) -> [String; 6] {
         [
             self.what.clone(),
             self.unit.words(self.ours),
             self.peer.clone(),
             ratio(self.ratio),
             self.aim_words(),
-            self.met_word().to_owned(),
+            self.met_word(style).to_owned(),
         ]
     }
 
@@ -195,7 +196,7 @@ fn some_columns(rows: &[Row], shown: [bool; 6], style: Style) -> String {
         .filter_map(|(cell, shown)| shown.then_some(*cell))
         .collect();
     let row = |row: &Row| {
-        let cells = row.cells().into_iter().zip(shown);
+        let cells = row.cells(style).into_iter().zip(shown);
         cells.filter_map(|(cell, shown)| shown.then_some(cell)).collect()
     };
     let cells: Vec<Vec<String>> = rows.iter().map(row).collect();
@@ -232,6 +233,7 @@ mod tests {
         let text = text(&rows, Style::Markdown);
         assert!(text.contains("| 9.0 ns | peer 10.0 ns |  0.90 |"), "{text}");
         assert!(text.contains("at most 8.9 ns | **no**"), "{text}");
+        assert!(!super::text(&rows, Style::Plain).contains('*'));
     }
 
     #[test]

@@ -72,14 +72,10 @@ fn spoken(arguments: impl Iterator<Item = String>) -> Vec<String> {
 
 /// The profile, and what overrides it.
 fn build() -> String {
-    let profile = if cfg!(debug_assertions) {
-        "debug"
-    } else {
-        "release"
-    };
     match option_env!("CARGO_PROFILE_RELEASE_LTO") {
-        Some(lto) => format!("{profile}, LTO {lto}"),
-        None => profile.to_owned(),
+        _ if cfg!(debug_assertions) => "debug".to_owned(),
+        Some(lto) => format!("release, LTO {lto}"),
+        None => "release".to_owned(),
     }
 }
 
