@@ -69,7 +69,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         cases.push((mebibytes, measured));
     }
     options.output.print(
-        || json!({ "command": "detection", "kills": options.kills, "busy": options.busy, "cases": json_of(&cases) }),
+        || {
+            json!({
+                "command": "detection", "kills": options.kills, "members": options.members, "busy": options.busy,
+                "cases": json_of(&cases),
+            })
+        },
         |style| text(options, &cases, style),
     );
     Ok(())

@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// What the parts are told, and the name in the table.
-const KINDS: [(&str, &str); 3] = [
+pub const KINDS: [(&str, &str); 3] = [
     ("coherent", "by the CPU"),
     ("noncoherent", "by the CPU, past the cache"),
     ("delegated", "by a server in another process"),

@@ -61,20 +61,6 @@ impl Options {
     pub(crate) fn output(&self) -> Output {
         self.output
     }
-
-    /// What `all` asks for: the subjects that the targets name, as this command alone would measure them.
-    pub fn judged(records: u64, rounds: u32, seed: u64) -> Self {
-        Self {
-            records,
-            rounds,
-            ops: 2_000_000,
-            batch: 32,
-            seed,
-            only: Vec::new(),
-            all: false,
-            output: Output::default(),
-        }
-    }
 }
 
 /// A subject and the code that measures it.

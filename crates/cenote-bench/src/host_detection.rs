@@ -107,7 +107,7 @@ fn fail(bench: &Bench, rounds: u32, threads: usize, output: Output) -> Result<()
             let of = |(way, step, times): &(&str, &str, &Vec<f64>)| -> Value {
                 json!({ "host": way, "until": step, "median_ms": median(times), "rounds_ms": times })
             };
-            json!({ "rounds": rounds, "load_threads": threads, "times": rows.iter().map(of).collect::<Vec<_>>() })
+            json!({ "command": "host-detection", "rounds": rounds, "load_threads": threads, "times": rows.iter().map(of).collect::<Vec<_>>() })
         },
         |style| {
             let mut text = format!(
@@ -179,7 +179,7 @@ fn soak(bench: &Bench, time: Duration, threads: usize, output: Output) -> Result
     output.print(
         || {
             json!({
-                "seconds": time.as_secs(), "load_threads": threads, "hosts": watched, "suspected": suspected,
+                "command": "host-detection", "seconds": time.as_secs(), "load_threads": threads, "hosts": watched, "suspected": suspected,
                 "longest_silence_ms": longest,
             })
         },

@@ -10,7 +10,12 @@
 //! Time is read once for every few accesses; what is reported is the median over all of these.
 
 use crate::subjects::Failure;
+use crate::table::Output;
+#[cfg(target_arch = "x86_64")]
+use crate::table::{Style, table};
 use clap::Args;
+#[cfg(target_arch = "x86_64")]
+use serde_json::json;
 use std::path::PathBuf;
 
 /// The options of `line`.
@@ -28,9 +33,8 @@ pub struct Options {
     /// The seed from which the lines are drawn.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Prints JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Parses a size such as `64MiB`; at least one page.
@@ -66,38 +70,48 @@ pub fn size(text: &str) -> Result<usize, String> {
 #[cfg(target_arch = "x86_64")]
 pub fn run(options: &Options) -> Result<(), Failure> {
     let figures = x86_64::measure(&options.directory, options.size, options.ops, options.seed)?;
-    if options.json {
-        let value = serde_json::json!({
-            "command": "line",
-            "size": options.size,
-            "seed": options.seed,
-            "instruction": figures.instruction,
-            "load_ns": figures.load_ns,
-            "flush_fence_load_ns": figures.back_to_back_ns[0],
-            "back_to_back_ns": figures.back_to_back_ns,
-            "dependent_ns": figures.dependent_ns,
-        });
-        println!("{value}");
-        return Ok(());
-    }
-    println!("random lines of {} MiB, medians in ns\n", options.size >> 20);
-    println!("{:<36}{:>14}{:>14}", "", "back to back", "dependent");
-    println!("{:<36}{:>14}{:>14.0}", "load", "", figures.load_ns);
-    for (index, (back_to_back, dependent)) in figures
-        .back_to_back_ns
-        .iter()
-        .zip(figures.dependent_ns)
-        .enumerate()
-    {
+    options.output.print(
+        || {
+            json!({
+                "command": "line",
+                "size": options.size,
+                "seed": options.seed,
+                "instruction": figures.instruction,
+                "load_ns": figures.load_ns,
+                "flush_fence_load_ns": figures.back_to_back_ns[0],
+                "back_to_back_ns": figures.back_to_back_ns,
+                "dependent_ns": figures.dependent_ns,
+            })
+        },
+        |style| text(options, &figures, style),
+    );
+    Ok(())
+}
+
+#[cfg(target_arch = "x86_64")]
+fn text(options: &Options, figures: &x86_64::Figures, style: Style) -> String {
+    let mut rows = vec![vec![
+        "load".to_owned(),
+        "-".to_owned(),
+        format!("{:.0}", figures.load_ns),
+    ]];
+    let pairs = figures.back_to_back_ns.iter().zip(figures.dependent_ns);
+    for (index, (back_to_back, dependent)) in pairs.enumerate() {
         let lines = if index == 0 {
             "1 line".to_owned()
         } else {
             format!("{} lines", index + 1)
         };
-        let what = format!("{} + mfence + load, {lines}", figures.instruction);
-        println!("{what:<36}{back_to_back:>14.0}{dependent:>14.0}");
+        rows.push(vec![
+            format!("{} + mfence + load, {lines}", figures.instruction),
+            format!("{back_to_back:.0}"),
+            format!("{dependent:.0}"),
+        ]);
     }
-    Ok(())
+    let mut text = format!("random lines of {} MiB, medians in ns\n\n", options.size >> 20);
+    let head = ["access", "back to back", "dependent"];
+    table(&mut text, style, 1, &head, &rows);
+    text
 }
 
 /// Says that this architecture is not measured.

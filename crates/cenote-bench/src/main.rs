@@ -16,9 +16,11 @@
 //! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
 //! - `host-detection` measures how soon a host of a pod that failed is known, fenced and recovered. See
 //!   [`mod@host_detection`].
-//! - `all` measures everything and prints [`mod@judged`], the table of targets.
+//! - `all` measures everything, and keeps the results. See [`mod@all`].
+//! - `report` writes `docs/benchmarks.md` from results, with the aims. See [`mod@page`].
 //!
-//! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios.
+//! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios; [`mod@run`] is what
+//! a result says of its own run.
 
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
@@ -28,16 +30,17 @@ mod detection;
 mod exchange;
 mod hash;
 mod host_detection;
-mod judged;
 mod line;
 mod locks;
 mod noncoherent;
 mod ordered;
+mod page;
 mod parts;
 mod processes;
 mod progress;
 mod pthread;
 mod report;
+mod run;
 mod subjects;
 mod table;
 mod takeover;
@@ -87,8 +90,10 @@ enum Command {
     Detection(detection::Options),
     /// How soon a host that failed is known, fenced and recovered; `--soak`: whether one that lives is ever suspected.
     HostDetection(host_detection::Options),
-    /// Everything, and the table of targets.
+    /// Everything, with the aims; `--results` keeps what was measured.
     All(all::Options),
+    /// The page of benchmarks, from what was measured and kept.
+    Report(page::Options),
     /// One of the processes of `processes`.
     #[command(hide = true)]
     Part(processes::PartOptions),
@@ -115,6 +120,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    run::begin();
     let outcome = match Arguments::parse().command {
         Command::Hash(options) => hash::run(&options),
         Command::Ordered(options) => ordered::run(&options),
@@ -133,6 +139,7 @@ fn main() -> ExitCode {
         Command::WaitingPart(options) => waiting::run_part(&options),
         Command::HostDetection(options) => host_detection::run(&options),
         Command::All(options) => all::run(&options),
+        Command::Report(options) => page::run(&options),
         Command::Part(options) => processes::run_part(&options),
         Command::PartTogether(options) => together::run_part(&options),
         Command::Detection(options) => detection::run(&options),

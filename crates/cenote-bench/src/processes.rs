@@ -49,19 +49,6 @@ pub struct Options {
     output: Output,
 }
 
-impl Options {
-    /// What `all` asks for.
-    pub fn judged(records: u64, rounds: u32, seed: u64) -> Self {
-        Self {
-            records,
-            rounds,
-            ms: 300,
-            seed,
-            output: Output::default(),
-        }
-    }
-}
-
 /// The options of a part.
 #[derive(Args)]
 pub struct PartOptions {
@@ -76,6 +63,7 @@ pub struct PartOptions {
 /// Operations a second in each round, of one process and of two, for each of [`KINDS`].
 #[derive(Default)]
 pub struct Figures {
+    records: u64,
     kinds: [(Vec<f64>, Vec<f64>); KINDS.len()],
 }
 
@@ -127,7 +115,10 @@ fn measure_with(program: &Path, options: &Options) -> Result<Figures, Failure> {
             )
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let mut figures = Figures::default();
+    let mut figures = Figures {
+        records: options.records,
+        ..Figures::default()
+    };
     for round in 0..options.rounds as usize {
         for ((kind, _), (one, two)) in KINDS.into_iter().zip(&mut figures.kinds) {
             let alone = round / 2 % 2;
@@ -299,7 +290,7 @@ impl Figures {
                 })
             })
             .collect();
-        json!({ "command": "processes", "kinds": kinds })
+        json!({ "command": "processes", "records": self.records, "kinds": kinds })
     }
 }
 

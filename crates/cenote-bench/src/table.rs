@@ -1,7 +1,8 @@
 //! Tables of figures, as aligned text or Markdown, and how a figure is written.
 
+use crate::run::Run;
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// How a command prints what it measured.
@@ -16,10 +17,12 @@ pub struct Output {
 }
 
 impl Output {
-    /// Prints one of the two.
+    /// Prints one of the two; to the JSON it adds the [`Run`].
     pub fn print(self, json: impl FnOnce() -> Value, text: impl FnOnce(Style) -> String) {
         if self.json {
-            println!("{}", json());
+            let mut value = json();
+            value["run"] = json!(Run::ended());
+            println!("{value}");
         } else if self.markdown {
             print!("{}", text(Style::Markdown));
         } else {

@@ -60,22 +60,6 @@ pub struct Options {
     output: Output,
 }
 
-impl Options {
-    /// What `all` asks for.
-    pub fn judged(records: u64, rounds: u32, seed: u64) -> Self {
-        Self {
-            processes: 2,
-            records,
-            rounds,
-            inserts: 20_000,
-            ms: 300,
-            seed,
-            only: Vec::new(),
-            output: Output::default(),
-        }
-    }
-}
-
 /// The options of a part.
 #[derive(Args)]
 pub struct PartOptions {

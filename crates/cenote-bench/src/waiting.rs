@@ -20,13 +20,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What is measured. The last one is what the others are compared with.
-const KINDS: [&str; 4] = [
+pub const KINDS: [&str; 4] = [
     "cenote mutex",
     "cenote queue",
     "cenote rw, write",
     "pthread, robust, shared",
 ];
-const ROBUST: usize = KINDS.len() - 1;
+/// Its place.
+pub const ROBUST: usize = KINDS.len() - 1;
 
 /// The options of `waiting`.
 #[derive(Args)]
@@ -65,12 +66,14 @@ pub struct PartOptions {
 
 /// What came of one measurement.
 #[derive(Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
-struct Seen {
-    holds: u64,
+pub struct Seen {
+    /// Times that somebody had the lock.
+    pub holds: u64,
     /// Of all waits together, and of the longest.
     waited_ns: u64,
     longest_ns: u64,
-    cpu_ns: u64,
+    /// On processors, of all together.
+    pub cpu_ns: u64,
     /// Of the one that had the fewest.
     fewest: u64,
 }
@@ -86,7 +89,8 @@ impl Seen {
         }
     }
 
-    fn longest_over_mean(self) -> f64 {
+    /// The longest wait beside the mean one.
+    pub fn longest_over_mean(self) -> f64 {
         self.longest_ns as f64 * self.holds as f64 / (self.waited_ns as f64).max(1.0)
     }
 }
@@ -274,7 +278,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
     }
     options.output.print(
-        || json!({ "command": "waiting", "by": by(options), "rows": rows.iter().map(Row::json).collect::<Vec<_>>() }),
+        || json!({ "command": "waiting", "by": by(options), "ms": options.ms, "rows": rows.iter().map(Row::json).collect::<Vec<_>>() }),
         |style| text(&rows, options, style),
     );
     Ok(())

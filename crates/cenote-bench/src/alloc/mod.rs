@@ -44,17 +44,6 @@ pub struct Options {
     output: Output,
 }
 
-impl Options {
-    /// What `all` asks for.
-    pub fn judged(rounds: u32) -> Self {
-        Self {
-            rounds,
-            ops: 500_000,
-            output: Output::default(),
-        }
-    }
-}
-
 /// Nanoseconds a pair in each round.
 pub struct Figures {
     /// Of each of [`SIZES`]: the pool's and malloc's.
