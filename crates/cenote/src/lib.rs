@@ -79,12 +79,12 @@ pub use store::{
 };
 pub use sync::{Acquired, Owner};
 
-/// What members of a group are notified of.
+/// Events and members of groups.
 pub mod group {
     pub use crate::pod::group::{Event, Kind, MEMBER_NAME_MAX, Member, Status};
 }
 
-/// What a thread has that holds a lock of the pool, and how long it waits for one.
+/// Locks of a pool: guards, timeouts, and what can be seen of a lock.
 pub mod locks {
     pub use crate::store::Named;
     pub use crate::sync::condvar::Waited;
@@ -104,7 +104,7 @@ pub mod hosts {
     pub use crate::store::{AgentStatus, Peers, Reporter};
 }
 
-/// What `stat` and `fsck` say.
+/// Parts of the reports of `stat` and `fsck`.
 pub mod report {
     pub use crate::memory::{Distrust, MapError, Priority};
     pub use crate::pod::commit::recovery::Recovered;

@@ -223,7 +223,7 @@ fn words_within_blocks_are_checked() {
     }
 }
 
-/// A map whose entry says that it is an index of another kind, which `fsck` does not know: its memory was once freed as leaked, and `fsck` reported nothing.
+/// A map whose entry says that it is an index of another kind, which `fsck` does not know: its memory was once freed as leaked.
 #[test]
 fn a_name_of_another_kind_is_reported() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

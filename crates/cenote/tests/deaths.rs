@@ -1,4 +1,4 @@
-//! Deaths: of processes with several threads, of threads alone, while others look.
+//! Deaths: of processes with several threads, and of threads alone, while others watch.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn die_alone() -> ! {
     unreachable!("the thread has ended")
 }
 
-/// Waits for something that must come.
+/// Waits until something is so, which must happen.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -31,7 +31,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A thread that dies while it holds a value, and so an announcement.
+/// A thread that dies while it holds a value, and so a pin.
 fn lose_a_thread<M: cenote::memory::Mapped>(pool: &Pool<M>) {
     let (holds, held) = std::sync::mpsc::channel();
     let pool = pool.clone();
@@ -44,7 +44,7 @@ fn lose_a_thread<M: cenote::memory::Mapped>(pool: &Pool<M>) {
         die_alone()
     });
     held.recv().unwrap();
-    // It is never joined: it has not told anybody that it ended.
+    // It is never joined: a thread that ends so cannot be.
     std::mem::forget(thread);
 }
 
@@ -111,7 +111,7 @@ fn all_threads_of_a_killed_process_are_recovered() {
         pool.recover().unwrap();
         let stat = pool.stat().unwrap();
         assert_eq!((stat.workers, stat.processes.len()), (1, 1));
-        // What the dead left is not for the next to wade through: how long that writes depends on how long a look at it takes.
+        // The next worker need not walk through what the dead left: how long it writes depends on how long a scan of that takes.
         pool.collect().unwrap();
     }
     let report = pool.fsck(false).unwrap();

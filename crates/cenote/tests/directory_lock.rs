@@ -1,4 +1,4 @@
-//! Somebody is stopped while it makes a name. Who waits for the lock that it has must not keep from others what it has retired.
+//! A process is stopped while it makes a name. A worker that waits for its lock must not keep its retired list from others.
 
 use std::sync::mpsc::channel;
 
@@ -7,7 +7,7 @@ use cenote::pod::format::superblock::DIRECTORY_LOCK;
 use cenote::pod::lock;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
-/// What a worker does that has garbage.
+/// What a worker with garbage does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Then {
     Idles,

@@ -1,4 +1,4 @@
-//! Queues of ordered maps: keys go at one end and come at the other, or at the same one. Nodes go with their keys, on all levels.
+//! Ordered maps used as queues: keys are removed at one end and inserted at the other, or at the same end. Nodes go with their keys, on all levels.
 
 use cenote::memory::Mapped;
 use cenote::{Coherent, MapReport, Noncoherent, Options, Ordered, Pool};
@@ -22,7 +22,7 @@ fn key(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }
 
-/// Takes the greatest or the least key until the map is empty.
+/// Removes the greatest or the least key until the map is empty.
 fn pop_all<M: Mapped>(map: &Ordered<M>, is_last: bool) -> u64 {
     for n in 0.. {
         let end = if is_last { map.last() } else { map.first() };
@@ -34,7 +34,7 @@ fn pop_all<M: Mapped>(map: &Ordered<M>, is_last: bool) -> u64 {
     unreachable!()
 }
 
-/// Keys in an order that leaves nodes of all sizes; then all of them go, from one end.
+/// Keys in an order that leaves nodes of all sizes; then all of them are removed, from one end.
 fn fill_and_pop<M: Mapped>(step: u64, is_last: bool) {
     const KEYS: u64 = 60_000;
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -89,7 +89,7 @@ fn a_moving_range_has_as_many_nodes_as_it_needs() {
     assert_eq!(report(&pool).nodes, 1);
 }
 
-/// As many threads as keys at an end: what they leave unmerged to each other, later ones merge.
+/// As many threads as keys at an end: nodes that they leave unmerged, later threads merge.
 #[test]
 fn queues_of_several_threads_leave_nothing() {
     const KEYS: u64 = 20_000;

@@ -1,4 +1,4 @@
-//! Clients of a server that executes exchanges: while they wait for it they sleep, and they go on when it does, or another one.
+//! Clients of an exchange server: they sleep while they wait for it, and go on when it goes on, or another server does.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,7 +14,7 @@ const ASKS: &str = "asks";
 /// The key that a client counts up.
 const COUNT: &[u8] = b"count";
 
-/// Waits for something that must come.
+/// Waits until something is so, which must happen.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -23,7 +23,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A process that is killed with whoever has started it: one that is stopped would keep all who ask it.
+/// A process that dies with the process that started it: a stopped one would keep all its clients waiting.
 struct Part(Child);
 
 impl Drop for Part {
@@ -49,7 +49,7 @@ fn start(role: &str, pool: &Path) -> Part {
     Part(child)
 }
 
-/// Whether the thread of a client that asks sleeps just now: it is not running, and does not wait for a processor.
+/// Whether the asking thread of a client sleeps now: it neither runs nor waits for a processor.
 fn sleeps(client: &Part) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{}/task", client.0.id())).unwrap();
     let read = |thread: &Path, what| std::fs::read_to_string(thread.join(what)).unwrap_or_default();
@@ -79,7 +79,7 @@ fn who_waits_for_a_server_sleeps_and_goes_on_with_it_or_another() {
     let client = start("client", &path);
     let pool: Pool<Delegated> = Pool::open(&path, &Options::default()).unwrap();
     let map = pool.map("m").unwrap();
-    // They are gone before the pool is closed, whatever becomes of the test.
+    // They end before the pool is closed, even if the test fails.
     let (server, client) = (server, client);
     let goes_on = |what| {
         let before = counted(&map);
@@ -101,7 +101,7 @@ fn who_waits_for_a_server_sleeps_and_goes_on_with_it_or_another() {
     assert!(report.is_clean(), "{report:#?}");
 }
 
-/// How far the client has counted.
+/// The client's count.
 fn counted(map: &cenote::store::Map<Delegated>) -> u64 {
     let value = map.get(COUNT).unwrap();
     value.map_or(0, |value| u64::from_le_bytes(value[..].try_into().unwrap()))
@@ -129,7 +129,7 @@ fn role() {
     std::thread::sleep(Duration::from_secs(600));
 }
 
-/// A process has two boxes here, and more threads. Each gets one in its turn: while it does one thing, the others do not do thousands.
+/// A process has two mailboxes here, and more threads. Each thread gets one in its turn: the others do not do thousands of operations meanwhile.
 #[test]
 fn threads_that_share_boxes_all_get_on() {
     const OPERATIONS: u64 = 40_000;

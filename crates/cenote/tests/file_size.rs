@@ -1,5 +1,5 @@
-//! A process that may not make files as large as its pool would have to be: an error, and no signal. The limit is the whole process's, so this is one
-//! test, alone in its process.
+//! A process whose limit of file sizes is below the size that its pool needs: an error, and no signal. The limit is the whole process's, so this is
+//! one test, alone in its process.
 
 use cenote::{Coherent, Error, Options, Pool};
 
@@ -53,7 +53,7 @@ fn a_file_size_limit_is_a_full_pool_and_no_signal() {
     map.put(b"some", &vec![1; 8 * MIB as usize]).unwrap();
     refused(map.put(b"much", &vec![2; 32 * MIB as usize]));
     assert_eq!(signal(), (false, false));
-    // What fits goes on: in this process in what is there, in others as far as they may.
+    // Writes that fit go on: in this process into what is there, in others as far as their limits allow.
     map.put(b"after", b"v").unwrap();
     assert_eq!(map.get(b"some").unwrap().unwrap().len() as u64, 8 * MIB);
     for size in [4096, 64 * MIB] {
@@ -69,7 +69,7 @@ fn a_file_size_limit_is_a_full_pool_and_no_signal() {
         assert_eq!(folder.path().read_dir().unwrap().count(), 1);
     }
     assert_eq!(signal(), (false, false));
-    // One that was blocked and waited stays so: it is not the library's to take.
+    // A signal that was blocked and pending stays so: the library must not take it.
     // SAFETY: changes this thread's mask, and sends it a signal that it has blocked.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();

@@ -1,4 +1,4 @@
-//! Groups through the public interface: order, tokens, room, deaths, and all ways to be told.
+//! Groups through the public interface: order, tokens, room, deaths, and all ways to receive events.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +18,7 @@ const HERE: HostInstance = HostInstance {
     host: 0,
     generation: 0,
 };
-/// More than anything here takes.
+/// Longer than anything here takes.
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
 fn pool<M: Mapped>(run: impl FnOnce(&Pool<M>, &std::path::Path)) {
@@ -78,7 +78,7 @@ fn order<M: Mapped>() {
             members.iter().all(|member| member.status == Status::Died),
             "{members:?}"
         );
-        // They are out: nobody is told again.
+        // They are out: no further events come.
         drop((one, two));
         assert_eq!(rest(&mut all), [""; 0]);
     });
@@ -140,7 +140,7 @@ fn all_are_told_of_a_death_in_their_own_way() {
                 }
             })
             .unwrap();
-        // Before the task, of whose joining it waits to be told.
+        // Joined before the task whose joining it waits for.
         let mut own = group.join("blocking").unwrap();
         let task = std::thread::spawn({
             let pool = pool.clone();
@@ -186,7 +186,7 @@ fn all_are_told_of_a_death_in_their_own_way() {
     });
 }
 
-/// Waits for one event and passes over others.
+/// Waits for one event and skips others.
 fn await_event(membership: &mut Membership, member: &str, kind: Kind) {
     loop {
         let event = membership.next(LONG).unwrap().expect("an event comes");

@@ -1,4 +1,4 @@
-//! Processes: forks, deaths, places taken by the dead, laggards, guards that outlive what they read.
+//! Processes: forks, deaths, places of dead processes, laggards, guards that outlive what they read.
 
 use std::process::Command;
 use std::time::Duration;
@@ -62,7 +62,7 @@ fn a_forked_child_is_refused_and_may_open_the_pool_anew() {
     assert_eq!(code, 0);
     assert_eq!(map.get(b"k").unwrap().as_deref(), Some(&b"parent"[..]));
     assert_eq!(map.get(b"child").unwrap().as_deref(), Some(&b"was here"[..]));
-    // The child's copies of our handles were dropped in the child; we are still whole.
+    // The child's copies of our handles were dropped in the child; this process still works.
     map.put(b"k", b"parent again").unwrap();
     assert_eq!(pool.stat().unwrap().processes.len(), 1);
 }
@@ -127,7 +127,7 @@ fn the_dead_leave_their_places_to_the_living() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
     drop(Pool::<Coherent>::create(&path, &options()).unwrap());
-    // More deaths than there are places, with nobody in between to recover them but those who come.
+    // More deaths than places, and nobody to recover them except the processes that come next.
     for _ in 0..20 {
         die_with_pool_open(&path);
     }
@@ -184,7 +184,7 @@ fn a_reader_that_stays_is_named_and_what_it_reads_stays() {
         // The epoch waits for the reader; it is at most a step behind, and everything since is still retired.
         assert!(stat.retired_objects >= 4_900, "{stat:#?}");
         assert!(stat.retired_bytes >= 4_900 * 32, "{stat:#?}");
-        // It is named, and so is what waits for it.
+        // The figures name it, and what waits for it.
         let held = stat.held_back.as_ref().expect("somebody holds reclamation back");
         assert!(held.waiting.objects >= 4_900, "{stat:#?}");
         assert!(held.waiting.bytes <= stat.retired_bytes, "{stat:#?}");
@@ -245,7 +245,7 @@ fn victim() {
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
-/// A monitor's worker neither comes nor leaves with a wait for the allocator's lock: dead whom only a fence frees may hold that.
+/// A monitor's worker never waits for the allocator's lock when it attaches or leaves: a dead worker that only a fence frees may hold it.
 #[test]
 fn a_worker_that_wrote_nothing_leaves_while_the_allocator_is_locked() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -263,7 +263,7 @@ fn a_worker_that_wrote_nothing_leaves_while_the_allocator_is_locked() {
     assert!(has_left.is_ok(), "it waits for the allocator's lock");
 }
 
-/// What the last worker of a place could not free is freed by the next one, also if that never writes.
+/// What the last worker of a place could not free, the next one frees, even if it never writes.
 #[test]
 fn a_worker_that_only_reads_frees_what_its_place_came_with() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -294,7 +294,7 @@ fn a_worker_that_only_reads_frees_what_its_place_came_with() {
     assert!(!has_garbage());
 }
 
-/// A damaged version of a retired list is one like another.
+/// Any version of a retired list works, also a damaged one.
 #[test]
 fn any_version_of_a_retired_list_can_be_had() {
     for damaged in [u64::MAX, u64::MAX - 1, 1, 1 << 63] {

@@ -1,5 +1,5 @@
 //! An agent that is started while its host is being fenced, where a server executes exchanges: it may end the host's generation, unless
-//! that may be executing them, and would go on after its end.
+//! that generation may be executing exchanges, and would go on after its end.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -58,7 +58,7 @@ impl Liveness for Locks {
     }
 }
 
-/// A cluster that lets one failover controller alone act.
+/// An election that lets only one failover controller act.
 #[derive(Default)]
 struct Cluster(Names);
 
@@ -100,7 +100,7 @@ fn map(path: &Path) -> (Delegated, Geometry) {
     (mem, geometry)
 }
 
-/// Has a host's process serve, and waits until it does.
+/// Starts a host's exchange server, and waits until it serves.
 fn serve(mem: &Delegated, geometry: &Geometry, host: u32, locks: Box<Locks>) {
     let right = Box::new(HostLease::new(mem, geometry, host, MACHINE).unwrap());
     let (held, server) = (locks.held.clone(), geometry.parameters.processes);
@@ -117,7 +117,7 @@ const fn instance(host: u32) -> HostInstance {
     }
 }
 
-/// What becomes of an agent's start when one of the two hosts has the lease, perhaps about to lose it to the other's failover controller.
+/// The outcome of an agent's start when one of the two hosts has the lease, perhaps about to lose it to the other's failover controller.
 fn start(lease: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
@@ -171,7 +171,7 @@ fn the_host_with_the_lease_does_not_end_itself() {
     assert_eq!((state.phase, state.generation), (HostPhase::Fencing, GENERATION));
 }
 
-/// The failover controller asks for no fence of a generation that is over, and would have its own host serve beside it.
+/// The failover controller asks for no fence of a generation that is over, and would make its own host serve beside it.
 #[test]
 fn nor_does_it_while_the_lease_is_being_taken_from_it() {
     let (started, state) = start(AGENT, true);

@@ -1,5 +1,5 @@
-//! Files for liveness locks beside a pool: all processes of a pool use one, and no two pools the same. Else the living count as dead, or a server of one pool
-//! keeps those of the other waiting.
+//! Files for liveness locks beside a pool: all processes of a pool use one file, and no two pools the same. Else living processes count as dead,
+//! or a server of one pool keeps processes of the other waiting.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn a_pool_that_is_open_has_its_locks_on_one_file() {
         let map = pool.map("m").unwrap();
         map.put_u64(1, 1).unwrap();
         refused(Pool::<Coherent>::open(&path, second), "on another file");
-        // The same by another name is the same.
+        // The same file by another name.
         let link = folder.path().join("link");
         std::fs::hard_link(first.lock_file.as_ref().unwrap_or(&path), &link).unwrap();
         let same = Pool::<Coherent>::open(&path, &with(&link)).unwrap();
@@ -39,7 +39,7 @@ fn a_pool_that_is_open_has_its_locks_on_one_file() {
         std::fs::remove_file(link).unwrap();
         map.put_u64(1, 3).unwrap();
         drop((map, same));
-        // Who is gone is in nobody's way.
+        // A process that has ended blocks nobody.
         drop(pool);
         drop(Pool::<Coherent>::open(&path, second).unwrap());
     }

@@ -1,4 +1,4 @@
-//! Names of locks through the public interface: removed, given again, by old handles and while others wait; and arrays of locks.
+//! Names of locks through the public interface: names removed and given again, old handles, waiters; and arrays of locks.
 
 #![allow(clippy::disallowed_types)] // flags of the test's own threads, no words of a pool
 
@@ -66,7 +66,7 @@ fn old_handles_are_refused<M: Mapped>() {
     let held = (spin2.lock().unwrap(), mutex2.lock().unwrap());
     let more = (queue2.lock().unwrap(), rw2.write().unwrap());
     assert_eq!(held.0.acquired(), Acquired::Clean);
-    // By another thread, which is not refused as one that has the lock by another handle.
+    // By another thread, as this one would be refused: it has the lock by another handle.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let late = pool.existing_mutex("b").unwrap();
@@ -113,7 +113,7 @@ fn two_entries_serve_for_ever() {
     assert_clean(&pool);
 }
 
-/// Those who wait when a lock is removed are refused, all of them, also those in the middle of a queue.
+/// When a lock is removed, all its waiters get an error, also those in the middle of a queue.
 fn waiters_are_refused<M: Mapped>() {
     let folder = folder();
     let pool = pool::<M>(&folder, 8);
@@ -131,7 +131,7 @@ fn waiters_are_refused<M: Mapped>() {
                         Err(Error::LockRemoved) => drop(refused.fetch_add(1, Ordering::Relaxed)),
                         Err(error) => panic!("{error}"),
                     };
-                    // Opened while the name is there: it is removed when all wait.
+                    // Opened while the name is there: the lock is removed when all wait.
                     match form {
                         0 => is_removed(pool.existing_mutex(&name).unwrap().lock().map(drop)),
                         1 => is_removed(pool.existing_queue_mutex(&name).unwrap().lock().map(drop)),

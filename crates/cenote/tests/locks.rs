@@ -119,7 +119,7 @@ fn one_at_a_time() {
     count::<Noncoherent>(200, write);
 }
 
-/// A thread that ends with a guard in its hands leaves its place, and so its lock, as a dead one does.
+/// A thread that ends while it holds a guard leaves its place, and so its lock, as a dead thread does.
 fn dies_with<M: Mapped>(pool: &Pool<M>, take: impl FnOnce(&Pool<M>) + Send) {
     let pool = pool.clone();
     std::thread::scope(|scope| scope.spawn(move || take(&pool)).join().unwrap());
@@ -397,7 +397,7 @@ fn a_forked_child_is_refused_and_unlocks_nothing() {
     drop((a, b));
 }
 
-/// The second use of a lock by a handle costs what the documentation says: loads, stores and compare-exchanges of sync words.
+/// The second use of a lock by a handle costs what the documentation states: loads, stores and compare-exchanges of sync words.
 #[test]
 fn a_lock_that_nobody_has_costs_one_exchange() {
     let folder = folder();
@@ -423,7 +423,7 @@ fn a_lock_that_nobody_has_costs_one_exchange() {
     assert_eq!(counted(&|| drop(spin.lock().unwrap())), (0, 1, 1));
     assert_eq!(counted(&|| drop(mutex.lock().unwrap())), (1, 1, 1));
     assert_eq!(counted(&|| drop(queue.lock().unwrap())), (2, 3, 1));
-    // If another thread had it last, a look at that one's slot more.
+    // If another thread had it last, one more load, of that thread's slot.
     let after_another = |run: &dyn Fn()| {
         std::thread::scope(|scope| {
             scope.spawn(|| drop(pool.queue_mutex("queue").unwrap().lock().unwrap()));
@@ -442,7 +442,7 @@ fn a_lock_that_nobody_has_costs_one_exchange() {
     assert_eq!(counted(&|| drop(rw.write().unwrap())), (5, 1, 1));
 }
 
-/// Who gives up has its slot back, also if it waited behind others, for nine locks.
+/// A waiter that gives up gets its slot back, also if it waited behind others, for nine locks.
 #[test]
 fn time_outs_use_up_no_slots() {
     let folder = folder();
@@ -460,7 +460,7 @@ fn time_outs_use_up_no_slots() {
                 drop(held);
             });
         }
-        // One that waits behind who gives up.
+        // A waiter behind the one that gives up.
         let (pool, begun) = (&pool, &begun);
         scope.spawn(move || {
             begun.wait();
@@ -481,7 +481,7 @@ fn time_outs_use_up_no_slots() {
             let stand = cenote::pod::format::slots::Turn(slot.turn().load(worker.mem())).stand();
             stand != cenote::pod::format::slots::Stand::Rest
         });
-        // The one behind may not have run yet.
+        // The waiter behind may not have run yet.
         assert!(left.count() <= 1);
         done.wait();
     });

@@ -1,4 +1,4 @@
-//! Memory comes back: whoever retired it, whatever held it back, and however full the pool is.
+//! Memory becomes free again: whichever worker retired it, whatever held it back, and however full the pool is.
 
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -92,7 +92,7 @@ fn an_idle_threads_garbage_is_used_by_others<M: cenote::memory::Mapped>() {
     let pool: Pool<M> = Pool::create(folder.path().join("pool"), &options(64 << 20)).unwrap();
     beside_an_idle_thread(&pool, || {
         let fit = fill(&pool.map("m").unwrap()).unwrap();
-        // A value of a MiB with its header is a range of 17 frames: 60 of them fit in 1024, one is the idle thread's, and the map has some frames.
+        // A value of a MiB with its header is an extent of 17 frames: 60 of them fit in 1024, one is the idle thread's, and the map has some frames.
         assert!(fit >= 57, "{fit} values fit in the pool beside one");
     });
     assert!(pool.fsck(false).unwrap().is_clean());
@@ -128,8 +128,7 @@ fn collecting_frees_what_an_idle_thread_retired_on_incoherent_memory() {
     collecting_frees_what_an_idle_thread_retired::<Noncoherent>();
 }
 
-/// A map that was loaded and is read since keeps no more of its old levels than what two looks leave.
-/// A thread leaves a list of many chunks, as somebody reads; when that ends, all of it is freed. The chunks of the list are garbage
+/// A thread leaves a list of many chunks, as another one reads. When the reader ends, all of it is freed. The chunks of the list are garbage
 /// themselves, for which its last chunk has no room.
 fn a_long_list_that_was_left_is_freed<M: cenote::memory::Mapped>() {
     let folder = folder();
@@ -178,7 +177,7 @@ fn a_reader_holds_back_nothing_that_is_older() {
     map.put(b"held", b"value").unwrap();
     let large = vec![1; 1 << 20];
     beside_an_idle_thread(&pool, || {
-        // The idle one's garbage becomes reclaimable, and is not collected.
+        // The idle thread's garbage becomes reclaimable, and is not collected.
         for n in 0..600u32 {
             map.put(b"k", &n.to_le_bytes()).unwrap();
         }
@@ -206,6 +205,7 @@ fn a_reader_holds_back_nothing_that_is_older() {
     });
 }
 
+/// A map that was loaded, and is only read since, keeps no more of its old levels than two passes of a collection leave.
 #[test]
 fn a_loaded_map_does_not_keep_its_old_levels() {
     let folder = folder();
@@ -223,7 +223,7 @@ fn a_loaded_map_does_not_keep_its_old_levels() {
     );
 }
 
-/// What a guard held back for long is freed when it ends, on the side of writes and by who collects, round after round.
+/// What a guard held back for long is freed when it ends, by writes and by collections, round after round.
 #[test]
 fn a_long_retired_list_on_incoherent_memory_comes_back() {
     // Chunks for several flush rounds.

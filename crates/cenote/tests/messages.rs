@@ -1,4 +1,4 @@
-//! Maps by messages: the conformance of clients, several of them with several servers, processes that are killed.
+//! Maps by messages: conformance, several clients with several servers, processes that are killed.
 
 mod common;
 
@@ -140,7 +140,7 @@ fn behaves_like_a_btree_map<M: Mapped, W: WordMap<M>>() {
     assert_clean(&pool);
 }
 
-/// Each client has keys of its own, and one that all put.
+/// Each client has keys of its own, and one key that all put.
 fn threads_agree<M: Mapped, W: WordMap<M>>() {
     let (_folder, pool) = pool::<M>();
     let seed = seed();
@@ -244,7 +244,7 @@ fn kill(pid: libc::pid_t) {
     unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
-/// Two processes, and two more that are killed: a client in the middle of whatever it did, and then the server.
+/// Two processes, and two more that are killed: a client in the middle of an operation, and then the server.
 fn processes_ask_each_other<M: Mapped>() {
     let (folder, created) = pool::<M>();
     drop(created);
@@ -318,7 +318,7 @@ fn processes_ask_each_other_on_noncoherent_memory() {
     processes_ask_each_other::<Noncoherent>();
 }
 
-/// A ticket that nobody fills does not hold the others up, and a reference that comes twice is answered once.
+/// A ticket that nobody fills does not block the others, and a reference that comes twice is answered once.
 #[test]
 fn a_lost_ticket_is_passed_over() {
     let (_folder, pool) = pool::<Noncoherent>();
@@ -330,7 +330,7 @@ fn a_lost_ticket_is_passed_over() {
     let server =
         Server::<Noncoherent, HashMap<Noncoherent>>::open(worker.clone(), NAME, shape, Guidelines::P3, 0)
             .unwrap();
-    // The tail: the second line of the first server, behind two lines of header; see the table in `queues`.
+    // The tail: the second line of the first server, after two lines of header; see the table in `queues`.
     let arena = cenote::index::baseline::arena::Arena::open_or_create(
         worker.clone(),
         NAME,
@@ -355,7 +355,7 @@ fn a_lost_ticket_is_passed_over() {
         assert_eq!(server.serve_until(is_over).unwrap(), 20);
     });
     assert_eq!(server.map().get_u64(1).unwrap(), Some(19));
-    // The client's last request once more: slots of a line each are behind the tail, four for two clients.
+    // The client's last request once more: after the tail come slots of a line each, four for two clients.
     server.map().put_u64(1, 100).unwrap();
     let ticket = worker.mem().fetch_add(queues + 3 * 64, 1);
     let slot = queues + (4 + ticket % 4) * 64;

@@ -1,6 +1,6 @@
-//! Readers without a place: they read when nobody else can, they are not deceived by what is used again under them, and damage ends in errors.
+//! Readers without a place: they read when nobody else can, they do not believe memory that was reused while they read, and damage ends in errors.
 //!
-//! Values certify themselves: each says which key it was written for, and sums itself up. The seed of a run is printed when it fails, and `CENOTE_TEST_SEED`
+//! Values verify themselves: each has the key it was written for, and a checksum. The seed of a run is printed when it fails, and `CENOTE_TEST_SEED`
 //! repeats it.
 
 use std::fs::OpenOptions;
@@ -38,7 +38,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// Sums bytes up: one that is another, or elsewhere, shows.
+/// A checksum that depends on the value and position of each byte.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| {
         (sum ^ u64::from(byte))
@@ -51,7 +51,7 @@ fn key(n: u64) -> Vec<u8> {
     format!("key {n:06}").into_bytes()
 }
 
-/// A value for a key: the key, a salt, as much of it as is wanted, and the sum of all that.
+/// A value for a key: the key, a salt repeated to a length, and the checksum of all that.
 fn value(key: &[u8], salt: u64, len: usize) -> Vec<u8> {
     let mut value = key.to_vec();
     value.extend_from_slice(&salt.to_le_bytes());
@@ -145,7 +145,7 @@ impl<M: Mapped> Kind<M> for Sorted {
     }
 }
 
-/// What of a reader's attempts is no failure: others changed the pool too quickly.
+/// The result of a read; `None` if others changed the pool too quickly, which is no failure.
 fn unless_busy<R>(result: cenote::Result<R>) -> Option<R> {
     match result {
         Ok(value) => Some(value),
@@ -154,7 +154,7 @@ fn unless_busy<R>(result: cenote::Result<R>) -> Option<R> {
     }
 }
 
-/// Two write as fast as they can while two read; every even key is there all the time.
+/// Two threads write as fast as they can while two read; every even key is there all the time.
 fn reads_under_writes<M: Mapped, K: Kind<M>>(writes: u64) {
     let folder = folder();
     let path = folder.path().join("pool");
@@ -215,7 +215,7 @@ fn reads_under_writes<M: Mapped, K: Kind<M>>(writes: u64) {
         }
     });
     assert!(found.load() > 0);
-    // Nobody writes now: all that is there is seen, and sound.
+    // Nobody writes now: the reader sees all keys, and `fsck` finds nothing.
     let reader = Pool::<M>::open_read_only(&path, &Options::default()).unwrap();
     assert!(K::all(&reader).unwrap().len() as u64 >= KEYS / 2);
     let report = reader.fsck().unwrap();
@@ -325,7 +325,7 @@ const PROCESSES: u64 = 4096;
 const WORKERS: u64 = 2 * 4096;
 const BEHIND_WORKERS: u64 = WORKERS + 8 * (4096 + 1024);
 
-/// `fsck` of one that holds everything that has a lock of its own.
+/// `fsck` by a reader while a process holds everything that has a lock of its own.
 fn audits_what_has_locks<M: Mapped>() {
     let folder = folder();
     let path = folder.path().join("pool");
@@ -334,7 +334,7 @@ fn audits_what_has_locks<M: Mapped>() {
     let member = pool.group("group", b"token").unwrap().join("member").unwrap();
     let (says, said) = std::sync::mpsc::channel();
     let theirs = path.clone();
-    // One that waits for ever is not waited for.
+    // A thread that waits for ever is not joined.
     std::thread::spawn(move || {
         let reader = Pool::<M>::open_read_only(&theirs, &options()).unwrap();
         says.send(reader.fsck().unwrap()).unwrap();
@@ -366,7 +366,7 @@ fn reads_beside_damaged_records<M: Mapped>(rng: &mut StdRng) {
         finds_all(&reader);
         let stat = reader.stat().unwrap();
         assert_eq!(stat.maps.len(), 2, "{stat:?}");
-        // It ends, and says something.
+        // It ends, and returns something.
         let report = reader.fsck();
         assert!(report.is_ok_and(|report| report.maps.len() == 2));
     }
@@ -379,7 +379,7 @@ fn who_has_no_place_needs_no_records() {
     reads_beside_damaged_records::<Noncoherent>(&mut rng);
 }
 
-/// Runs something as another user, who has no rights on what is root's; as this one, if that is not root.
+/// Runs something as an ordinary user, without root's permissions; as this user, if that is not root.
 fn as_ordinary_user(run: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
@@ -423,7 +423,7 @@ fn who_may_only_read_reads() {
     reads_what_may_not_be_written::<Noncoherent>();
 }
 
-/// Reads everything, whatever comes of it.
+/// Reads everything, with whatever result.
 fn read_all<M: Mapped>(reader: &Reader<M>, rng: &mut StdRng) {
     let n = rng.random_range(0..KEYS);
     if let Ok(map) = reader.map("map") {
@@ -443,7 +443,7 @@ fn read_all<M: Mapped>(reader: &Reader<M>, rng: &mut StdRng) {
     let _ = (reader.names(), reader.stat(), reader.fsck());
 }
 
-/// One flips and moves bytes of all but the superblock, where something is, while another reads.
+/// One thread flips and moves bytes of everything but the superblock, where there is something, while another reads.
 fn reads_while_damage_goes_on<M: Mapped>(rounds: u64) {
     let seed = seed();
     for round in 0..rounds {
@@ -468,7 +468,7 @@ fn reads_while_damage_goes_on<M: Mapped>(rounds: u64) {
                         0 => word[rng.random_range(0..8)] ^= 1 << rng.random_range(0..8),
                         1 => word = rng.random(),
                         2 => file.read_exact_at(&mut word, from).unwrap(),
-                        // As it was: not all is damaged for ever.
+                        // Restored: not all is damaged for ever.
                         _ => word.copy_from_slice(&whole[at as usize..][..8]),
                     }
                     file.write_all_at(&word, at).unwrap();

@@ -1,4 +1,4 @@
-//! Reserves of workers that cannot be right: no write uses them, and `fsck` says so.
+//! Invalid reserves of workers: no write uses them, and `fsck` reports them.
 
 use std::os::unix::fs::FileExt;
 
@@ -24,7 +24,7 @@ fn known(n: u64) -> (Vec<u8>, Vec<u8>) {
     )
 }
 
-/// A pool with a map, whose file may be written behind its back.
+/// Runs `run` on a pool with a map, and on its file, which the test damages.
 fn scene<M: Mapped>(run: impl FnOnce(&std::path::Path, &std::fs::File)) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
@@ -43,11 +43,11 @@ fn scene<M: Mapped>(run: impl FnOnce(&std::path::Path, &std::fs::File)) {
     run(&path, &file);
 }
 
-/// Writes fresh keys of all sizes; then all that was known is as it was.
+/// Writes fresh keys of all sizes, and checks that the known keys are unchanged.
 fn write_and_look<M: Mapped>(pool: &Pool<M>) {
     let map = pool.map("m").unwrap();
     for n in 0..2_000u64 {
-        // Whether it succeeds is not asked here.
+        // Whether it succeeds does not matter here.
         let _ = map.put(
             format!("fresh {n}").as_bytes(),
             &vec![0xee; (n * 31 % 5_000) as usize],
@@ -67,7 +67,7 @@ fn reserves<M: Mapped>(path: &std::path::Path, place: u32) -> Vec<u64> {
     (0..CLASSES).map(|class| record.reserve(class).offset()).collect()
 }
 
-/// Forty words without the bit that makes them valid, which name cells of the pool's first block: every `put` once took those cells.
+/// Forty words without the valid bit, which name cells of the pool's first block: every `put` once took those cells.
 fn words_without_their_bit<M: Mapped>() {
     scene::<M>(|path, file| {
         for place in 0..3 {
@@ -91,7 +91,7 @@ fn nor_does_it_on_incoherent_memory() {
     words_without_their_bit::<Noncoherent>();
 }
 
-/// The same in a record of somebody who writes just now, or who has died.
+/// The same in the record of a worker that is writing, or has died.
 fn in_use<M: Mapped>() {
     scene::<M>(|_, file| {
         let pool: Pool<M> = Pool::open(path_of(file), &options()).unwrap();
@@ -130,7 +130,7 @@ fn nor_is_it_on_incoherent_memory() {
     in_use::<Noncoherent>();
 }
 
-/// `fsck` reports such words of places that nobody has, and its repair clears them.
+/// `fsck` reports such words in vacant places, and its repair clears them.
 fn reported<M: Mapped>() {
     scene::<M>(|path, file| {
         let at = reserves::<M>(path, 3);
@@ -153,7 +153,7 @@ fn fsck_reports_and_repair_clears_them() {
     reported::<Noncoherent>();
 }
 
-/// A reserve that names what a map has: nobody can tell from the word, but `fsck` sees both.
+/// A reserve that names an object of a map: the word looks valid, but `fsck` sees both.
 #[test]
 fn what_is_in_use_is_not_reserved() {
     scene::<Coherent>(|path, file| {

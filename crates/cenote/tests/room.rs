@@ -1,4 +1,4 @@
-//! Writes that find the pool full: what they wait for, and what is room.
+//! Writes that find the pool full: what they wait for, and what makes room.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn frames(count: usize) -> Vec<u8> {
     vec![7; (count << 16) - 300]
 }
 
-/// Runs `body` while another thread holds a value of a map; it lets go after some time.
+/// Runs `body` while another thread holds a value of a map, for some time.
 fn while_held<M: Mapped>(pool: &Pool<M>, key: &'static [u8], body: impl FnOnce()) {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -109,7 +109,7 @@ fn blocks_that_a_write_takes_and_leaves_are_no_progress() {
     }
 }
 
-/// Has everything freed that can be.
+/// Frees everything that can be freed.
 fn settle<M: Mapped>(pool: &Pool<M>) {
     for _ in 0..6 {
         pool.collect().unwrap();
@@ -141,8 +141,8 @@ fn garbage_beside_a_hole_is_waited_for() {
     });
 }
 
-/// A block of seven objects, of which some wait for a reader and the others are free: a range of its size fits once the reader has ended. What
-/// objects lie together in a block is found by trying.
+/// A block of seven objects, of which some wait for a reader and the others are free: an extent of its size fits once the reader has ended. The
+/// test finds by trying which objects lie together in a block.
 fn what_empties_a_block_is_waited_for<M: Mapped>(free: usize) {
     let mut fitted = 0;
     for first in 70..77 {
@@ -190,7 +190,7 @@ fn the_last_object_of_a_block_is_waited_for() {
     what_empties_a_block_is_waited_for::<Noncoherent>(6);
 }
 
-/// Blocks of the small objects of workers that do nothing now are in nobody's way.
+/// Blocks of small objects of idle workers do not keep others from writing.
 #[test]
 fn what_idle_workers_have_reserved_is_withdrawn() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -236,7 +236,7 @@ fn what_idle_workers_have_reserved_is_withdrawn() {
     assert!(pool.fsck(false).unwrap().is_clean());
 }
 
-/// Keys of an ordered map in a pool that other values fill can all be removed, whatever merges that begins.
+/// All keys of an ordered map can be removed in a pool that other values fill, whatever merges that begins.
 fn a_full_pool_can_be_emptied<M: Mapped>(keys: u64, filling: usize, seed: u64) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool<M> = small_pool(folder.path(), 4);
@@ -293,7 +293,7 @@ fn fill_every_class<M: Mapped>(map: &Map<M>) -> Vec<String> {
     keys
 }
 
-/// A worker that was idle while others filled the pool, and took its list over with the chunks, can remove keys, and so can a process that opens the
+/// A worker that was idle while others filled the pool, and took over its list with the chunks, can remove keys. So can a process that opens the
 /// pool then.
 fn an_idle_worker_can_remove_keys<M: Mapped>() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -341,7 +341,7 @@ fn an_idle_worker_can_remove_keys_of_a_full_pool() {
     an_idle_worker_can_remove_keys::<Noncoherent>();
 }
 
-/// A remove in a full pool may copy a page into a larger object. Who updates a key of it then needs no more than the page has in it.
+/// A remove in a full pool may copy a page into a larger object. An update of one of its keys then needs no more than the page's own size.
 fn a_padded_page_shrinks<M: Mapped>() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool<M> = small_pool(folder.path(), 8);
@@ -380,7 +380,7 @@ fn fill_with_chunks<M: Mapped>(map: &Map<M>, who: &str) {
     }
 }
 
-/// Workers that remove keys, fill the pool and collect in turn, whatever the turns are, and take each other's lists over at that: each can remove
+/// Workers remove keys, fill the pool and collect in random turns, and take over each other's lists meanwhile: each can remove
 /// keys at its turn.
 fn workers_in_turn_can_remove_keys<M: Mapped>(seed: u64) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

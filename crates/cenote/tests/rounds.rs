@@ -1,4 +1,4 @@
-//! Flush rounds, where a process is slow: what a reader holds stays.
+//! Flush rounds with a slow process: what a reader holds stays.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use cenote::memory::LocalWord;
 use cenote::pod::{reclaim::collect, reclaim::retire};
 use cenote::{Noncoherent, Options, Pool};
 
-/// Keeps the background thread that wakes it for a while: 1 then, 2 afterwards.
+/// A waker that delays the background thread for a while: 1 meanwhile, 2 afterwards.
 struct Slow(LocalWord);
 
 impl Wake for Slow {
@@ -26,8 +26,8 @@ fn sleep(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }
 
-/// A thread has taken all that it had retired for new objects, and rests: its list is taken over, and has nothing in it that is there. While a
-/// process acknowledges no round, a list with what a reader holds is put behind that one.
+/// A thread has recycled all that it had retired, and is idle: its list is taken over, without live entries. While a
+/// process acknowledges no round, a list with what a reader holds is appended to that list.
 #[test]
 fn a_round_over_nothing_frees_nothing_behind_it() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -134,7 +134,7 @@ fn grows_in_any_order<M: Mapped>() {
         }
         let pairs = all(&tree);
         assert!(pairs.is_sorted() && pairs.len() as u64 == count);
-        // What was made for fewer records says so, and keeps what it has.
+        // A tree that was made for fewer records reports that it is full, and keeps its keys.
         let mut n = count;
         let error = loop {
             match tree.put_u64(key(n), n) {
@@ -166,7 +166,7 @@ fn threads_agree<M: Mapped>() {
                     let expected = (seen % 7 != 0 || seen == key).then_some(seen / threads);
                     assert_eq!(tree.get_u64(seen).unwrap(), expected, "{seen}");
                     if key % 7 == 0 {
-                        // Somebody else removes it as well, perhaps; whoever does first is told.
+                        // Another thread may remove it as well; only the first one succeeds.
                         assert_eq!(tree.put_u64(key, n).unwrap(), Put::Replaced);
                         assert!(tree.remove_u64(key).unwrap());
                     }
@@ -194,7 +194,7 @@ fn fork(child: impl FnOnce() -> i32) -> libc::pid_t {
     }
 }
 
-/// Processes insert keys in turn and are killed, with locks and half-made changes if it comes so; the tree goes on.
+/// Processes insert keys in turn and are killed, perhaps with locks and half-made changes; the tree goes on.
 fn survives_kills<M: Mapped>() {
     let (folder, pool) = pool::<M>();
     let path = folder.path().join("pool");
@@ -259,7 +259,7 @@ fn damage_is_an_error<M: Mapped>() {
                 tree.put_u64(key, key).unwrap();
             }
         }
-        // A handle that has no copies.
+        // A handle without copies.
         let tree = tree(&pool, 0);
         let worker = pool.worker().unwrap();
         let arena = cenote::index::baseline::arena::Arena::open_or_create(
@@ -271,7 +271,7 @@ fn damage_is_an_error<M: Mapped>() {
         .unwrap();
         let mem = worker.mem();
         let root = arena.root(1).load(mem) & !63;
-        // The root is an inner node, its children are leaves. Whole lines: a torn one would be mended.
+        // The root is an inner node, its children are leaves. Whole lines: a torn line would be repaired.
         let node = match rng.random_range(0..3) {
             0 => root,
             _ => mem.owned_peek(root + 64 + 16),

@@ -1,5 +1,5 @@
-//! Hash maps from which most is removed: slots are used again where they are, levels become smaller, and what they had comes
-//! back to the pool.
+//! Hash maps from which most keys are removed: slots are reused, levels become smaller, and their memory becomes
+//! free.
 
 use cenote::{Coherent, Map, Noncoherent, Options, Pool};
 
@@ -21,7 +21,7 @@ fn order<M: cenote::memory::Mapped>(map: &Map<M>) -> u32 {
     map.oldest_level().unwrap().unwrap().order
 }
 
-/// In a pool that is full, the blocks of what was removed are empty, and nobody has given them back yet: a smaller level takes their place.
+/// In a full pool, the blocks of removed objects are empty and not freed yet: a smaller level takes their place.
 fn fill_all_and_empty<M: cenote::memory::Mapped>() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool = pool::<M>(folder.path(), 16 << 20);
@@ -98,7 +98,7 @@ fn a_map_that_is_emptied_gives_its_levels_back() {
     fill_and_empty::<Noncoherent>();
 }
 
-/// Keys that are new every time, few of which are there at a time: no move, no chain, but by chance.
+/// Keys that are new every time, few of which are there at a time: no move and no chain, except by chance.
 fn churn<M: cenote::memory::Mapped>() {
     const LIVE: u64 = 1_000;
     const CHURN: u64 = 200_000;
@@ -133,7 +133,7 @@ fn slots_of_removed_keys_are_used_again_without_a_move() {
     churn::<Noncoherent>();
 }
 
-/// What is reserved stays until it is given back.
+/// A reservation stays until it is lowered.
 #[test]
 fn a_reservation_is_kept_until_it_is_lowered() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -154,7 +154,7 @@ fn a_reservation_is_kept_until_it_is_lowered() {
     assert_eq!(order(&map), 0);
 }
 
-/// A level is linked, nothing of it is moved, and the pool is filled to the last byte by another map: every key can be removed,
+/// A level is linked, nothing is moved yet, and another map fills the pool to the last byte: every key can be removed,
 /// although the copies need chain lines in the next level too.
 fn full_while_moving<M: cenote::memory::Mapped>() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -186,7 +186,7 @@ fn full_while_moving<M: cenote::memory::Mapped>() {
     }
     for n in &keys {
         let mut removed = map.remove(&key(*n));
-        // The retired list may be full as well, and on incoherent memory what is in it is not reclaimable at once.
+        // The retired list may be full as well, and on incoherent memory its objects are not reclaimable at once.
         for _ in 0..100 {
             if M::COHERENT || removed.is_ok() {
                 break;

@@ -1,4 +1,4 @@
-//! A full file system and a full pool: error values, nothing lost, usable after deletes.
+//! A full file system and a full pool: calls return errors, nothing is lost, and the pool is usable after deletes.
 //!
 //! The file system is a tmpfs of 64 MiB in a mount namespace of the test's own (`unshare`, from util-linux).
 
@@ -79,7 +79,7 @@ fn fill_and_refill<F: Filled>(path: &Path, max: u64) {
         assert!(report.is_clean(), "{report:#?}");
     };
     check(&stored);
-    // A second process and a second map are told the same, and do no harm.
+    // A second process and a second map get the same error, and do no harm.
     let error = map.put(b"another", &vec![0; 10 << 20]).unwrap_err();
     assert!(
         matches!(error, Error::Full { .. }) && error.to_string().contains("delete something"),
@@ -119,7 +119,7 @@ fn a_pool_at_its_maximum_gives_errors_and_goes_on() {
     fill_and_refill::<Ordered>(&folder.path().join("ordered"), 48 << 20);
 }
 
-/// What does not fit, whatever the pool grows by, grows it by nothing.
+/// A value that cannot fit, however much the pool grows, does not grow it.
 #[test]
 fn an_impossible_value_commits_nothing() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -132,7 +132,7 @@ fn an_impossible_value_commits_nothing() {
     let map = pool.map("m").unwrap();
     map.put(b"a", b"b").unwrap();
     let before = pool.stat().unwrap().committed_bytes;
-    // Larger than the pool may be; as large as it may be, but something is there.
+    // Larger than the pool may be; as large as it may be, but the pool is not empty.
     let mut fits = 0;
     for mib in [300, 256] {
         match map.put(b"k", &vec![0; mib << 20]) {
@@ -144,7 +144,7 @@ fn an_impossible_value_commits_nothing() {
         }
         assert_eq!(pool.stat().unwrap().committed_bytes, before, "{mib} MiB");
     }
-    // What the error says that would fit does.
+    // The size that the error names does fit.
     assert!(fits > 250 << 20, "{fits} bytes would fit");
     map.put(b"k", &vec![0; fits as usize - 64]).unwrap();
     assert!(pool.fsck(false).unwrap().is_clean());
@@ -165,7 +165,7 @@ fn large_values_lie_side_by_side() {
     let put = |n: u64| map.put(&n.to_le_bytes(), &value);
     let fits = (0..).take_while(|&n| put(n).is_ok()).count() as u64;
     assert!(fits >= 58, "{fits} values of 1 MiB and a little fit into 64 MiB");
-    // Every third one goes; what is left between the others is of use.
+    // Every third value is removed; the gaps between the others are usable.
     let gone = (0..fits).filter(|n| n % 3 == 0).count();
     for n in (0..fits).filter(|n| n % 3 == 0) {
         assert!(map.remove(&n.to_le_bytes()).unwrap());
@@ -175,7 +175,7 @@ fn large_values_lie_side_by_side() {
     assert!(pool.fsck(false).unwrap().is_clean());
 }
 
-/// In a pool whose free frames lie between others, what fits is taken: an error names the longest run, and that can be had.
+/// A pool whose free frames lie between others uses what fits: an error names the longest run, and that can be allocated.
 #[test]
 fn what_fits_between_others_is_taken() {
     const FRAME: usize = 64 << 10;
@@ -247,7 +247,7 @@ fn a_pool_full_of_leaves_can_be_emptied() {
                 map.remove(&key(n)).unwrap(),
                 "key {n} of {fits}, values of {value_len} bytes"
             );
-            // Pages that had to be longer than what they say are in order.
+            // Pages that had to be padded are sound.
             if n < 200 || n % 512 == 0 {
                 let report = pool.fsck(false).unwrap();
                 assert!(report.is_clean(), "key {n} of {fits}: {report:?}");
@@ -373,7 +373,7 @@ fn inside_trimmed() {
     assert_eq!(stat.trimmed_bytes, trimmed.trimmed_bytes);
     assert!(pool.fsck(false).unwrap().is_clean());
 
-    // Somebody else takes what was given back: then the pool is full, and no signal says so.
+    // Others take what was given back: then the pool is full, without a signal.
     let filler = take_all_but(folder, 20 << 20);
     let second = fill(&map);
     assert!((5..first).contains(&second), "{second} values fit");
@@ -418,7 +418,7 @@ fn inside_trimmed() {
     }
     std::fs::remove_file(filler).unwrap();
     let last = fill(&map);
-    // Small blocks lie about by now.
+    // Small blocks are scattered by now.
     assert!(
         last > first / 4 * 3,
         "{last} values fit, and {first} did at first"

@@ -1,4 +1,4 @@
-//! Supervision, with real processes: shells that end as they are told.
+//! Supervision with real processes: shells that end as the test says.
 
 use std::ops::ControlFlow;
 use std::process::Command;

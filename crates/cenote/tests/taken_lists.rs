@@ -1,5 +1,5 @@
-//! Full pools in which workers take each other's retired lists over: none of them loses by it what it needs to remove keys itself. And what is no
-//! map's write makes room as one does.
+//! Full pools in which workers take over each other's retired lists: no worker loses what it needs to remove keys itself. And
+//! writes outside maps make room as those of maps do.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -41,7 +41,7 @@ fn fill_with<M: Mapped>(map: &Map<M>, bytes: usize) -> u64 {
         .unwrap()
 }
 
-/// What a worker is asked to do.
+/// A command to a worker.
 enum Do {
     /// Remove so many of its keys.
     Remove(u64),
@@ -90,7 +90,7 @@ impl Hand {
     }
 }
 
-/// Two workers of a pool in which no class has an object left, and somebody who may hold a value from some moment on, so that nothing is
+/// Two workers of a pool in which no class has an object left, and a reader that may hold a value from some moment on, so that nothing is
 /// freed any more.
 fn in_a_full_pool(steps: impl FnOnce(&Pool, &Hand, &Hand, &mut dyn FnMut())) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -143,7 +143,7 @@ fn removals_go_on(first: u64, others: u64, puts: bool) {
     });
 }
 
-/// The other has neither a spare chunk nor room in its last chunk. Who makes room for a removal does not give it its own spare chunk.
+/// The other worker has neither a spare chunk nor room in its last chunk. A worker that makes room for a removal does not give it its own spare chunk.
 #[test]
 fn who_removes_keeps_its_spare_chunk() {
     removals_go_on(1, 120, false);
@@ -156,7 +156,7 @@ fn who_puts_keeps_its_spare_chunk() {
     removals_go_on(5, 120, true);
 }
 
-/// Who has used its spare chunk keeps its last chunk, which has room, where the other's has none.
+/// A worker that has used its spare chunk keeps its last chunk, which has room, where the other's has none.
 #[test]
 fn who_puts_keeps_its_last_chunk() {
     removals_go_on(70, 60, false);
@@ -212,7 +212,7 @@ fn reservations_and_names_make_room() {
     reservations_make_room::<Noncoherent>();
 }
 
-/// A worker removes so many keys and then 20 more; `before` that, another has removed some, and somebody holds a value.
+/// A worker removes so many keys and then 20 more; `before` that, another has removed some, and a reader holds a value.
 fn removals_after(first: u64, before: impl FnOnce(&Pool, &Hand, &mut dyn FnMut())) {
     in_a_full_pool(|pool, hand, other, holds| {
         before(pool, other, holds);
@@ -235,7 +235,7 @@ fn an_older_list_costs_no_room() {
     }
 }
 
-/// The same of a list that is reclaimable throughout.
+/// The same for a list that is reclaimable throughout.
 #[test]
 fn an_older_list_that_is_reclaimable_costs_no_room() {
     for (others, first) in [(118, 57), (119, 57), (120, 57), (120, 59), (120, 60)] {
@@ -246,7 +246,7 @@ fn an_older_list_that_is_reclaimable_costs_no_room() {
     }
 }
 
-/// The other removes so many keys while somebody reads; then what it has retired is reclaimable.
+/// The other removes so many keys while a reader reads; then what it has retired is reclaimable.
 fn ripens(pool: &Pool, other: &Hand, removed: u64) {
     let reader = pool.map("m").unwrap();
     let held = reader.get(b"held").unwrap().unwrap();
@@ -257,7 +257,7 @@ fn ripens(pool: &Pool, other: &Hand, removed: u64) {
     }
 }
 
-/// A put that is refused takes a list over whose last chunk is reclaimable throughout, and gives its worker a spare: that chunk begins anew.
+/// A refused put takes over a list whose last chunk is reclaimable throughout, and gives its worker a spare: that chunk is reused.
 #[test]
 fn a_refused_put_costs_no_spare_chunk() {
     for puts in [false, true] {
@@ -271,7 +271,7 @@ fn a_refused_put_costs_no_spare_chunk() {
     }
 }
 
-/// Who comes to a place without a chunk gets what is reclaimable of an idle worker's that has no spare chunk either, but for its last chunk.
+/// A worker at a place without a chunk gets the reclaimable chunks of an idle worker that has no spare chunk either, except its last chunk.
 #[test]
 fn newcomers_get_what_is_reclaimable() {
     for removed in [1, 50, 62, 70, 100, 120] {
@@ -286,7 +286,8 @@ fn newcomers_get_what_is_reclaimable() {
     }
 }
 
-/// Two reserve at a time; then keys come and go. What came of both, and whether the map was smaller in the end than in between.
+/// Two threads reserve at the same time; then keys are put and removed. Returns both outcomes, and whether the map was smaller in the end
+/// than in between.
 fn two_reserve(keys: [u64; 2], comes: u64) -> ([bool; 2], bool) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool = small_pool(folder.path());
@@ -318,7 +319,7 @@ fn two_reserve(keys: [u64; 2], comes: u64) -> ([bool; 2], bool) {
     (granted, slots() < most)
 }
 
-/// Where there is room for one level, a reservation that is granted is not taken back by one that is refused, and refused ones leave nothing.
+/// Where there is room for one level, a refused reservation does not undo a granted one, and refused ones leave nothing.
 #[test]
 fn reservations_know_their_own() {
     for round in 0..30 {
@@ -329,7 +330,7 @@ fn reservations_know_their_own() {
     }
 }
 
-/// How many values there is room for in a pool of which a map had many keys and has lost them.
+/// How many values there is room for in a pool with a map whose many keys were removed.
 fn room_after_keys(reserves: bool) -> u64 {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool = small_pool(folder.path());

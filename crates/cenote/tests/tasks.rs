@@ -61,7 +61,7 @@ fn one_of_each<M: Mapped>(pool: Pool<M>) {
     assert!(tasks.is_done() && tasks.wait_all(None));
     assert_eq!((tasks.next().unwrap(), tasks.committed()), (Next::Done, 5));
     assert_clean(&pool);
-    // What is forgotten is done all the same, and its memory is free.
+    // A discarded result counts as done, and its memory is free.
     for task in 0..5 {
         assert!(tasks.forget(task).unwrap());
         assert!(!tasks.forget(task).unwrap());
@@ -99,7 +99,7 @@ fn crowd<M: Mapped>(pool: Pool<M>) {
                             let (phase, _) = tasks.place(task).unwrap();
                             assert!(phase == 0 || tasks.is_phase_done(phase - 1));
                             if random.random_range(0..20) == 0 {
-                                // This thread loses track of it.
+                                // This thread abandons the task.
                                 continue;
                             }
                             let value = task << 8 | thread;
@@ -141,7 +141,7 @@ fn a_living_worker_that_is_stuck_is_helped_and_then_replaced() {
             scope.spawn(|| {
                 let mut tasks = pool.tasks("stuck", &plan).unwrap();
                 tasks.set_timeout(Duration::from_millis(20));
-                // From the other end, but for the one that the owner is at; that is done when timeout has ended.
+                // From the other end, except the task that the owner is at; that is done when the timeout has ended.
                 let mut order = Vec::new();
                 tasks
                     .run(|task| {

@@ -1,6 +1,6 @@
-//! Names in folders that others may write: links, pipes and files that somebody planted, files of other users, and what the permission bits of new files are.
+//! Names in folders that others may write: planted links, pipes and files, files of other users, and the permission bits of new files.
 //!
-//! What needs another user is tried as root, by files that are given away, and by a thread that becomes nobody.
+//! Cases that need another user run as root, with files that are given away, and with a thread that becomes `nobody`.
 
 use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ mod thread;
 
 use thread::{NOBODY, Refusing, is_root, with};
 
-/// Until what waits for ever is said to.
+/// The time after which a call counts as hanging.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn folder() -> tempfile::TempDir {
@@ -61,7 +61,7 @@ fn open(path: &Path, options: &Options) -> cenote::Result<()> {
     Ok(())
 }
 
-/// All that opens what a path names.
+/// All calls that open a path.
 fn all_ways(path: &Path, options: &Options) -> Vec<(&'static str, cenote::Result<()>)> {
     vec![
         ("open", open(path, options)),
@@ -123,7 +123,7 @@ fn a_link_is_not_followed_where_a_pool_is_named() {
         std::fs::read(&path).unwrap() == before,
         "it was changed through a link"
     );
-    // One that is not the last part of the name is nobody's trap.
+    // A link that is not the last part of the name is no trap.
     symlink(folder.path(), &link).unwrap();
     open(&link.join("pool"), &Options::default()).unwrap();
 }
@@ -230,7 +230,7 @@ fn who_wants_a_pool_for_everybody_gets_it() {
 #[test]
 fn files_of_other_users_are_not_opened_unless_that_is_wanted() {
     if !is_root() {
-        // Nobody else can give a file away; `whose_files_are_used` in the memory layer asks the rule itself.
+        // Only root can give a file away; `whose_files_are_used` in the memory layer tests the rule itself.
         return;
     }
     let folder = folder();
@@ -254,7 +254,7 @@ fn files_of_other_users_are_not_opened_unless_that_is_wanted() {
         open(&path, &trusting(&locked_by(&locks))).unwrap();
         chown(spoilt, Some(0), Some(0)).unwrap();
     }
-    // Looking for a pool's kind joins nothing: whose it is is asked by what does.
+    // Reading a pool's kind does not join it: the owner is checked when it is opened.
     chown(&path, Some(NOBODY), None).unwrap();
     cenote::kind_of(&path).unwrap();
     let agent = Options {
@@ -299,7 +299,7 @@ fn users_trust_themselves_and_root_and_whom_they_say() {
         open(&for_all, &trusting(&Options::default())).unwrap();
     });
     says(open(&own, &Options::default()), &["belongs to user 65534", "(0)"]);
-    // What cannot be opened at all says so, as ever.
+    // A file that cannot be opened at all gives that error, as ever.
     set_mode(&roots, 0o600);
     with(Refusing::Nothing, Some(NOBODY), 0o022, move || {
         says(
@@ -337,7 +337,7 @@ fn a_new_file_has_its_permission_bits_before_it_has_its_name() {
     create(&path, &Options::default()).unwrap();
     let (new, opened, options) = (folder.path().join("new"), path.clone(), locked_by(&locks));
     with(Refusing::Permissions, None, 0o077, move || {
-        // Stopped where they are given: there is nothing that somebody else could have opened, or could not yet.
+        // Stopped where the bits are set: no other process could have opened the file before, or could be refused still.
         says(open(&opened, &options), &["Operation not permitted", "locks"]);
         says(create(&new, &Options::default()), &["permissions"]);
     });
@@ -432,7 +432,7 @@ fn a_pool_without_room_is_not_made() {
         assert!(matches!(created, Err(Error::Option { .. })), "{created:?}");
     }
     assert_eq!(folder.path().read_dir().unwrap().count(), 0);
-    // The least that there can be is one that can be opened.
+    // A pool of the least size can be opened.
     create(
         &path,
         &Options {

@@ -1,4 +1,4 @@
-//! Checks that are left out (planted faults): what they are for happens. So the tests of the checks can fail.
+//! Planted faults that leave out checks: what the checks prevent happens. So the tests of the checks can fail.
 
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -70,7 +70,7 @@ fn lengths_that_reach_into_other_objects_are_clean() {
                 .windows(value.len())
                 .position(|bytes| bytes == value)
                 .unwrap();
-            // The value's length, of 8 bytes: behind the key's, or alone before a result.
+            // The value's length, of 8 bytes: after the key's, or alone before a result.
             let length = (at - 32..at)
                 .rev()
                 .find(|at| at % 8 == 0 && bytes[*at] == 104)

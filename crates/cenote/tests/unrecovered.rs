@@ -1,4 +1,4 @@
-//! Recovery that meets damage, or is stopped: whoever has nothing to do with it goes on, and what could not be done is said.
+//! Recovery that meets damage, or is stopped: workers that have nothing to do with it go on, and what could not be done is reported.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -11,7 +11,7 @@ use cenote::pod::names::directory;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
 const TOKEN: &[u8] = b"token";
-/// More than anything here takes.
+/// Longer than anything here takes.
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 /// Words of a group's header.
 const MAGIC_AT: u64 = 0;
@@ -63,7 +63,7 @@ fn lose_members<M: Mapped>(count: usize, pool: &Pool<M>, path: &Path) {
     }
 }
 
-/// Changes a word of the group that is to be damaged; what it was.
+/// Changes a word of the group that is to be damaged. Returns what it was.
 fn set_word<M: Mapped>(pool: &Pool<M>, word: u64, value: u64) -> u64 {
     let worker = pool.worker().unwrap();
     let at = directory::find(&*worker, "damaged").unwrap().unwrap().offset + word;
@@ -84,18 +84,18 @@ fn a_damaged_group<M: Mapped>(word: u64) {
         lose_members(1, pool, path);
         let before = set_word(pool, word, 0);
 
-        // Whoever opens the pool recovers the dead, and uses what it came for.
+        // A process that opens the pool recovers the dead, and can use the pool.
         let other: Pool<M> = Pool::open(path, &options()).unwrap();
         let map = other.map("m").unwrap();
         assert_eq!(map.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
         map.put(b"key", b"value").unwrap();
         let stat = other.stat().unwrap();
         assert!(stat.processes.iter().all(|process| process.alive), "{stat:#?}");
-        // The other group is told.
+        // The other group gets the events.
         let told = std::iter::from_fn(|| sound.next(LONG).unwrap()).find(|event| event.kind == Kind::Died);
         assert!(told.is_some());
 
-        // It is said what is damaged.
+        // The damage is reported.
         assert_eq!(stat.damaged.len(), 1, "{stat:#?}");
         assert_eq!(
             (stat.damaged[0].what.as_str(), stat.failures.len()),
@@ -141,7 +141,7 @@ fn all_of_the_dead_are_recovered_at_once_although_each_was_in_it() {
     });
 }
 
-/// A recoverer that is stopped with its claim lives: nobody else may recover that record. But who waits for the death is told.
+/// A recoverer that is stopped with its claim lives: nobody else may recover that record. But members that wait get the event of the death.
 fn a_stopped_recoverer<M: Mapped>() {
     scene::<M>(|pool, path| {
         let mut member = pool.group("sound", TOKEN).unwrap().observe().unwrap();

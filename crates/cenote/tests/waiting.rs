@@ -30,7 +30,7 @@ impl Other {
         )
     }
 
-    /// Waits until it has said something that begins so.
+    /// Waits until it has printed a line that begins so.
     fn says(&mut self, what: &str) -> String {
         let mut lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
         loop {
@@ -105,7 +105,7 @@ fn permits_of_the_dead_are_had_again_with_their_notes() {
     );
     for holder in holders {
         holder.kill();
-        // Sleeps by the death slots of both, at most.
+        // Sleeps at most on the death slots of both.
         let permit = semaphore.acquire().unwrap();
         let note = match permit.acquired() {
             Acquired::Recovered { note, .. } => note,
@@ -175,7 +175,7 @@ fn those_who_wait_are_woken_though_some_of_them_die() {
     waiters.remove(1).kill();
     let guard = mutex.lock().unwrap();
     pool.map("words").unwrap().put(b"go", b"").unwrap();
-    // Each of them is told, one after the other; one of these may be lost with the dead.
+    // Each of them is notified, one after the other; one notification may be lost with the dead waiter.
     for _ in 0..3 {
         condvar.notify_one().unwrap();
     }
@@ -201,7 +201,7 @@ fn a_wait_ends_with_its_time_and_with_removal() {
         let guard = mutex.lock().unwrap();
         condvar.wait(guard).map(drop)
     });
-    // Once it waits the mutex is free, and somebody has it noted that it waits.
+    // Once it waits, the mutex is free, and its slot says that it waits.
     let waits = || {
         let locks = pool.stat().unwrap().locks;
         locks.iter().any(|lock| !lock.seen.waiting.is_empty())

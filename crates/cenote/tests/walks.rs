@@ -1,10 +1,10 @@
-//! How far a lookup in an ordered map walks to the right, where parents do not know of nodes: counted in sync loads. Each step is one.
+//! How far a lookup in an ordered map moves right where parents do not know nodes: counted in sync loads, one for each step.
 
 use cenote::memory::{Counting, Counts, Mapped};
 use cenote::pod::format::class::TABLE;
 use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Pool};
 
-/// Of a lookup: three levels, and some nodes that are not posted yet.
+/// The most loads of a lookup: three levels, and some nodes that are not posted yet.
 const LOADS_MAX: u64 = 32;
 
 fn options(max: u64) -> Options {
@@ -22,7 +22,7 @@ fn loads<R>(work: impl FnOnce() -> R) -> (R, u64) {
     (result, Counts::current().sync_loads)
 }
 
-/// A pool has room for leaves at last, and none for their parents' pages. That must not make a list of the tree.
+/// In the end a pool has room for leaves, and none for their parents' pages. That must not turn the tree into a list.
 fn a_full_pool_keeps_its_trees<M: Mapped>() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
@@ -35,7 +35,7 @@ fn a_full_pool_keeps_its_trees<M: Mapped>() {
         n
     };
     let end = full(0);
-    // A handle of another process, as it were.
+    // As a handle of another process.
     let other: Pool<Counting<M>> = Pool::open(&path, &options(8 << 20)).unwrap();
     let read = other.ordered("a").unwrap();
     let check = |keys: &mut dyn Iterator<Item = u64>| {
@@ -64,7 +64,7 @@ fn a_full_pool_keeps_its_trees_on_incoherent_memory() {
     a_full_pool_keeps_its_trees::<Noncoherent>();
 }
 
-/// The same by handles that write one key each, as by processes that do: none of them knows what the others could not post. The pool is full but for
+/// The same with handles that write one key each, as processes might: none of them knows what the others could not post. The pool is full except for
 /// objects of up to 640 bytes: leaves, and no parent's page.
 fn whoever_writes<M: Mapped>() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -125,8 +125,8 @@ fn whoever_writes_on_incoherent_memory() {
 
 const STREAMS: u64 = 16;
 
-/// One process appends to sixteen streams, another looks at the end of each in turn, as a reader of queues does. The cached way to each end
-/// is out of date each time; `is_in_step` looks at one end twice, so that detours have the period of what counts them.
+/// One process appends to sixteen streams, another reads the end of each in turn, as a reader of queues does. The cached path to each end
+/// is out of date each time. With `is_in_step` it reads one end twice, so that detours have the period of their counter.
 fn ends_of_streams(is_pinned: bool, is_in_step: bool) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");

@@ -324,13 +324,22 @@ mod tests {
         Command::new("sleep").arg("600").spawn().unwrap()
     }
 
-    /// The program that a process runs, which it has mapped: it stands for the pool.
+    /// The program that a process runs, which it has mapped: it stands for the pool. A process that has just begun to run it maps it in a moment.
     fn program(child: &Child) -> String {
-        let program = fs::metadata(format!("/proc/{}/exe", child.id())).unwrap();
-        let maps = fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
-        let inode = format!(" {}", program.ino());
-        let files = maps.lines().filter_map(mapped);
-        files.into_iter().find(|file| file.ends_with(&inode)).unwrap()
+        for _ in 0..10_000 {
+            let program = fs::metadata(format!("/proc/{}/exe", child.id())).unwrap();
+            let maps = fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+            let inode = format!(" {}", program.ino());
+            if let Some(file) = maps
+                .lines()
+                .filter_map(mapped)
+                .find(|file| file.ends_with(&inode))
+            {
+                return file;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        panic!("process {} has not mapped its program", child.id())
     }
 
     /// A process that holds the locks of number 7 on a file, by a description that it has inherited.

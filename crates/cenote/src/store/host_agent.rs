@@ -101,7 +101,7 @@ struct Shared {
     failures: Mutex<Vec<Failure>>,
     processes: LocalWord,
     workers: LocalWord,
-    /// 0 no monitor, 1 one that follows, 2 one that leads.
+    /// 0: no monitor; 1: a monitor that follows; 2: a monitor that leads.
     leads: LocalWord,
 }
 

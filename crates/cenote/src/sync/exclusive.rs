@@ -20,7 +20,7 @@
 //!
 //! **A crash** of the owner is found by the foremost waiter, which sleeps on the owner's death slot; a crash of the foremost waiter by the one
 //! behind it. A crash of a worker that said *queue first* leaves that as it is; the next owner that comes through the queue withdraws
-//! it. The queue passes no news of deaths on: the word says of whom the next owner is told.
+//! it. The queue passes no news of deaths on: the word names the dead owner that the next one is told of.
 
 use super::held::Handle;
 use super::owner::{is_free, take_word};

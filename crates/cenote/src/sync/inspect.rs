@@ -17,7 +17,7 @@ const WALKS: u32 = 16;
 /// A worker that holds a lock or waits for it.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Holder {
-    /// Who it is.
+    /// The worker.
     #[serde(flatten)]
     pub who: Owner,
     /// Whether it lives.

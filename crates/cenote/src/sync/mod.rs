@@ -6,7 +6,7 @@
 //! | `held` | which slot of its worker area a worker uses for which lock |
 //! | `wait` | polling and sleeping: when to poll, and for how long to sleep |
 //! | `sleep` | sleeping until another worker has done something, or has died |
-//! | `owner` | a word that names its owner: taking it, also from the dead |
+//! | `owner` | a word that names its owner: taking it, also from a dead owner |
 //! | `wait_queue` | the queue of waiters, in the order in which they came |
 //! | `exclusive` | a word that names its owner, with a queue before it |
 //! | `mutex` | the mutex, whose waiters sleep and come first in the end |

@@ -1,6 +1,6 @@
 //! Waiting for a lock: first frequent polls, then sleep.
 //!
-//! A waiter that knows for whom it waits sleeps until that worker wakes it or dies ([`sleep`](super::sleep)). Where nobody wakes waiters, as
+//! A waiter that knows which worker it waits for sleeps until that worker wakes it or dies ([`sleep`](super::sleep)). Where nobody wakes waiters, as
 //! with the spin lock, a waiter yields for a while, then sleeps longer and longer between polls: it sees a free lock up to
 //! [`LONGEST_REST`] late.
 //!
@@ -72,7 +72,7 @@ pub struct Waiting {
     /// Frequent polls before the first sleep or yield.
     spins: u32,
     polls: u32,
-    /// Polls since the wait began, or [began anew](Self::begin_anew).
+    /// Polls since the wait began, or since the last [`Self::begin_anew`].
     close: u32,
     rest: Duration,
     /// When it first went to sleep, by the kernel's clock.

@@ -1,4 +1,4 @@
-//! Members of groups on several hosts: what those that live are told of a host that is fenced.
+//! Members of groups on several hosts: the events that living members get when a host is fenced.
 
 use cenote::group::{Event, Kind};
 use cenote::memory::Mapped;
@@ -13,7 +13,7 @@ fn next<M: Mapped>(member: &mut Membership<M>) -> Outcome<Event> {
     event.ok_or_else(|| "nothing is told".to_owned())
 }
 
-/// The next event is of this kind, and of this member, or of a host if that is empty.
+/// Checks that the next event is of this kind, and of this member, or of a host if that is empty.
 fn hear<M: Mapped>(told: &mut Membership<M>, kind: Kind, member: &str, host: u32) -> Outcome<Event> {
     let event = next(told)?;
     let fits = event.kind == kind && event.member == member && event.host == host;
@@ -43,7 +43,7 @@ impl Crew {
     }
 }
 
-/// What must be told of host 2 once it is fenced: its death, and then those of its members.
+/// The events that must come once host 2 is fenced: its death, and then those of its members.
 fn hear_its_end<M: Mapped>(told: &mut Membership<M>, generation: u32) -> Outcome {
     let end = hear(told, Kind::HostDied, "", 2)?;
     ensure(end.identity == u64::from(generation), || {
@@ -64,7 +64,7 @@ fn begin<M: Mapped>(pool: &Pool<M>) -> Outcome<Membership<M>> {
     Ok(member)
 }
 
-/// Nothing else has been told, and the pool says the same of its members.
+/// No other events have come, and the pool says the same of its members.
 fn is_all<M: Mapped>(home: &Home<M>, told: &mut Membership<M>) -> Outcome {
     let more = told.try_next().map_err(text)?;
     ensure(more.is_none(), || format!("too much was told: {more:?}"))?;
@@ -74,7 +74,7 @@ fn is_all<M: Mapped>(home: &Home<M>, told: &mut Membership<M>) -> Outcome {
     })
 }
 
-/// A host is fenced, comes again, and is fenced again: members elsewhere are told each time, once and in order.
+/// A host is fenced, comes up again, and is fenced again: members elsewhere get the events each time, once and in order.
 pub fn told<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut member = begin(home.pool())?;
@@ -85,7 +85,7 @@ pub fn told<M: Mapped>() -> Outcome {
         for name in ["one", "two"] {
             hear(&mut member, kind, name, 2)?;
         }
-        // It misses its heartbeats; what kills its members is the fence.
+        // It misses its heartbeats; the fence kills its members.
         two.agent.signal(libc::SIGSTOP);
         hear_its_end(&mut member, generation)?;
         home.is_recovered(2, generation + 1)?;
@@ -99,7 +99,7 @@ pub fn told<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// The monitor dies as soon as it has moved the generation: others tell.
+/// The monitor dies as soon as it has moved the generation: others report the deaths.
 pub fn told_by_the_next<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut member = begin(home.pool())?;
@@ -111,7 +111,7 @@ pub fn told_by_the_next<M: Mapped>() -> Outcome {
     }
     two.agent.signal(libc::SIGSTOP);
     first.is_killed()?;
-    // Another thread of the first may have died with the group's lock: nobody tells before its host is fenced.
+    // Another thread of the first may have died with the group's lock: nobody can report deaths before its host is fenced.
     let mut second = home.start("monitor", 4, &[])?;
     hear_its_end(&mut member, 0)?;
     second.hear("Leads")?;

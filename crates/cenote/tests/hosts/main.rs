@@ -1,9 +1,9 @@
-//! Hosts with real processes: agents, workers and monitors that are killed, stopped and continued, and killed at every
-//! crash point of theirs.
+//! Hosts with real processes: agents, workers and monitors that are killed, stopped and continued, and killed at each of
+//! their crash points.
 //!
 //! Run with `cargo test -p cenote --features crash-points --test hosts`; it starts itself as the processes of the hosts, each
 //! host in PID and network namespaces of its own where that is permitted. Words on the command line choose cases by name.
-//! What must never happen is asserted; what must happen is waited for, for as long as a loaded machine may take.
+//! The tests assert what must never happen, and wait for what must happen for as long as a loaded machine may take.
 
 mod groups;
 mod part;
@@ -27,10 +27,10 @@ use roles::{journal, leave, play};
 
 /// The host of this test's own process.
 const HOME: u32 = 9;
-/// The group whose members are told of hosts, and its token.
+/// The group whose members get events of hosts, and its token.
 const GROUP: &str = "group";
 const TOKEN: &[u8] = b"token";
-/// What is waited for comes sooner than this, or never.
+/// An event that does not come within this time never comes.
 const LONG: Duration = Duration::from_secs(120);
 /// Points at which a monitor is killed.
 const MONITOR_POINTS: [&str; 4] = [
@@ -128,7 +128,7 @@ impl<M: Mapped> Home<M> {
         Ok(map.get_u64(u64::from(host)).map_err(text)?.unwrap_or(0))
     }
 
-    /// Waits until a host is down in a generation, and nothing of its processes is left.
+    /// Waits until a host is down in a generation, and none of its processes is left.
     fn is_recovered(&self, host: u32, generation: u32) -> Outcome {
         let begun = Instant::now();
         loop {
@@ -151,7 +151,7 @@ impl<M: Mapped> Home<M> {
         }
     }
 
-    /// What a host's worker has acknowledged is there, and at most one more.
+    /// Checks that all writes that a host's worker has acknowledged are there, and at most one more.
     fn check_journal(&self, host: u32) -> Outcome {
         let bytes = std::fs::read(journal(&self.path, host)).map_err(text)?;
         let last = bytes.chunks_exact(8).next_back().ok_or("nothing was written")?;
@@ -194,7 +194,7 @@ fn killed<M: Mapped>() -> Outcome {
     while home.number(3)? == before {
         ensure(begun.elapsed() < LONG, || "host 3 does not go on".to_owned())?;
     }
-    // The host begins anew, in its next generation.
+    // The host starts again, in its next generation.
     let mut again = home.host(2)?;
     ensure(home.stat(2)?.generation == 1, || "not generation 1".to_owned())?;
     again.end()?;
@@ -219,7 +219,7 @@ fn stopped<M: Mapped>() -> Outcome {
         let living = members::<M>(&home, 2)?;
         ensure(living.len() == 2, || format!("host 2 has {living:?}"))?;
         two.signal(libc::SIGSTOP);
-        // As soon as its generation has moved, nothing of it is there any more.
+        // As soon as its generation has moved, none of its processes is there any more.
         let begun = Instant::now();
         while home.stat(2)?.generation == round {
             ensure(begun.elapsed() < LONG, || "it is not fenced".to_owned())?;
@@ -248,7 +248,7 @@ fn members<M: Mapped>(home: &Home<M>, host: u32) -> Outcome<Vec<u32>> {
     Ok(of_host.map(|process| process.index).collect())
 }
 
-/// Those of some places whose liveness locks are held.
+/// Those of the places whose liveness locks are held.
 fn lock_holders(pool: &Path, places: &[u32]) -> Outcome<Vec<u32>> {
     let file = std::fs::File::open(pool).map_err(text)?;
     let mut held = Vec::new();
@@ -269,7 +269,7 @@ fn lock_holders(pool: &Path, places: &[u32]) -> Outcome<Vec<u32>> {
     Ok(held)
 }
 
-/// The leading monitor dies at every step of its work; another one finishes it, and fences nobody twice with effect.
+/// The leading monitor dies at every step of its work; another one finishes it, and no second fence has an effect.
 fn monitor_dies<M: Mapped>(point: &str) -> Outcome {
     let home = Home::<M>::new()?;
     let crash = format!("{point}:1");
@@ -326,7 +326,7 @@ fn monitor_stopped<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// A monitor each of whose looks comes late says so, and suspects the silent all the same, and nobody else.
+/// A monitor all of whose polls come late reports that. It still suspects silent hosts, and no others.
 fn polls_late<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut monitor = home.start("monitor", 1, &[("CENOTE_HOSTS_SLOW", "25")])?;
@@ -344,8 +344,8 @@ fn polls_late<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// What the pool says of a host is damaged: nobody can tell of its processes whether they live. The dead of others are recovered, and who watches
-/// says what is damaged.
+/// A host's record is damaged: nobody can tell whether its processes live. The dead of other hosts are recovered, and monitors
+/// report the damage.
 fn damaged<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut monitor = home.start("monitor", 1, &[])?;
@@ -385,7 +385,7 @@ fn damaged<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// What the pool says of a host's processes names others, which have never opened it. These are not killed, and the host is fenced.
+/// The records of a host's processes name other processes, which have never opened the pool. These are not killed, and the host is fenced.
 fn strangers_are_named<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut stranger = Stranger::start()?;
@@ -446,7 +446,7 @@ impl Drop for Stranger {
     }
 }
 
-/// What the pool says of the leader's host is damaged. The monitor that follows says so and goes on: once that is mended, it takes over.
+/// The record of the leader's host is damaged. The monitor that follows reports that and goes on: once it is repaired, the monitor takes over.
 fn leader_is_damaged<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut first = home.start("monitor", 1, &[])?;
@@ -469,8 +469,8 @@ fn leader_is_damaged<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// All places are taken, one by the dead of a host of which nobody can tell. Who comes is told that there is no place, and not of a damage that has
-/// nothing to do with it.
+/// All places are taken, one by a dead process of a host with a damaged record. A new process gets the error that there is no place, not an
+/// error about damage that has nothing to do with it.
 fn no_place_beside_damage<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut monitor = home.start("monitor", 1, &[])?;
@@ -499,7 +499,7 @@ fn no_place_beside_damage<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// One of a host of which nobody can tell holds the allocator's lock, and gives it back: who waits for it gets it.
+/// A process of a host with a damaged record holds the allocator's lock, and releases it: a waiter gets it.
 fn lock_beside_damage<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let theirs = HostAgent::<M>::start(&home.path, &options(3)).map_err(text)?;
@@ -536,8 +536,8 @@ fn lock_beside_damage<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// A machine was given the lease, as the monitor of host 3, and has failed before that went up. Another one has the lease since, so that machine was fenced:
-/// host 3 is not refused for ever because nobody can end a generation in which nobody was.
+/// A machine took the lease, as the monitor of host 3, and failed before host 3 went up. Another machine has the lease since, so the first was fenced:
+/// host 3 must not be refused for ever because nobody can end a generation in which nobody was.
 fn down_elsewhere<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let worker = home.pool().worker().map_err(text)?;
@@ -556,7 +556,7 @@ fn down_elsewhere<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// Agents and workers die at the points of theirs; what they leave is repaired, by a monitor or by the next agent.
+/// Agents and workers die at their points; a monitor or the next agent repairs what they leave.
 fn agent_dies<M: Mapped>(point: &str) -> Outcome {
     let home = Home::<M>::new()?;
     let mut monitor = home.start("monitor", 1, &[])?;
@@ -585,7 +585,7 @@ fn agent_dies<M: Mapped>(point: &str) -> Outcome {
     home.end()
 }
 
-/// A worker dies when it has claimed a place and not said who it is; its host's agent recovers that.
+/// A worker dies when it has claimed a place and not written who it is; its host's agent recovers that.
 fn claim_is_left<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut agent = home.start("agent", 2, &[])?;
@@ -601,7 +601,7 @@ fn claim_is_left<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// An agent that is started anew goes on in the same generation: its host has not failed. Its processes never notice.
+/// An agent that is restarted goes on in the same generation: its host has not failed. Its processes do not notice.
 fn agent_again<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut agent = home.start("agent", 2, &[])?;
@@ -624,7 +624,7 @@ fn agent_again<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// A fence that is a program: the generation waits for it, also if it fails at first.
+/// A fence that is a program: the generation does not move before it succeeds, even if it fails at first.
 fn fenced_by_command<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let folder = home.path.parent().ok_or("a pool has a folder")?;
@@ -654,7 +654,7 @@ fn fenced_by_command<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// What is refused, and what it says.
+/// Calls that are refused, and their errors.
 fn refusals<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let refuses = |result: cenote::Result<()>, words: &str| match result {
@@ -687,14 +687,14 @@ fn refusals<M: Mapped>() -> Outcome {
 }
 
 fn all(wanted: &[String]) -> Outcome {
-    // What the test harness is told means nothing here.
+    // Options of the test harness mean nothing here.
     let wanted: Vec<&String> = wanted.iter().filter(|word| !word.starts_with('-')).collect();
     let mut failures = 0;
     let mut case = |name: String, run: &dyn Fn() -> Outcome| {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| name.contains(wanted.as_str())) {
             return;
         }
-        // What hangs is ended; its processes end when their standard input does.
+        // Ends a case that hangs; its processes end when their standard input does.
         // SAFETY: the call takes a number.
         unsafe { libc::alarm(4 * LONG.as_secs() as u32) };
         match run() {

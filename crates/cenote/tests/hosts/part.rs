@@ -1,4 +1,4 @@
-//! Processes of this test's own program, each in a group of its own, and in namespaces of its own where that is permitted.
+//! Processes that run this test program, each in a process group of its own, and in namespaces of its own where that is permitted.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use cenote::memory::Mapped;
 
 use super::{Outcome, ensure, text};
 
-/// A process of this test's own program, in a group of its own: whatever it starts is in it too.
+/// A process that runs this test program, in a process group of its own, which also has whatever it starts.
 pub struct Part {
     pub child: Child,
     pub input: Option<ChildStdin>,
@@ -65,7 +65,7 @@ impl Part {
         })
     }
 
-    /// Reads what it says up to a line that contains something.
+    /// Reads its output up to a line that contains something.
     pub fn hear(&mut self, wanted: &str) -> Outcome {
         loop {
             let mut line = String::new();
@@ -88,14 +88,14 @@ impl Part {
         unsafe { libc::kill(-(self.child.id() as i32), signal) };
     }
 
-    /// Has it end in peace.
+    /// Ends it in an orderly way.
     pub fn end(&mut self) -> Outcome {
         self.input = None;
         let status = self.child.wait().map_err(text)?;
         ensure(status.success(), || format!("it ended with {status}"))
     }
 
-    /// Waits until it has died of a crash point.
+    /// Waits until it has died at a crash point.
     pub fn is_killed(&mut self) -> Outcome {
         let status = self.child.wait().map_err(text)?;
         let signal = std::os::unix::process::ExitStatusExt::signal(&status);
@@ -104,9 +104,9 @@ impl Part {
         })
     }
 
-    /// What it says until its end.
+    /// Its output until its end.
     pub fn rest(&mut self) -> String {
-        // What has been said until now is what counts.
+        // The output until now is what counts.
         let _ = self.output.read_to_string(&mut self.heard);
         std::mem::take(&mut self.heard)
     }

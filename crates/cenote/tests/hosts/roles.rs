@@ -1,4 +1,4 @@
-//! What the processes of hosts do: agents, monitors, workers, and a whole host. Each ends in peace when its standard
+//! What the processes of hosts do: agents, monitors, workers, and a whole host. Each ends in an orderly way when its standard
 //! input does.
 
 use std::io::{Read, Write};
@@ -36,7 +36,7 @@ fn play_on<M: Mapped>(role: &str, pool: &Path, host: u32) -> Outcome {
 
 fn say(line: impl std::fmt::Display) {
     println!("{line}");
-    // Whoever started this process may have gone.
+    // The process that started this one may have ended.
     let _ = std::io::stdout().flush();
 }
 
@@ -73,7 +73,7 @@ fn monitor<M: Mapped>(pool: &Path, host: u32) -> Outcome {
         ..MonitorOptions::default()
     };
     let stops = || TOLD.lock().is_ok_and(|told| *told);
-    // So long is each poll kept from coming to an end.
+    // For how long each poll is delayed.
     let slowness = std::env::var("CENOTE_HOSTS_SLOW").map_or(Ok(0), |text| text.parse());
     let slowness = Duration::from_millis(slowness.map_err(text)?);
     let may_lead = || {
@@ -86,7 +86,7 @@ fn monitor<M: Mapped>(pool: &Path, host: u32) -> Outcome {
     leave(agent)
 }
 
-/// Puts its host's key to higher and higher numbers, and writes each number down when the call has returned.
+/// Puts its host's key to higher and higher numbers, and records each number when the call has returned.
 fn worker<M: Mapped>(path: &Path, host: u32) -> Outcome {
     let pool = Pool::<M>::open(path, &options(host)).map_err(text)?;
     let map = pool.map("m").map_err(text)?;

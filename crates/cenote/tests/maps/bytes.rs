@@ -51,7 +51,7 @@ pub fn one_key<M: Mapped, T: TestMap<M>>(guidelines: Guidelines) {
     assert_clean(&pool);
 }
 
-/// A name has one kind, and what does not exist is not made by looking.
+/// A name has one kind, and `existing` calls create nothing.
 pub fn one_kind_a_name<M: Mapped, T: TestMap<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     assert!(matches!(T::existing(&pool, "m"), Err(Error::NoSuchMap { .. })));
@@ -141,7 +141,7 @@ pub fn behaves_like_a_btree_map<M: Mapped, T: TestMap<M>>(guidelines: Guidelines
     assert_clean(&pool);
 }
 
-/// Whether a map that overwrites in place may refuse to put a value in the place of another.
+/// Whether a map that overwrites in place may refuse to replace a value by another.
 pub fn is_refused<M: Mapped, T: TestMap<M>>(
     guidelines: Guidelines,
     key: &[u8],
@@ -152,7 +152,7 @@ pub fn is_refused<M: Mapped, T: TestMap<M>>(
     is_in_place && key.len() == 8 && old.len() == 8 && value.len() != 8
 }
 
-/// Many keys, in an order that is none; all of them removed; half of them once more.
+/// Many keys, in random order; all of them removed; half of them put again.
 pub fn grows_and_keeps_everything<M: Mapped, T: TestMap<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let map = T::open(&pool, "m").unwrap();
@@ -196,8 +196,8 @@ pub fn grows_and_keeps_everything<M: Mapped, T: TestMap<M>>(guidelines: Guidelin
     assert_clean(&pool);
 }
 
-/// Each thread counts a key up by compare-and-replace, and churns keys of its own that lie among those of the others; it
-/// sees its own in every look, and in every scan.
+/// Each thread increments a key by compare-and-replace, and churns keys of its own that lie among those of the others; it
+/// sees its own in every lookup, and in every scan.
 pub fn threads_agree<M: Mapped, T: TestMap<M>>(guidelines: Guidelines) {
     const COUNTED: u64 = 1;
     let seed = seed();
@@ -247,7 +247,7 @@ pub fn threads_agree<M: Mapped, T: TestMap<M>>(guidelines: Guidelines) {
     assert_clean(&pool);
 }
 
-/// Makes a key's value larger by one, whoever else does.
+/// Increments a key's value, while others may do so too.
 fn count_up<M: Mapped, T: TestMap<M>>(map: &T, key: &[u8]) {
     loop {
         let done = match map.get(key).unwrap() {

@@ -10,7 +10,7 @@ use cenote::{Guidelines, Options, Pool};
 
 pub use shared::seed;
 
-/// What a map ought to hold.
+/// The expected content of a map.
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// All guidelines.
@@ -46,14 +46,14 @@ pub fn options(guidelines: Guidelines) -> Options {
     }
 }
 
-/// A new pool, in a folder that goes when it is dropped.
+/// A new pool, in a folder that is deleted when it is dropped.
 pub fn pool<M: Mapped>(guidelines: Guidelines) -> (tempfile::TempDir, Pool<M>) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool = Pool::create(folder.path().join("pool"), &options(guidelines)).unwrap();
     (folder, pool)
 }
 
-/// Nothing is damaged or leaked, and the figures add up.
+/// Checks that nothing is damaged or leaked, and that the figures add up.
 pub fn assert_clean<M: Mapped>(pool: &Pool<M>) {
     let report = pool.fsck(false).unwrap();
     assert!(report.is_clean(), "{report:#?}");

@@ -1,16 +1,16 @@
-//! The conformance suite: all maps are judged alike, on both backends, under all guidelines that they tell apart.
+//! The conformance suite: the same tests for all maps, on both backends, under all guidelines that make a difference to them.
 //!
 //! | file | which maps | what |
 //! |---|---|---|
-//! | `bytes.rs` | those of a store | byte strings: each call, against a model, growth, threads, large values |
+//! | `bytes.rs` | the store's maps | byte strings: each call, against a model, growth, threads, large values |
 //! | `words.rs` | all that implement `WordMap`, with the feature `baselines` | keys and values of 8 bytes |
-//! | `order.rs`, `shrinks.rs` | those of a store that are ordered | what has to do with order, nodes that are split and merged |
-//! | `model.rs` | those of a store | random calls against a model; what fails shrinks |
+//! | `order.rs`, `shrinks.rs` | the store's ordered maps | order, and nodes that are split and merged |
+//! | `model.rs` | the store's maps | random calls against a model; failing lists of calls are shrunk |
 //! | `planted.rs` | maps with a fault | each fault is found |
 //!
 //! A case is a function, generic over the backend and the map. To add a map, implement [`subject::TestMap`] or
-//! `cenote::index::baseline::WordMap` for it and give it a line in the lists below. The lists say as well which sets of
-//! guidelines make a difference to it. Exchanges by a server are slow, and the same to all: only the maps of a store run on them.
+//! `cenote::index::baseline::WordMap` for it and give it a line in the lists below. The lists also say which sets of
+//! guidelines make a difference to it. Exchanges by a server are slow, and the same for all: only the store's maps run on them.
 
 mod bytes;
 mod common;

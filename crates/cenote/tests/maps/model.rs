@@ -1,4 +1,4 @@
-//! Random calls on a map, compared with a `BTreeMap`; what fails is made as short as it can be.
+//! Random calls on a map, compared with a `BTreeMap`; failing lists of calls are shrunk.
 //!
 //! Lists of calls are drawn from `CENOTE_TEST_SEED`; `PROPTEST_CASES` sets how many there are. A list that fails is printed
 //! after it has shrunk.
@@ -26,13 +26,13 @@ pub enum Call {
     PutAll(Vec<Pair>),
     /// All calls that read several keys, around one.
     Poll(Vec<u8>, Option<Vec<u8>>),
-    /// Frees what nobody can be reading.
+    /// Frees what is reclaimable.
     Collect,
     /// Closes the pool, and opens it again.
     Reopen,
 }
 
-/// Keys are mostly alike: they are told by their length and by what they do not repeat.
+/// Prints a key briefly, as keys are mostly alike: its length, and what it does not repeat.
 struct Brief<'a>(&'a [u8]);
 
 impl Debug for Brief<'_> {
@@ -99,7 +99,7 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// One call on the map and on the model; they must agree.
+/// Makes one call on the map and on the model, which must agree.
 fn follow_call<M: Mapped, T: TestMap<M>>(map: &T, model: &mut Model, call: &Call, guidelines: Guidelines) {
     match call.clone() {
         Call::Put(key, value) => {
@@ -141,7 +141,7 @@ fn follow_call<M: Mapped, T: TestMap<M>>(map: &T, model: &mut Model, call: &Call
     }
 }
 
-/// A list of calls on a new map; it and a model must agree, and in the end no byte be lost.
+/// Makes a list of calls on a new map. It must agree with a model, and in the end no byte may be lost.
 fn follow<M: Mapped, T: TestMap<M>>(calls: &[Call], guidelines: Guidelines) {
     let (folder, mut pool) = pool::<M>(guidelines);
     let mut map = T::open(&pool, "m").unwrap();
@@ -165,7 +165,7 @@ fn follow<M: Mapped, T: TestMap<M>>(calls: &[Call], guidelines: Guidelines) {
     assert_clean(&pool);
 }
 
-/// Runs lists of fewer than so many calls; the shortest that fails, if one does.
+/// Runs lists of fewer than so many calls. Returns the shortest that fails, if one does.
 pub fn explore<M: Mapped, T: TestMap<M>>(
     guidelines: Guidelines,
     most: usize,

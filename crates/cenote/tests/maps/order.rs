@@ -15,7 +15,7 @@ pub trait Sorted<M: Mapped>: TestMap<M> + Deref<Target = OrderedMap<M>> {}
 
 impl<M: Mapped, T: TestMap<M> + Deref<Target = OrderedMap<M>>> Sorted<M> for T {}
 
-/// Nothing, one key, and what is before and behind it.
+/// An empty map, one key, and the neighbours before and after it.
 pub fn neighbours_of_one_key<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let map = T::open(&pool, "m").unwrap();
@@ -33,7 +33,7 @@ pub fn neighbours_of_one_key<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     assert_clean(&pool);
 }
 
-/// Keys in an order that is none make levels of nodes; read back, and emptied.
+/// Keys in random order make levels of nodes; they are read back and removed.
 pub fn scattered_keys_make_levels<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let map = &*T::open(&pool, "m").unwrap();
@@ -95,7 +95,7 @@ pub fn keys_that_begin_alike<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     assert!(after < before / 4, "{after} nodes of {before}");
 }
 
-/// Pairs put together: behind, between and over others, in order and not.
+/// Pairs put together: after, between and over others, in order and not.
 pub fn many_at_once<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let map = &*T::open(&pool, "m").unwrap();

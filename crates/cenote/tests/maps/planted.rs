@@ -1,5 +1,5 @@
-//! Maps with a fault, planted to show that the suite finds it: a store's map that answers or does something else now and
-//! then.
+//! Maps with a planted fault, to show that the suite finds it: a store's map that now and then gives a wrong answer or does a
+//! wrong thing.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::{bytes, common};
 
 /// What is wrong with a map.
 trait Fault {
-    /// How many times it is right before it is wrong.
+    /// How many times it is correct before it is wrong.
     const EVERY: u64;
     /// Says that keys were removed, and leaves them.
     const LOSES_REMOVES: bool = false;
@@ -24,7 +24,7 @@ trait Fault {
     const LOSES_PUTS: bool = false;
     /// Finds nothing, though there is something.
     const MISSES: bool = false;
-    /// Leaves a key out when it goes through them in order.
+    /// Leaves a key out of a scan.
     const SKIPS: bool = false;
     /// Replaces without looking at what is there.
     const REPLACES_BLINDLY: bool = false;
@@ -44,7 +44,7 @@ macro_rules! faults {
 faults!(
     /// A remove that is lost once in a long test.
     RareRemove: LOSES_REMOVES every 1000;
-    /// One that is lost often enough to be seen in short lists of calls.
+    /// A remove that is lost often enough to be seen in short lists of calls.
     Remove: LOSES_REMOVES every 3;
     /// A put that is lost.
     LostPut: LOSES_PUTS every 3;
@@ -207,7 +207,7 @@ fn shortest<T: TestMap<Coherent>>() -> Vec<Call> {
 
 #[test]
 fn the_model_finds_faults_and_makes_lists_short() {
-    // The third remove is lost: three keys are put and removed, and the model looks at everything in the end.
+    // The third remove is lost: three keys are put and removed, and the model compares everything in the end.
     let calls = shortest::<Wrong<Map, Remove>>();
     let removes = calls.iter().filter(|call| matches!(call, Call::Remove(_)));
     assert!(removes.count() == 3 && calls.len() <= 9, "{calls:#?}");

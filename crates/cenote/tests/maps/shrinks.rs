@@ -1,4 +1,4 @@
-//! Maps that lose most of their keys, or all, and get them again: nodes are merged.
+//! Maps from which most keys are removed, or all, and put again: nodes are merged.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub fn shrinks_and_grows_again<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) 
     }
 }
 
-/// Threads fill and empty parts of the order that lie among each other's; each sees its own in every scan, both ways.
+/// Threads fill and empty interleaved ranges of keys; each sees its own keys in every scan, both ways.
 pub fn threads_shrink<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let n: u64 = if M::COHERENT { 6_000 } else { 1_000 };

@@ -1,4 +1,4 @@
-//! What the suite asks of a map of byte strings, and how the store's maps answer.
+//! The interface that the suite needs of a map of byte strings, and its implementation for the store's maps.
 
 use std::ops::Bound;
 
@@ -49,9 +49,9 @@ pub trait TestMap<M: Mapped>: Sized {
     fn len(&self) -> u64;
     /// As the map's; in ascending order if there is one.
     fn for_each(&self, each: impl FnMut(&[u8], &[u8])) -> Result<()>;
-    /// What there is from a key on, in ascending order; `None` if there is no order.
+    /// The pairs from a key on, in ascending order; `None` if the map has no order.
     fn ascending(&self, from: &[u8], each: impl FnMut(&[u8], &[u8]) -> bool) -> Option<Result<()>>;
-    /// Compares all that reads several keys with the model: everything, and what is around a key.
+    /// Compares all calls that read several keys with the model: of all keys, and of those around a key.
     fn assert_same(&self, model: &Model, from: &[u8], to: Option<&[u8]>);
 }
 

@@ -1,6 +1,6 @@
-//! Keys and values of 8 bytes, in every map that implements `WordMap`: those of a store, and those made for comparison.
+//! Keys and values of 8 bytes, in every map that implements `WordMap`: the store's maps, and those made for comparison.
 //!
-//! The latter take memory and give none back, so each case says how often it writes at most.
+//! The latter never free memory, so each case says how often it writes at most.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -22,7 +22,7 @@ pub fn open<M: Mapped, T: WordMap<M>>(pool: &Pool<M>, guidelines: Guidelines, wr
     T::open_or_create(pool.worker().unwrap(), "words", guidelines, writes).unwrap()
 }
 
-/// The first keys from one on; nothing if the map has no order.
+/// The first pairs from a key on; nothing if the map has no order.
 fn scanned<M: Mapped, T: WordMap<M>>(map: &T, from: u64, limit: usize) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     map.scan_u64(from, |key, value| {
@@ -192,7 +192,7 @@ pub fn words_grow_and_stay<M: Mapped, T: WordMap<M>>(guidelines: Guidelines) {
     assert_clean(&pool);
 }
 
-/// What one thread wrote and left, another one finds, and a pool that is opened anew too.
+/// Another thread, and a process that opens the pool again, find what one thread wrote.
 pub fn words_are_there_for_others<M: Mapped, T: WordMap<M>>(guidelines: Guidelines) {
     let (folder, pool) = pool::<M>(guidelines);
     let n = 500;
@@ -221,7 +221,7 @@ pub fn words_are_there_for_others<M: Mapped, T: WordMap<M>>(guidelines: Guidelin
     assert_clean(&pool);
 }
 
-/// Threads churn keys that lie among those of the others; each sees its own in every look, and in every scan.
+/// Threads churn keys that lie among those of the others; each sees its own in every lookup, and in every scan.
 pub fn threads_agree_on_words<M: Mapped, T: WordMap<M>>(guidelines: Guidelines) {
     let seed = seed();
     let (_folder, pool) = pool::<M>(guidelines);
@@ -265,7 +265,7 @@ pub fn threads_agree_on_words<M: Mapped, T: WordMap<M>>(guidelines: Guidelines) 
     assert_clean(&pool);
 }
 
-/// Of the threads that insert a key, or remove it, each round exactly one is told that it did; all then see its value.
+/// Of the threads that insert a key, or remove it, exactly one succeeds in each round; all then see its value.
 pub fn one_thread_wins<M: Mapped, T: WordMap<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
     let (keys, rounds) = (if M::COHERENT { 400 } else { 100 }, 6);

@@ -1,11 +1,11 @@
-//! A thread that is another user's, has a mask of its own, or is refused what some file systems cannot do. All of that is the thread's alone.
+//! A thread that runs as another user, has a umask of its own, or is refused system calls as by some file systems. That affects only the thread.
 
 use std::thread::Builder;
 
 /// The user and the group that own nothing.
 pub const NOBODY: u32 = 65_534;
 
-/// What the kernel refuses a thread.
+/// What the kernel refuses to a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusing {
     /// Nothing.
@@ -14,17 +14,17 @@ pub enum Refusing {
     NamelessFiles,
     /// Those, and links.
     Links,
-    /// To change permission bits.
+    /// Changes of permission bits.
     Permissions,
 }
 
-/// Whether the test may make another user of itself.
+/// Whether the test may change its user.
 pub fn is_root() -> bool {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Runs something in a thread that is refused something, that is this user's, if one is named, and has this mask.
+/// Runs something in a thread to which something is refused, as this user, if one is named, and with this umask.
 pub fn with<T: Send + 'static>(
     refusing: Refusing,
     user: Option<u32>,

@@ -6,7 +6,7 @@
 //! | [`TAKEN`] | the memory that it is made in: 0, then its offset for ever |
 //! | [`LOCK`] | the lock under which it is made, as in `pod::lock` |
 //!
-//! A maker that is killed leaves its lock. The next one takes it over, and makes everything anew in the memory
+//! A maker that is killed leaves its lock. The next one takes it over, and starts again in the memory
 //! that was allocated. Memory that was allocated and not yet noted is lost to the arena.
 
 use super::arena::Arena;

@@ -1,6 +1,6 @@
 //! Growing, and moving from one level to the next. All writers help; nobody waits.
 //!
-//! | step | by whom | word | if it dies |
+//! | step | by | word | if it dies |
 //! |---|---|---|---|
 //! | claim to prepare a level | a worker that appended too many lines | `grower` | the next such worker takes the claim over |
 //! | link it | the same | `next`: 0 -> level | the level is freed, or is linked |
