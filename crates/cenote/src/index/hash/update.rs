@@ -172,41 +172,24 @@ impl<M: Memory> HashMap<M> {
                     }
                 }
                 Probe::Bound(at, slot) => {
-                    match when {
-                        When::Always => {}
-                        When::IfAbsent => return Ok(Outcome::Exists),
-                        When::IfEqual(expected) => {
-                            let found = self.value_of(slot)?;
-                            if found.as_bytes() != expected {
-                                return Ok(Outcome::Differs(found.as_bytes().to_vec()));
-                            }
-                            if self.is_in_place() && slot.is_small() {
-                                // It may be overwritten between the comparison and the exchange of the slot.
-                                return Err(Error::InPlace { len: value.len() });
-                            }
-                        }
+                    if let Some(outcome) = self.refusal(slot, value, when)? {
+                        return Ok(outcome);
                     }
                     (at, slot, slot.offset())
                 }
-                Probe::Vacant(at) => {
-                    if matches!(when, When::IfEqual(_)) {
-                        return Ok(Outcome::Missing);
-                    }
-                    (at, Slot::EMPTY, 0)
+                Probe::Vacant(_) | Probe::VacantInChain(_) | Probe::Full(_)
+                    if matches!(when, When::IfEqual(_)) =>
+                {
+                    return Ok(Outcome::Missing);
                 }
+                Probe::Vacant(at) => (at, Slot::EMPTY, 0),
                 Probe::VacantInChain(at) => {
-                    if matches!(when, When::IfEqual(_)) {
-                        return Ok(Outcome::Missing);
-                    }
                     if !self.is_sole(&level, hash, key, Destination::Empty(at))? {
                         continue;
                     }
                     (at, Slot::EMPTY, 0)
                 }
                 Probe::Full(at) => {
-                    if matches!(when, When::IfEqual(_)) {
-                        return Ok(Outcome::Missing);
-                    }
                     let removed = match may_claim {
                         true => self.reusable(&level, hash)?,
                         false => None,
@@ -233,24 +216,52 @@ impl<M: Memory> HashMap<M> {
             if new == Slot::EMPTY {
                 new = self.build(hash, key, value)?;
             }
-            let inserted = old == 0;
-            let change = Change {
-                slot: at,
-                current: current.0,
-                next: new.0,
-                operation: operation::PUT,
-                old,
-                count: inserted.then(|| self.counted(1)),
-            };
-            if publish(&self.worker, &change)?.is_ok() {
-                self.has_replaced.set(!inserted);
-                return Ok(if inserted {
-                    Outcome::Inserted
-                } else {
-                    Outcome::Replaced
-                });
+            if let Some(outcome) = self.bind(at, current, old, new)? {
+                return Ok(outcome);
             }
         }
+    }
+
+    /// What a write that is not to replace a key's binding comes to; `None` if it is to.
+    #[inline]
+    fn refusal(&self, slot: Slot, value: &[u8], when: When<'_>) -> Result<Option<Outcome>> {
+        match when {
+            When::Always => {}
+            When::IfAbsent => return Ok(Some(Outcome::Exists)),
+            When::IfEqual(expected) => {
+                let found = self.value_of(slot)?;
+                if found.as_bytes() != expected {
+                    return Ok(Some(Outcome::Differs(found.as_bytes().to_vec())));
+                }
+                if self.is_in_place() && slot.is_small() {
+                    // It may be overwritten between the comparison and the exchange of the slot.
+                    return Err(Error::InPlace { len: value.len() });
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Binds a key in a slot that held `current`, instead of the object `old` if that is not 0; `None` if the slot has changed.
+    #[inline]
+    fn bind(&self, at: SyncWord, current: Slot, old: u64, new: Slot) -> Result<Option<Outcome>> {
+        let inserted = old == 0;
+        let change = Change {
+            slot: at,
+            current: current.0,
+            next: new.0,
+            operation: operation::PUT,
+            old,
+            count: inserted.then(|| self.counted(1)),
+        };
+        if publish(&self.worker, &change)?.is_err() {
+            return Ok(None);
+        }
+        self.has_replaced.set(!inserted);
+        Ok(Some(match inserted {
+            true => Outcome::Inserted,
+            false => Outcome::Replaced,
+        }))
     }
 
     /// Allocates and writes a pair's object; returns the slot that binds it.

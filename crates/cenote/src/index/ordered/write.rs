@@ -54,6 +54,11 @@ pub(super) struct Replacement<'b> {
     pub count: i64,
 }
 
+/// An object that is retired with an old page.
+pub(super) fn unless_kept(mutant: Mutant, object: u64) -> u64 {
+    if mutant::is(mutant) { 0 } else { object }
+}
+
 impl<M: Memory> OrderedMap<M> {
     /// Sets a key's value, whether it had one or not.
     ///

@@ -240,27 +240,7 @@ impl Monitor {
         if let Some(event) = self.punctuality.count(how) {
             tell(event);
         }
-        let leads = match lock::hold(worker, MONITOR_LOCK) {
-            _ if mutant::is(Mutant::LeadsUnasked) => true,
-            Ok(leads) => leads,
-            // If the entry of the leader's host is damaged, the leader counts as living.
-            Err(error) => {
-                let of = leader_host(worker).unwrap_or(ALONE);
-                self.say_wrong((of, 0), error.to_string(), tell);
-                false
-            }
-        };
-        let (role, event) = match leads {
-            true => (Role::Leads, Event::Leads),
-            false => (Role::Follows, Event::Follows),
-        };
-        if self.role != Some(role) {
-            self.role = Some(role);
-            tell(event);
-            if leads {
-                crash_point(Point::MonitorLeads);
-            }
-        }
+        let leads = self.take_role(worker, tell);
         let only = match leads {
             true => None,
             false => leader_host(worker),
@@ -321,6 +301,32 @@ impl Monitor {
             };
         }
         Ok(is_fencing)
+    }
+
+    /// Takes the lock if it can be had. Returns whether this monitor leads.
+    fn take_role<M: Memory>(&mut self, worker: &Worker<M>, tell: &mut dyn FnMut(Event)) -> bool {
+        let leads = match lock::hold(worker, MONITOR_LOCK) {
+            _ if mutant::is(Mutant::LeadsUnasked) => true,
+            Ok(leads) => leads,
+            // If the entry of the leader's host is damaged, the leader counts as living.
+            Err(error) => {
+                let of = leader_host(worker).unwrap_or(ALONE);
+                self.say_wrong((of, 0), error.to_string(), tell);
+                false
+            }
+        };
+        let (role, event) = match leads {
+            true => (Role::Leads, Event::Leads),
+            false => (Role::Follows, Event::Follows),
+        };
+        if self.role != Some(role) {
+            self.role = Some(role);
+            tell(event);
+            if leads {
+                crash_point(Point::MonitorLeads);
+            }
+        }
+        leads
     }
 
     /// Reports what is wrong with a host, unless that was its last report.
