@@ -5,12 +5,13 @@
 
 use super::build::{self, Fences, Leaf};
 use super::find::Visit;
-use super::key::{KEY_MAX, Target, head_of};
+use super::key::{Target, head_of};
 use super::merge::{Place, is_thin};
 use super::page::LEAF_MAX;
 use super::{OrderedMap, Scratch};
 use crate::error::{Error, Result};
-use crate::index::hash::{Put, Replace, object};
+use crate::index::common::outcome::{Put, Replace, When};
+use crate::index::common::pair::{self, KEY_MAX};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::publish::{Change, publish_with_secondaries};
@@ -20,14 +21,6 @@ use crate::pod::{alloc::heap, reclaim::collect};
 
 /// Merges that one write finishes first before the map counts as damaged.
 const HELPED_MAX: u32 = 100_000;
-
-/// When a write happens.
-#[derive(Clone, Copy)]
-pub(super) enum When<'a> {
-    Always,
-    IfAbsent,
-    IfEqual(&'a [u8]),
-}
 
 /// How a write ended.
 pub(super) enum Outcome {
@@ -283,8 +276,8 @@ impl<M: Memory> OrderedMap<M> {
         if let (8, Ok(value)) = (key.len(), value.try_into()) {
             return Ok((u64::from_le_bytes(value), false));
         }
-        let record = heap::allocate_secondary(&self.worker, 0, object::size(key, value))?;
-        object::write(self.worker.mem(), record, key, value);
+        let record = heap::allocate_secondary(&self.worker, 0, pair::size(key, value))?;
+        pair::write(self.worker.mem(), record, key, value);
         Ok((record, true))
     }
 
