@@ -28,6 +28,7 @@ mod lower;
 mod merge;
 mod page;
 pub mod range;
+mod replacement;
 mod write;
 
 use std::cell::{Cell, RefCell};
