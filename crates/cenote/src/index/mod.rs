@@ -2,38 +2,16 @@
 
 #[cfg(feature = "baselines")]
 pub mod baseline;
+pub mod common;
+#[cfg(feature = "baselines")]
+mod compared;
 pub mod hash;
 pub mod ordered;
 
-use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::group;
 use crate::pod::instance::hooks::{Hooks, Step};
-use crate::pod::names::directory::{
-    KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS, Named,
-};
 use crate::sync::recovery::recover_held;
-
-/// The offset of a named map, if it is of this kind.
-pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
-    let kind_of = |kind| match kind {
-        KIND_HASH => "a hash map",
-        KIND_ORDERED => "an ordered map",
-        KIND_TASKS => "a task list",
-        KIND_LOCK => "a lock",
-        KIND_LOCKS => "an array of locks",
-        KIND_BASELINE => "an index made for comparison",
-        KIND_GROUP => "a group",
-        _ => "of a kind that this version does not know",
-    };
-    match named.kind == kind {
-        true => Ok(named.offset),
-        false => Err(Error::OtherKind {
-            kind: kind_of(named.kind),
-            name: named.name,
-        }),
-    }
-}
 
 /// The functions that the indexes and locks hand in to the pod layer.
 pub fn hooks<M: Memory>() -> Hooks<M> {

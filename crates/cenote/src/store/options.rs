@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::index::hash::Guidelines;
+use crate::index::common::guidelines::Guidelines;
 use crate::memory::{FileLock, MapError, Trust, Use};
 use crate::pod::format::geometry::ALONE;
 

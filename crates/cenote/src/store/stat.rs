@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use super::pool::Pool;
 use crate::error::{Error, Result};
-use crate::index::hash::{Guidelines, HashMap};
+use crate::index::common::guidelines::Guidelines;
+use crate::index::hash::HashMap;
 use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
 use crate::pod::Worker;

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::error::{Error, Result};
-use crate::index::of_kind;
+use crate::index::common::kind::of_kind;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;

@@ -6,13 +6,14 @@
 //! that finds its group full takes a removed key's slot ([`super::claim`]) before it links a further line; only once, so that
 //! writers do not clear each other's claims for ever.
 
+use super::HashMap;
 use super::claim::Destination;
 use super::level::{LINE_SLOTS, Level, home_of};
-use super::object::{self, word};
 use super::probe::Probe;
 use super::slot::Slot;
-use super::{HashMap, KEY_MAX};
 use crate::error::{Error, Result};
+use crate::index::common::outcome::{Put, Replace, When};
+use crate::index::common::pair::{self, KEY_MAX, word};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
@@ -21,34 +22,6 @@ use crate::pod::format::record::operation;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::room::Room;
-
-/// What an upsert found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
-    /// The key was new.
-    Inserted,
-    /// The key had a value, which is replaced.
-    Replaced,
-}
-
-/// What a compare-and-replace found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Replace {
-    /// The expected value, which is replaced.
-    Replaced,
-    /// Another value, which stays.
-    Differs(Vec<u8>),
-    /// No such key.
-    Missing,
-}
-
-/// When a write happens.
-#[derive(Clone, Copy)]
-enum When<'a> {
-    Always,
-    IfAbsent,
-    IfEqual(&'a [u8]),
-}
 
 /// How a write ended.
 enum Outcome {
@@ -266,9 +239,9 @@ impl<M: Memory> HashMap<M> {
 
     /// Allocates and writes a pair's object; returns the slot that binds it.
     fn build(&self, hash: u64, key: &[u8], value: &[u8]) -> Result<Slot> {
-        let object = heap::allocate(&self.worker, object::size(key, value))?;
-        object::write(self.worker.mem(), object, key, value);
-        Ok(Slot::object(object, object::is_small(key, value), hash))
+        let object = heap::allocate(&self.worker, pair::size(key, value))?;
+        pair::write(self.worker.mem(), object, key, value);
+        Ok(Slot::object(object, pair::is_small(key, value), hash))
     }
 
     /// Overwrites a small value in place by the fast path. Returns whether it did. The binding that led to it may be frozen:
@@ -280,7 +253,7 @@ impl<M: Memory> HashMap<M> {
         }
         let mem = self.worker.mem();
         match self.likely_object(hash) {
-            Some(at) if object::has_small_key(mem, at, key) => {
+            Some(at) if pair::has_small_key(mem, at, key) => {
                 // Ordered before this thread's later reads, as every write's compare-exchange is.
                 // PAIRS WITH: index::hash::probe::value_at, index::hash::get_u64
                 SyncWord::at(at + 8).announce(mem, word(value));

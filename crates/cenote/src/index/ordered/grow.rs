@@ -10,7 +10,7 @@ use super::build::{self, Fences, Inner, Leaf};
 use super::find::Visit;
 use super::key::{Target, separator};
 use super::page::{INNER_MAX, LEVEL_MAX, Page};
-use super::write::Replacement;
+use super::replacement::Replacement;
 use super::{OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};

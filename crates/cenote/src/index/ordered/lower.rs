@@ -17,7 +17,7 @@ use super::find::Visit;
 use super::grow::LONG_BYTES;
 use super::merge::{Begun, Ended, Place};
 use super::page::{INNER_MAX, LEAF_MAX, Page};
-use super::write::{Replacement, unless_kept};
+use super::replacement::{Replacement, unless_kept};
 use crate::error::Result;
 use crate::index::ordered::FROZEN;
 use crate::memory::Memory;

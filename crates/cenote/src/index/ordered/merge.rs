@@ -15,7 +15,7 @@ use super::find::Visit;
 use super::grow::{LONG_BYTES, LONG_MIN};
 use super::key::Target;
 use super::page::{INNER_MAX, LEAF_MAX, LEVEL_MAX, Page};
-use super::write::{Replacement, unless_kept};
+use super::replacement::{Replacement, unless_kept};
 use super::{FROZEN, OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};

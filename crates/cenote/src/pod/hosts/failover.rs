@@ -24,7 +24,7 @@
 use super::fence::Fenced;
 use super::heartbeats::Heard;
 use super::lease::Lease;
-use super::monitor::Poll;
+use super::poll::Poll;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};

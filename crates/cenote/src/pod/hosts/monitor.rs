@@ -21,10 +21,10 @@
 //! that, and recovers what it is held back by; the next leader recovers all.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::fence::{Fence, Fenced};
 use super::heartbeats::Heard;
+use super::poll::Poll;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -85,28 +85,6 @@ pub enum Event {
         /// The generation that is over.
         generation: u32,
     },
-}
-
-/// How a poll of the hosts counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Poll {
-    /// It comes in time: a host without a new heartbeat has missed one.
-    Punctual,
-    /// It comes late: it shows nothing, and all counts of missed heartbeats begin anew.
-    Late,
-    /// It is an additional one, to see how far fences have come: no host has missed anything.
-    Between,
-}
-
-impl Poll {
-    /// The poll that comes this long after the last one that counted, if there was one, where polls are due every `poll`.
-    pub fn after(since: Option<Duration>, poll: Duration) -> Self {
-        match since {
-            Some(since) if since < poll => Self::Between,
-            Some(since) if since <= 2 * poll => Self::Punctual,
-            _ => Self::Late,
-        }
-    }
 }
 
 /// What a monitor does.

@@ -12,7 +12,7 @@
 //! client gave it up; then words 0 and 3 differ, and the line counts as no request: the client will refer to the new one.
 
 use crate::error::{Error, Result};
-use crate::index::hash::Put;
+use crate::index::common::outcome::Put;
 use crate::memory::{Memory, OwnedWord};
 
 /// The verb of a request.

@@ -16,7 +16,7 @@ use super::request::{Answer, Request, Verb};
 use crate::error::{Error, Result};
 use crate::index::baseline::WordMap;
 use crate::index::baseline::back_off::BackOff;
-use crate::index::hash::Guidelines;
+use crate::index::common::guidelines::Guidelines;
 use crate::memory::Memory;
 use crate::pod::{Worker, lock};
 
