@@ -130,18 +130,9 @@ impl<'m, M: Memory> Transaction<'m, M> {
             self.mem.write_back(first.offset(), 16 * count);
         }
         crash_point(Point::RedoWritten);
-        let is_without = mutant::is(Mutant::CommitWithoutChecksum);
-        let skipped = if is_without { writes.len() } else { 0 };
-        set_commit(
-            self.mem,
-            self.log,
-            count | u64::from(checksum(&writes[skipped..])) << 32,
-        );
+        set_commit(self.mem, self.log, commit_word(&writes));
         crash_point(Point::RedoCommitted);
-        if mutant::is(Mutant::ClearedEarly) {
-            set_commit(self.mem, self.log, 0);
-        }
-        apply(self.mem, &writes);
+        apply_committed(self.mem, self.log, &writes);
         crash_point(Point::RedoApplied);
         set_commit(self.mem, self.log, 0);
         crash_point(Point::RedoCleared);
@@ -153,6 +144,23 @@ fn set_commit<M: Memory>(mem: &M, log: WorkerRecord, value: u64) {
     log.redo_commit().set(mem, value);
     mem.write_back(log.redo_commit().offset(), 8);
     mem.fence();
+}
+
+/// The word that makes a log of these writes count.
+fn commit_word(writes: &[(u64, u64)]) -> u64 {
+    let sum = match mutant::is(Mutant::CommitWithoutChecksum) {
+        true => checksum(&[]),
+        false => checksum(writes),
+    };
+    writes.len() as u64 | u64::from(sum) << 32
+}
+
+/// Applies the writes of a log that counts until they are applied.
+fn apply_committed<M: Memory>(mem: &M, log: WorkerRecord, writes: &[(u64, u64)]) {
+    if mutant::is(Mutant::ClearedEarly) {
+        set_commit(mem, log, 0);
+    }
+    apply(mem, writes);
 }
 
 fn apply<M: Memory>(mem: &M, writes: &[(u64, u64)]) {
