@@ -84,6 +84,8 @@ mutants! {
     SealUnchecked = "seal-unchecked", "a line of a mailbox is taken for whole without a look at its seal";
     ValueUnpinned = "value-unpinned", "a value that a map hands out is not announced any longer";
     NotAnnounced = "not-announced", "a reader announces nothing";
+    RepairUnasked = "repair-unasked", "a worker that attaches does not ask whether somebody repairs the pool";
+    RepairUncounted = "repair-uncounted", "who repairs counts who else is there before it says that it repairs";
     AttachNotInvalidated = "attach-not-invalidated", "a worker takes its record over as its host's cache has it";
     StateNotClaimed = "state-not-claimed", "a worker takes a place that another was faster to take";
     JoinCacheKept = "join-cache-kept", "a process joins with what its host's cache holds of the pool";

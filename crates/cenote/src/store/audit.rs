@@ -26,6 +26,7 @@ use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::{Phase, State, WorkerRecord};
 use crate::pod::format::reserve::Reserve;
 use crate::pod::format::superblock::{EPOCH, HOLES};
+use crate::pod::instance::repair;
 use crate::pod::names::directory::{
     self, Entry, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
 };
@@ -147,7 +148,8 @@ const PASSES_MAX: u32 = 5;
 impl<M: Memory> Pool<M> {
     /// Checks the pool. With `repair`, gives damaged names new ones, clears damaged words of records that nobody has, and frees what is
     /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Only while no other process
-    /// has the pool open.
+    /// has the pool open, and no other thread of this one uses it; until it is done nobody can open the pool, nor use it in another thread:
+    /// that is [`Error::Repairing`].
     ///
     /// What others write during a look may look like damage. A look that finds something wrong while others have the pool open is repeated, up
     /// to five times, until nothing is wrong or two looks in a row, during which nobody is seen to write, find the same; else the report says that it is
@@ -155,17 +157,11 @@ impl<M: Memory> Pool<M> {
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;
         worker.pod().forget_failures();
+        let _alone = repair.then(|| repair::begin(&worker)).transpose()?;
         collect::collect_all(&worker)?;
         let is_other =
             |&(index, entry): &(u32, State)| entry.phase != Phase::Free && index != self.pod().index();
         let others = self.pod().entries().filter(is_other).count();
-        if repair && others > 0 {
-            return Err(Error::Option {
-                option: "--repair",
-                value: "used now".to_owned(),
-                why: "other processes have the pool open; end them first",
-            });
-        }
         let mut report = audit(&worker, others == 0, repair)?;
         let mut passes = Passes::default();
         while others > 0 && !passes.are_enough(&mut report) {

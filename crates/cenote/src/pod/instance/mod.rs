@@ -16,5 +16,6 @@ pub(in crate::pod) mod lives;
 pub(in crate::pod) mod pending;
 pub mod process;
 pub mod recycle;
+pub mod repair;
 pub mod word_cache;
 pub mod worker;

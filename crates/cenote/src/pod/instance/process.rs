@@ -319,8 +319,14 @@ impl<M: Memory> Pod<M> {
 
     /// A worker is this process's background thread from now on, or nobody is.
     pub(in crate::pod) fn flush_server_is(&self, worker: Option<&Worker<M>>) {
-        // PAIRS WITH: pod::instance::process::has_lost_flush_server
+        // PAIRS WITH: pod::instance::process::has_lost_flush_server, pod::instance::process::background_identity
         self.flush_server.store(worker.map_or(0, Worker::identity));
+    }
+
+    /// The worker of this process's background thread, as in locks; 0 if there is none.
+    pub(in crate::pod) fn background_identity(&self) -> u64 {
+        // PAIRS WITH: pod::instance::process::flush_server_is
+        self.flush_server.load()
     }
 
     /// Whether this process's background thread has died, and the process has not.

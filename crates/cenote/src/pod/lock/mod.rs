@@ -17,7 +17,7 @@ pub mod redo;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::format::record::{Phase, State, WorkerRecord};
+use crate::pod::format::record::WorkerRecord;
 use crate::pod::format::superblock::{HEAP_LOCK, TRIM_LOCK};
 use crate::pod::instance::back_off::BackOff;
 use crate::pod::instance::crash::{Point, crash_point};
@@ -143,21 +143,12 @@ pub fn is_owner_gone<M: Memory>(
     place: u16,
     is_meant: impl FnOnce(u32) -> bool,
 ) -> Result<bool> {
-    let index = u32::from(place);
-    if index == 0 || index > worker.geometry().parameters.workers {
-        return Ok(true);
+    match worker.pod().owner_of(place, is_meant)? {
+        Some((index, state)) => {
+            Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().worker_lives(index, state)?)
+        }
+        None => Ok(true),
     }
-    let word = WorkerRecord::new(worker.geometry(), index - 1).state();
-    let state = State::decode(word.load(worker.mem()));
-    let is_damaged = matches!(state.phase, Phase::Damaged | Phase::Joining);
-    if is_damaged && worker.pod().instance_lives(state)? {
-        // It may be the one that is meant.
-        return Err(Error::corrupt("the state of a worker", word.offset()));
-    }
-    if !is_meant(state.generation) || state.phase != Phase::Alive {
-        return Ok(true);
-    }
-    Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().worker_lives(index - 1, state)?)
 }
 
 /// Ends the hold that the dead worker with this index and generation has on a lock, if it has one, and its log is finished. Waits for
