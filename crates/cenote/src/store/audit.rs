@@ -9,8 +9,9 @@ use std::collections::{HashMap as Table, HashSet};
 use std::rc::Rc;
 
 use super::audit_locks;
-use super::pool::Pool;
+use super::passes::{is_changing, written};
 use crate::error::{Error, Result};
+use crate::index::hash::level::Level;
 use crate::index::hash::resize::extent_lines;
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
@@ -23,14 +24,13 @@ use crate::pod::alloc::slab::{Cell, Location, locate, table_word};
 use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::class::{CLASSES, Class, TABLE};
 use crate::pod::format::geometry::FRAME;
-use crate::pod::format::record::{Phase, State, WorkerRecord};
+use crate::pod::format::record::{PUBLISHED, Phase, WorkerRecord, operation};
 use crate::pod::format::reserve::Reserve;
-use crate::pod::format::superblock::{EPOCH, HOLES};
-use crate::pod::instance::repair;
+use crate::pod::format::superblock::HOLES;
 use crate::pod::names::directory::{
     self, Entry, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
 };
-use crate::pod::reclaim::{collect, retire, vacant};
+use crate::pod::reclaim::{retire, vacant};
 use crate::pod::tasks::TaskList;
 use crate::pod::{Worker, group};
 
@@ -123,6 +123,11 @@ pub struct TasksReport {
     pub results: u64,
 }
 
+/// What a count says, and what it should: two passes that find others have not found the same.
+fn figures(says: u64, is: u64) -> String {
+    format!(": it says {says}, and it should be {is}")
+}
+
 /// What refers to an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
@@ -138,65 +143,12 @@ struct Audit<'w, M: Memory> {
     freeing: HashSet<u16>,
     report: FsckReport,
     repair: bool,
+    /// Nobody else has the pool open: counts are what they should be.
+    is_alone: bool,
 }
 
 /// How an error ends that says what to do about damage: what is being done.
 const TO_BE_CHECKED: &str = "; run `cenote fsck` on it";
-/// Looks of `fsck` at a pool that others have open, at most.
-const PASSES_MAX: u32 = 5;
-
-impl<M: Memory> Pool<M> {
-    /// Checks the pool. With `repair`, gives damaged names new ones, clears damaged words of records that nobody has, and frees what is
-    /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Only while no other process
-    /// has the pool open, and no other thread of this one uses it; until it is done nobody can open the pool, nor use it in another thread:
-    /// that is [`Error::Repairing`].
-    ///
-    /// What others write during a look may look like damage. A look that finds something wrong while others have the pool open is repeated, up
-    /// to five times, until nothing is wrong or two looks in a row, during which nobody is seen to write, find the same; else the report says that it is
-    /// [uncertain](FsckReport::is_uncertain).
-    pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
-        let worker = self.worker()?;
-        worker.pod().forget_failures();
-        let _alone = repair.then(|| repair::begin(&worker)).transpose()?;
-        collect::collect_all(&worker)?;
-        let is_other =
-            |&(index, entry): &(u32, State)| entry.phase != Phase::Free && index != self.pod().index();
-        let others = self.pod().entries().filter(is_other).count();
-        let mut report = audit(&worker, others == 0, repair)?;
-        let mut passes = Passes::default();
-        while others > 0 && !passes.are_enough(&mut report) {
-            report = audit(&worker, others == 0, repair)?;
-        }
-        report.other_processes = others as u32;
-        Ok(report)
-    }
-}
-
-/// Looks at a pool that others write to. Of what they write not all shows in [`written`]: an object may be put, retired and taken again in between.
-#[derive(Debug, Default)]
-pub(super) struct Passes {
-    /// How many there were.
-    count: u32,
-    /// What the last one found wrong.
-    last: Option<(Vec<String>, Vec<u64>, u64)>,
-}
-
-impl Passes {
-    /// Whether another look would find no more. What no two looks in a row have found is uncertain.
-    pub(super) fn are_enough(&mut self, report: &mut FsckReport) -> bool {
-        self.count += 1;
-        let found = (
-            report.problems.clone(),
-            report.leaked.clone(),
-            report.leaked_bytes,
-        );
-        let is_same = self.last.replace(found.clone()) == Some(found);
-        let is_certain = is_same && !report.is_uncertain;
-        report.is_uncertain |= !is_same && !report.is_clean();
-        report.is_clean() || is_certain || self.count == PASSES_MAX
-    }
-}
-
 /// Accounts for every byte, in a worker's eyes. What can be freed should have been. `is_alone`: nobody else has the pool open.
 pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) -> Result<FsckReport> {
     let _still = worker.pod().hold_still();
@@ -215,12 +167,13 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
             ..FsckReport::default()
         },
         repair,
+        is_alone,
     };
     // What is left of the dead may refer to anything.
     for failure in worker.pod().failures() {
         audit.problem_text(&failure.to_string(), "");
     }
-    let before = written(worker);
+    let (before, was_changing) = (written(worker), is_changing(worker));
     for entry in directory::entries(&**worker) {
         audit.walk_entry(entry);
     }
@@ -230,30 +183,8 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
     // What damage hides must not be freed as if nothing referred to it.
     audit.repair &= audit.report.problems.is_empty();
     audit.sweep()?;
-    audit.report.is_uncertain = written(worker) != before;
+    audit.report.is_uncertain = was_changing || is_changing(worker) || written(worker) != before;
     Ok(audit.report)
-}
-
-/// What changes in the records of other workers while they write: what they have reserved, retired, and named. All of that may be again what it
-/// was once what they have retired is free, for which the epoch moves on.
-fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
-    let mem = worker.mem();
-    let records = (0..worker.pod().workers_high()).map(|index| WorkerRecord::new(worker.geometry(), index));
-    let others = records.filter(|record| *record != worker.record());
-    others
-        .flat_map(|record| {
-            let reserves = (0..CLASSES).map(move |class| record.reserve(class));
-            let named = [
-                record.head(),
-                record.tail(),
-                record.new_object(),
-                record.old_object(),
-            ];
-            named.into_iter().chain(reserves)
-        })
-        .map(|word| word.peek(mem))
-        .chain([EPOCH.load(mem)])
-        .collect()
 }
 
 impl<M: Memory> Audit<'_, M> {
@@ -384,11 +315,12 @@ impl<M: Memory> Audit<'_, M> {
             self.mark(offset, Mark::Reachable);
         }
         suspects.into_iter().for_each(|error| self.problem(error));
-        if found.done != list.committed() && self.report.other_processes == 0 {
-            self.problem(Error::corrupt(
+        if found.done != list.committed() && self.is_alone {
+            let error = Error::corrupt(
                 "a task list's count that is not the number of its results, seen",
                 list.header(),
-            ));
+            );
+            self.problem_with(error, &figures(list.committed(), found.done));
         }
         self.report.tasks.push(TasksReport {
             name,
@@ -405,11 +337,9 @@ impl<M: Memory> Audit<'_, M> {
             .into_iter()
             .for_each(|offset| self.mark(offset, Mark::Reachable));
         suspects.into_iter().for_each(|error| self.problem(error));
-        if map.keys != map.length && self.report.other_processes == 0 {
-            self.problem(Error::corrupt(
-                "a map's length that is not the number of its keys, seen",
-                header,
-            ));
+        if map.keys != map.length && self.is_alone {
+            let error = Error::corrupt("a map's length that is not the number of its keys, seen", header);
+            self.problem_with(error, &figures(map.length, map.keys));
         }
         self.report.maps.push(map);
     }
@@ -452,6 +382,7 @@ impl<M: Memory> Audit<'_, M> {
                 .any(|(other, state)| *other == index && state.phase != Phase::Free);
             if attached {
                 let [first, second] = record.secondaries();
+                let [old_first, old_second] = record.old_secondaries();
                 let named = [
                     record.new_object(),
                     first,
@@ -459,6 +390,8 @@ impl<M: Memory> Audit<'_, M> {
                     record.aux_object(),
                     // Unlinked, and in no list yet.
                     record.old_object(),
+                    old_first,
+                    old_second,
                     record.retiring(),
                 ];
                 if record.freeing().peek(mem) != 0 {
@@ -470,6 +403,7 @@ impl<M: Memory> Audit<'_, M> {
                         self.mark(object, Mark::Held);
                     }
                 }
+                self.hold_level_being_retired(record);
                 attached_workers.push((record, index + 1));
             }
             self.check_reserve_words(index, attached)?;
@@ -496,6 +430,41 @@ impl<M: Memory> Audit<'_, M> {
             self.problem(Error::corrupt("a worker's reserve", at));
         }
         Ok(())
+    }
+
+    /// A level that was a map's oldest, and that its worker is about to retire: from when the root has moved until it is in the worker's list nothing but
+    /// the record refers to it, nor to its lines.
+    fn hold_level_being_retired(&mut self, record: WorkerRecord) {
+        let worker = self.worker;
+        let Ok(_pin) = worker.pin() else {
+            return;
+        };
+        if record.root().peek(worker.mem()) == 0 {
+            return;
+        }
+        // Of who is stopped after the level was entered in the list it may have been freed since: then the record is old, and nothing is wrong.
+        let Ok(Some(level)) = Level::decode(worker, record.root_level().peek(worker.mem())) else {
+            return;
+        };
+        let mut held = vec![level.offset];
+        let _ = extent_lines(worker, level.offset, &mut |line| held.push(line));
+        for object in held {
+            self.marks.entry(object).or_insert(Mark::Held);
+        }
+    }
+
+    /// Whether an object is one that a worker is publishing, or has published and not crossed off its reserve yet.
+    fn is_being_published(&self, record: WorkerRecord, object: u64) -> bool {
+        let mem = self.worker.mem();
+        let [first, second] = record.secondaries();
+        let is_named = [record.new_object(), first, second]
+            .iter()
+            .any(|word| word.peek(mem) & !PUBLISHED == object);
+        is_named
+            && matches!(
+                record.operation().peek(mem),
+                operation::PUT | operation::COMMITTED
+            )
     }
 
     fn mark_lines_of_retired_level(&mut self, object: u64) -> Result<()> {
@@ -534,6 +503,9 @@ impl<M: Memory> Audit<'_, M> {
                 }
                 let object = self.worker.geometry().frame_offset(frame) + layout.offset_of(index);
                 if let Some(Mark::Reachable | Mark::Retired) = self.marks.get(&object) {
+                    if self.is_being_published(record, object) {
+                        continue;
+                    }
                     self.problem(Error::corrupt("an object in use that is reserved, seen", object));
                     continue;
                 }
@@ -605,11 +577,12 @@ impl<M: Memory> Audit<'_, M> {
             };
         }
         let counted = frames_in_holes(worker.mem());
-        if counted.saturating_mul(FRAME) != self.report.trimmed_bytes && self.report.other_processes == 0 {
-            self.problem(Error::corrupt(
+        if counted.saturating_mul(FRAME) != self.report.trimmed_bytes && self.is_alone {
+            let error = Error::corrupt(
                 "a number of frames in holes that is not what the block table says",
                 HOLES.offset(),
-            ));
+            );
+            self.problem_with(error, &figures(counted, self.report.trimmed_bytes / FRAME));
         }
         Ok(())
     }

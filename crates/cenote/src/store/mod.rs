@@ -12,6 +12,7 @@ mod host_id;
 mod hosts;
 mod locks;
 mod options;
+mod passes;
 mod pool;
 mod reader;
 mod relaying;

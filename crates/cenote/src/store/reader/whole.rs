@@ -1,6 +1,7 @@
 //! What is said of the whole pool: figures, and whether it is sound. Both take longer than an epoch may last, so they go on when it does, and say that.
 
-use super::super::audit::{FsckReport, Passes, audit};
+use super::super::audit::FsckReport;
+use super::super::passes::{Passes, pass};
 use super::super::stat::{Stat, stat};
 use super::{Manner, Reader};
 use crate::error::{Error, Result};
@@ -53,17 +54,19 @@ impl<M: Memory> Reader<M> {
     ///
     /// A look that finds something wrong while others have the pool open is repeated, as by [`Pool::fsck`](crate::Pool::fsck). It takes memory for the keys and the pages of ordered maps beside what `fsck` takes.
     pub fn fsck(&self) -> Result<FsckReport> {
-        let (mut looks, mut failed) = (Passes::default(), 0);
+        let (mut passes, mut failed) = (Passes::default(), 0);
         loop {
             let (looked, snapshot) = self.attempt(Manner::Whole, |worker| {
-                Ok::<_, Error>((audit(worker, true, false)?, processes(worker)))
+                Ok::<_, Error>((pass(worker, false)?, processes(worker)))
             })?;
             let is_uncertain = !snapshot.holds();
-            if snapshot.is_exhausted() {
+            // What others change may have no end either, for once.
+            if snapshot.is_exhausted() && (!snapshot.has_moved() || failed == LOOKS_MAX) {
                 return Err(self.endless());
             }
             match looked {
-                Ok((report, (living, dead))) => {
+                Ok(_) if snapshot.is_exhausted() => failed += 1,
+                Ok(((report, is_alone), (living, dead))) => {
                     let mut report = FsckReport {
                         other_processes: living,
                         unrecovered_processes: dead,
@@ -71,7 +74,7 @@ impl<M: Memory> Reader<M> {
                         snapshot: true,
                         ..report
                     };
-                    if living == 0 || looks.are_enough(&mut report) {
+                    if passes.are_enough(&mut report, is_alone) {
                         return Ok(report);
                     }
                 }
