@@ -3,9 +3,11 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use cenote::memory::Mapped;
-use cenote::{Coherent, FsckReport, Noncoherent, Options, Pool};
+use cenote::{Coherent, FsckReport, LockWait, Noncoherent, Options, Pool};
 
 /// Where a writer is stopped: of a level of a map that is retired, of an operation, of an object.
 const POINTS: &[&str] = &[
@@ -35,7 +37,7 @@ fn options() -> Options {
     }
 }
 
-/// This program again, which writes until it is stopped.
+/// This program again, which writes until it is stopped, or joins a group and leaves it.
 fn start<M: Mapped>(pool: &Path, point: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "role", "--nocapture"])
@@ -117,6 +119,72 @@ fn nor_is_one_on_incoherent_memory() {
     no_damage::<Noncoherent>();
 }
 
+/// The writer that is stopped, and what was said of it.
+static HOLDER: AtomicI32 = AtomicI32::new(0);
+static TOLD: Mutex<Vec<LockWait>> = Mutex::new(Vec::new());
+
+/// Writes down who keeps whom waiting, and has it go on.
+fn told(wait: &LockWait) {
+    TOLD.lock().unwrap().push(*wait);
+    // SAFETY: a child of this process.
+    unsafe { libc::kill(HOLDER.load(Ordering::SeqCst), libc::SIGCONT) };
+}
+
+/// Without being told `fsck` would wait for ever.
+#[test]
+fn who_waits_for_a_stopped_holder_of_the_allocators_lock_is_told() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    drop(Pool::<Coherent>::create(&path, &options()).unwrap());
+    let mut writer = start::<Coherent>(&path, "redo.applied:9");
+    assert!(wait_until_stopped(&writer));
+    HOLDER.store(writer.id() as i32, Ordering::SeqCst);
+    let options = Options {
+        tell_of_waits: Some(told),
+        ..options()
+    };
+    let pool = Pool::<Coherent>::open(&path, &options).unwrap();
+    let report = pool.fsck(false).unwrap();
+    assert!(report.is_clean() || report.is_uncertain, "{report:#?}");
+    let told = TOLD.lock().unwrap().clone();
+    assert!(!told.is_empty());
+    for wait in told {
+        assert_eq!(
+            (wait.lock, wait.holder.pid, wait.holder.host),
+            ("the allocator's lock", u64::from(writer.id()), 0)
+        );
+    }
+    assert!(writer.wait().unwrap().success());
+    assert!(pool.fsck(false).unwrap().is_clean());
+}
+
+/// A group whose lock somebody has who is stopped is not looked at, and that is said.
+fn held_group<M: Mapped>() {
+    at_each::<M>(
+        &["group.locked:3", "group.committed:3", "group.member:3"],
+        3,
+        |path, point| {
+            let reports = [
+                Pool::<M>::open(path, &options()).unwrap().fsck(false).unwrap(),
+                read::<M>(path),
+            ];
+            for report in reports {
+                assert!(report.is_clean(), "{point}: {report:#?}");
+                let [what] = &report.not_looked_at[..] else {
+                    panic!("{point}: {:?}", report.not_looked_at)
+                };
+                assert!(what.contains("\"g\"") && what.contains("has its lock"), "{what}");
+            }
+        },
+    );
+}
+
+#[test]
+fn a_group_whose_holder_is_stopped_is_not_looked_at() {
+    held_group::<Coherent>();
+    held_group::<Noncoherent>();
+}
+
 /// The other side; does nothing unless it is started as one.
 #[test]
 fn role() {
@@ -132,6 +200,13 @@ fn role() {
 /// A map that grows, with keys that are changed and removed.
 fn write<M: Mapped>(path: &Path) {
     let pool = Pool::<M>::open(path, &options()).unwrap();
+    if std::env::var("CENOTE_STOP").unwrap().starts_with("group.") {
+        let group = pool.group("g", b"token").unwrap();
+        for _ in 0..9 {
+            group.join("member").unwrap().leave().unwrap();
+        }
+        return;
+    }
     let map = pool.map("m").unwrap();
     for n in 0..40_000_u64 {
         map.put(&n.to_le_bytes(), b"a value that is in an object")

@@ -16,6 +16,7 @@ use crate::index::hash::resize::extent_lines;
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::memory::{Memory, SyncWord};
+use crate::pod::Worker;
 use crate::pod::alloc::buddy::Buddy;
 use crate::pod::alloc::frames::repair_extent;
 use crate::pod::alloc::heap::repair_cell;
@@ -27,12 +28,12 @@ use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::{PUBLISHED, Phase, WorkerRecord, operation};
 use crate::pod::format::reserve::Reserve;
 use crate::pod::format::superblock::HOLES;
+use crate::pod::group::{self, Audited};
 use crate::pod::names::directory::{
     self, Entry, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
 };
 use crate::pod::reclaim::{retire, vacant};
 use crate::pod::tasks::TaskList;
-use crate::pod::{Worker, group};
 
 /// Problems that a report names.
 const PROBLEMS_SHOWN: usize = 100;
@@ -76,6 +77,8 @@ pub struct FsckReport {
     pub is_uncertain: bool,
     /// What is not as it should be.
     pub problems: Vec<String>,
+    /// What could not be looked at, and why: nothing is known of it.
+    pub not_looked_at: Vec<String>,
     /// Whether who looked had no place in the pool: then nobody was recovered and nothing freed before.
     pub snapshot: bool,
     /// Of a snapshot: processes that died and that nobody has recovered. What they had begun may look like damage.
@@ -228,7 +231,7 @@ impl<M: Memory> Audit<'_, M> {
             KIND_TASKS => TaskList::at(worker.clone(), offset).and_then(|list| self.walk_tasks(&list, name)),
             KIND_GROUP => {
                 self.mark(offset, Mark::Reachable);
-                group::audit(worker, offset)
+                group::audit(worker, offset).map(|audited| self.not_looked_at(audited, &name))
             }
             // It has a range of its own, unlike the header of anything else.
             KIND_BASELINE => match locate(worker, offset) {
@@ -264,6 +267,21 @@ impl<M: Memory> Audit<'_, M> {
                 format!("(entry {index} of the directory)")
             }
         }
+    }
+
+    /// Takes down that a group could not be looked at.
+    fn not_looked_at(&mut self, audited: Audited, name: &str) {
+        let why = match audited {
+            Audited::Sound => return,
+            Audited::Changing => "others change it all the time".to_owned(),
+            Audited::Held(owner) => match self.worker.pod().holder(owner) {
+                Some(holder) => format!("{holder} has its lock"),
+                None => "who had its lock died, and nobody has recovered that one".to_owned(),
+            },
+        };
+        self.report
+            .not_looked_at
+            .push(format!("the group {name:?}: {why}"));
     }
 
     fn walk_map(&mut self, map: &HashMap<M>, name: String) -> Result<()> {

@@ -22,6 +22,7 @@ mod tasks;
 mod trim;
 
 pub use crate::pod::format::geometry::ALONE;
+pub use crate::pod::format::lock_wait::{LockHolder, LockWait};
 pub use crate::pod::instance::failures::Failure;
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
 pub use device::device_room;

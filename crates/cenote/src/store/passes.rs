@@ -101,9 +101,15 @@ impl Company {
 
 /// Looks at the pool once; the report, and whether nobody else was there at any time.
 pub(super) fn pass<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<(FsckReport, bool)> {
+    if repair {
+        // Who comes meanwhile shows for a moment, and is refused.
+        let mut report = audit(worker, true, true)?;
+        report.is_uncertain = false;
+        return Ok((report, true));
+    }
     let before = Company::of(worker);
     let is_alone = before.others() == 0 && before.threads.is_empty();
-    let mut report = audit(worker, is_alone, repair)?;
+    let mut report = audit(worker, is_alone, false)?;
     let after = Company::of(worker);
     report.other_processes = after.others();
     let is_as_before = after == before;

@@ -17,5 +17,6 @@ pub(in crate::pod) mod pending;
 pub mod process;
 pub mod recycle;
 pub mod repair;
+pub mod waits;
 pub mod word_cache;
 pub mod worker;

@@ -16,6 +16,7 @@ use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
 use crate::memory::{FileId, ForkWatch, Liveness, LocalWord, Memory, ProcessName, forked, watch_fork};
 use crate::pod::format::geometry::{ALONE, Geometry};
+use crate::pod::format::lock_wait::LockWait;
 use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::{self, Superblock};
 
@@ -77,6 +78,8 @@ pub struct Pod<M: Memory> {
     failures: Failures,
     /// Whether this machine is one of several that share the pool.
     pub(crate) is_in_pod: bool,
+    /// See [`Pod::tell_of_waits`].
+    pub(super) tell: Option<fn(&LockWait)>,
 }
 
 /// Something that handles keep alive.
@@ -114,6 +117,7 @@ impl<M: Memory> Pod<M> {
             reclaiming: LocalWord::new(0),
             flush_server: LocalWord::new(0),
             failures: Failures::default(),
+            tell: None,
         })
     }
 
