@@ -197,7 +197,7 @@ impl<M: Mapped> Pool<M> {
                 why: "the pool is a pod's; say which host this is, by --host, CENOTE_HOST or /etc/cenote/host",
             });
         }
-        let pod = Arc::new(pod);
+        let pod = Arc::new(pod.tell_of_waits(options.tell_of_waits));
         recovery::recover_dead(&Worker::attach(&pod, false)?)?;
         Self::begin(pod, options)
     }

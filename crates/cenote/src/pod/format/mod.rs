@@ -7,6 +7,7 @@ pub mod chunk;
 pub mod class;
 pub mod geometry;
 pub mod host;
+pub mod lock_wait;
 pub mod log;
 pub mod record;
 pub mod reserve;
