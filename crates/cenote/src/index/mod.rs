@@ -5,6 +5,7 @@ pub mod baseline;
 pub mod hash;
 pub mod ordered;
 
+use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::group;
@@ -17,14 +18,14 @@ use crate::sync::recovery::recover_held;
 /// The offset of a named map, if it is of this kind.
 pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
     let kind_of = |kind| match kind {
-        KIND_HASH => "a hash map",
-        KIND_ORDERED => "an ordered map",
-        KIND_TASKS => "a task list",
-        KIND_LOCK => "a lock",
-        KIND_LOCKS => "an array of locks",
-        KIND_BASELINE => "an index made for comparison",
-        KIND_GROUP => "a group",
-        _ => "of a kind that this version does not know",
+        KIND_HASH => Found::Is(Structure::HashMap),
+        KIND_ORDERED => Found::Is(Structure::OrderedMap),
+        KIND_TASKS => Found::Is(Structure::Tasks),
+        KIND_LOCK => Found::Is(Structure::Lock),
+        KIND_LOCKS => Found::Is(Structure::LockArray),
+        KIND_BASELINE => Found::Is(Structure::Baseline),
+        KIND_GROUP => Found::Is(Structure::Group),
+        _ => Found::Unknown,
     };
     match named.kind == kind {
         true => Ok(named.offset),

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use super::audit_locks;
 use super::pool::Pool;
+use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::index::hash::resize::extent_lines;
 use crate::index::hash::{Guidelines, HashMap};
@@ -161,7 +162,7 @@ impl<M: Memory> Pool<M> {
         let others = self.pod().entries().filter(is_other).count();
         if repair && others > 0 {
             return Err(Error::Option {
-                option: "--repair",
+                option: Setting::Repair,
                 value: "used now".to_owned(),
                 why: "other processes have the pool open; end them first",
             });

@@ -15,6 +15,7 @@ use super::fence_command::CommandFence;
 use super::options::Options;
 use super::pool::Pool;
 use super::relaying::{Peers, Relaying};
+use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, raise_priority};
 use crate::pod::commit::recovery::recover_dead;
@@ -156,7 +157,7 @@ impl<M: Mapped> HostAgent<M> {
             // Dropping the agent makes the host leave.
             return Err(Error::Host {
                 host: options.host,
-                why: "processes without a host's id have the pool open; end them, or start them anew with --host",
+                source: HostError::OthersWithoutId,
             });
         }
         agent.recovering = Some(agent.recover_loop()?);
@@ -169,7 +170,7 @@ impl<M: Memory> HostAgent<M> {
     fn pool(&self) -> Result<&Pool<M>> {
         self.pool.as_ref().ok_or(Error::Host {
             host: self.agent.host(),
-            why: "its agent has left",
+            source: HostError::AgentLeft,
         })
     }
 

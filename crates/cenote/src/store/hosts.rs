@@ -1,6 +1,7 @@
 //! What a pool says of the hosts of its pod, for programs that run something on them.
 
 use super::pool::Pool;
+use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::format::host::{HostRecord, HostState};
@@ -14,7 +15,7 @@ impl<M: Memory> Pool<M> {
         if id >= geometry.parameters.hosts {
             return Err(Error::Host {
                 host: id,
-                why: "the pool has no room for such a host; `cenote create --hosts` says for how many",
+                source: HostError::NoRoom,
             });
         }
         HostRecord::new(geometry, id).read(self.pod().mem())

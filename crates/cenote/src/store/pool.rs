@@ -13,6 +13,7 @@ use super::background::{BackgroundThread, BackgroundWork};
 use super::device;
 use super::options::{Options, claim_locks, open_locks};
 use super::reader::{open_to_read, read_head};
+use crate::causes::{HostError, Setting};
 use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, HashMap};
 use crate::index::hooks;
@@ -126,7 +127,7 @@ impl<M: Mapped> Pool<M> {
         let path = path.as_ref();
         if options.size == 0 {
             return Err(Error::Option {
-                option: "the size of the pool",
+                option: Setting::PoolSize,
                 value: "0 bytes".to_owned(),
                 why: "a pool has room for data from the beginning; the size is rounded up to 64 KiB",
             });
@@ -134,7 +135,7 @@ impl<M: Mapped> Pool<M> {
         if options.host != ALONE {
             return Err(Error::Host {
                 host: options.host,
-                why: "pools are created with host 0; then start the agents of the hosts that shall share it",
+                source: HostError::AtCreation,
             });
         }
         match Backing::at(path) {
@@ -193,7 +194,7 @@ impl<M: Mapped> Pool<M> {
         if !pod.is_in_pod() && !host::up(pod.mem(), pod.geometry())?.is_empty() {
             return Err(Error::Host {
                 host: ALONE,
-                why: "the pool is a pod's; say which host this is, by --host, CENOTE_HOST or /etc/cenote/host",
+                source: HostError::IdNeeded,
             });
         }
         let pod = Arc::new(pod);
@@ -468,8 +469,8 @@ pub(super) fn map_pool<M: Mapped>(path: &Path, trust: Trust) -> Result<(M, Super
     let parameters = superblock.parameters;
     if parameters.kind != Kind::of::<M>() {
         return Err(Error::Kind {
-            pool: parameters.kind.name(),
-            asked: M::NAME,
+            pool: parameters.kind,
+            asked: Kind::of::<M>(),
         });
     }
     let geometry = Geometry::new(parameters);
@@ -509,7 +510,7 @@ pub(super) fn parameters<M: Mapped>(options: &Options, max_frames: u64) -> Param
 /// A new pool's superblock, if its parameters are valid.
 pub(super) fn superblock(parameters: Parameters) -> Result<Superblock> {
     parameters.check().map_err(|why| Error::Option {
-        option: "the size of a table or of the pool",
+        option: Setting::Sizes,
         value: format!("{parameters:?}"),
         why,
     })?;

@@ -12,6 +12,7 @@ use super::object::{self, word};
 use super::probe::Probe;
 use super::slot::Slot;
 use super::{HashMap, KEY_MAX};
+use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -389,7 +390,7 @@ impl<M: Memory> HashMap<M> {
         let taken = level.spares_taken();
         let full = || Error::Full {
             needed: LINE,
-            why: "its maximum size is reached, and a map that is moving has no spare line left",
+            why: Shortage::SpareLines,
             largest: None,
         };
         level.spare(taken.load(mem)).ok_or_else(full)?;

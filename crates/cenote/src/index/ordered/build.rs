@@ -2,6 +2,7 @@
 
 use super::key::head_of;
 use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta, Page, second_at, stride};
+use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
@@ -245,7 +246,7 @@ fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records_or_merging: u32) 
     if meta.len() != len as u64 {
         return Err(Error::Full {
             needed: len as u64,
-            why: "keys that are this long and alike do not fit a page",
+            why: Shortage::Page,
             largest: None,
         });
     }

@@ -35,6 +35,7 @@ use std::rc::Rc;
 
 use super::hash::{Guidelines, Value};
 use super::of_kind;
+use crate::causes::Structure;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::pod::Worker;
@@ -106,7 +107,8 @@ impl<M: Memory> OrderedMap<M> {
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
         match directory::find(&worker, name)? {
             Some(named) => Self::at(worker, of_kind(named, KIND_ORDERED)?, guidelines),
-            None => Err(Error::NoSuchMap {
+            None => Err(Error::NoSuch {
+                kind: Structure::Map,
                 name: name.to_owned(),
             }),
         }

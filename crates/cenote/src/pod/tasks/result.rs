@@ -11,6 +11,7 @@
 use std::ops::Deref;
 
 use super::TaskList;
+use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -190,7 +191,7 @@ impl<M: Memory> TaskList<M> {
         match task < self.len() {
             true => Ok(()),
             false => Err(Error::Option {
-                option: "a task's number",
+                option: Setting::Task,
                 value: task.to_string(),
                 why: "the list has fewer tasks",
             }),

@@ -17,6 +17,7 @@ use std::time::Duration;
 pub use maps::{MapReader, OrderedReader};
 pub(super) use open::{open_to_read, read_head};
 
+use crate::causes::Structure;
 use crate::error::{Error, Result};
 use crate::index::hooks;
 use crate::memory::{Bounds, Coherent, Liveness, LocalWord, MapError, Memory, Observer, Snapshot};
@@ -137,7 +138,8 @@ impl<M: Memory> Reader<M> {
 
     fn named(&self, name: &str) -> Result<Named> {
         let found = self.read(|worker, _| directory::find(worker, name))?;
-        found.ok_or_else(|| Error::NoSuchMap {
+        found.ok_or_else(|| Error::NoSuch {
+            kind: Structure::Map,
             name: name.to_owned(),
         })
     }
