@@ -11,6 +11,9 @@ use crate::pod::format::superblock::Kind;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What can go wrong with a pool. No error leaves the pool damaged or an operation half done.
+///
+/// The documentation of a function names the errors that a caller may want to match. Besides, nearly every one may fail with [`Error::Map`],
+/// [`Error::Io`], [`Error::Corrupt`] and, in a child of the process that opened the pool, [`Error::Forked`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -102,7 +102,7 @@ pub mod hosts {
     pub use crate::pod::format::host::{HostInstance, HostPhase, HostState};
     pub use crate::pod::hosts::failover::{LeaseElection, LeaseEvent, Names};
     pub use crate::pod::hosts::monitor::Event;
-    pub use crate::store::{AgentStatus, Peers, Reporter};
+    pub use crate::store::{AgentStatus, Leave, MonitorRole, Peers, Reporter};
 }
 
 /// Parts of the reports of `stat` and `fsck`.

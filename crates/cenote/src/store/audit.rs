@@ -153,6 +153,8 @@ impl<M: Memory> Pool<M> {
     /// What others write during a pass may look like damage. A pass that finds something wrong while others have the pool open is repeated, up to
     /// five passes, until nothing is wrong, or two passes in a row, during which no writes are seen, find the same. Else the report is
     /// [uncertain](FsckReport::is_uncertain).
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option) if it is to repair and others have the pool open.
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;
         worker.pod().forget_failures();

@@ -22,6 +22,8 @@ const WHY: &str = "a host's id is a whole number; 0 stands for a machine that is
 /// `CENOTE_HOST_FILE` names, or else `/etc/cenote/host`. 0, a machine on its own, if there is none of these.
 ///
 /// It is an error if the first source that exists does not hold a number: a host must never take the id of another.
+///
+/// Errors: [`Error::Option`](crate::Error::Option), [`Error::Io`](crate::Error::Io).
 pub fn host_id(given: Option<u32>) -> Result<u32> {
     if let Some(id) = given {
         return Ok(id);

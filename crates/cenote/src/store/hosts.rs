@@ -9,7 +9,7 @@ use crate::pod::format::host::{HostRecord, HostState};
 impl<M: Memory> Pool<M> {
     /// What the pool says of a host. When its generation has changed, or it is down, nothing that ran there before can write any more.
     ///
-    /// Cost: one round trip. Errors: no such host, a damaged entry.
+    /// Cost: one round trip. Errors: no such host ([`HostError::NoRoom`]), a damaged entry.
     pub fn host(&self, id: u32) -> Result<HostState> {
         let geometry = self.pod().geometry();
         if id >= geometry.parameters.hosts {

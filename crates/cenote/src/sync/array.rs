@@ -237,6 +237,8 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
     /// A handle on one of its locks, counted from 0. A thread that holds a lock by one handle gets [`Error::Deadlock`] by another handle on it.
     ///
     /// Cost: two words of the lock's header.
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option).
     pub fn at(&self, index: u32) -> Result<L> {
         let object = self.array.lock(&self.worker, index)?;
         L::of(Handle::new(self.worker.clone(), object, 0))

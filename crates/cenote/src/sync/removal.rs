@@ -29,6 +29,8 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
     /// If this fails, the lock is unlocked.
     ///
     /// Cost: an unlock, under the directory's lock, and a compare-exchange.
+    ///
+    /// Errors: [`Error::LockRemoved`](crate::Error::LockRemoved), [`Error::InArray`](crate::Error::InArray).
     pub fn remove(self) -> Result<()> {
         let (lock, slot) = (self.lock(), self.slot());
         let handle = lock.handle();

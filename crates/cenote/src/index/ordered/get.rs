@@ -5,7 +5,7 @@ use std::hint::select_unpredictable;
 use super::fast_path::{FastPath, up_to, word};
 use super::find::Reached;
 use super::key::{Target, head_of};
-use super::page::{LEAF_MAX, LINE_ENTRIES, Meta};
+use super::page::{LEAF_MAX, LINE_ENTRIES, Meta, Position};
 use super::{OrderedMap, Value};
 use crate::error::Result;
 use crate::index::hash::Bytes;
@@ -82,8 +82,8 @@ impl<M: Memory> OrderedMap<M> {
         };
         let page = self.move_right_from_leaf(leaf, target)?.page;
         match page.search(worker, key, head_of(key))? {
-            (n, true) => page.value(worker, n).map(Some),
-            (_, false) => Ok(None),
+            Position::At(n) => page.value(worker, n).map(Some),
+            Position::Before(_) => Ok(None),
         }
     }
 

@@ -127,11 +127,15 @@ impl<M: Memory> Reader<M> {
     /// The hash map of a name, if there is one.
     ///
     /// Cost: a load for each entry of the directory, and its name.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Busy`](crate::Error::Busy).
     pub fn map(&self, name: &str) -> Result<MapReader<'_, M>> {
         MapReader::open(self, self.named(name)?)
     }
 
     /// The ordered map of a name, if there is one. Cost: as of [`Reader::map`].
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Busy`](crate::Error::Busy).
     pub fn ordered(&self, name: &str) -> Result<OrderedReader<'_, M>> {
         OrderedReader::open(self, self.named(name)?)
     }
