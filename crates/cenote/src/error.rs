@@ -324,3 +324,61 @@ impl Error {
         Self::Corrupt { what, at }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn other(kind: Found) -> String {
+        let name = "n".to_owned();
+        Error::OtherKind { name, kind }.to_string()
+    }
+
+    #[test]
+    fn what_a_name_is_of_is_said_in_words() {
+        let is = |structure| other(Found::Is(structure));
+        let no_more = "and cannot be opened as anything else";
+        assert_eq!(is(Structure::HashMap), format!("\"n\" is a hash map, {no_more}"));
+        assert_eq!(
+            is(Structure::OrderedMap),
+            format!("\"n\" is an ordered map, {no_more}")
+        );
+        assert_eq!(
+            is(Structure::LockArray),
+            format!("\"n\" is an array of locks, {no_more}")
+        );
+        let lock = Structure::LockOf(Form::Rw);
+        assert_eq!(is(lock), format!("\"n\" is a reader-writer lock, {no_more}"));
+        assert_eq!(
+            other(Found::IsNot(Structure::Tasks)),
+            format!("\"n\" is no task list, {no_more}")
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_how_to_make_it() {
+        let missing = |kind| {
+            let name = "n".to_owned();
+            Error::NoSuch { kind, name }.to_string()
+        };
+        assert_eq!(missing(Structure::Map), "the pool has no map named \"n\"");
+        assert_eq!(missing(Structure::Tasks), "the pool has no task list named \"n\"");
+        assert_eq!(missing(Structure::Lock), "the pool has no lock named \"n\"");
+        assert_eq!(
+            missing(Structure::Group),
+            "the pool has no group named \"n\"; make it with `cenote group create`"
+        );
+    }
+
+    #[test]
+    fn a_full_table_is_named_with_the_option_that_sets_its_size() {
+        let full = Error::TooMany {
+            what: Table::Workers,
+            limit: 7,
+        };
+        assert_eq!(
+            full.to_string(),
+            "all 7 worker places of the pool are in use; close some, or create the pool with more (`--workers`)"
+        );
+    }
+}
