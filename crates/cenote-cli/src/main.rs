@@ -20,6 +20,7 @@ mod pod_hosts;
 mod pool;
 mod recorded;
 mod records;
+mod role;
 mod source;
 mod threads;
 mod trial;

@@ -64,8 +64,11 @@ mod sync;
 pub mod sync;
 
 pub use error::{Error, Result};
+pub use index::common::guidelines::Guidelines;
+pub use index::common::outcome::{Put, Replace};
+pub use index::common::value::Value;
+pub use index::hash::HashMap;
 pub use index::hash::iter::{Cursor, Iter};
-pub use index::hash::{Guidelines, HashMap, Put, Replace, Value};
 pub use index::ordered::OrderedMap;
 pub use index::ordered::range::Range;
 pub use memory::{Backend, Coherent, Delegated, Noncoherent};

@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use cenote::Guidelines;
+use cenote::index::hash::HashMap;
 use cenote::index::hash::level::Level;
 use cenote::index::hash::slot::Slot;
-use cenote::index::hash::{Guidelines, HashMap};
 use cenote::memory::{Memory, SyncWord};
 use cenote::pod::{Worker, names::directory};
 use cenote::{Coherent, Options, Pool, Range};

@@ -16,7 +16,7 @@ use cenote::pod::hosts::agent;
 use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Names};
 use cenote::pod::hosts::fence::Fenced;
 use cenote::pod::hosts::lease::{HostLease, Lease};
-use cenote::pod::hosts::monitor::Poll;
+use cenote::pod::hosts::poll::Poll;
 use cenote::pod::instance::process::Identity;
 use cenote::{Delegated, Options, Pool};
 

@@ -1,22 +1,40 @@
 //! A layer's folders use only the folders below them, and cycles of files that use each other are small.
 //!
-//! [`FOLDERS`] has the order of the folders of a layer. The layer's `mod.rs` is above all of them: it hands to the lower ones what they need of the
-//! upper ones. A name that it re-exports belongs to the folder that it comes from, and all folders may use it.
+//! [`FOLDERS`] has the order of the folders of a layer. The layer's `mod.rs`, and files beside it, are above all of them: they hand to the lower ones
+//! what these need of the upper ones. A name that `mod.rs` re-exports belongs to the folder that it comes from, and all folders may use it.
+//!
+//! Cycles are looked for in the library, in the command and in the simulator.
 
-use super::Finding;
-use super::layers::{in_library, library_sources, module_path};
+use super::layers::{below_src, in_library, module_path};
 use super::source::{Path, Source};
-use super::tree::Tree;
+use super::tree::{File, Tree};
+use super::{Finding, LIBRARY};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Layers that are divided into folders, bottom first. `ARCHITECTURE.md` shows the same: change both together.
-pub const FOLDERS: &[(&str, &[&str])] = &[(
-    "pod",
-    &[
-        "format", "instance", "lock", "alloc", "reclaim", "commit", "names", "group", "death", "hosts",
-        "tasks",
-    ],
-)];
+/// Layers that are divided into folders, bottom first; folders side by side do not use each other. `ARCHITECTURE.md` shows the same: change both
+/// together.
+pub const FOLDERS: &[(&str, &[&[&str]])] = &[
+    (
+        "pod",
+        &[
+            &["format"],
+            &["instance"],
+            &["lock"],
+            &["alloc"],
+            &["reclaim"],
+            &["commit"],
+            &["names"],
+            &["group"],
+            &["death"],
+            &["hosts"],
+            &["tasks"],
+        ],
+    ),
+    ("index", &[&["common"], &["hash", "ordered", "baseline"]]),
+];
+
+/// Crates whose files are looked at.
+const CRATES: &[&str] = &[LIBRARY, "crates/cenote-cli", "crates/cenote-sim"];
 
 /// Files in one cycle, at most: two or three that are one concept.
 const CIRCLE: usize = 3;
@@ -34,14 +52,27 @@ const LEFT: &[(&str, &str)] = &[
 ];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let files = Files::new(tree);
-    let mut findings = files.order();
-    findings.extend(files.circles());
+    let mut findings = Vec::new();
+    for of in CRATES {
+        let files = Files::new(tree, of);
+        findings.extend(files.order());
+        findings.extend(files.circles());
+    }
     findings
 }
 
-/// Which files of the library name which others.
+/// The sources of a crate.
+fn sources<'t>(tree: &'t Tree, of: &str) -> impl Iterator<Item = (&'t File, &'t Source)> {
+    tree.sources()
+        .filter(move |(file, _)| below_src(&file.path, of).is_some())
+}
+
+/// Which files of a crate name which others.
 struct Files {
+    /// What the crate's own name is in paths.
+    name: String,
+    /// How many names lead to a file, at least.
+    depth: usize,
     /// Modules by their path from the crate's root, and the files that they are.
     modules: BTreeMap<Vec<String>, String>,
     /// For each file the others that it names, and the first line where it does.
@@ -49,18 +80,21 @@ struct Files {
 }
 
 impl Files {
-    fn new(tree: &Tree) -> Self {
+    fn new(tree: &Tree, of: &str) -> Self {
         let mut modules = BTreeMap::new();
-        for (file, _) in library_sources(tree) {
-            let module = module_path(&file.path).unwrap_or_default();
+        for (file, _) in sources(tree, of) {
+            let module = module_path(&file.path, of).unwrap_or_default();
             modules.insert(module.into_iter().map(str::to_owned).collect(), file.path.clone());
         }
         let mut files = Self {
+            name: of.rsplit('/').next().unwrap_or_default().replace('-', "_"),
+            // In the library the name of a layer alone says nothing.
+            depth: if of == LIBRARY { 2 } else { 1 },
             modules,
             uses: BTreeMap::new(),
         };
-        for (file, source) in library_sources(tree) {
-            let module = module_path(&file.path).unwrap_or_default();
+        for (file, source) in sources(tree, of) {
+            let module = module_path(&file.path, of).unwrap_or_default();
             let used = files.used_by(&file.path, &module, source);
             files.uses.insert(file.path.clone(), used);
         }
@@ -70,11 +104,11 @@ impl Files {
     fn used_by(&self, file: &str, module: &[&str], source: &Source) -> BTreeMap<String, usize> {
         let mut used = BTreeMap::new();
         for path in source.paths() {
-            let Some(absolute) = absolute(&path, module) else {
+            let Some(absolute) = absolute(&path, module, &self.name) else {
                 continue;
             };
-            // The longest beginning that is a file; a name of the crate's root or of a layer alone says nothing.
-            let found = (2..=absolute.len())
+            // The longest beginning that is a file; a name of the crate's root says nothing.
+            let found = (self.depth..=absolute.len())
                 .rev()
                 .find_map(|len| self.modules.get(&absolute[..len]));
             if let Some(found) = found
@@ -86,25 +120,34 @@ impl Files {
         used
     }
 
-    /// Uses of higher folders of the same layer.
+    /// Uses of folders of the same layer that are not below.
     fn order(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (file, used) in &self.uses {
             for (other, line) in used {
-                let (Some((layer, own, height)), Some((of, name, above))) = (place(file), place(other))
-                else {
+                let (Some(own), Some(of)) = (place(file), place(other)) else {
                     continue;
                 };
-                if layer == of && above > height {
-                    findings.push(Finding::error(
-                        file,
-                        *line,
-                        format!("`{other}` is in the folder `{name}`, which is above `{own}`"),
-                        format!(
-                            "move what both need down into `{own}` or below, or let `{layer}/mod.rs` hand it in (see `instance/hooks.rs`)"
-                        ),
-                    ));
+                if own.layer != of.layer || own.folder == of.folder || own.height > of.height {
+                    continue;
                 }
+                let relation = if own.height == of.height {
+                    "beside"
+                } else {
+                    "above"
+                };
+                findings.push(Finding::error(
+                    file,
+                    *line,
+                    format!(
+                        "`{other}` is in the folder `{}`, which is {relation} `{}`",
+                        of.folder, own.folder
+                    ),
+                    format!(
+                        "move what both need down into a folder below both, or let `{}/mod.rs` hand it in (see `instance/hooks.rs`)",
+                        own.layer
+                    ),
+                ));
             }
         }
         findings
@@ -154,20 +197,35 @@ impl Files {
     }
 }
 
-/// A file's layer, its folder in that, and how high the folder is; `None` for a file beside the folders.
-fn place(file: &str) -> Option<(&'static str, &'static str, usize)> {
+/// Where a file of a divided layer lies.
+struct Place {
+    layer: &'static str,
+    folder: &'static str,
+    /// How high the folder is.
+    height: usize,
+}
+
+/// A file's place; `None` for a file beside the folders.
+fn place(file: &str) -> Option<Place> {
     let mut parts = in_library(file)?.split('/');
     let (layer, folder) = (parts.next()?, parts.next()?);
-    let (layer, folders) = FOLDERS.iter().find(|(name, _)| *name == layer)?;
-    let height = folders.iter().position(|name| *name == folder)?;
-    Some((layer, folders[height], height))
+    let (layer, ranks) = FOLDERS.iter().find(|(name, _)| *name == layer)?;
+    let of_rank = |(height, rank): (usize, &&'static [&'static str])| {
+        let folder = rank.iter().find(|name| **name == folder)?;
+        Some(Place {
+            layer,
+            folder,
+            height,
+        })
+    };
+    ranks.iter().enumerate().find_map(of_rank)
 }
 
 /// What a path names, from the crate's root.
-fn absolute(path: &Path, module: &[&str]) -> Option<Vec<String>> {
+fn absolute(path: &Path, module: &[&str], name: &str) -> Option<Vec<String>> {
     let segments = &path.segments;
     let first = segments.first()?;
-    if first == "crate" || first == "cenote" {
+    if first == "crate" || first == name {
         return Some(segments[1..].to_vec());
     }
     let ups = segments.iter().take_while(|segment| *segment == "super").count();
@@ -236,17 +294,63 @@ mod tests {
     }
 
     #[test]
+    fn folders_side_by_side_do_not_use_each_other() {
+        const HASH: &str = "crates/cenote/src/index/hash/probe.rs";
+        const PAIR: &str = "crates/cenote/src/index/common/pair.rs";
+        const ORDERED: &str = "crates/cenote/src/index/ordered/page.rs";
+        let planted = Planted::new(
+            "folders-beside-good",
+            &[
+                (PAIR, "//! crate::index::hash::probe\n"),
+                (HASH, "use crate::index::common::pair;\n"),
+                (ORDERED, "use super::super::common::pair::read;\n"),
+                (
+                    "crates/cenote/src/index/compared.rs",
+                    "use super::hash::probe;\nuse super::ordered::page;\n",
+                ),
+            ],
+        );
+        assert_eq!(planted.errors(check), Vec::<String>::new());
+        let violations = [
+            (ORDERED, "use crate::index::hash::probe::f;", "beside `ordered`"),
+            (HASH, "use crate::index::ordered::page;", "beside `hash`"),
+            (
+                "crates/cenote/src/index/baseline/mod.rs",
+                "use super::hash::probe;",
+                "beside `baseline`",
+            ),
+            (PAIR, "use crate::index::hash::probe;", "above `common`"),
+        ];
+        for (n, (file, text, part)) in violations.into_iter().enumerate() {
+            let mut texts = vec![(HASH, "//! x\n"), (ORDERED, "//! x\n")];
+            texts.retain(|(path, _)| *path != file);
+            texts.push((file, text));
+            let planted = Planted::new(&format!("folders-beside-{n}"), &texts);
+            assert_one(&planted.errors(check), &format!("{file}:1: "), part);
+        }
+    }
+
+    #[test]
     fn a_circle_of_many_files_is_found_once() {
-        let file = |name: &str| format!("crates/cenote/src/index/{name}.rs");
+        for (n, folder) in ["cenote/src/sync", "cenote-cli/src", "cenote-sim/src/exec"]
+            .into_iter()
+            .enumerate()
+        {
+            a_circle_in(folder, n);
+        }
+    }
+
+    fn a_circle_in(folder: &str, n: usize) {
+        let file = |name: &str| format!("crates/{folder}/{name}.rs");
         let uses = |name: &str| format!("use super::{name}::x;\n");
         let of_four = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")].map(|(of, to)| (file(of), uses(to)));
         let texts: Vec<(&str, &str)> = of_four
             .iter()
             .map(|(file, text)| (&file[..], &text[..]))
             .collect();
-        let planted = Planted::new("folders-circle", &texts);
+        let planted = Planted::new(&format!("folders-circle-{n}"), &texts);
         assert_one(&planted.errors(check), &format!("{}:1: ", file("a")), "4 files");
-        let planted = Planted::new("folders-small", &texts[..3]);
+        let planted = Planted::new(&format!("folders-small-{n}"), &texts[..3]);
         assert_eq!(planted.errors(check), Vec::<String>::new());
     }
 }

@@ -37,28 +37,33 @@ pub fn files(tree: &Tree) -> impl Iterator<Item = &File> {
         .filter(|file| layer_of(&file.path).is_some())
 }
 
-pub(super) fn library_sources(tree: &Tree) -> impl Iterator<Item = (&File, &Source)> {
+fn library_sources(tree: &Tree) -> impl Iterator<Item = (&File, &Source)> {
     tree.sources()
         .filter(|(file, _)| in_library(&file.path).is_some())
 }
 
 /// The path below the library's `src/`, if the file lies there.
 pub(super) fn in_library(path: &str) -> Option<&str> {
-    path.strip_prefix(LIBRARY)?.strip_prefix("/src/")
+    below_src(path, LIBRARY)
+}
+
+/// The path below a crate's `src/`, if the file lies there.
+pub(super) fn below_src<'p>(path: &'p str, of: &str) -> Option<&'p str> {
+    path.strip_prefix(of)?.strip_prefix("/src/")
 }
 
 /// The place of the file's layer in [`LAYERS`].
 fn layer_of(path: &str) -> Option<usize> {
-    layer_named(module_path(path)?.first()?)
+    layer_named(module_path(path, LIBRARY)?.first()?)
 }
 
 fn layer_named(name: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| *layer == name)
 }
 
-/// The modules that a file of the library stands for: `src/pod/group.rs` gives `pod`, `group`; `src/lib.rs` nothing.
-pub(super) fn module_path(path: &str) -> Option<Vec<&str>> {
-    let mut parts: Vec<&str> = in_library(path)?.strip_suffix(".rs")?.split('/').collect();
+/// The modules that a file of a crate stands for: `src/pod/group.rs` gives `pod`, `group`; `src/lib.rs` nothing.
+pub(super) fn module_path<'p>(path: &'p str, of: &str) -> Option<Vec<&'p str>> {
+    let mut parts: Vec<&str> = below_src(path, of)?.strip_suffix(".rs")?.split('/').collect();
     let is_root = parts.len() == 1 && matches!(parts[0], "lib" | "main");
     if is_root || parts.last() == Some(&"mod") {
         parts.pop();
@@ -82,7 +87,7 @@ impl Library {
         };
         let mut named: Vec<(String, Vec<String>)> = Vec::new();
         for (file, source) in library_sources(tree) {
-            let module = module_path(&file.path).unwrap_or_default();
+            let module = module_path(&file.path, LIBRARY).unwrap_or_default();
             match module.first() {
                 None => library.exports.extend(exports(source)),
                 Some(name) if layer_named(name).is_none() => {
@@ -144,7 +149,7 @@ impl Library {
 
     /// Uses of higher layers in one file.
     fn order(&self, file: &File, source: &Source) -> Vec<Finding> {
-        let (Some(module), Some(layer)) = (module_path(&file.path), layer_of(&file.path)) else {
+        let (Some(module), Some(layer)) = (module_path(&file.path, LIBRARY), layer_of(&file.path)) else {
             return Vec::new();
         };
         let mut findings = Vec::new();
@@ -206,7 +211,7 @@ fn target(path: &Path, file_module: &[&str]) -> Option<String> {
 
 /// Raw atomics, processor instructions and mappings outside the layer that owns them.
 fn hardware(file: &File, source: &Source) -> Vec<Finding> {
-    if module_path(&file.path).is_some_and(|module| module.first() == Some(&HARDWARE_LAYER)) {
+    if module_path(&file.path, LIBRARY).is_some_and(|module| module.first() == Some(&HARDWARE_LAYER)) {
         return Vec::new();
     }
     let mut findings: Vec<Finding> = Vec::new();

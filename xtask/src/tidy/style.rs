@@ -1,4 +1,4 @@
-//! The form of files: headers, length, whitespace, leftovers, reasons for `unsafe` and for ignored tests.
+//! The form of files: headers, length, where a module with a folder lies, whitespace, leftovers, reasons for `unsafe` and for ignored tests.
 
 use super::Finding;
 use super::source::{Source, is_word};
@@ -26,6 +26,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         findings.extend(markers(file));
         if let Some(source) = file.source() {
             findings.extend(header(file));
+            findings.extend(module_beside_folder(file, tree));
             findings.extend(length(file));
             findings.extend(leftovers(file, source));
             findings.extend(reasons_for_unsafe(file, source));
@@ -75,6 +76,18 @@ fn header(file: &File) -> Option<Finding> {
         let remedy =
             "say on the first line, after `//!`, what the file is; then its state, protocol and invariants";
         Finding::error(&file.path, 1, "the file does not open with a module doc", remedy)
+    })
+}
+
+/// A module that has a folder lies in it, as `mod.rs`. The roots of tests are no modules: they lie where cargo looks for them.
+fn module_beside_folder(file: &File, tree: &Tree) -> Option<Finding> {
+    let stem = file.path.strip_suffix(".rs")?;
+    let folder = format!("{stem}/");
+    let has_folder = tree.sources().any(|(other, _)| other.path.starts_with(&folder));
+    let is_root = stem.rsplit('/').nth(1) == Some("tests");
+    (has_folder && !is_root).then(|| {
+        let remedy = format!("move it to `{folder}mod.rs`");
+        Finding::error(&file.path, 1, "the module lies beside its folder", remedy)
     })
 }
 

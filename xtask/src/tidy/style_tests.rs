@@ -60,6 +60,26 @@ fn a_missing_header_is_found_where_headers_are_due() {
 }
 
 #[test]
+fn a_module_beside_its_folder_is_found_and_the_root_of_a_test_is_fine() {
+    let planted = Planted::new(
+        "style-beside",
+        &[
+            ("crates/a/src/b.rs", "//! A module.\nmod c;\n"),
+            ("crates/a/src/b/c.rs", "//! A part of it.\n"),
+            ("crates/a/src/d/mod.rs", "//! A module.\nmod e;\n"),
+            ("crates/a/src/d/e.rs", "//! A part of it.\n"),
+            ("crates/a/tests/f.rs", "//! A test.\n"),
+            ("crates/a/tests/f/g.rs", "//! A part of it.\n"),
+        ],
+    );
+    assert_one(
+        &planted.errors(check),
+        "crates/a/src/b.rs:1: ",
+        "beside its folder",
+    );
+}
+
+#[test]
 fn a_long_file_warns_and_a_longer_one_fails() {
     let text = |lines: usize| format!("//! A file.\n{}", "// x\n".repeat(lines - 1));
     for (lines, warnings, errors) in [(600, 0, 0), (601, 1, 0), (1000, 1, 0), (1001, 0, 1)] {

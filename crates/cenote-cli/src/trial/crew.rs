@@ -11,9 +11,9 @@ use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal
 use super::control::Control;
 use super::fault::Fault;
 use super::waits;
-use crate::commands::worker::Role;
 use crate::complaint::complain;
 use crate::failure::Failure;
+use crate::role::Role;
 
 /// A worker's place, and the process that has it, if there is one now.
 struct Member {

@@ -7,9 +7,9 @@ use cenote::memory::delegated::Wish;
 use cenote::memory::{Kernel, MapError, Memory, swap_by_exchanges};
 use corosensei::Yielder;
 
-use super::buffer::{Data, Way};
 use super::op::{Kind, Op};
 use super::order::From;
+use super::store_buffer::{Data, Way};
 use super::world::World;
 use crate::clock::Clock;
 use crate::machine::{Found, LINE, Use};

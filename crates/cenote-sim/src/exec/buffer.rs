@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 
 use super::order::Number;
+use super::store_buffer::{Data, Entry, Way};
 use super::world::{Event, Thread, World};
 use crate::machine::{Found, LINE};
 use crate::policy::Fault;
@@ -20,50 +21,6 @@ use crate::policy::Fault;
 const ENTRIES_MAX: usize = 8;
 /// Steps of the run that an entry may wait.
 const STEPS_MAX: u64 = 4096;
-
-/// How a store takes effect.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// Past the caches.
-    Memory,
-    /// In the cache of the thread's host.
-    Cache,
-}
-
-/// What is stored.
-pub(super) enum Data {
-    Word(u64),
-    Bytes(Box<[u8]>),
-}
-
-impl Data {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Word(_) => 8,
-            Self::Bytes(bytes) => bytes.len() as u64,
-        }
-    }
-}
-
-/// A store that others do not see yet.
-struct Entry {
-    at: u64,
-    data: Data,
-    way: Way,
-    number: Number,
-    /// The step at which it was made.
-    since: u64,
-}
-
-impl Entry {
-    fn touches(&self, at: u64, len: u64) -> bool {
-        self.at < at.saturating_add(len) && at < self.at + self.data.len()
-    }
-}
-
-/// The stores of one thread that others do not see yet, the oldest first.
-#[derive(Default)]
-pub(super) struct StoreBuffer(VecDeque<Entry>);
 
 impl World {
     fn buffer(&mut self, thread: u32) -> &mut VecDeque<Entry> {

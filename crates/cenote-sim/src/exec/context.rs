@@ -12,13 +12,13 @@ use cenote::pod::instance::limits::Limits;
 use cenote::pod::instance::process::Identity;
 
 use super::backend::{SimMemory, arrive};
-use super::buffer::StoreBuffer;
+use super::crash::Crash;
 use super::delegation::Delegation;
+use super::held::{Held, Slices};
 use super::liveness::{SimKiller, SimLiveness};
 use super::op::{Kind, Op};
 use super::regions::Profiled;
-use super::run::{Body, Crash};
-use super::slices::{Held, Slices};
+use super::store_buffer::StoreBuffer;
 use super::traffic::Traffic;
 use super::world::{Life, Process, Thread, World};
 use crate::clock::Spent;
@@ -34,6 +34,9 @@ pub struct Context<const COHERENT: bool> {
     host: u32,
     births: Births<COHERENT>,
 }
+
+/// What a thread does.
+pub type Body<const COHERENT: bool> = Box<dyn FnOnce(Context<COHERENT>)>;
 
 /// Threads that have been spawned and have no coroutine yet.
 pub(super) type Births<const COHERENT: bool> =

@@ -3,7 +3,7 @@
 //! A process that dies is dead at once: none of its threads runs again. The kernel drops its locks at once or some steps later, as a real
 //! kernel does once it has torn the process down. That is how others learn of the death.
 
-use super::run::Crash;
+use super::crash::Crash;
 use super::world::{Event, Life, Process, Thread, World};
 use crate::policy::{Fault, Phase};
 

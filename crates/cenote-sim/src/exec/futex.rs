@@ -4,7 +4,7 @@
 //! dies or unregisters, one of the sleepers by its death slot is woken.
 //!
 //! **Lost wake-ups.** If a timeout ends a sleep although an event count of the sleeper has changed, the run ends: with a longer timeout the
-//! thread would have slept on. It is no fault if the call is still to come, from a living thread or from the server of exchanges ([`Owed`]),
+//! thread would have slept on. It is no fault if the call is still to come, from a living thread or from the server of exchanges ([`super::sleeper::Owed`]),
 //! or if the thread that was to make it has died.
 //!
 //! A timeout of [`TO_BE_WOKEN`] or more never ends, so that a lost wake-up shows. Only where one sleeper was woken for all, and dies before it
@@ -13,11 +13,12 @@
 //! A kernel wakes its own threads. Where hosts are [apart](super::Context::is_apart), threads of other hosts sleep on although an event count
 //! has changed. That is no fault: they check it again when their timeout ends.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::op::{Kind, Op};
-use super::world::{Stop, Thread, World};
+use super::sleeper::Sleeper;
+use super::stop::{Overslept, Stop};
+use super::world::{Thread, World};
 use crate::machine::LINE;
 
 /// From the line of an answer back to its request's.
@@ -44,74 +45,10 @@ pub(super) fn waits(time: Duration) -> u128 {
     time.min(LONGEST_SLEEP).as_micros() / SLEEP_PER_WAIT.as_micros()
 }
 
-/// A thread that slept although an event count had been notified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overslept {
-    /// The thread.
-    pub thread: u32,
-    /// The event count.
-    pub event_count: u64,
-}
-
-impl std::fmt::Display for Overslept {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { thread, event_count } = self;
-        write!(
-            f,
-            "thread {thread} sleeps by the event count at {event_count:#x}, which was notified, and nobody wakes it"
-        )
-    }
-}
-
-/// A thread that sleeps.
-pub(super) struct Sleeper {
-    thread: u32,
-    death_slots: Vec<u64>,
-    event_counts: Vec<(u64, u32)>,
-    /// Event counts that a thread changed, or may have changed, before it died without the call that wakes. It is no fault to sleep on; a
-    /// later notification wakes.
-    missed: Vec<u64>,
-}
-
-impl Sleeper {
-    fn sleeps_by(&self, event_count: u64) -> bool {
-        self.event_counts.iter().any(|&(by, _)| by == event_count) || self.missed.contains(&event_count)
-    }
-}
-
 impl Thread {
     /// Whether it has changed an event count, or may have, and has not woken the sleepers by it yet.
     fn is_notifying(&self, event_count: u64) -> bool {
         self.next == waking(event_count) || self.exchanging == Some(event_count)
-    }
-}
-
-/// Calls that the server of exchanges owes: it stores answers in one pass, and wakes the sleepers by them in the next.
-#[derive(Default)]
-pub(super) struct Owed {
-    /// Passes that were begun.
-    pub passes: u64,
-    /// For each line that was stored and has woken nobody since: the pass in which it was stored.
-    lines: BTreeMap<u64, u64>,
-}
-
-impl Owed {
-    /// Another server begins: it serves all lines in its first pass.
-    pub fn is_taken_over(&mut self) {
-        let passes = self.passes;
-        self.lines.values_mut().for_each(|pass| *pass = passes);
-    }
-
-    /// The server has stored a line.
-    pub fn stores(&mut self, line: u64) {
-        self.lines.insert(line, self.passes);
-    }
-
-    /// Whether the living server may still make this call.
-    fn is_due(&self, event_count: u64) -> bool {
-        self.lines
-            .get(&event_count)
-            .is_some_and(|pass| self.passes <= pass + 1)
     }
 }
 

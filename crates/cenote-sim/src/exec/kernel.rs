@@ -5,10 +5,10 @@ use std::time::Duration;
 use cenote::memory::{Kernel, Memory, Registration};
 
 use super::backend::SimMemory;
-use super::buffer::Data;
 use super::futex;
 use super::op::{Kind, Op};
 use super::order::From;
+use super::store_buffer::Data;
 use super::world::World;
 use crate::machine::{Found, Use};
 

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use cenote::memory::{Killer, Liveness, MapError, ProcessName};
 
 use super::backend::arrive;
+use super::crash::Crash;
 use super::op::{Kind, Op};
-use super::run::Crash;
 use super::world::{Life, World};
 use crate::machine::Found;
 

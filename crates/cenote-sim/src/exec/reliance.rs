@@ -9,36 +9,8 @@ use cenote::pod::format::record::{Phase, ProcessRecord, State};
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 
 use super::liveness::LOCKS;
-use super::world::{Process, Stop, World};
-
-/// Something that is in a cache and must not be, or not there alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreliable {
-    /// The word, or the line.
-    pub at: u64,
-    /// Who relies on it.
-    pub thread: u32,
-    /// The host whose cache has it.
-    pub host: u32,
-    /// Whether it must not be there at all.
-    pub is_reused: bool,
-}
-
-impl std::fmt::Display for Unreliable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { at, thread, host, .. } = self;
-        match self.is_reused {
-            false => write!(
-                f,
-                "thread {thread} relies on the word at {at:#x} being in memory, and it is in the cache of host {host} alone"
-            ),
-            true => write!(
-                f,
-                "thread {thread} gives bytes away, and the cache of host {host} has their line at {at:#x}"
-            ),
-        }
-    }
-}
+use super::stop::{Stop, Unreliable};
+use super::world::{Process, World};
 
 impl World {
     /// Ends the run if something of a range is not in memory.

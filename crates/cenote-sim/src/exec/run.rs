@@ -9,33 +9,19 @@ use cenote::pod::instance::limits::Limits;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::context::{Births, Context};
+use super::context::{Births, Body, Context};
+use super::crash::Crash;
 use super::delegation::Delegation;
 use super::order::Order;
-use super::world::{Event, Life, Process, Stop, World};
+use super::stop::Stop;
+use super::world::{Event, Life, Process, World};
 use crate::clock::Clock;
 use crate::machine::{Machine, Shape};
 use crate::policy::{Phase, Policy};
 use crate::profile::Profile;
 
-/// What a thread does.
-pub type Body<const COHERENT: bool> = Box<dyn FnOnce(Context<COHERENT>)>;
-
 /// Bytes of a simulated thread's stack.
 const STACK_BYTES: usize = 512 << 10;
-
-/// A process that dies, or one of its threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crash {
-    /// Which of the processes that the run begins with.
-    pub process: u32,
-    /// After so many steps of its own.
-    pub step: u64,
-    /// Whether another process begins in its place.
-    pub restarts: bool,
-    /// Whether the thread that takes that step dies alone, and its process goes on as long as it has others.
-    pub alone: bool,
-}
 
 /// What a run is made of, apart from the code.
 #[derive(Clone, Debug)]

@@ -8,47 +8,9 @@
 //!   it has not published yet. A subject that reads under a pin what it is about to free has this switched off;
 //! - what a subject says that it holds ([`Held`]): a value that a map has handed out. No thread may change that.
 
-use super::world::{Stop, World};
-
-/// Bytes changed under a thread that holds them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SliceChanged {
-    /// The first byte that was written.
-    pub at: u64,
-    /// How many.
-    pub len: u64,
-    /// The slice: where it begins.
-    pub slice: u64,
-    /// How long it is.
-    pub slice_len: u64,
-    /// Who holds it.
-    pub reader: u32,
-    /// Who has written.
-    pub writer: u32,
-}
-
-impl std::fmt::Display for SliceChanged {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "thread {} wrote {} bytes at {:#x} while thread {} held the {} bytes at {:#x}",
-            self.writer, self.len, self.at, self.reader, self.slice_len, self.slice
-        )
-    }
-}
-
-/// A slice that a thread holds, until this is handed back to the run.
-#[derive(Debug)]
-#[must_use]
-pub struct Held(Option<(u64, u64)>);
-
-/// What one thread holds.
-#[derive(Default)]
-pub(super) struct Slices {
-    pins: u32,
-    given: Vec<(u64, u64)>,
-    held: Vec<(u64, u64)>,
-}
+use super::held::{Held, Slices};
+use super::stop::{SliceChanged, Stop};
+use super::world::World;
 
 impl World {
     /// The running thread is pinned, once more.

@@ -12,42 +12,23 @@ use cenote::memory::delegated::Client;
 use cenote::pod::instance::limits::Limits;
 use corosensei::Yielder;
 
-use super::buffer::StoreBuffer;
+use super::crash::Crash;
 use super::delegation::Delegation;
-use super::futex::{Overslept, Owed, Sleeper};
+use super::held::Slices;
 use super::op::{Kind, Op};
-use super::order::{Order, StaleRead};
+use super::order::Order;
 use super::regions::Regions;
-use super::reliance::Unreliable;
-use super::run::Crash;
-use super::slices::{SliceChanged, Slices};
+use super::sleeper::{Owed, Sleeper};
+use super::stop::Stop;
+use super::store_buffer::StoreBuffer;
 use super::traffic::Traffic;
 use crate::clock::Clock;
-use crate::machine::{Found, Machine, MixedUse, Pending};
+use crate::machine::{Found, Machine, Pending};
 use crate::policy::{Candidate, Fault, Phase, Policy};
 use crate::sweep::{self, Moment};
 
 /// Bytes of a page of the file system.
 const PAGE: u64 = 4096;
-
-/// Why a run was stopped before its threads had ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// It had taken more steps than it may: a thread waits for ever, or works without getting anywhere.
-    Stuck,
-    /// A word was used as a sync word while a cache held it dirty.
-    MixedUse(MixedUse, Op),
-    /// Bytes were touched that had been given back to the file system.
-    Hole(Op),
-    /// Bytes changed that a thread was given to read, and still held.
-    SliceChanged(SliceChanged),
-    /// A thread did not find what it must see.
-    Stale(StaleRead),
-    /// A thread relied on something being in memory that was not.
-    Unreliable(Unreliable),
-    /// A thread sleeps although it was to be woken.
-    Overslept(Overslept),
-}
 
 /// One step of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

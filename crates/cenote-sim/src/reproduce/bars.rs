@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::chart::{Area, COLOURS, Error, FONT, HEAD, WIDTH};
+use super::drawing::{Area, COLOURS, Error, FONT, HEAD, WIDTH};
 use super::table::number;
 use super::{Figure, Quantity, Row};
 

@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-use super::chart::{COLOURS, Error, FONT, HEAD, WIDTH};
+use super::drawing::{COLOURS, Error, FONT, HEAD, WIDTH};
 
 /// Pixels of a row of panels.
 const HEIGHT: u32 = 300;

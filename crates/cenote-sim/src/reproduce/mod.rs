@@ -12,6 +12,7 @@ mod chart;
 mod contention;
 mod counting;
 pub mod curves;
+mod drawing;
 mod lupin_detection;
 mod lupin_hosts;
 mod lupin_table2;

@@ -3,7 +3,7 @@
 
 use plotters::prelude::*;
 
-use super::chart::{Area, COLOURS, Error, FONT, HEAD};
+use super::drawing::{Area, COLOURS, Error, FONT, HEAD};
 use super::{Figure, Quantity, Row};
 
 /// Pixels of a row of panels.

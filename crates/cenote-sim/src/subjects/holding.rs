@@ -1,6 +1,6 @@
 //! Values that threads hold while they and others go on. Held values must not change.
 
-use cenote::index::hash::Value;
+use cenote::Value;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Log, below, random};

@@ -15,7 +15,7 @@ use cenote::pod::format::host::{HostInstance, HostPhase, HostRecord, HostState};
 use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Names};
 use cenote::pod::hosts::fence::Fenced;
 use cenote::pod::hosts::lease::HostLease;
-use cenote::pod::hosts::monitor::Poll;
+use cenote::pod::hosts::poll::Poll;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Load, Log, Scenario, below, random};

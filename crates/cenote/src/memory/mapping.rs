@@ -109,6 +109,27 @@ unsafe impl Send for Mapping {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Mapping {}
 
+/// Reserves address space, without access to it.
+fn reserve_addresses(bytes: usize) -> Result<*mut libc::c_void, MapError> {
+    // SAFETY: a fresh private reservation without access; nothing is overwritten.
+    let area = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    match area == libc::MAP_FAILED {
+        true => Err(os("reserving address space for the pool's maximum size")(
+            io::Error::last_os_error(),
+        )),
+        false => Ok(area),
+    }
+}
+
 impl Mapping {
     /// Maps `len` bytes of `file`, however long the file is; a device must be that long.
     pub fn of_file(file: File, len: u64) -> Result<Self, MapError> {
@@ -157,22 +178,7 @@ impl Mapping {
             .checked_add(align)
             .and_then(|n| usize::try_from(n).ok())
             .ok_or_else(too_large)?;
-        // SAFETY: a fresh private reservation without access; nothing is overwritten.
-        let area = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                reserve,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if area == libc::MAP_FAILED {
-            return Err(os("reserving address space for the pool's maximum size")(
-                io::Error::last_os_error(),
-            ));
-        }
+        let area = reserve_addresses(reserve)?;
         let start = (area as u64).next_multiple_of(align);
         let (flags, fd) = match &file {
             Some(file) => (libc::MAP_SHARED | libc::MAP_FIXED, file.as_raw_fd()),

@@ -15,7 +15,7 @@ use crate::pod::format::host::HostInstance;
 use crate::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, LeaseEvent};
 use crate::pod::hosts::fence::Fenced;
 use crate::pod::hosts::lease::Lease;
-use crate::pod::hosts::monitor::Poll;
+use crate::pod::hosts::poll::Poll;
 
 /// The time between two polls while there is something to do.
 const BUSY: std::time::Duration = std::time::Duration::from_millis(1);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::causes::Setting;
 use crate::error::{Error, Result};
-use crate::index::hash::Guidelines;
+use crate::index::common::guidelines::Guidelines;
 use crate::memory::{FileLock, MapError, Trust, Use, WrongLockFile};
 use crate::pod::format::geometry::ALONE;
 

@@ -15,7 +15,8 @@ use super::options::{Options, claim_locks, open_locks};
 use super::reader::{open_to_read, read_head};
 use crate::causes::{HostError, Setting};
 use crate::error::{Error, Result};
-use crate::index::hash::{Guidelines, HashMap};
+use crate::index::common::guidelines::Guidelines;
+use crate::index::hash::HashMap;
 use crate::index::hooks;
 use crate::index::ordered::OrderedMap;
 use crate::memory::{

@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use super::pool::Pool;
 use crate::error::{Error, Result};
-use crate::index::hash::{Guidelines, HashMap};
+use crate::index::common::guidelines::Guidelines;
+use crate::index::hash::HashMap;
 use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
 use crate::pod::Worker;
@@ -20,7 +21,7 @@ use crate::pod::instance::failures::Failure;
 use crate::pod::names::directory::{
     self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
 };
-use crate::pod::reclaim::backlog::{self, Amount};
+use crate::pod::reclaim::backlog::{self, Amount, Backlog};
 use crate::pod::tasks::TaskList;
 use crate::sync::array::Array;
 use crate::sync::inspect::{Seen, look};
@@ -224,83 +225,18 @@ impl<M: Memory> Pool<M> {
 /// [`Pool::stat`] with a worker; `file_bytes` is what the pool's file takes.
 pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Result<Stat> {
     let (pod, mem, geometry) = (worker.pod(), worker.mem(), worker.geometry());
-    let mut damaged = Vec::new();
-    let mut note = |what: String, error: Error| {
-        let why = error.to_string();
-        damaged.push(DamagedStat { what, why });
-    };
-    let mut processes = Vec::new();
-    for index in 0..geometry.parameters.processes {
-        let record = ProcessRecord::new(geometry, index);
-        let state = State::decode(record.state().load(mem));
-        if state.phase != Phase::Free {
-            processes.push(InstanceStat {
-                index,
-                generation: state.generation,
-                pid: record.pid().peek(mem),
-                host: record.host().peek(mem),
-                since: record.since().peek(mem),
-                // A process whose state is unknown must not be recovered.
-                alive: state.phase == Phase::Alive
-                    && pod.process_lives(index).unwrap_or_else(|error| {
-                        note(format!("the process at place {index}"), error);
-                        true
-                    }),
-            });
-        }
-    }
+    let mut damage = Damage::default();
+    let processes = processes(worker, &mut damage);
     let attached = pod.attached_workers();
     let backlog = backlog::look(worker)?;
-    let pid = |state: State| {
-        let process = state.process.min(geometry.parameters.processes - 1);
-        ProcessRecord::new(geometry, process).pid().peek(mem)
-    };
-    let laggards = backlog.holders.iter().map(|holder| LaggardStat {
-        worker: holder.index,
-        pid: pid(holder.state),
-    });
-    let mut things = Things::default();
-    for entry in directory::entries(&**worker) {
-        let (index, name) = (entry.index, entry.name);
-        let looked = match name {
-            Ok(name) => things
-                .look(worker, &name, entry.kind, entry.offset)
-                .map_err(|error| (format!("{name:?}"), error)),
-            Err(error) => Err((format!("entry {index} of the directory"), error)),
-        };
-        if let Err((what, error)) = looked {
-            note(what, error);
-        }
-    }
+    let laggards = laggards(worker, &backlog);
     let Things {
         maps,
         tasks,
         locks,
         groups,
-    } = things;
-    let mut hosts = Vec::new();
-    for id in 1..host::hosts_high(mem, geometry) {
-        let record = HostRecord::new(geometry, id);
-        let state = HostState::decode(record.state().load(mem));
-        if let Err(error) = record.read(mem) {
-            note(format!("host {id}"), error);
-        }
-        hosts.push(HostStat {
-            host: id,
-            phase: state.phase,
-            generation: state.generation,
-            agent: state.agent.checked_sub(1),
-            heartbeats: record.heartbeat().load(mem),
-            timeout: match state.agent {
-                place if (1..=geometry.parameters.processes).contains(&place) => {
-                    ProcessRecord::new(geometry, place - 1).timeout().peek(mem)
-                }
-                _ => 0,
-            },
-            fenced_at: record.fenced_at().load(mem),
-            has_lease: lease::is_of(mem, geometry, id, state.generation),
-        });
-    }
+    } = Things::of_directory(worker, &mut damage);
+    let hosts = hosts(worker, &mut damage);
     Ok(Stat {
         path: pod.path().to_owned(),
         kind: geometry.parameters.kind,
@@ -323,14 +259,94 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
             since,
             waiting: backlog.unreclaimable,
         }),
-        laggards: laggards.collect(),
+        laggards,
         recoveries: RECOVERIES.load(mem),
         recent: recent(worker),
         groups,
-        damaged,
+        damaged: damage.0,
         failures: pod.failures(),
         snapshot: false,
     })
+}
+
+/// What is damaged.
+#[derive(Default)]
+struct Damage(Vec<DamagedStat>);
+
+impl Damage {
+    fn note(&mut self, what: String, error: Error) {
+        let why = error.to_string();
+        self.0.push(DamagedStat { what, why });
+    }
+}
+
+/// The processes that have the pool open.
+fn processes<M: Memory>(worker: &Worker<M>, damage: &mut Damage) -> Vec<InstanceStat> {
+    let (mem, geometry) = (worker.mem(), worker.geometry());
+    let mut processes = Vec::new();
+    for index in 0..geometry.parameters.processes {
+        let record = ProcessRecord::new(geometry, index);
+        let state = State::decode(record.state().load(mem));
+        if state.phase != Phase::Free {
+            processes.push(InstanceStat {
+                index,
+                generation: state.generation,
+                pid: record.pid().peek(mem),
+                host: record.host().peek(mem),
+                since: record.since().peek(mem),
+                // A process whose state is unknown must not be recovered.
+                alive: state.phase == Phase::Alive
+                    && worker.pod().process_lives(index).unwrap_or_else(|error| {
+                        damage.note(format!("the process at place {index}"), error);
+                        true
+                    }),
+            });
+        }
+    }
+    processes
+}
+
+/// The workers that hold reclamation back.
+fn laggards<M: Memory>(worker: &Worker<M>, backlog: &Backlog) -> Vec<LaggardStat> {
+    let (mem, geometry) = (worker.mem(), worker.geometry());
+    let pid = |state: State| {
+        let process = state.process.min(geometry.parameters.processes - 1);
+        ProcessRecord::new(geometry, process).pid().peek(mem)
+    };
+    let laggards = backlog.holders.iter().map(|holder| LaggardStat {
+        worker: holder.index,
+        pid: pid(holder.state),
+    });
+    laggards.collect()
+}
+
+/// The hosts that have ever had an agent on the pool.
+fn hosts<M: Memory>(worker: &Worker<M>, damage: &mut Damage) -> Vec<HostStat> {
+    let (mem, geometry) = (worker.mem(), worker.geometry());
+    let mut hosts = Vec::new();
+    for id in 1..host::hosts_high(mem, geometry) {
+        let record = HostRecord::new(geometry, id);
+        let state = HostState::decode(record.state().load(mem));
+        if let Err(error) = record.read(mem) {
+            damage.note(format!("host {id}"), error);
+        }
+        hosts.push(HostStat {
+            host: id,
+            phase: state.phase,
+            generation: state.generation,
+            agent: state.agent.checked_sub(1),
+            heartbeats: record.heartbeat().load(mem),
+            timeout: match state.agent {
+                place if (1..=geometry.parameters.processes).contains(&place) => {
+                    ProcessRecord::new(geometry, place - 1).timeout().peek(mem)
+                }
+                _ => 0,
+            },
+            fenced_at: record.fenced_at().load(mem),
+            has_lease: lease::is_of(mem, geometry, id, state.generation),
+        });
+    }
+    hosts
 }
 
 /// What has a name in the pool.
@@ -343,6 +359,23 @@ struct Things {
 }
 
 impl Things {
+    fn of_directory<M: Memory>(worker: &Rc<Worker<M>>, damage: &mut Damage) -> Self {
+        let mut things = Self::default();
+        for entry in directory::entries(&**worker) {
+            let (index, name) = (entry.index, entry.name);
+            let looked = match name {
+                Ok(name) => things
+                    .look(worker, &name, entry.kind, entry.offset)
+                    .map_err(|error| (format!("{name:?}"), error)),
+                Err(error) => Err((format!("entry {index} of the directory"), error)),
+            };
+            if let Err((what, error)) = looked {
+                damage.note(what, error);
+            }
+        }
+        things
+    }
+
     fn look<M: Memory>(&mut self, worker: &Rc<Worker<M>>, name: &str, kind: u64, at: u64) -> Result<()> {
         let name = name.to_owned();
         let keys = match kind {

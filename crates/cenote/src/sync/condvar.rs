@@ -118,19 +118,25 @@ impl<M: Memory> Condvar<M> {
         })
     }
 
+    /// Prepares to wait, and unlocks after that. Returns what was prepared.
+    fn prepare_and_unlock<L: Release<M>>(&self, guard: Guard<'_, M, L>) -> (u64, u32) {
+        let (mem, event_count) = (self.0.mem(), self.0.object.event_count());
+        if mutant::is(Mutant::PreparedUnlocked) {
+            drop(guard);
+            crash_point(Point::CondvarUnlocked);
+            return event_count::prepare_wait(mem, event_count);
+        }
+        let prepared = event_count::prepare_wait(mem, event_count);
+        drop(guard);
+        crash_point(Point::CondvarUnlocked);
+        prepared
+    }
+
     /// Unlocks, and sleeps until the event count is notified. Returns whether the time was over first.
     fn sleep<L: Release<M>>(&self, guard: Guard<'_, M, L>, timeout: Timeout) -> Result<bool> {
         let (handle, mem) = (&self.0, self.0.mem());
         let event_count = handle.object.event_count();
-        let mut prepared = match mutant::is(Mutant::PreparedUnlocked) {
-            true => (event_count.offset(), 0),
-            false => event_count::prepare_wait(mem, event_count),
-        };
-        drop(guard);
-        crash_point(Point::CondvarUnlocked);
-        if mutant::is(Mutant::PreparedUnlocked) {
-            prepared = event_count::prepare_wait(mem, event_count);
-        }
+        let mut prepared = self.prepare_and_unlock(guard);
         let notifications = event_count::notifications_of(prepared.1);
         let longest = match handle.worker.pod().is_in_pod() {
             true => APART,

@@ -55,6 +55,15 @@ pub(super) fn former(word: u64) -> Option<u64> {
     is_told.then_some(word & !FREED)
 }
 
+/// Whether a worker that found a lock left by its owner, or asked whether it is, checks that the lock was not removed.
+#[inline]
+fn is_to_be_confirmed(is_left: bool, asks: bool) -> bool {
+    match is_left {
+        true => !mutant::is(Mutant::SeizedUnasked),
+        false => asks,
+    }
+}
+
 impl<M: Memory> Handle<M> {
     /// Fails if the lock's name was removed since this handle was opened.
     pub(super) fn confirm(&self) -> Result<()> {
@@ -71,20 +80,22 @@ impl<M: Memory> Handle<M> {
             return Ok(true);
         }
         if is_nobody(seen) {
-            if mutant::is(Mutant::StaleWordTaken) {
-                return Ok(true);
-            }
-            self.confirm()?;
-            return Err(Error::corrupt("the word of a lock", self.word().offset()));
+            return self.is_stale_to_be_had();
         }
         let is_left = seen & FREED != 0 || asks && is_gone(&self.worker, seen)?;
-        if is_left && mutant::is(Mutant::SeizedUnasked) {
-            return Ok(true);
-        }
-        if is_left || asks {
+        if is_to_be_confirmed(is_left, asks) {
             self.confirm()?;
         }
         Ok(is_left)
+    }
+
+    /// [`Self::is_to_be_had`] for the word of another incarnation.
+    fn is_stale_to_be_had(&self) -> Result<bool> {
+        if mutant::is(Mutant::StaleWordTaken) {
+            return Ok(true);
+        }
+        self.confirm()?;
+        Err(Error::corrupt("the word of a lock", self.word().offset()))
     }
 
     /// After the word was taken: fails if the lock had been removed, and restores the word.

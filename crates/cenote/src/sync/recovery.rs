@@ -166,11 +166,7 @@ fn slots<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Slot> {
 fn recover_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> Result<()> {
     let mem = worker.mem();
     let mut unseen: Vec<(Slot, Turn)> = Vec::new();
-    let turn = match mutant::is(Mutant::NextTurnRecovered) {
-        true => Turn(slot.turn().load(mem)),
-        false => turn,
-    };
-    let mut next = Some((slot, turn));
+    let mut next = Some((slot, turn_to_recover(mem, slot, turn)));
     while let Some((slot, turn)) = next.take() {
         let is_standing = !turn.is_over(turn.number());
         if !is_standing || is_queued(worker, object, slot, turn) {
@@ -190,6 +186,14 @@ fn recover_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, tur
         rest(worker, *slot, *turn);
     }
     Ok(())
+}
+
+/// The turn in which a slot is put at rest: the one in which it was seen.
+fn turn_to_recover<M: Memory>(mem: &M, slot: Slot, seen: Turn) -> Turn {
+    match mutant::is(Mutant::NextTurnRecovered) {
+        true => Turn(slot.turn().load(mem)),
+        false => seen,
+    }
 }
 
 /// The place that a word of a queue is, if it is one.

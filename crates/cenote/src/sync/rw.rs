@@ -327,16 +327,9 @@ impl<M: Memory> ReadWriteLock<M> {
         let early = mutant::is(Mutant::WriterLookedAtFirst).then(|| word.load(mem));
         // A turn of its own: a writer that finds the reader dead ends that turn, not a turn of the place's next worker.
         let before = handle.turn(slot);
-        let turn = match mutant::is(Mutant::ReadInOneTurn) {
-            true => before.to(Stand::Reading),
-            false => before.next(Stand::Reading),
-        };
+        let turn = reading_after(before);
         handle.worker.slots().turns[slot % SLOTS].set(turn.0);
-        // PAIRS WITH: sync::rw::read_by
-        match mutant::is(Mutant::ReaderWithoutFence) {
-            true => own.turn().store(mem, turn.0),
-            false => own.turn().announce(mem, turn.0),
-        }
+        show_turn(mem, own, turn);
         if before.stand() == Stand::Queued {
             // The waiter behind it is foremost now.
             event_count::notify_waiting(mem, own.event_count());
@@ -450,10 +443,29 @@ impl<M: Memory> ReadWriteLock<M> {
     }
 }
 
+/// The turn of a reader.
+#[inline]
+fn reading_after(before: Turn) -> Turn {
+    match mutant::is(Mutant::ReadInOneTurn) {
+        true => before.to(Stand::Reading),
+        false => before.next(Stand::Reading),
+    }
+}
+
+/// Shows a reader's turn to writers, before the reader looks for one.
+#[inline]
+fn show_turn<M: Memory>(mem: &M, own: Slot, turn: Turn) {
+    // PAIRS WITH: sync::rw::read_by
+    match mutant::is(Mutant::ReaderWithoutFence) {
+        true => own.turn().store(mem, turn.0),
+        false => own.turn().announce(mem, turn.0),
+    }
+}
+
 /// If a living worker reads under a lock in a slot: its turn, and its identity. Puts a dead reader's slot at rest.
 fn read_by<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Result<Option<(Turn, u64)>> {
     let mem = worker.mem();
-    // PAIRS WITH: sync::rw::announce, sync::held::Handle::tell, sync::held::Handle::tell_apart
+    // PAIRS WITH: sync::rw::show_turn, sync::held::Handle::tell, sync::held::Handle::tell_apart
     let turn = Turn(slot.turn().load(mem));
     // PAIRS WITH: sync::held::Handle::take
     if turn.stand() != Stand::Reading || slot.lock().load(mem) != object.offset() {

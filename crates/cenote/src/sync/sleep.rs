@@ -108,13 +108,7 @@ pub(super) fn sleep<M: Memory>(
     }
     match death_slot {
         Some(death_slot) if is_seen => {
-            let death_slots = [death_slot];
-            let death_slots = if mutant::is(Mutant::DeathSleptThrough) {
-                &[]
-            } else {
-                &death_slots[..]
-            };
-            kernel.wait(death_slots, &[prepared], longest);
+            kernel.wait(watched(&[death_slot]), &[prepared], longest);
             if kernel.has_died(death_slot, (identity >> 32) as u32) {
                 kernel.wake(death_slot);
             }
@@ -138,4 +132,12 @@ pub(super) fn death_slot_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Opt
         && mem.kernel().is_shown(death_slot, generation)
         && !mem.kernel().has_died(death_slot, generation))
     .then_some(death_slot)
+}
+
+/// The death slots by which a thread sleeps.
+fn watched(death_slots: &[u64]) -> &[u64] {
+    match mutant::is(Mutant::DeathSleptThrough) {
+        true => &[],
+        false => death_slots,
+    }
 }

@@ -200,13 +200,10 @@ impl<M: Memory> Handle<M> {
         let (mem, word, own) = (self.mem(), self.end, self.own(slot));
         let turn = self.turn(slot).next(Stand::Queued);
         let place = self.place(slot, turn);
-        let late = mutant::is(Mutant::QueuedLate);
         let (mut end, mut incarnation) = self.peek_end();
         // PAIRS WITH: sync::wait_queue::walk_queue_by
         own.before().store(mem, end);
-        if !late {
-            self.set_turn(slot, turn);
-        }
+        self.set_turn_queued(slot, turn);
         crash_point(Point::QueueIntent);
         // If all that join tried again at once, each success would make all others fail once more, one after another.
         // PAIRS WITH: sync::wait_queue::Handle::peek_end, sync::recovery::is_met
@@ -220,11 +217,25 @@ impl<M: Memory> Handle<M> {
                 own.before().store(mem, end);
             }
         }
-        self.back_off.won();
-        if late {
+        self.has_joined(slot, turn);
+        (end, incarnation)
+    }
+
+    /// Says that a slot is about to join the queue.
+    #[inline]
+    fn set_turn_queued(&self, slot: usize, turn: Turn) {
+        if !mutant::is(Mutant::QueuedLate) {
             self.set_turn(slot, turn);
         }
-        (end, incarnation)
+    }
+
+    /// After a slot has joined the queue.
+    #[inline]
+    fn has_joined(&self, slot: usize, turn: Turn) {
+        self.back_off.won();
+        if mutant::is(Mutant::QueuedLate) {
+            self.set_turn(slot, turn);
+        }
     }
 
     /// Whether a slot with this `before` is foremost, and there is no dead owner to be told of.

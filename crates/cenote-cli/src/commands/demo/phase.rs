@@ -10,8 +10,8 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::worker::{self, Claim, Report};
-use crate::commands::worker::Role;
 use crate::failure::Failure;
+use crate::role::Role;
 
 /// No phase takes as long.
 const TIMEOUT: Duration = Duration::from_secs(40);

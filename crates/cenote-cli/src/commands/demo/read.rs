@@ -10,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::data;
-use crate::commands::worker::Role;
 use crate::failure::Failure;
+use crate::role::Role;
 
 /// So many first bytes of a name are the beginning by which others are searched.
 pub const BEGINNING: usize = 4;

@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 use indicatif::ProgressBar;
 
 use super::frame::{Answer, Chunk};
-use crate::commands::worker::Role;
 use crate::failure::Failure;
+use crate::role::Role;
 
 /// Chunks that a worker may be sent before it has answered; more than one, so that it never waits for us.
 const AHEAD: usize = 3;

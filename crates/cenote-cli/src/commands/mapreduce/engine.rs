@@ -16,9 +16,9 @@ use cenote::{Options, Pool};
 use cenote_mapreduce::{Alone, Job, Joined, Spec, Workload, join, list_of, open, places};
 use serde::{Deserialize, Serialize};
 
-use crate::commands::worker::Role;
 use crate::failure::Failure;
 use crate::pool::on_pool;
+use crate::role::Role;
 use crate::threads::start_all;
 
 /// How long the supervisor waits between two polls of progress.

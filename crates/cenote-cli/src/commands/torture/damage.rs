@@ -15,9 +15,9 @@ use cenote_damage::live::{Manner, damage, exercise};
 use cenote_damage::random::Random;
 use serde::{Deserialize, Serialize};
 
-use crate::commands::worker::Role;
 use crate::failure::Failure;
 use crate::output::{Output, count};
+use crate::role::Role;
 
 /// How long the bytes of one pool change.
 const ROUND: Duration = Duration::from_millis(500);

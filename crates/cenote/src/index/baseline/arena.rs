@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
-use crate::index::of_kind;
+use crate::index::common::kind::of_kind;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;

@@ -26,7 +26,8 @@ use std::rc::Rc;
 use super::arena::Arena;
 use super::{Before, WordMap, version};
 use crate::error::{Error, Result};
-use crate::index::hash::{Guidelines, Put};
+use crate::index::common::guidelines::Guidelines;
+use crate::index::common::outcome::Put;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::{Worker, lock};
 

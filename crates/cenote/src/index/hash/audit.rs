@@ -4,6 +4,7 @@ use super::level::{CHUNK_GROUPS, GROUP_SLOTS, LINE_SLOTS, Level, TENTATIVE};
 use super::slot::{Slot, fingerprint};
 use super::{HashMap, next_level, object, share};
 use crate::error::{Error, Result};
+use crate::index::common::pair;
 use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::alloc::slab::check_fits;
@@ -164,7 +165,7 @@ impl<M: Memory> HashMap<M> {
                     Err(error) => suspect(error),
                 }
                 if !slot.is_small() {
-                    object::check_lengths(worker, slot.offset()).unwrap_or_else(&mut *suspect);
+                    pair::check_lengths(worker, slot.offset()).unwrap_or_else(&mut *suspect);
                 }
                 // While it is frozen, its copy may be in the next level: the same object and key.
                 if !slot.is_frozen() || !self.is_copied(level, slot)? {

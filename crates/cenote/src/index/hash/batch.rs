@@ -4,10 +4,11 @@
 //! objects, and only then are keys compared. On incoherent memory the lines of a batch are dropped from the
 //! cache under one fence, and fetched by plain loads.
 
+use super::HashMap;
 use super::level::home_of;
 use super::slot::{Slot, fingerprint};
-use super::{Bytes, HashMap};
 use crate::error::Result;
+use crate::index::common::value::Bytes;
 use crate::memory::Memory;
 
 /// Keys in a batch: about as many misses as a core keeps in flight.

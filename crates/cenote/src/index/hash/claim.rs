@@ -169,9 +169,8 @@ impl<M: Memory> HashMap<M> {
             }
             _ => {}
         }
-        let may_be_empty = mutant::is(Mutant::ClaimBesideEmpty);
         loop {
-            if slot.is_moved() || slot.is_empty() && !may_be_empty {
+            if belongs_elsewhere(slot) {
                 return Ok(Verdict::InTheWay);
             }
             if slot.fingerprint() != fingerprint(hash) {
@@ -193,6 +192,12 @@ impl<M: Memory> HashMap<M> {
             }
         }
     }
+}
+
+/// Whether a key may not be bound beside such a slot: its place is the empty one, or the next level.
+#[inline(always)]
+fn belongs_elsewhere(slot: Slot) -> bool {
+    slot.is_moved() || slot.is_empty() && !mutant::is(Mutant::ClaimBesideEmpty)
 }
 
 /// What a slot means for an insertion elsewhere in its group.

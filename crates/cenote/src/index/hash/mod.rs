@@ -33,57 +33,19 @@ use std::rc::Rc;
 
 use level::Level;
 
-use super::of_kind;
 use crate::causes::Structure;
 use crate::error::{Error, Result};
+use crate::index::common::count;
+use crate::index::common::guidelines::Guidelines;
+use crate::index::common::kind::of_kind;
+use crate::index::common::value::Value;
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
+use crate::pod::Worker;
 use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_HASH};
-use crate::pod::{Pin, Worker};
-pub use object::KEY_MAX;
-pub use update::{Put, Replace};
 
-/// The paper's guidelines that a handle follows. All of them are P³; without replication and speculation it is SP;
-/// none at all, on coherent memory, is CC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guidelines {
-    /// G1: values are replaced by new objects, never overwritten. A property of the map, fixed when it is created;
-    /// without it, 8-byte values of 8-byte keys are overwritten in place, every read fetches the object afresh, and
-    /// [`HashMap::replace`] cannot replace an 8-byte value by one of another size.
-    pub out_of_place: bool,
-    /// G2: each worker reads its own replica of the root and of the epoch.
-    pub replicate: bool,
-    /// G3: the root is taken from the handle's cache while the worker's announcement stands.
-    pub speculate: bool,
-}
-
-impl Guidelines {
-    /// All guidelines.
-    pub const P3: Self = Self {
-        out_of_place: true,
-        replicate: true,
-        speculate: true,
-    };
-    /// Conversion only.
-    pub const SP: Self = Self {
-        out_of_place: true,
-        replicate: false,
-        speculate: false,
-    };
-    /// As on a coherent machine, in place.
-    pub const CC: Self = Self {
-        out_of_place: false,
-        replicate: false,
-        speculate: false,
-    };
-}
-
-impl Default for Guidelines {
-    fn default() -> Self {
-        Self::P3
-    }
-}
+pub use crate::index::common::pair::KEY_MAX;
 
 /// Bytes of a map's header before the replicas.
 const HEADER_BYTES: u64 = 128;
@@ -264,12 +226,9 @@ impl<M: Memory> HashMap<M> {
     /// The number of keys: exact when nobody writes, else a number that it had during the call, give or take the writes
     /// in flight. Cost: one peek for each worker.
     pub fn len(&self) -> u64 {
-        let workers = u64::from(self.worker.pod().workers_high());
-        let sum = (0..workers)
-            .map(|worker| OwnedWord::at(share(self.header, worker) + 64).peek_speculative(self.worker.mem()))
-            .fold(0u64, u64::wrapping_add);
-        // Writes in flight may be seen in any order, or not be written back.
-        if sum > i64::MAX as u64 { 0 } else { sum }
+        count::total(&self.worker, |worker| {
+            OwnedWord::at(share(self.header, worker) + 64)
+        })
     }
 
     /// Whether it has no keys; see [`HashMap::len`].
@@ -351,57 +310,6 @@ fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> 
     };
     Level::decode(worker, next)?
         .ok_or_else(|| Error::corrupt("a level that moves nowhere, seen", level.offset))
-}
-
-/// A value's bytes: in the pool, or a copy where they may be overwritten in place.
-#[derive(Clone, Copy, Debug)]
-pub enum Bytes<'m> {
-    /// In the pool.
-    Shared(&'m [u8]),
-    /// A copy of an 8-byte value.
-    Copied([u8; 8]),
-}
-
-impl Bytes<'_> {
-    /// The bytes.
-    #[inline]
-    pub fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::Shared(bytes) => bytes,
-            Self::Copied(bytes) => bytes,
-        }
-    }
-}
-
-/// A value that was found. It holds a pin: while it lives, what it refers to is not reused, and neither is anything that
-/// was retired after it was made. So do not keep it for long.
-pub struct Value<'m, M: Memory> {
-    bytes: Bytes<'m>,
-    _pin: Pin<'m, M>,
-}
-
-impl<'m, M: Memory> Value<'m, M> {
-    /// A value whose bytes the pin keeps in place.
-    #[inline]
-    pub(in crate::index) fn new(bytes: Bytes<'m>, pin: Pin<'m, M>) -> Self {
-        pin.handed_out();
-        Self { bytes, _pin: pin }
-    }
-}
-
-impl<M: Memory> std::ops::Deref for Value<'_, M> {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        self.bytes.as_bytes()
-    }
-}
-
-impl<M: Memory> std::fmt::Debug for Value<'_, M> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.bytes.as_bytes().fmt(f)
-    }
 }
 
 /// Allocates and writes a map's header as the worker's auxiliary object. It is written back with the next fence, before it is

@@ -12,8 +12,10 @@ use super::level::{LINE_SLOTS, Level, home_line, home_of};
 use super::line::Line;
 use super::object;
 use super::slot::{Slot, fingerprint};
-use super::{Bytes, HashMap, next_level};
+use super::{HashMap, next_level};
 use crate::error::{Error, Result};
+use crate::index::common::pair;
+use crate::index::common::value::Bytes;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
@@ -96,7 +98,7 @@ impl<M: Memory> HashMap<M> {
     pub(super) fn small_value(&self, at: u64, key: &[u8]) -> Option<Bytes<'_>> {
         let mem = self.worker.mem();
         if self.is_in_place() {
-            return object::has_small_key(mem, at, key).then(|| self.value_at(at));
+            return pair::has_small_key(mem, at, key).then(|| self.value_at(at));
         }
         let (found, value) = mem.bytes(at, 16).split_at(8);
         (found == key).then_some(Bytes::Shared(value))

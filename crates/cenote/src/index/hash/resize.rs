@@ -303,19 +303,32 @@ impl<M: Memory> HashMap<M> {
         for group in groups.clone() {
             self.prefetch_group(level, group);
         }
-        let mut frozen = Vec::with_capacity(32);
+        self.move_groups(level, next, chunk, groups)?;
+        crash_point(Point::MigrateChunk);
+        let (word, bit) = level.done(chunk);
+        // PAIRS WITH: index::hash::resize::move_rest
+        self.worker.mem().fetch_or(word, bit);
+        Ok(())
+    }
+
+    /// Moves the groups of a chunk, which is done after that.
+    #[inline]
+    fn move_groups(
+        &self,
+        level: &Level,
+        next: &Level,
+        chunk: u64,
+        groups: std::ops::Range<u64>,
+    ) -> Result<()> {
         if mutant::is(Mutant::DoneBeforeMoved) {
             self.worker
                 .mem()
                 .fetch_or(level.done(chunk).0, level.done(chunk).1);
         }
+        let mut frozen = Vec::with_capacity(32);
         for group in groups {
             self.move_group(level, next, group, &mut frozen)?;
         }
-        crash_point(Point::MigrateChunk);
-        let (word, bit) = level.done(chunk);
-        // PAIRS WITH: index::hash::resize::move_rest
-        self.worker.mem().fetch_or(word, bit);
         Ok(())
     }
 
@@ -366,9 +379,6 @@ impl<M: Memory> HashMap<M> {
         }
         for (at, slot) in frozen.drain(..) {
             crash_point(Point::MigrateFrozen);
-            if mutant::is(Mutant::MovedBeforeCopied) {
-                at.store(mem, slot.moved().0);
-            }
             self.copy(next, at, slot)?;
             crash_point(Point::MigrateCopied);
             // All helpers store the same to a frozen slot.
@@ -417,8 +427,7 @@ impl<M: Memory> HashMap<M> {
     fn freeze(&self, at: SyncWord, mut slot: Slot) -> Option<Slot> {
         let mem = self.worker.mem();
         loop {
-            let is_left = slot.is_empty() && mutant::is(Mutant::EmptyNotFrozen);
-            if slot.as_link().is_some() || slot.is_moved() || is_left {
+            if stays(slot) {
                 return None;
             }
             if slot.is_frozen() {
@@ -440,6 +449,9 @@ impl<M: Memory> HashMap<M> {
     /// Copies a frozen binding to the next level, unless it is there or has been there.
     #[inline]
     fn copy(&self, next: &Level, original: SyncWord, slot: Slot) -> Result<()> {
+        if mutant::is(Mutant::MovedBeforeCopied) {
+            original.store(self.worker.mem(), slot.moved().0);
+        }
         match object::small_key(&self.worker, slot) {
             Some(key) => self.copy_key(next, original, slot, &key),
             None => self.copy_key(next, original, slot, object::key(&self.worker, slot)?),
@@ -453,8 +465,7 @@ impl<M: Memory> HashMap<M> {
         loop {
             let probe = self.probe(next, hash, key)?;
             let found = Slot(original.load(mem));
-            let is_moved_too = mutant::is(Mutant::CopyUnchecked) || mutant::is(Mutant::MovedBeforeCopied);
-            if found != slot && !is_moved_too {
+            if is_moved_since(slot, found) {
                 return Ok(());
             }
             match probe {
@@ -505,6 +516,18 @@ impl<M: Memory> HashMap<M> {
     }
 }
 
+/// Whether a slot needs no freezing: it binds nothing, and nothing will be bound there.
+#[inline(always)]
+fn stays(slot: Slot) -> bool {
+    slot.as_link().is_some() || slot.is_moved() || slot.is_empty() && mutant::is(Mutant::EmptyNotFrozen)
+}
+
+/// Whether a slot that was frozen has been moved by another helper, given what is found in it now.
+#[inline(always)]
+fn is_moved_since(frozen: Slot, found: Slot) -> bool {
+    found != frozen && !mutant::is(Mutant::CopyUnchecked) && !mutant::is(Mutant::MovedBeforeCopied)
+}
+
 /// The replica of the root in a worker's share of a map.
 fn replica_of(header: u64, worker: u64) -> SyncWord {
     SyncWord::at(share(header, worker))
@@ -522,23 +545,28 @@ fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &L
     let _ = root.compare_exchange_acquire(mem, old, new | UPDATING);
     crash_point(Point::RootMoved);
     for index in 0..u64::from(worker.geometry().parameters.workers) {
-        if mutant::is(Mutant::ReplicasNotMoved) {
-            continue;
-        }
-        let replica = replica_of(header, index);
-        // PAIRS WITH: index::hash::resize::adopt_replica
-        let mut found = replica.load(mem);
-        // Its worker may confirm it, or give it up, at this moment: then it is read again.
-        while found & !TENTATIVE == old {
-            // PAIRS WITH: index::hash::resize::adopt_replica
-            match replica.compare_exchange_acquire(mem, found, new) {
-                Err(other) if !mutant::is(Mutant::ReplicasTriedOnce) => found = other,
-                _ => break,
-            }
-        }
+        move_replica(mem, replica_of(header, index), old, new);
     }
     // NO PAIR: claim
     let _ = root.compare_exchange_acquire(mem, new | UPDATING, new);
+}
+
+/// Moves a replica of the root that refers to the old level, confirmed or not.
+#[inline]
+fn move_replica<M: Memory>(mem: &M, replica: SyncWord, old: u64, new: u64) {
+    if mutant::is(Mutant::ReplicasNotMoved) {
+        return;
+    }
+    // PAIRS WITH: index::hash::resize::adopt_replica
+    let mut found = replica.load(mem);
+    // Its worker may confirm it, or give it up, at this moment: then it is read again.
+    while found & !TENTATIVE == old {
+        // PAIRS WITH: index::hash::resize::adopt_replica
+        match replica.compare_exchange_acquire(mem, found, new) {
+            Err(other) if !mutant::is(Mutant::ReplicasTriedOnce) => found = other,
+            _ => break,
+        }
+    }
 }
 
 /// Gives a worker a replica of the root. It is tentative until the root is seen not to have moved meanwhile: from
@@ -556,14 +584,14 @@ pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica:
     if reference == 0 || reference & UPDATING != 0 {
         return reference & !UPDATING;
     }
-    // PAIRS WITH: index::hash::resize::move_root
+    // PAIRS WITH: index::hash::resize::move_root, index::hash::resize::move_replica
     if replica
         .compare_exchange_acquire(mem, 0, reference | TENTATIVE)
         .is_ok()
     {
         let is_same = mutant::is(Mutant::ReplicaNotTentative) || root.load(mem) == reference;
         let confirmed = if is_same { reference } else { 0 };
-        // PAIRS WITH: index::hash::resize::move_root
+        // PAIRS WITH: index::hash::resize::move_replica
         let _ = replica.compare_exchange_acquire(mem, reference | TENTATIVE, confirmed);
     }
     reference
@@ -619,9 +647,8 @@ pub fn drain_extent<M: Memory>(
         let mut lines_left = CHAIN_MAX;
         loop {
             if *links_left == 0 {
-                let ahead = u64::from(mutant::is(Mutant::DrainedAhead));
                 // PAIRS WITH: index::hash::resize::drain_extent
-                level.drained().store(mem, group + ahead);
+                level.drained().store(mem, chains_before(group));
                 return Ok(false);
             }
             *links_left -= 1;
@@ -646,6 +673,11 @@ pub fn drain_extent<M: Memory>(
     // PAIRS WITH: index::hash::resize::drain_extent
     level.drained().store(mem, level.groups);
     Ok(true)
+}
+
+/// The chains that are freed when a group's chain is not.
+fn chains_before(group: u64) -> u64 {
+    group + u64::from(mutant::is(Mutant::DrainedAhead))
 }
 
 /// Calls `each` for the chain lines of the level at an offset; for none if there is no level. Leaves nothing of the level in a cache: the caller may

@@ -6,14 +6,15 @@
 //! that finds its group full takes a removed key's slot ([`super::claim`]) before it links a further line; only once, so that
 //! writers do not clear each other's claims for ever.
 
+use super::HashMap;
 use super::claim::Destination;
 use super::level::{LINE_SLOTS, Level, home_of};
-use super::object::{self, word};
 use super::probe::Probe;
 use super::slot::Slot;
-use super::{HashMap, KEY_MAX};
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
+use crate::index::common::outcome::{Put, Replace, When};
+use crate::index::common::pair::{self, KEY_MAX, word};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
@@ -22,34 +23,6 @@ use crate::pod::format::record::operation;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::room::Room;
-
-/// What an upsert found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
-    /// The key was new.
-    Inserted,
-    /// The key had a value, which is replaced.
-    Replaced,
-}
-
-/// What a compare-and-replace found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Replace {
-    /// The expected value, which is replaced.
-    Replaced,
-    /// Another value, which stays.
-    Differs(Vec<u8>),
-    /// No such key.
-    Missing,
-}
-
-/// When a write happens.
-#[derive(Clone, Copy)]
-enum When<'a> {
-    Always,
-    IfAbsent,
-    IfEqual(&'a [u8]),
-}
 
 /// How a write ended.
 enum Outcome {
@@ -181,41 +154,24 @@ impl<M: Memory> HashMap<M> {
                     }
                 }
                 Probe::Bound(at, slot) => {
-                    match when {
-                        When::Always => {}
-                        When::IfAbsent => return Ok(Outcome::Exists),
-                        When::IfEqual(expected) => {
-                            let found = self.value_of(slot)?;
-                            if found.as_bytes() != expected {
-                                return Ok(Outcome::Differs(found.as_bytes().to_vec()));
-                            }
-                            if self.is_in_place() && slot.is_small() {
-                                // It may be overwritten between the comparison and the exchange of the slot.
-                                return Err(Error::InPlace { len: value.len() });
-                            }
-                        }
+                    if let Some(outcome) = self.refusal(slot, value, when)? {
+                        return Ok(outcome);
                     }
                     (at, slot, slot.offset())
                 }
-                Probe::Vacant(at) => {
-                    if matches!(when, When::IfEqual(_)) {
-                        return Ok(Outcome::Missing);
-                    }
-                    (at, Slot::EMPTY, 0)
+                Probe::Vacant(_) | Probe::VacantInChain(_) | Probe::Full(_)
+                    if matches!(when, When::IfEqual(_)) =>
+                {
+                    return Ok(Outcome::Missing);
                 }
+                Probe::Vacant(at) => (at, Slot::EMPTY, 0),
                 Probe::VacantInChain(at) => {
-                    if matches!(when, When::IfEqual(_)) {
-                        return Ok(Outcome::Missing);
-                    }
                     if !self.is_sole(&level, hash, key, Destination::Empty(at))? {
                         continue;
                     }
                     (at, Slot::EMPTY, 0)
                 }
                 Probe::Full(at) => {
-                    if matches!(when, When::IfEqual(_)) {
-                        return Ok(Outcome::Missing);
-                    }
                     let removed = match may_claim {
                         true => self.reusable(&level, hash)?,
                         false => None,
@@ -242,31 +198,59 @@ impl<M: Memory> HashMap<M> {
             if new == Slot::EMPTY {
                 new = self.build(hash, key, value)?;
             }
-            let inserted = old == 0;
-            let change = Change {
-                slot: at,
-                current: current.0,
-                next: new.0,
-                operation: operation::PUT,
-                old,
-                count: inserted.then(|| self.counted(1)),
-            };
-            if publish(&self.worker, &change)?.is_made() {
-                self.has_replaced.set(!inserted);
-                return Ok(if inserted {
-                    Outcome::Inserted
-                } else {
-                    Outcome::Replaced
-                });
+            if let Some(outcome) = self.bind(at, current, old, new)? {
+                return Ok(outcome);
             }
         }
     }
 
+    /// What a write that is not to replace a key's binding comes to; `None` if it is to.
+    #[inline]
+    fn refusal(&self, slot: Slot, value: &[u8], when: When<'_>) -> Result<Option<Outcome>> {
+        match when {
+            When::Always => {}
+            When::IfAbsent => return Ok(Some(Outcome::Exists)),
+            When::IfEqual(expected) => {
+                let found = self.value_of(slot)?;
+                if found.as_bytes() != expected {
+                    return Ok(Some(Outcome::Differs(found.as_bytes().to_vec())));
+                }
+                if self.is_in_place() && slot.is_small() {
+                    // It may be overwritten between the comparison and the exchange of the slot.
+                    return Err(Error::InPlace { len: value.len() });
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Binds a key in a slot that held `current`, instead of the object `old` if that is not 0; `None` if the slot has changed.
+    #[inline]
+    fn bind(&self, at: SyncWord, current: Slot, old: u64, new: Slot) -> Result<Option<Outcome>> {
+        let inserted = old == 0;
+        let change = Change {
+            slot: at,
+            current: current.0,
+            next: new.0,
+            operation: operation::PUT,
+            old,
+            count: inserted.then(|| self.counted(1)),
+        };
+        if !publish(&self.worker, &change)?.is_made() {
+            return Ok(None);
+        }
+        self.has_replaced.set(!inserted);
+        Ok(Some(match inserted {
+            true => Outcome::Inserted,
+            false => Outcome::Replaced,
+        }))
+    }
+
     /// Allocates and writes a pair's object; returns the slot that binds it.
     fn build(&self, hash: u64, key: &[u8], value: &[u8]) -> Result<Slot> {
-        let object = heap::allocate(&self.worker, object::size(key, value))?;
-        object::write(self.worker.mem(), object, key, value);
-        Ok(Slot::object(object, object::is_small(key, value), hash))
+        let object = heap::allocate(&self.worker, pair::size(key, value))?;
+        pair::write(self.worker.mem(), object, key, value);
+        Ok(Slot::object(object, pair::is_small(key, value), hash))
     }
 
     /// Overwrites a small value in place by the fast path. Returns whether it did. The binding that led to it may be frozen:
@@ -278,7 +262,7 @@ impl<M: Memory> HashMap<M> {
         }
         let mem = self.worker.mem();
         match self.likely_object(hash) {
-            Some(at) if object::has_small_key(mem, at, key) => {
+            Some(at) if pair::has_small_key(mem, at, key) => {
                 // Ordered before this thread's later reads, as every write's compare-exchange is.
                 // PAIRS WITH: index::hash::probe::value_at, index::hash::get_u64
                 SyncWord::at(at + 8).announce(mem, word(value));

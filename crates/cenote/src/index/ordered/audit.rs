@@ -7,7 +7,7 @@ use super::key::head_of;
 use super::page::Page;
 use super::{FROZEN, OrderedMap, build};
 use crate::error::{Error, Result};
-use crate::index::hash::object;
+use crate::index::common::pair;
 use crate::memory::{Memory, SyncWord};
 use crate::pod::alloc::slab::check_fits;
 
@@ -171,7 +171,7 @@ impl<M: Memory> OrderedMap<M> {
             if page.is_record(n) {
                 let record = page.entry(n).1;
                 reach(record);
-                object::check_lengths(&self.worker, record).unwrap_or_else(&mut *suspect);
+                pair::check_lengths(&self.worker, record).unwrap_or_else(&mut *suspect);
             }
             let key = match page.key_alone(&self.worker, n) {
                 Ok(key) => key,

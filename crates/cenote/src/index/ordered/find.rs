@@ -77,6 +77,16 @@ impl Reached {
     }
 }
 
+/// What a search does at a node that is frozen.
+enum AtFrozen {
+    /// It reads what the node had, with this anchor.
+    Reads(Option<(SyncWord, u64)>),
+    /// It goes to the node of the child before.
+    GoesTo(SyncWord),
+    /// It begins again at the root.
+    BeginsAgain,
+}
+
 impl<M: Memory> OrderedMap<M> {
     /// The node of a level that holds a place; `None` if the map is empty, or has no such level. The worker is pinned.
     pub(super) fn descend(&self, target: Target<'_>, level: u8) -> Result<Option<Visit<'_>>> {
@@ -153,32 +163,17 @@ impl<M: Memory> OrderedMap<M> {
             // A node that is merged may be freed before the announcement of a thread that would use the cached word.
             let may_keep = cached == 0 && (at & FROZEN == 0 || mutant::is(Mutant::FrozenCached));
             if at & FROZEN != 0 {
-                match &mut way {
-                    // The root is never frozen: a write to it would be retried for ever.
-                    None if expected.is_none() => {
-                        return Err(Error::corrupt("a root that is frozen", word.offset()));
-                    }
-                    None => at &= !FROZEN,
-                    Some(_) if mutant::is(Mutant::FrozenRead) => at &= !FROZEN,
-                    Some((page, child)) if *child > 0 => {
-                        *child -= 1;
-                        word = self.node(page.child(*child))?;
+                // The root is never frozen: a write to it would be retried for ever.
+                if expected.is_none() {
+                    return Err(Error::corrupt("a root that is frozen", word.offset()));
+                }
+                match self.at_frozen(word, &mut way, is_way_fresh, &mut lost)? {
+                    AtFrozen::Reads(found) => (anchor, at) = (found, at & !FROZEN),
+                    AtFrozen::GoesTo(before) => {
+                        word = before;
                         continue;
                     }
-                    // It is to take the root's place.
-                    Some((page, _)) if page.meta.is_lowering() && is_way_fresh => {
-                        anchor = Some((self.root(), page.at));
-                        at &= !FROZEN;
-                    }
-                    // The page is out of date: a first child is not merged while it is the first.
-                    Some(_) => {
-                        lost += 1;
-                        if lost > LOST_MAX {
-                            return Err(Error::corrupt(
-                                "a node that is merged and has a parent",
-                                word.offset(),
-                            ));
-                        }
+                    AtFrozen::BeginsAgain => {
                         began = self.forget_cached();
                         (word, expected, passed, way) = (self.root(), None, None, None);
                         continue;
@@ -228,6 +223,39 @@ impl<M: Memory> OrderedMap<M> {
                 (expected, passed) = (Some(page.level() - 1), None);
                 way = Some((page, child));
                 is_way_fresh = cached == 0 || mutant::is(Mutant::LoweringCached);
+            }
+        }
+    }
+
+    /// What a search does at a node that is frozen, given the way that led to it.
+    fn at_frozen(
+        &self,
+        word: SyncWord,
+        way: &mut Option<(Page<'_>, usize)>,
+        is_way_fresh: bool,
+        lost: &mut u32,
+    ) -> Result<AtFrozen> {
+        match way {
+            None => Ok(AtFrozen::Reads(None)),
+            Some(_) if mutant::is(Mutant::FrozenRead) => Ok(AtFrozen::Reads(None)),
+            Some((page, child)) if *child > 0 => {
+                *child -= 1;
+                self.node(page.child(*child)).map(AtFrozen::GoesTo)
+            }
+            // It is to take the root's place.
+            Some((page, _)) if page.meta.is_lowering() && is_way_fresh => {
+                Ok(AtFrozen::Reads(Some((self.root(), page.at))))
+            }
+            // The page is out of date: a first child is not merged while it is the first.
+            Some(_) => {
+                *lost += 1;
+                match *lost > LOST_MAX {
+                    true => Err(Error::corrupt(
+                        "a node that is merged and has a parent",
+                        word.offset(),
+                    )),
+                    false => Ok(AtFrozen::BeginsAgain),
+                }
             }
         }
     }

@@ -2,13 +2,13 @@
 
 use std::hint::select_unpredictable;
 
+use super::OrderedMap;
 use super::fast_path::{FastPath, up_to, word};
 use super::find::Reached;
 use super::key::{Target, head_of};
 use super::page::{LEAF_MAX, LINE_ENTRIES, Meta, Position};
-use super::{OrderedMap, Value};
 use crate::error::Result;
-use crate::index::hash::Bytes;
+use crate::index::common::value::{Bytes, Value};
 use crate::memory::{LINE, Memory};
 
 /// What the fast path found.

@@ -10,7 +10,7 @@ use super::build::{self, Fences, Inner, Leaf};
 use super::find::Visit;
 use super::key::{Target, separator};
 use super::page::{INNER_MAX, LEVEL_MAX, Page};
-use super::write::Replacement;
+use super::replacement::Replacement;
 use super::{OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
@@ -28,6 +28,14 @@ const POSTS_MAX: u32 = 64;
 
 /// Bytes of a node: the word that refers to its page, and padding.
 const NODE_BYTES: u64 = 16;
+
+/// The high fence of a split page's lower part.
+fn high_of_lower<'f>(whole: &Fences<'f>, separator: &'f [u8]) -> &'f [u8] {
+    match mutant::is(Mutant::SplitWithoutFence) {
+        true => whole.high,
+        false => separator,
+    }
+}
 
 impl<M: Memory> OrderedMap<M> {
     /// Splits a full node, or makes a higher root if the node is the root. The caller searches again in any case.
@@ -49,11 +57,7 @@ impl<M: Memory> OrderedMap<M> {
         let node = self.new_node(&right)?;
         let left_fences = Fences {
             next: node.offset(),
-            high: if mutant::is(Mutant::SplitWithoutFence) {
-                fences.high
-            } else {
-                &separator
-            },
+            high: high_of_lower(&fences, &separator),
             ..fences
         };
         let left = match page.level() {
@@ -125,10 +129,7 @@ impl<M: Memory> OrderedMap<M> {
         if page.level() >= LEVEL_MAX {
             return Err(Error::corrupt("the level of a page", page.at));
         }
-        let node = self.new_node(&build::copy(page, &fences)?)?;
-        if mutant::is(Mutant::PageOfRootKept) {
-            node.store(self.worker.mem(), page.at);
-        }
+        let node = self.new_node_like(page, &fences)?;
         let replacement = Replacement {
             word: root.word,
             current: page.at,
@@ -138,6 +139,15 @@ impl<M: Memory> OrderedMap<M> {
         };
         self.replace_page(&replacement)?;
         Ok(())
+    }
+
+    /// A node with a copy of a page.
+    fn new_node_like(&self, page: &Page<'_>, fences: &Fences<'_>) -> Result<SyncWord> {
+        let node = self.new_node(&build::copy(page, fences)?)?;
+        if mutant::is(Mutant::PageOfRootKept) {
+            node.store(self.worker.mem(), page.at);
+        }
+        Ok(node)
     }
 
     /// Posts the nodes that this handle has noted to their parents. If the pool is full, the next writer that comes by posts a node, or

@@ -2,9 +2,6 @@
 
 use std::cmp::Ordering;
 
-/// The longest key, in bytes.
-pub const KEY_MAX: usize = 1 << 16;
-
 /// The first eight bytes of a key as a number, a shorter key padded with zeroes. Where two heads differ, the keys differ
 /// the same way.
 #[inline(always)]

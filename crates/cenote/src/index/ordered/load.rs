@@ -4,9 +4,10 @@ use super::OrderedMap;
 use super::build::{Fences, Leaf, Second};
 use super::key::Target;
 use super::page::LEAF_MAX;
-use super::write::{Outcome, Replacement, When};
+use super::replacement::Replacement;
+use super::write::Outcome;
 use crate::error::Result;
-use crate::index::hash::Put;
+use crate::index::common::outcome::{Put, When};
 use crate::memory::Memory;
 
 /// Pairs of 8-byte keys and values: heads, which are the keys, and values as they are in an entry.

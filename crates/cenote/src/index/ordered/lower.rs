@@ -17,7 +17,7 @@ use super::find::Visit;
 use super::grow::LONG_BYTES;
 use super::merge::{Begun, Ended, Place};
 use super::page::{INNER_MAX, LEAF_MAX, Page};
-use super::write::Replacement;
+use super::replacement::{Replacement, unless_kept};
 use crate::error::Result;
 use crate::index::ordered::FROZEN;
 use crate::memory::Memory;
@@ -81,14 +81,13 @@ impl<M: Memory> OrderedMap<M> {
                 return Ok(None);
             }
         }
-        let kept = |mutant: Mutant, object: u64| if mutant::is(mutant) { 0 } else { object };
         let is_done = self.replace_page_at_any_size(&Replacement {
             word: root.word,
             current: page.at,
             page: &build::copy(&child, &Fences::of(&child)?)?,
             old_secondaries: [
-                kept(Mutant::LoweredPageKept, child.at),
-                kept(Mutant::LoweredNodeKept, node.offset()),
+                unless_kept(Mutant::LoweredPageKept, child.at),
+                unless_kept(Mutant::LoweredNodeKept, node.offset()),
             ],
             count: 0,
         })?;

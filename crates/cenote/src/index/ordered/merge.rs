@@ -15,7 +15,7 @@ use super::find::Visit;
 use super::grow::{LONG_BYTES, LONG_MIN};
 use super::key::Target;
 use super::page::{INNER_MAX, LEAF_MAX, LEVEL_MAX, Page};
-use super::write::Replacement;
+use super::replacement::{Replacement, unless_kept};
 use super::{FROZEN, OrderedMap, Unposted};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
@@ -80,6 +80,23 @@ pub(super) enum Ended {
 
 /// The most merges, and attempts, that one emptied leaf may lead to.
 const STEPS_MAX: u32 = 4 * LEVEL_MAX as u32;
+
+/// The high fence of a page that gets the entries of the page behind it.
+fn high_of_joined<'f>(before: &Fences<'f>, behind: &Fences<'f>) -> &'f [u8] {
+    match mutant::is(Mutant::JoinWithoutNext) {
+        true => before.high,
+        false => behind.high,
+    }
+}
+
+/// What is retired when a node gets the entries of the node behind it: that one's page. The node itself goes with its parent's entry.
+fn old_of_join(left: &Visit<'_>, right: &Page<'_>) -> u64 {
+    match () {
+        () if mutant::is(Mutant::JoinedPageKept) => 0,
+        () if mutant::is(Mutant::JoinedNodeEarly) => left.page.next(),
+        () => right.at,
+    }
+}
 
 impl<M: Memory> OrderedMap<M> {
     /// After a leaf has become thin: merges it, and the nodes above it that become thin by that; a root with one child gives way to
@@ -269,11 +286,7 @@ impl<M: Memory> OrderedMap<M> {
         let (fences, behind) = (Fences::of(page)?, Fences::of(right)?);
         let joined = Fences {
             next: behind.next,
-            high: if mutant::is(Mutant::JoinWithoutNext) {
-                fences.high
-            } else {
-                behind.high
-            },
+            high: high_of_joined(&fences, &behind),
             ..fences
         };
         let has_room = match page.level() {
@@ -313,16 +326,11 @@ impl<M: Memory> OrderedMap<M> {
 
     /// Publishes a new page for a node, which replaces its page and that of the node behind it.
     fn replace_two(&self, left: &Visit<'_>, right: &Page<'_>, bytes: &[u8]) -> Result<bool> {
-        let joined = match () {
-            () if mutant::is(Mutant::JoinedPageKept) => 0,
-            () if mutant::is(Mutant::JoinedNodeEarly) => left.page.next(),
-            () => right.at,
-        };
         self.replace_page_at_any_size(&Replacement {
             word: left.word,
             current: left.page.at,
             page: bytes,
-            old_secondaries: [joined, 0],
+            old_secondaries: [old_of_join(left, right), 0],
             count: 0,
         })
     }
@@ -345,10 +353,7 @@ impl<M: Memory> OrderedMap<M> {
             word: parent.word,
             current: page.at,
             page: &inner.finish(page.level(), &Fences::of(page)?)?,
-            old_secondaries: match mutant::is(Mutant::JoinedNodeKept) {
-                true => [0; 2],
-                false => [node.offset(), 0],
-            },
+            old_secondaries: [unless_kept(Mutant::JoinedNodeKept, node.offset()), 0],
             count: 0,
         })?;
         Ok(has_ended.then(|| self.after_merge(parent, page.count() - 1)))

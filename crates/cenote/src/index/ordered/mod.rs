@@ -28,21 +28,23 @@ mod lower;
 mod merge;
 mod page;
 pub mod range;
+mod replacement;
 mod write;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use super::hash::{Guidelines, Value};
-use super::of_kind;
 use crate::causes::Structure;
 use crate::error::{Error, Result};
+use crate::index::common::count;
+use crate::index::common::guidelines::Guidelines;
+use crate::index::common::kind::of_kind;
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_ORDERED};
 
-pub use key::KEY_MAX;
+pub use crate::index::common::pair::KEY_MAX;
 pub use page::{INNER_MAX, LEAF_MAX};
 
 /// Bytes of a map's header before the shares.
@@ -181,12 +183,7 @@ impl<M: Memory> OrderedMap<M> {
     /// The number of keys: exact when nobody writes, else a number that it had during the call, give or take the writes
     /// in flight. Cost: one peek for each worker.
     pub fn len(&self) -> u64 {
-        let workers = u64::from(self.worker.pod().workers_high());
-        let sum = (0..workers)
-            .map(|worker| OwnedWord::at(share(self.header, worker)).peek_speculative(self.worker.mem()))
-            .fold(0u64, u64::wrapping_add);
-        // Writes in flight may be seen in any order, or not be written back.
-        if sum > i64::MAX as u64 { 0 } else { sum }
+        count::total(&self.worker, |worker| OwnedWord::at(share(self.header, worker)))
     }
 
     /// Whether it has no keys; see [`OrderedMap::len`].

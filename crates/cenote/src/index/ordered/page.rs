@@ -22,7 +22,7 @@ use std::hint::select_unpredictable;
 
 use super::key::{Target, compare, head_of};
 use crate::error::{Error, Result};
-use crate::index::hash::object::{self, Pair};
+use crate::index::common::pair::{self, Pair};
 use crate::memory::{LINE, Memory, read_once};
 use crate::pod::Worker;
 
@@ -331,7 +331,7 @@ impl<'m> Page<'m> {
     #[inline]
     pub fn record<M: Memory>(&self, worker: &'m Worker<M>, n: usize) -> Result<Option<Pair<'m>>> {
         match self.is_record(n) {
-            true => object::read_at(worker, self.entry(n).1).map(Some),
+            true => pair::read_at(worker, self.entry(n).1).map(Some),
             false => Ok(None),
         }
     }
@@ -385,7 +385,7 @@ impl<'m> Page<'m> {
     /// A copy of the key of an entry of a leaf. Does not read the value.
     pub fn key_alone<M: Memory>(&self, worker: &'m Worker<M>, n: usize) -> Result<Vec<u8>> {
         match self.is_record(n) {
-            true => object::key_at(worker, self.entry(n).1).map(<[u8]>::to_vec),
+            true => pair::key_at(worker, self.entry(n).1).map(<[u8]>::to_vec),
             false => Ok(self.entry(n).0.to_be_bytes().to_vec()),
         }
     }

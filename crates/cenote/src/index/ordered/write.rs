@@ -5,29 +5,21 @@
 
 use super::build::{self, Fences, Leaf, Second};
 use super::find::Visit;
-use super::key::{KEY_MAX, Target, head_of};
+use super::key::{Target, head_of};
 use super::merge::{Place, is_thin};
 use super::page::LEAF_MAX;
+use super::replacement::Replacement;
 use super::{OrderedMap, Scratch};
 use crate::error::{Error, Result};
-use crate::index::hash::{Put, Replace, object};
-use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::index::common::outcome::{Put, Replace, When};
+use crate::index::common::pair::{self, KEY_MAX};
+use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::commit::publish::{Change, publish_with_secondaries};
-use crate::pod::format::record::operation;
 use crate::pod::reclaim::room::Room;
 use crate::pod::{alloc::heap, reclaim::collect};
 
 /// Merges that one write finishes first before the map counts as damaged.
 const HELPED_MAX: u32 = 100_000;
-
-/// When a write happens.
-#[derive(Clone, Copy)]
-pub(super) enum When<'a> {
-    Always,
-    IfAbsent,
-    IfEqual(&'a [u8]),
-}
 
 /// How a write ended.
 pub(super) enum Outcome {
@@ -39,20 +31,6 @@ pub(super) enum Outcome {
     Exists,
     Differs(Vec<u8>),
     Missing,
-}
-
-/// A new page for a node, as it goes to `pod::commit::publish`.
-pub(super) struct Replacement<'b> {
-    /// The node's word.
-    pub word: SyncWord,
-    /// The page that it must refer to; 0 if there is none yet.
-    pub current: u64,
-    /// The new page.
-    pub page: &'b [u8],
-    /// What is retired with the old page (a record, another node's page, a node), or zeroes.
-    pub old_secondaries: [u64; 2],
-    /// The change of the number of keys.
-    pub count: i64,
 }
 
 impl<M: Memory> OrderedMap<M> {
@@ -295,37 +273,8 @@ impl<M: Memory> OrderedMap<M> {
         if let (8, Ok(value)) = (key.len(), value.try_into()) {
             return Ok(Second::Value(u64::from_le_bytes(value)));
         }
-        let record = heap::allocate_secondary(&self.worker, 0, object::size(key, value))?;
-        object::write(self.worker.mem(), record, key, value);
+        let record = heap::allocate_secondary(&self.worker, 0, pair::size(key, value))?;
+        pair::write(self.worker.mem(), record, key, value);
         Ok(Second::Record(record))
-    }
-
-    /// Publishes a new page. Returns whether the node was unchanged.
-    pub(super) fn replace_page(&self, replacement: &Replacement<'_>) -> Result<bool> {
-        let worker = &*self.worker;
-        let at = build::place(worker.mem(), replacement.page, |len| heap::allocate(worker, len))?;
-        let change = Change {
-            slot: replacement.word,
-            current: replacement.current,
-            next: at,
-            operation: operation::PUT,
-            old: replacement.current,
-            count: (replacement.count != 0).then(|| self.counted(replacement.count)),
-        };
-        Ok(publish_with_secondaries(worker, &change, replacement.old_secondaries)?.is_made())
-    }
-
-    /// [`Self::replace_page`] for changes that make pages fewer or shorter: if no object of the page's size is available, the page takes a larger
-    /// one, and is padded to its size.
-    pub(super) fn replace_page_at_any_size(&self, replacement: &Replacement<'_>) -> Result<bool> {
-        build::at_any_size(replacement.page, |page| {
-            self.replace_page(&Replacement { page, ..*replacement })
-        })
-    }
-
-    /// The counter after one more or one less.
-    fn counted(&self, change: i64) -> (OwnedWord, u64) {
-        let now = self.count.get(self.worker.mem());
-        (self.count, now.wrapping_add_signed(change))
     }
 }

@@ -87,7 +87,7 @@ pub fn allocate_for<M: Memory>(
         if let Some(cached) = worker.recycler.take(class) {
             return Ok(take_cached(worker, class, cached, destination));
         }
-        if !M::COHERENT && !mutant::is(Mutant::NamedLate) {
+        if leaves_late::<M>() {
             make_room_for_pending(worker);
             let reserve = without_pending(worker, class);
             if reserve.mask() != 0 {
@@ -109,7 +109,7 @@ pub fn allocate_for<M: Memory>(
     if reserve.mask() == 0 {
         return Err(misreserved(actor, class));
     }
-    if !M::COHERENT && is_of_operation(worker, actor, destination) && !mutant::is(Mutant::NamedLate) {
+    if leaves_late::<M>() && is_of_operation(worker, actor, destination) {
         make_room_for_pending(worker);
         return Ok(allocate_pending(
             worker,
@@ -118,6 +118,12 @@ pub fn allocate_for<M: Memory>(
         ));
     }
     take_reserved(worker, actor, class, reserve, destination)
+}
+
+/// Whether what is allocated for an operation leaves its source late.
+#[inline(always)]
+fn leaves_late<M: Memory>() -> bool {
+    !M::COHERENT && !mutant::is(Mutant::NamedLate)
 }
 
 /// Whether the record of the worker's own operation names what is allocated for a destination.
@@ -143,19 +149,25 @@ fn take_cached<M: Memory>(
         class: class as u32,
         source: Source::List { chunk, index, round },
     };
-    if !M::COHERENT && !mutant::is(Mutant::NamedLate) {
+    if leaves_late::<M>() {
         make_room_for_pending(worker);
         return allocate_pending(worker, taken, destination);
     }
-    if mutant::is(Mutant::NamedLate) {
-        leave_source(worker, &taken);
-    }
-    destination.set(worker.mem(), object);
+    name_cached(worker, &taken, destination);
     crash_point(Point::AllocNew);
     leave_source(worker, &taken);
     crash_point(Point::AllocTaken);
     worker.last_allocated.set(taken);
     object
+}
+
+/// Names an object that is about to leave a list.
+#[inline]
+fn name_cached<M: Memory>(worker: &Worker<M>, taken: &Pending, destination: OwnedWord) {
+    if mutant::is(Mutant::NamedLate) {
+        leave_source(worker, taken);
+    }
+    destination.set(worker.mem(), taken.object);
 }
 
 /// The cell that is taken next from a reserve that has some. The block was the actor's when the reserve got it; damage to the pool may have
@@ -192,25 +204,32 @@ fn take_reserved<M: Memory>(
 ) -> Result<u64> {
     let mem = worker.mem();
     let taken = lowest(worker, actor, class, reserve)?;
-    let name = || {
-        destination.set(mem, taken.object);
-        mem.persist(destination.offset(), 8);
-    };
-    if !mutant::is(Mutant::NamedLate) {
-        name();
-    }
-    crash_point(Point::AllocNew);
-    // The lowest set bit of the word is the lowest of the mask: the mask is its low end and not empty.
     let word = actor.record.reserve(class);
-    word.set_lazily(mem, reserve.0 & (reserve.0 - 1));
-    // Complete before the object is published. Until then recovery sees that it is named and has not left.
-    mem.write_back(word.offset(), 8);
-    if mutant::is(Mutant::NamedLate) {
-        name();
-    }
+    name_reserved(mem, taken.object, destination, word, reserve);
+    crash_point(Point::AllocNew);
+    leave_reserve(mem, word, reserve);
     crash_point(Point::AllocTaken);
     worker.last_allocated.set(taken);
     Ok(taken.object)
+}
+
+/// Names an object that is about to leave a reserve.
+#[inline]
+fn name_reserved<M: Memory>(mem: &M, object: u64, destination: OwnedWord, word: OwnedWord, reserve: Reserve) {
+    if mutant::is(Mutant::NamedLate) {
+        leave_reserve(mem, word, reserve);
+    }
+    destination.set(mem, object);
+    mem.persist(destination.offset(), 8);
+}
+
+/// Takes the lowest cell out of a reserve.
+#[inline]
+fn leave_reserve<M: Memory>(mem: &M, word: OwnedWord, reserve: Reserve) {
+    // The lowest set bit of the word is the lowest of the mask: the mask is its low end and not empty.
+    word.set_lazily(mem, reserve.0 & (reserve.0 - 1));
+    // Complete before the object is published. Until then recovery sees that it is named and has not left.
+    mem.write_back(word.offset(), 8);
 }
 
 /// Gives back an object that `allocate` returned and no other worker has seen. If the operation has published something and could not be
@@ -365,24 +384,13 @@ pub(in crate::pod) fn take_cells<M: Memory>(
             if free == 0 {
                 break;
             }
-            let name = || {
-                actor
-                    .record
-                    .reserve(class)
-                    .set(mem, Reserve::new(frame, word, mask_of(free)).0);
-                mem.persist(actor.record.reserve(class).offset(), 8);
-            };
-            if !mutant::is(Mutant::ReserveLate) {
-                name();
-            }
+            let reserve = Reserve::new(frame, word, mask_of(free));
+            announce_reserve(mem, actor, class, reserve);
             crash_point(Point::SlabIntent);
             // PAIRS WITH: pod::alloc::slab::CellAt::change
             match cells.compare_exchange_acquire(mem, current, current & !cells_of(free)) {
                 Ok(_) => {
-                    if mutant::is(Mutant::ReserveLate) {
-                        name();
-                    }
-                    crash_point(Point::SlabTaken);
+                    has_taken(mem, actor, class, reserve);
                     let ahead = TABLE[class].offset_of(4 * word) + AHEAD;
                     if M::COHERENT && ahead < FRAME {
                         mem.prefetch(base + ahead);
@@ -394,6 +402,29 @@ pub(in crate::pod) fn take_cells<M: Memory>(
         }
     }
     false
+}
+
+/// Says in the reserve which cells are about to be taken.
+#[inline]
+fn announce_reserve<M: Memory>(mem: &M, actor: Actor, class: usize, reserve: Reserve) {
+    if !mutant::is(Mutant::ReserveLate) {
+        set_reserve(mem, actor, class, reserve);
+    }
+}
+
+/// After the cells that the reserve says were taken.
+#[inline]
+fn has_taken<M: Memory>(mem: &M, actor: Actor, class: usize, reserve: Reserve) {
+    if mutant::is(Mutant::ReserveLate) {
+        set_reserve(mem, actor, class, reserve);
+    }
+    crash_point(Point::SlabTaken);
+}
+
+#[inline]
+fn set_reserve<M: Memory>(mem: &M, actor: Actor, class: usize, reserve: Reserve) {
+    actor.record.reserve(class).set(mem, reserve.0);
+    mem.persist(actor.record.reserve(class).offset(), 8);
 }
 
 fn allocate_slab<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<()> {

@@ -217,15 +217,22 @@ fn intend<M: Memory>(worker: &Worker<M>, change: &Change) {
     record.count().set(mem, count);
     record.operation().set(mem, change.operation);
     if !M::COHERENT {
-        if mutant::is(Mutant::TakenEarly) {
-            leave_sources(worker);
-        }
-        if !mutant::is(Mutant::RecordNotWrittenBack) {
-            record.write_back_operation(mem);
-        }
+        write_back_intent(worker, record);
         worker.is_end_in_flight.set(false);
     }
     crash_point(Point::PublishIntent);
+}
+
+/// Begins to write a filled-in record back. What it names has not left its source.
+#[inline]
+fn write_back_intent<M: Memory>(worker: &Worker<M>, record: WorkerRecord) {
+    let mem = worker.mem();
+    if mutant::is(Mutant::TakenEarly) {
+        leave_sources(worker);
+    }
+    if !mutant::is(Mutant::RecordNotWrittenBack) {
+        record.write_back_operation(mem);
+    }
 }
 
 /// Records that no operation is under way, after an exchange that failed.
@@ -307,11 +314,7 @@ fn finish<M: Memory>(
             return Err(Error::corrupt("a counter in an operation record", counter));
         }
         let (word, count) = (OwnedWord::at(counter), record.count().get(mem));
-        if mutant::is(Mutant::CountNotWrittenBack) {
-            word.set(mem, count);
-        } else {
-            set_soon(worker, word, count);
-        }
+        set_count(worker, word, count);
     }
     crash_point(Point::PublishCounted);
     let new = record.new_object().get(mem);
@@ -323,6 +326,23 @@ fn finish<M: Memory>(
         retire_old(worker, actor, old, is_repeated)?;
     }
     retire::await_entries(worker);
+    forget_names(mem, record, had_secondaries);
+    set_until_end(worker, record.operation(), operation::NONE);
+    Ok(())
+}
+
+/// Sets a counter that the record names.
+#[inline]
+fn set_count<M: Memory>(worker: &Worker<M>, word: OwnedWord, count: u64) {
+    if mutant::is(Mutant::CountNotWrittenBack) {
+        return word.set(worker.mem(), count);
+    }
+    set_soon(worker, word, count);
+}
+
+/// Removes the objects of an operation that is over from its record.
+#[inline]
+fn forget_names<M: Memory>(mem: &M, record: WorkerRecord, had_secondaries: bool) {
     if !mutant::is(Mutant::PublishedNameKept) {
         record.new_object().set_lazily(mem, 0);
     }
@@ -334,8 +354,6 @@ fn finish<M: Memory>(
             word.set_lazily(mem, 0);
         }
     }
-    set_until_end(worker, record.operation(), operation::NONE);
-    Ok(())
 }
 
 /// Retires an object that the record names as unlinked; if this is repeated, unless it is in the list already.
@@ -372,15 +390,25 @@ pub(in crate::pod) fn finish_with_secondaries<M: Memory>(
             continue;
         }
         crash_point(Point::PublishSecondary);
-        if mutant::is(Mutant::SecondaryForgottenEarly) {
-            set(worker, word, 0);
-        }
-        if mutant::is(Mutant::SecondaryRetiredLast) {
-            finish_committed(worker, actor, is_repeated)?;
-        }
-        retire_old(worker, actor, old, is_repeated)?;
+        retire_secondary(worker, actor, (word, old), is_repeated)?;
     }
     finish(worker, actor, is_repeated, true)
+}
+
+/// Retires the secondary object that a word of the record names as unlinked. The word names it until the operation is over.
+fn retire_secondary<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    (word, old): (OwnedWord, u64),
+    is_repeated: bool,
+) -> Result<()> {
+    if mutant::is(Mutant::SecondaryForgottenEarly) {
+        set(worker, word, 0);
+    }
+    if mutant::is(Mutant::SecondaryRetiredLast) {
+        finish_committed(worker, actor, is_repeated)?;
+    }
+    retire_old(worker, actor, old, is_repeated)
 }
 
 /// Publishes the auxiliary allocation `object` by a compare-exchange of `word` from 0 to `expected`. If another was

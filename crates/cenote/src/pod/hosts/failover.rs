@@ -24,7 +24,7 @@
 use super::fence::Fenced;
 use super::heartbeats::Heard;
 use super::lease::Lease;
-use super::monitor::Poll;
+use super::poll::Poll;
 use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::Memory;

@@ -1,6 +1,6 @@
 //! What a monitor has heard of a host: its heartbeats, and polls without a new one.
 
-use super::monitor::Poll;
+use super::poll::Poll;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::format::geometry::Geometry;

@@ -7,3 +7,4 @@ pub mod fence;
 pub(in crate::pod) mod heartbeats;
 pub mod lease;
 pub mod monitor;
+pub mod poll;

@@ -21,10 +21,10 @@
 //! that, and recovers what it is held back by; the next leader recovers all.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::fence::{Fence, Fenced};
 use super::heartbeats::Heard;
+use super::poll::Poll;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -85,28 +85,6 @@ pub enum Event {
         /// The generation that is over.
         generation: u32,
     },
-}
-
-/// How a poll of the hosts counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Poll {
-    /// It comes in time: a host without a new heartbeat has missed one.
-    Punctual,
-    /// It comes late: it shows nothing, and all counts of missed heartbeats begin anew.
-    Late,
-    /// It is an additional one, to see how far fences have come: no host has missed anything.
-    Between,
-}
-
-impl Poll {
-    /// The poll that comes this long after the last one that counted, if there was one, where polls are due every `poll`.
-    pub fn after(since: Option<Duration>, poll: Duration) -> Self {
-        match since {
-            Some(since) if since < poll => Self::Between,
-            Some(since) if since <= 2 * poll => Self::Punctual,
-            _ => Self::Late,
-        }
-    }
 }
 
 /// What a monitor does.
@@ -240,27 +218,7 @@ impl Monitor {
         if let Some(event) = self.punctuality.count(how) {
             tell(event);
         }
-        let leads = match lock::hold(worker, MONITOR_LOCK) {
-            _ if mutant::is(Mutant::LeadsUnasked) => true,
-            Ok(leads) => leads,
-            // If the entry of the leader's host is damaged, the leader counts as living.
-            Err(error) => {
-                let of = leader_host(worker).unwrap_or(ALONE);
-                self.say_wrong((of, 0), error.to_string(), tell);
-                false
-            }
-        };
-        let (role, event) = match leads {
-            true => (Role::Leads, Event::Leads),
-            false => (Role::Follows, Event::Follows),
-        };
-        if self.role != Some(role) {
-            self.role = Some(role);
-            tell(event);
-            if leads {
-                crash_point(Point::MonitorLeads);
-            }
-        }
+        let leads = self.take_role(worker, tell);
         let only = match leads {
             true => None,
             false => leader_host(worker),
@@ -321,6 +279,32 @@ impl Monitor {
             };
         }
         Ok(is_fencing)
+    }
+
+    /// Takes the lock if it can be had. Returns whether this monitor leads.
+    fn take_role<M: Memory>(&mut self, worker: &Worker<M>, tell: &mut dyn FnMut(Event)) -> bool {
+        let leads = match lock::hold(worker, MONITOR_LOCK) {
+            _ if mutant::is(Mutant::LeadsUnasked) => true,
+            Ok(leads) => leads,
+            // If the entry of the leader's host is damaged, the leader counts as living.
+            Err(error) => {
+                let of = leader_host(worker).unwrap_or(ALONE);
+                self.say_wrong((of, 0), error.to_string(), tell);
+                false
+            }
+        };
+        let (role, event) = match leads {
+            true => (Role::Leads, Event::Leads),
+            false => (Role::Follows, Event::Follows),
+        };
+        if self.role != Some(role) {
+            self.role = Some(role);
+            tell(event);
+            if leads {
+                crash_point(Point::MonitorLeads);
+            }
+        }
+        leads
     }
 
     /// Reports what is wrong with a host, unless that was its last report.

@@ -155,11 +155,7 @@ pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
 pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     (worker.pod().hooks().inner.recover_dead)(worker)?;
     let _hold = worker.hold_list()?;
-    let mut left = 0;
-    if !mutant::is(Mutant::IdleListLeft) {
-        left = take_over(worker, Whose::Idle)?.left;
-        ask_for_lists(worker);
-    }
+    let mut left = take_idle_lists(worker)?;
     let adopted = adopt(worker, reclaimable_below(worker, least(worker)), u32::MAX)?;
     let mut freed = adopted + free_own(worker)?;
     // Lists of workers without a spare chunk, one after the other: each worker gets that of the caller's own list once nothing waits in it.
@@ -180,6 +176,16 @@ pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     // Before there are entries after those that are gone: a spare chunk may have been given away for this one.
     begin_anew(worker, worker.actor());
     Ok(freed)
+}
+
+/// Takes the lists of idle workers over, and asks for those of others. Returns how many lists of idle workers are left.
+fn take_idle_lists<M: Memory>(worker: &Worker<M>) -> Result<u32> {
+    if mutant::is(Mutant::IdleListLeft) {
+        return Ok(0);
+    }
+    let left = take_over(worker, Whose::Idle)?.left;
+    ask_for_lists(worker);
+    Ok(left)
 }
 
 /// Scans all of the own list, from its beginning until an entry is not reclaimable. Returns how many objects were freed.
@@ -482,7 +488,7 @@ fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: 
         actor != worker.actor() || worker.holds_list(),
         "a worker frees from a list that it does not hold"
     );
-    let mut cells = [CellAt::UNKNOWN; CHUNK_ENTRIES as usize];
+    let mut cells: Cells = [CellAt::UNKNOWN; CHUNK_ENTRIES as usize];
     let mut small = 0;
     for index in indexes(which) {
         let object = entry(chunk, index).0.get(mem);
@@ -509,33 +515,56 @@ fn free_entries<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: 
         }
     }
     if small != 0 {
-        name(worker, actor, chunk, small);
-        for index in indexes(small).filter(|_| !mutant::is(Mutant::FreedUnmarked)) {
-            if cells[index as usize]
-                .change_from(mem, CELL_LIVE, actor.me)
-                .is_none()
-            {
-                // Of a damaged pool: it is forgotten.
-                cells[index as usize] = CellAt::UNKNOWN;
-            }
-        }
-        decide(worker, actor, chunk, small);
-        for cell in indexes(small)
-            .map(|index| cells[index as usize])
-            .filter(|cell| *cell != CellAt::UNKNOWN)
-        {
-            let marked = if mutant::is(Mutant::FreedUnmarked) {
-                CELL_LIVE
-            } else {
-                actor.me
-            };
-            let before = cell.change(mem, marked, CELL_FREE);
-            after_free(worker, cell, before);
-            crash_point(Point::CollectFreed);
-        }
+        free_small(worker, actor, chunk, small, &mut cells);
     }
     forget(worker, actor);
     Ok(u64::from(which.count_ones()))
+}
+
+/// The cells of a chunk's objects.
+type Cells = [CellAt; CHUNK_ENTRIES as usize];
+
+/// Frees the entries of a chunk whose objects are in slabs.
+#[inline]
+fn free_small<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, small: u64, cells: &mut Cells) {
+    let mem = worker.mem();
+    name(worker, actor, chunk, small);
+    mark_small(mem, actor, small, cells);
+    decide(worker, actor, chunk, small);
+    for cell in indexes(small)
+        .map(|index| cells[index as usize])
+        .filter(|cell| *cell != CellAt::UNKNOWN)
+    {
+        let before = cell.change(mem, mark_of(actor), CELL_FREE);
+        after_free(worker, cell, before);
+        crash_point(Point::CollectFreed);
+    }
+}
+
+/// Marks the cells of a batch as being freed.
+#[inline]
+fn mark_small<M: Memory>(mem: &M, actor: Actor, small: u64, cells: &mut Cells) {
+    if mutant::is(Mutant::FreedUnmarked) {
+        return;
+    }
+    for index in indexes(small) {
+        if cells[index as usize]
+            .change_from(mem, CELL_LIVE, actor.me)
+            .is_none()
+        {
+            // Of a damaged pool: it is forgotten.
+            cells[index as usize] = CellAt::UNKNOWN;
+        }
+    }
+}
+
+/// What a cell holds while an actor frees its object.
+#[inline]
+fn mark_of(actor: Actor) -> u16 {
+    match mutant::is(Mutant::FreedUnmarked) {
+        true => CELL_LIVE,
+        false => actor.me,
+    }
 }
 
 /// Records that entries are being freed.
@@ -552,11 +581,7 @@ fn name<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
 /// Records that entries will be freed whatever happens, and marks them gone.
 fn decide<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
     let mem = worker.mem();
-    if !mutant::is(Mutant::BatchNotNamed) {
-        actor.record.freeing_which().set(mem, which);
-        actor.record.freeing().set(mem, chunk | DECIDED);
-        mem.write_back(actor.record.freeing().offset(), 8);
-    }
+    name_decided(worker, actor, chunk, which);
     crash_point(Point::CollectDecided);
     if which == 0 {
         return;
@@ -570,6 +595,17 @@ fn decide<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
         entry(chunk, u64::from(first)).0.offset(),
         16 * u64::from(last - first + 1),
     );
+}
+
+/// Records that entries will be freed; complete with the next fence.
+fn name_decided<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: u64) {
+    let mem = worker.mem();
+    if mutant::is(Mutant::BatchNotNamed) {
+        return;
+    }
+    actor.record.freeing_which().set(mem, which);
+    actor.record.freeing().set(mem, chunk | DECIDED);
+    mem.write_back(actor.record.freeing().offset(), 8);
 }
 
 /// A batch is over. Written back with the head or the tail, in whose line it is, before the chunk is retired or begun anew; until

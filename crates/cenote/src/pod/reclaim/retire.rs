@@ -408,13 +408,10 @@ pub(in crate::pod) fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: 
         return Err(Error::corrupt("a retired list without room", tail.chunk));
     }
     let (object_word, epoch_word) = entry(tail.chunk, tail.index);
-    let tag = worker.epoch_to_tag(actor);
-    epoch_word.set(mem, if mutant::is(Mutant::TagZero) { 0 } else { tag });
+    epoch_word.set(mem, tag_of(worker, actor));
     // After the tag, in the same line: it says that there is an entry.
     object_word.set(mem, object);
-    if !M::COHERENT && !mutant::is(Mutant::EntryNotWrittenBack) {
-        mem.write_back(object_word.offset(), 16);
-    }
+    write_back_entry(mem, object_word);
     let next = Position {
         index: tail.index + 1,
         ..tail
@@ -422,6 +419,21 @@ pub(in crate::pod) fn push<M: Memory>(worker: &Worker<M>, actor: Actor, object: 
     actor.record.tail().set(mem, next.encode());
     write_back_ends(mem, actor.record);
     Ok(())
+}
+
+/// The tag of an object that is retired now.
+#[inline]
+fn tag_of<M: Memory>(worker: &Worker<M>, actor: Actor) -> u64 {
+    let tag = worker.epoch_to_tag(actor);
+    if mutant::is(Mutant::TagZero) { 0 } else { tag }
+}
+
+/// Begins to write an entry back.
+#[inline]
+fn write_back_entry<M: Memory>(mem: &M, object_word: OwnedWord) {
+    if !M::COHERENT && !mutant::is(Mutant::EntryNotWrittenBack) {
+        mem.write_back(object_word.offset(), 16);
+    }
 }
 
 /// Begins to write the head and the tail of a list back, which share a line.

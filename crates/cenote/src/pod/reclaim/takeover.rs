@@ -430,17 +430,7 @@ fn move_list<M: Memory>(
     if matches!(left, Leaves::Nothing) && whom == Whom::Living {
         return Ok(false);
     }
-    let is_older = || tag_at(worker, head) < tag_at(worker, first);
-    let is_first = may_be_first
-        && end.chunk != 0
-        && (first == end
-            || match (has_much_room(worker, tail), has_much_room(worker, end)) {
-                (false, true) => true,
-                (true, true) => is_older(),
-                (true, false) => false,
-                // If all of it can be freed at once, its last chunk begins anew.
-                (false, false) => !matches!(left, Leaves::Spare(_)) && end.index < tail.index,
-            });
+    let is_first = may_be_first && end.chunk != 0 && goes_first(worker, &left, (head, tail), (first, end));
     match left {
         Leaves::Own(chunk) => txn.write_owned(from.spare(), chunk),
         Leaves::Spare(chunk) => {
@@ -490,6 +480,24 @@ fn move_list<M: Memory>(
     }
     worker.has_adopted.set(true);
     Ok(true)
+}
+
+/// Whether a list, given by its head and tail, goes before the caller's own, which has chunks.
+fn goes_first<M: Memory>(
+    worker: &Worker<M>,
+    left: &Leaves,
+    (head, tail): (Position, Position),
+    (first, end): (Position, Position),
+) -> bool {
+    let is_older = || tag_at(worker, head) < tag_at(worker, first);
+    first == end
+        || match (has_much_room(worker, tail), has_much_room(worker, end)) {
+            (false, true) => true,
+            (true, true) => is_older(),
+            (true, false) => false,
+            // If all of it can be freed at once, its last chunk begins anew.
+            (false, false) => !matches!(left, Leaves::Spare(_)) && end.index < tail.index,
+        }
 }
 
 /// Moves all chunks of an idle worker's list but the last one, which that worker needs, to the front of the caller's own, on coherent memory.

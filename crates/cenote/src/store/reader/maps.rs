@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use super::Reader;
 use crate::error::{Error, Result};
+use crate::index::common::guidelines::Guidelines;
+use crate::index::hash::HashMap;
 use crate::index::hash::iter::Cursor;
-use crate::index::hash::{Guidelines, HashMap};
 use crate::index::ordered::OrderedMap;
 use crate::index::ordered::range::{Pair, Range};
 use crate::memory::{Memory, Snapshot};
@@ -32,7 +33,7 @@ pub struct MapReader<'r, M: Memory> {
 
 impl<'r, M: Memory> MapReader<'r, M> {
     pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
-        let header = crate::index::of_kind(named, crate::pod::names::directory::KIND_HASH)?;
+        let header = crate::index::common::kind::of_kind(named, crate::pod::names::directory::KIND_HASH)?;
         let map = Self { reader, header };
         // Damage shows now.
         map.read(|_, _| Ok(()))?;
@@ -118,7 +119,7 @@ pub struct OrderedReader<'r, M: Memory> {
 
 impl<'r, M: Memory> OrderedReader<'r, M> {
     pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
-        let header = crate::index::of_kind(named, crate::pod::names::directory::KIND_ORDERED)?;
+        let header = crate::index::common::kind::of_kind(named, crate::pod::names::directory::KIND_ORDERED)?;
         let map = Self { reader, header };
         map.read(|_, _| Ok(()))?;
         Ok(map)

@@ -30,7 +30,8 @@ use node::{Kind, Leaf, Node, Reference, byte, first_difference, path, set_child}
 use super::arena::Arena;
 use super::{Before, WordMap, version};
 use crate::error::{Error, Result};
-use crate::index::hash::{Guidelines, Put};
+use crate::index::common::guidelines::Guidelines;
+use crate::index::common::outcome::Put;
 use crate::memory::{LINE, Memory};
 use crate::pod::Worker;
 

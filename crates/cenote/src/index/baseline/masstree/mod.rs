@@ -42,7 +42,8 @@ use permutation::CAPACITY;
 use super::arena::Arena;
 use super::{Before, WordMap};
 use crate::error::{Error, Result};
-use crate::index::hash::{Guidelines, Put};
+use crate::index::common::guidelines::Guidelines;
+use crate::index::common::outcome::Put;
 use crate::memory::{LINE, Memory};
 use crate::pod::Worker;
 

@@ -15,7 +15,8 @@ use crate::causes::Table;
 use crate::error::{Error, Result};
 use crate::index::baseline::WordMap;
 use crate::index::baseline::back_off::BackOff;
-use crate::index::hash::{Guidelines, Put};
+use crate::index::common::guidelines::Guidelines;
+use crate::index::common::outcome::Put;
 use crate::memory::{Memory, SyncWord};
 use crate::pod::{Worker, lock};
 

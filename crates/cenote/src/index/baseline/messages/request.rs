@@ -13,7 +13,7 @@
 
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
-use crate::index::hash::Put;
+use crate::index::common::outcome::Put;
 use crate::memory::{Memory, OwnedWord};
 
 /// The verb of a request.

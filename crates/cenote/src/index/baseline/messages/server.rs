@@ -17,7 +17,7 @@ use crate::causes::Table;
 use crate::error::{Error, Result};
 use crate::index::baseline::WordMap;
 use crate::index::baseline::back_off::BackOff;
-use crate::index::hash::Guidelines;
+use crate::index::common::guidelines::Guidelines;
 use crate::memory::Memory;
 use crate::pod::{Worker, lock};
 

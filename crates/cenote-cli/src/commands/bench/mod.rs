@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use self::plan::{Form, Measured, Plan, ValueSize};
 pub use self::share::{SAMPLE, histogram};
-use super::worker::Role;
 use crate::failure::Failure;
 use crate::map::MapKind;
 use crate::memory::MemoryArgs;
 use crate::output::Output;
 use crate::place::Place;
+use crate::role::Role;
 use crate::threads::not_started;
 
 /// Arguments.
